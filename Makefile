@@ -1,0 +1,38 @@
+# Gauss: `make` lists the targets. `make demo` and `make test` need nothing but Python 3.11+ and Java 17.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup: .venv/.done ## makes .venv with gauss in it
+
+.venv/.done: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Gauss needs Python 3.11 or newer; set PYTHON=…"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup ## market data through Spark, live, for half a minute (FOREVER=1 goes on)
+	$(BIN)/python examples/demo/demo.py $(if $(FOREVER),--forever)
+
+test: setup ## all tests
+	$(BIN)/pytest
+
+lint: setup ## ruff, mypy strict, the layers
+	$(BIN)/ruff check src tests examples bench
+	$(BIN)/ruff format --check src tests examples bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## ratios against peers and limits, kept in bench/results.md
+	$(BIN)/python -m bench
+
+docs: setup ## writes the generated pages of docs/ again
+	$(BIN)/python -m docs.generate
+
+clean: ## removes what setup and runs have made
+	rm -rf .venv .gauss .mypy_cache .ruff_cache .pytest_cache
+
+.PHONY: help setup demo test lint bench docs clean

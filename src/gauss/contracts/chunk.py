@@ -1,0 +1,91 @@
+"""A chunk: consecutive records as they came, with their count. Arrow is built when somebody reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from gauss.model.batch import gather, record_batch
+
+if TYPE_CHECKING:
+    from gauss.contracts.framing import Framing
+
+
+class Chunk:
+    """Either framed bytes (`framing` set, `payload` bytes-like) or records (`framing` None, a BinaryArray).
+
+    `ts_ms` is one arrival time, or an int64 array with one per record.
+    """
+
+    __slots__ = ("_bounds", "_data", "count", "framing", "nbytes", "payload", "ts_ms")
+
+    def __init__(
+        self,
+        payload: bytes | memoryview | pa.BinaryArray,
+        count: int,
+        ts_ms: int | np.ndarray,
+        framing: Framing | None = None,
+    ) -> None:
+        self.payload: Any = payload
+        self.count = count
+        self.ts_ms = ts_ms
+        self.framing = framing
+        self.nbytes: int = len(payload) if framing is not None else self.payload.nbytes
+        self._data: pa.BinaryArray | None = self.payload if framing is None else None
+        self._bounds: tuple[np.ndarray, np.ndarray] | None = None
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Content positions of a framed chunk, found once."""
+        if self._bounds is None:
+            assert self.framing is not None
+            self._bounds = self.framing.bounds(self.payload)
+        return self._bounds
+
+    def data(self) -> pa.BinaryArray:
+        """The records' bytes, framing removed."""
+        if self._data is None:
+            self._data = gather(self.payload, *self.bounds())
+        return self._data
+
+    def batch(self, first_offset: int) -> pa.RecordBatch:
+        """The chunk as an Arrow batch whose first record stands at `first_offset`."""
+        return record_batch(first_offset, self.ts_ms, self.data())
+
+    def is_framed_as(self, framing: Framing) -> bool:
+        """Whether the payload is already the wire form of `framing`."""
+        return self.framing is not None and self.framing.raw and self.framing.key == framing.key
+
+    def framed(self, framing: Framing) -> bytes | memoryview:
+        """The wire form: the payload untouched when framings are equal, else joined anew."""
+        if self.is_framed_as(framing):
+            return self.payload  # type: ignore[no-any-return]
+        return framing.joiner().join(self.data())
+
+    def slice(self, start: int, count: int) -> Chunk:
+        """Records `start … start + count` of this chunk; bytes are shared, not copied."""
+        if start == 0 and count == self.count:
+            return self
+        times = self.ts_ms if isinstance(self.ts_ms, int) else self.ts_ms[start : start + count]
+        if self.framing is None:
+            return Chunk(self.payload.slice(start, count), count, times)
+        frame_ends = self.frame_ends()
+        begin = int(frame_ends[start - 1]) if start else 0
+        end = int(frame_ends[start + count - 1]) if count else begin
+        return Chunk(memoryview(self.payload)[begin:end], count, times, self.framing)
+
+    def frame_ends(self) -> np.ndarray:
+        """Where each frame, delimiter or prefix included, ends in the payload."""
+        ends = self.bounds()[1]
+        # A frame ends where the next one begins. Prefix framings begin before their content, by a width
+        # that may differ per record (varint), so the framing's trailing part is what is constant: for a
+        # delimiter it is its length, for a prefix it is nothing.
+        trailing = len(self.payload) - int(ends[-1]) if len(ends) else 0
+        return ends + trailing
+
+    def first_ts(self) -> int:
+        return self.ts_ms if isinstance(self.ts_ms, int) else int(self.ts_ms[0])
+
+    def last_ts(self) -> int:
+        return self.ts_ms if isinstance(self.ts_ms, int) else int(self.ts_ms[-1])

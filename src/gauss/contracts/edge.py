@@ -1,0 +1,137 @@
+"""What runs inside the engine: edges (sockets ↔ topics) and transforms that look at no record."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from gauss.contracts.chunk import Chunk
+    from gauss.contracts.cursor import Cursor, Program
+    from gauss.contracts.framing import Framing
+    from gauss.contracts.plugin import PluginConfig
+    from gauss.contracts.transport import Transport
+
+
+class Appended(NamedTuple):
+    """What became of a chunk: how many records are visible now, how many `write_full = "drop"` refused."""
+
+    accepted: int
+    dropped: int
+    end: int
+
+
+class ReaderHandle(Protocol):
+    """A registered offset reader: while it lives, a blocking topic keeps what it has not passed."""
+
+    position: int
+
+    def move(self, offset: int) -> None:
+        """Everything below `offset` has been passed; wakes writers that wait for room."""
+        ...
+
+    def missed(self, count: int) -> None:
+        """Counts records that were overwritten before this reader came to them."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class TopicHandle(Protocol):
+    """A topic, as edges and transforms in the engine see it."""
+
+    name: str
+    inc: int
+
+    def append(self, chunk: Chunk, cancel: threading.Event | None = None) -> Appended:
+        """Adds records; waits while the topic is full and blocks (until `cancel`). Records that the topic's own
+        framing can't hold go to the dead letters."""
+        ...
+
+    def open(self, program: Program) -> Cursor: ...
+
+    def version(self) -> int: ...
+
+    def floor(self) -> int: ...
+
+    def wait(self, version: int, timeout: float) -> int: ...
+
+    def reader(self, name: str, start: str | int, *, keep: bool) -> ReaderHandle:
+        """Registers an offset reader. `start`: `earliest`, `end`, `resume` or an offset; `keep`: its position
+        outlives the connection and the process."""
+        ...
+
+
+class DeadLetter(NamedTuple):
+    """What can't be framed, decoded, mapped or stored, with where it came from."""
+
+    reason: str
+    """A fixed code: `too_long`, `truncated`, `bad_frame`, `bad_json`, `wrong_type`, …"""
+    detail: str
+    stage: str
+    """`frame`, `decode`, `map`, `store`, `encode`"""
+    processor: str
+    data: bytes
+    topic: str = ""
+    inc: int = 0
+    offset: int = -1
+    ts_ms: int = 0
+    column: str = ""
+
+
+@dataclass
+class EdgeStatus:
+    """What an edge shows of itself; written by the edge, read by `top`, health and metrics."""
+
+    state: str = "starting"
+    detail: str = ""
+    connections: int = 0
+    accepted: int = 0
+    refused: int = 0
+    records: int = 0
+    bytes: int = 0
+    dead: int = 0
+    clients: dict[str, dict[str, object]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EdgeContext:
+    """Everything an edge is given."""
+
+    name: str
+    config: PluginConfig
+    topic: TopicHandle
+    framing: Framing
+    transport: Transport
+    dead: Callable[[DeadLetter], None]
+    may_read: Callable[[], bool]
+    """False while the disk is below `min_free_bytes`: a source then leaves bytes in the socket."""
+    status: EdgeStatus
+    stopping: threading.Event
+
+
+class Edge(Protocol):
+    """`start` returns when the listener is up or the first connection is being tried."""
+
+    def start(self) -> None: ...
+
+    def drain(self, seconds: float) -> None:
+        """A source stops reading and appends what it holds; a sink sends what the topic holds, up to `seconds`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Changed(NamedTuple):
+    """What an engine transform made of a chunk; None: nothing is left of it."""
+
+    chunk: Chunk | None
+    dead: list[DeadLetter]
+
+
+class EngineTransform(Protocol):
+    """A transform on whole chunks: passthrough, reframe."""
+
+    def apply(self, chunk: Chunk, offset: int) -> Changed: ...

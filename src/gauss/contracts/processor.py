@@ -1,0 +1,67 @@
+"""Processor: everything active. Where it runs, what it keeps and what it changes are data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from gauss.contracts.plugin import PluginConfig, PluginSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Role(StrEnum):
+    SOURCE = "source"
+    TRANSFORM = "transform"
+    SINK = "sink"
+
+
+class Where(StrEnum):
+    ENGINE = "engine"
+    SPARK = "spark"
+    EITHER = "either"  # the engine when it owns both topics, else Spark
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessorSpec(PluginSpec):
+    """A source or sink: `implementation(context)` gives an `Edge`. A transform: `implementation(config)` gives
+    a `Transform` (on Spark) or an `EngineTransform`."""
+
+    KIND: ClassVar[str] = "processor"
+
+    role: Role
+    where: Where
+    active: bool
+    """Changes the number of records."""
+    stateful: bool = False
+    keeps_order: bool = True
+    reads: frozenset[str] = frozenset({"offset"})
+    """Read modes it can use, as values of ReadMode."""
+    framed: str = ""
+    """`input` or `output`: which side is a byte stream and so must name a framing."""
+    lint: Callable[[PluginConfig, LintContext], list[str]] | None = None
+    """Faults that only this processor can see, as sentences; run by the check."""
+
+
+@dataclass(frozen=True)
+class LintContext:
+    """What a processor's own lint may look at."""
+
+    input_fields: tuple[str, ...] | None
+    """Fields of the input format, None when it has no schema."""
+
+
+class Transform(Protocol):
+    """A processor on Spark: columns in, columns out."""
+
+    def fields(self) -> list[str] | None:
+        """The fields of the input that must be decoded; None: all of the format's schema; []: bytes only."""
+        ...
+
+    def apply(self, records: DataFrame) -> DataFrame:
+        """`records` has the decoded fields beside `ts_ms` and the hidden `_data`, `_ts_ms`. The result holds
+        either `_data` (bytes passed on unchanged) or the columns to encode; it may keep `_ts_ms`."""
+        ...

@@ -1,0 +1,130 @@
+"""Storage: where a topic's records are kept. Read modes and ownership are data, the log is the implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from gauss.contracts.plugin import PluginConfig, PluginSpec
+
+if TYPE_CHECKING:
+    from gauss.contracts.chunk import Chunk
+    from gauss.contracts.cursor import Placed
+    from gauss.contracts.framing import Framing
+
+
+class ReadMode(StrEnum):
+    OFFSET = "offset"
+    LATEST = "latest"
+    QUERY = "query"
+    SNAPSHOT = "snapshot"
+    SUBSCRIBE = "subscribe"
+
+
+class WriteFull(StrEnum):
+    BLOCK = "block"
+    DROP = "drop"
+    OVERWRITE = "overwrite"
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """When a topic is full, as its storage decided from its config; None: no bound."""
+
+    records: int | None
+    bytes: int | None
+    write_full: WriteFull
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageSpec(PluginSpec):
+    """`implementation(config, context)` gives a `Log`."""
+
+    KIND: ClassVar[str] = "storage"
+
+    read_modes: Callable[[PluginConfig], frozenset[ReadMode]]
+    """What may be asked of a topic with this config."""
+    durable: bool
+    """Survives the engine's death."""
+    engine_owned: bool = True
+    """The engine process holds the log, so edges and passthrough work on it without Spark."""
+    capacity: Callable[[PluginConfig], Capacity]
+
+
+@dataclass(frozen=True)
+class StorageContext:
+    """What a storage is told when it is opened."""
+
+    topic: str
+    directory: Path
+    """The topic's own folder in the data directory; a storage may choose another in its config."""
+    base_dir: Path
+    """Relative paths in the config start here: the folder of the config file."""
+    incarnation: Callable[[int], int]
+    """Given the incarnation stored with the data (0: none), the one to use; it never repeats."""
+    committed: Callable[[int], bool]
+    """Whether the publish with this number is in the commit journal."""
+    framing: Callable[[str, dict[str, object]], Framing]
+    """Builds a framing by name and parameters."""
+
+
+class Log(Protocol):
+    """An ordered log of records. One writer at a time (the topic's lock); readers take no lock.
+
+    `append` makes records durable as the policy says, `reveal` makes them visible. What was appended and not
+    revealed is forgotten by `rollback` or by a crash.
+    """
+
+    inc: int
+    framing: Framing | None
+    """The framing in which bytes are kept, or None when any is kept as it came."""
+
+    @property
+    def floor(self) -> int: ...
+
+    @property
+    def end(self) -> int:
+        """The visible end."""
+        ...
+
+    def append(self, chunk: Chunk, publish: int = 0) -> None:
+        """Adds records behind everything appended; `publish` is the number of the journal entry that will commit them."""
+        ...
+
+    def reveal(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def chunks(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
+        """Visible records of [start, stop) from `start` on, at least one chunk if there is any, up to about
+        `max_bytes`; the first and last chunk are cut to the range. Raises Collected below the floor."""
+        ...
+
+    def offset_at(self, ts_ms: int) -> int:
+        """The first visible offset whose ts_ms is not below the given one (the end if none)."""
+        ...
+
+    def bytes_from(self, offset: int) -> int:
+        """Bytes held from `offset` to the appended end (whole chunks count)."""
+        ...
+
+    def trim(self, floor: int) -> None:
+        """Records below `floor` may go; a log that frees whole segments may keep some of them."""
+        ...
+
+    def skip_to(self, offset: int) -> None:
+        """Continue at a higher offset than the end, so that none is used twice; the gap is empty."""
+        ...
+
+    def last_ts(self) -> int:
+        """The largest ts_ms so far, 0 when empty."""
+        ...
+
+    def maintain(self) -> None:
+        """Called every second or so: fsync by interval, retention by age."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,98 @@
+"""Every error Gauss raises on purpose.
+
+GaussError                 message + hint; `retryable` says whether trying again helps
+├── ConfigError            the config, a command line or a request is wrong
+├── PluginError            a plugin can't be found, is of another ABI, or failed to start
+├── FrameError             bytes that can't be framed; carries them
+├── StorageError           a log or journal can't be read or written
+│   └── DiskFull           below `min_free_bytes`
+├── Fenced                 a lower generation than the claimed one: the caller is a zombie
+├── ProtocolError          a call breaks the delivery rules (gap in epochs, other source ends)
+├── NotFound               no such topic, processor, reader or record
+├── Collected              the asked offset is behind the floor
+└── Unavailable            the engine or a peer does not answer (retryable)
+"""
+
+from __future__ import annotations
+
+
+class GaussError(Exception):
+    """An error with a stable code, a sentence for the user and a hint of the fix."""
+
+    code = "error"
+    retryable = False
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def to_dict(self) -> dict[str, object]:
+        """The one error shape of the HTTP API, the Flight protocol and `--json`."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, "retryable": self.retryable}
+
+
+class ConfigError(GaussError):
+    code = "config"
+
+
+class PluginError(GaussError):
+    code = "plugin"
+
+
+class FrameError(GaussError):
+    """Bytes that a framing can't cut; `bad` holds them, `reason` is a fixed code for the dead letter."""
+
+    code = "frame"
+
+    def __init__(self, message: str, *, reason: str, bad: bytes = b"", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.reason = reason
+        self.bad = bad
+
+
+class StorageError(GaussError):
+    code = "storage"
+
+
+class DiskFull(StorageError):
+    code = "disk_full"
+    retryable = True
+
+
+class Fenced(GaussError):
+    code = "fenced"
+
+
+class ProtocolError(GaussError):
+    code = "protocol"
+
+
+class NotFound(GaussError):
+    code = "not_found"
+
+
+class Collected(GaussError):
+    code = "collected"
+
+
+class Unavailable(GaussError):
+    code = "unavailable"
+    retryable = True
+
+
+def _all(cls: type[GaussError]) -> dict[str, type[GaussError]]:
+    found = {cls.code: cls}
+    for sub in cls.__subclasses__():
+        found.update(_all(sub))
+    return found
+
+
+def from_dict(error: dict[str, object]) -> GaussError:
+    """The error that `to_dict` described, as its own class again."""
+    cls = _all(GaussError).get(str(error.get("code")), GaussError)
+    made = cls.__new__(cls)
+    GaussError.__init__(made, str(error.get("message", "")), hint=str(error.get("hint", "")))
+    if isinstance(made, FrameError):
+        made.reason, made.bad = "frame", b""
+    return made

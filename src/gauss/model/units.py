@@ -1,0 +1,44 @@
+"""Durations and sizes as people write them: `1m`, `250ms`, `64MiB`."""
+
+from __future__ import annotations
+
+import re
+
+_DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$")
+_DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|KiB|MiB|GiB|TiB)$")
+_SIZE_BYTES = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+
+
+def duration_ms(value: object) -> int:
+    """Milliseconds of `"1m"` and the like; raises ValueError with what is expected."""
+    if isinstance(value, str) and (found := _DURATION.match(value.strip())):
+        return round(float(found[1]) * _DURATION_MS[found[2]])
+    raise ValueError('expected a duration such as "250ms", "10s", "1m", "2h" or "7d"')
+
+
+def size_bytes(value: object) -> int:
+    """Bytes of `"64MiB"`, or a bare count of bytes."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and (found := _SIZE.match(value.strip())):
+        return round(float(found[1]) * _SIZE_BYTES[found[2]])
+    raise ValueError('expected bytes as a number, or a size such as "64MiB" or "2GB"')
+
+
+def human_bytes(count: float) -> str:
+    """A size for people: 1.5 MiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

@@ -1,0 +1,81 @@
+"""Plugins by name: entry points for the built-ins and third parties alike, `package.module:NAME` for one's own."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
+
+from gauss.contracts.format import FormatSpec
+from gauss.contracts.framing import FramingSpec
+from gauss.contracts.plugin import ABI_VERSION, PluginSpec
+from gauss.contracts.processor import ProcessorSpec
+from gauss.contracts.storage import StorageSpec
+from gauss.contracts.transport import TransportSpec
+from gauss.model.errors import PluginError
+
+S = TypeVar("S", bound=PluginSpec)
+
+KINDS: tuple[type[PluginSpec], ...] = (FormatSpec, FramingSpec, TransportSpec, StorageSpec, ProcessorSpec)
+
+
+@functools.cache
+def _group(kind: str) -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=f"gauss.{kind}s")}
+
+
+def names(kind: type[PluginSpec]) -> list[str]:
+    """Every installed plugin of a kind."""
+    return sorted(_group(kind.KIND))
+
+
+def spec(kind: type[S], name: str) -> S:
+    """The spec of a plugin; raises PluginError when it is unknown, of another kind or of another ABI."""
+    if ":" in name:
+        loaded = _load_path(name, kind.KIND)
+    elif name in _group(kind.KIND):
+        try:
+            loaded = _group(kind.KIND)[name].load()
+        except Exception as error:  # a third party's import may fail in any way
+            raise PluginError(f'{kind.KIND} "{name}" failed to load: {error}', hint="reinstall its package") from error
+    else:
+        near = difflib.get_close_matches(name, names(kind), 1)
+        known = ", ".join(names(kind))
+        raise PluginError(
+            f'unknown {kind.KIND} "{name}"',
+            hint=f'did you mean "{near[0]}"?' if near else f"installed: {known}",
+        )
+    if not isinstance(loaded, kind):
+        raise PluginError(
+            f'"{name}" is not a {kind.KIND}: expected a {kind.__name__}, found {type(loaded).__name__}',
+            hint=f"register it under the entry point group gauss.{getattr(loaded, 'KIND', kind.KIND)}s",
+        )
+    if loaded.abi != ABI_VERSION:
+        raise PluginError(
+            f'{kind.KIND} "{name}" speaks plugin ABI {loaded.abi}, this Gauss speaks {ABI_VERSION}',
+            hint="install a release of the plugin made for this version",
+        )
+    return loaded
+
+
+def _load_path(path: str, kind: str) -> object:
+    module_name, _, attribute = path.partition(":")
+    try:
+        found: object = getattr(importlib.import_module(module_name), attribute)
+    except ImportError as error:
+        raise PluginError(f'{kind} "{path}": {error}', hint=f"is {module_name} installed?") from error
+    except AttributeError as error:
+        raise PluginError(f'{kind} "{path}": {module_name} has no {attribute}') from error
+    return getattr(found, "SPEC", found)
+
+
+def build(plugin: PluginSpec, *args: Any) -> Any:
+    """Imports a plugin's implementation and constructs it."""
+    module_name, _, attribute = plugin.implementation.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise PluginError(f'{plugin.KIND} "{plugin.name}" has no implementation: {error}') from error
+    return factory(*args)

@@ -1,0 +1,165 @@
+"""What the engine and its clients (driver, Spark's workers, control) say to each other over Arrow Flight.
+
+Actions carry one msgspec struct as JSON and answer one; reads are `do_get` with a `Read` as ticket, writes are
+`do_put` with a `Stage` as descriptor. A failed call carries the error shape of `model.errors` in its message.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+MAX_ACTION_BYTES = 16 << 20
+
+
+class At(msgspec.Struct, frozen=True):
+    """A place in a topic: an offset counts only within its incarnation."""
+
+    inc: int
+    off: int
+
+
+Ends = dict[str, At]
+"""Topic → place; a processor's source ends."""
+
+
+class Claim(msgspec.Struct, tag=True):
+    """Start a processor: raises its generation; what carries a lower one is refused from now on."""
+
+    processor: str
+    checkpoint: str
+    """Identity of the checkpoint, new when it was lost or its plan changed."""
+    sources: list[str]
+    targets: list[str]
+    stateful: bool = False
+
+
+class Claimed(msgspec.Struct):
+    generation: int
+    start: Ends
+    """Where a fresh checkpoint begins: the ledger's ends, else the readers' start; fixed per checkpoint."""
+    epoch: int
+    """The last published epoch of this checkpoint, -1 if none."""
+    known: bool
+    """False: a checkpoint the ledger has not seen."""
+
+
+class Latest(msgspec.Struct, tag=True):
+    """How far may the next batch go? `start` is also the reader's position: all before it is committed."""
+
+    processor: str
+    generation: int
+    start: Ends
+    max_rows: int
+    max_bytes: int
+    wait_ms: int = 50
+
+
+class LatestReply(msgspec.Struct):
+    end: Ends
+    rows: int
+    lag: int
+
+
+class Read(msgspec.Struct, tag=True):
+    """Ticket of `do_get`: records [start, stop) of one incarnation. Those of a dead incarnation, or behind the
+    floor, are counted as lost for `processor` and left out."""
+
+    topic: str
+    inc: int
+    start: int
+    stop: int
+    processor: str = ""
+    generation: int = 0
+
+
+class Stage(msgspec.Struct, tag=True):
+    """Descriptor of `do_put`: records (ts_ms, data) kept aside until a publish names `stage`."""
+
+    stage: str
+    processor: str
+    generation: int
+    topic: str
+    partition: int = 0
+
+
+class StageDead(msgspec.Struct, tag=True):
+    """Dead letters found while reading [start, stop) of `topic`; published with the epoch that holds the range.
+    The same range staged again replaces them."""
+
+    processor: str
+    generation: int
+    topic: str
+    inc: int
+    start: int
+    stop: int
+    letters: list[dict[str, Any]]
+
+
+class Publish(msgspec.Struct, tag=True):
+    """All that an epoch wrote, to every target, in one journal entry."""
+
+    processor: str
+    generation: int
+    checkpoint: str
+    epoch: int
+    ends: Ends
+    targets: dict[str, list[str]]
+    """Topic → stages in partition order; targets that got nothing are named too."""
+
+
+class Published(msgspec.Struct):
+    repeated: bool
+    """The ledger had this epoch already: nothing was done."""
+    ends: dict[str, int]
+
+
+class Abort(msgspec.Struct, tag=True):
+    """Removes stages that no publish has named."""
+
+    processor: str
+    generation: int
+    stages: list[str]
+
+
+class QueryStatus(msgspec.Struct):
+    """What the driver knows of a processor's query."""
+
+    processor: str
+    state: str
+    """starting, running, waiting, failed, done"""
+    detail: str = ""
+    epoch: int = -1
+    batch_rows: int = 0
+    batch_ms: int = 0
+    rows_per_second: float = 0.0
+    failures: int = 0
+    trace: str = ""
+    """Path of the log that holds the Java trace."""
+
+
+class DriverSync(msgspec.Struct, tag=True):
+    """The driver's heartbeat: what it runs, and what it is told to do."""
+
+    queries: list[QueryStatus]
+
+
+class DriverCommand(msgspec.Struct):
+    processor: str
+    action: str
+    """retry, skip, stop"""
+
+
+class DriverSynced(msgspec.Struct):
+    commands: list[DriverCommand]
+
+
+class Command(msgspec.Struct, tag=True):
+    """Everything the CLI and the HTTP API ask of the engine: `name` and its arguments, see `engine/commands.py`."""
+
+    name: str
+    args: dict[str, Any] = {}
+
+
+Action = Claim | Latest | StageDead | Publish | Abort | DriverSync | Command
