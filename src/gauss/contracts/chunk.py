@@ -23,17 +23,17 @@ class Chunk:
 
     def __init__(
         self,
-        payload: bytes | memoryview | pa.BinaryArray,
+        payload: Any,
         count: int,
         ts_ms: int | np.ndarray,
         framing: Framing | None = None,
     ) -> None:
-        self.payload: Any = payload
+        self.payload = payload
         self.count = count
         self.ts_ms = ts_ms
         self.framing = framing
-        self.nbytes: int = len(payload) if framing is not None else self.payload.nbytes
-        self._data: pa.BinaryArray | None = self.payload if framing is None else None
+        self.nbytes: int = len(payload) if framing is not None else payload.nbytes
+        self._data: pa.BinaryArray | None = payload if framing is None else None
         self._bounds: tuple[np.ndarray, np.ndarray] | None = None
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:

@@ -74,6 +74,24 @@ class Read(msgspec.Struct, tag=True):
     generation: int = 0
 
 
+class Scan(msgspec.Struct, tag=True):
+    """Ticket of `do_get` for people: a live tail, a time range or a bounded look, as record batches."""
+
+    topic: str
+    start: str | int = "earliest"
+    """`earliest`, `end`, an offset, or `-N` for the last N records."""
+    live: bool = False
+    from_ms: int | None = None
+    to_ms: int | None = None
+    limit: int | None = None
+
+
+class Append(msgspec.Struct, tag=True):
+    """Descriptor of `do_put`: records to append now, stamped with their arrival (`gauss send`, HTTP)."""
+
+    topic: str
+
+
 class Stage(msgspec.Struct, tag=True):
     """Descriptor of `do_put`: records (ts_ms, data) kept aside until a publish names `stage`."""
 
