@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from gauss.model.units import duration_ms, size_bytes
+from gauss.contracts.plugin import Bytes
 
-Millis = Annotated[int, BeforeValidator(duration_ms)]
-Bytes = Annotated[int, BeforeValidator(size_bytes)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
 
 
@@ -77,7 +75,7 @@ class SparkSection(Section):
     """`local[*]`, or `spark://host:port` of a standalone cluster."""
     conf: dict[str, str] = {}
     """Passed on to Spark."""
-    target_batch_ms: Millis = 200
+    target_batch_ms: Annotated[int, Field(gt=0)] = 200
     """Batches grow and shrink towards this duration."""
     max_batch_rows: Annotated[int, Field(gt=0)] = 500_000
     max_batch_bytes: Bytes = 64 << 20

@@ -7,12 +7,20 @@ its own, named by `implementation` and imported when the plugin is constructed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+
+from gauss.model.units import duration_ms, size_bytes
 
 ABI_VERSION = 1
 """Raised when a contract changes in a way that an existing plugin would notice."""
+
+# Written to JSON with its unit, so that what was dumped can be read again: a bare number is refused.
+Millis = Annotated[int, BeforeValidator(duration_ms), PlainSerializer(lambda ms: f"{ms}ms", when_used="json")]
+"""Milliseconds, written as `"250ms"`, `"10s"`, `"1m"`."""
+Bytes = Annotated[int, BeforeValidator(size_bytes)]
+"""Bytes, written as a number or as `"64MiB"`."""
 
 
 class PluginConfig(BaseModel):
