@@ -1,0 +1,58 @@
+"""Sockets on both ends of a run."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+
+def connect(port: int, seconds: float = 10.0) -> socket.socket:
+    """A connection, tried until the listener is there."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=30)
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def send(port: int, data: bytes) -> None:
+    with connect(port) as sock:
+        sock.sendall(data)
+
+
+class Collector:
+    """Reads lines from a sink in the background, reconnecting as a real client would."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.lines: list[bytes] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with connect(self.port, 1.0) as sock, sock.makefile("rb") as stream:
+                    for line in stream:
+                        if line.endswith(b"\n"):
+                            self.lines.append(line[:-1])
+                        if self._stop.is_set():
+                            return
+            except OSError:
+                time.sleep(0.1)
+
+    def wait(self, count: int, seconds: float = 30.0) -> list[bytes]:
+        """At least `count` lines, then what came."""
+        deadline = time.monotonic() + seconds
+        while len(self.lines) < count:
+            assert time.monotonic() < deadline, f"{len(self.lines)} of {count} lines within {seconds} s"
+            time.sleep(0.02)
+        return self.lines
+
+    def close(self) -> None:
+        self._stop.set()

@@ -1,0 +1,109 @@
+"""A pipeline that needs no Spark: up at once, safe to kill, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from conftest import Run, free_port, wait_until
+from feeds import Collector, connect, send
+from pipelines import example_1
+
+Make = Callable[[str], Run]
+
+
+def test_example_1_passes_bytes_that_no_format_could_parse(gauss: Make) -> None:
+    feed, out = free_port(), free_port()
+    gauss(example_1(feed, out)).start()
+    lines = [bytes(b for b in random.randbytes(random.randint(0, 200)) if b != 10) for _ in range(5_000)]
+    collector = Collector(out)
+    send(feed, b"".join(line + b"\n" for line in lines))
+    assert collector.wait(len(lines)) == lines
+    collector.close()
+
+
+def test_no_jvm_is_started_when_no_processor_needs_spark(gauss: Make) -> None:
+    run = gauss(example_1(free_port(), free_port())).start()
+    assert not [p for p in run.tree() if "java" in p.name()]
+
+
+def test_sigterm_stops_with_exit_0_and_leaves_no_process(gauss: Make) -> None:
+    run = gauss(example_1(free_port(), free_port())).start()
+    assert run.stop() == 0
+    assert wait_until(lambda: not run.tree(), 10, "no process left")
+    assert not (run.data_dir / "engine.json").exists()
+
+
+@pytest.mark.fault
+def test_killed_control_leaves_nothing_and_a_second_run_works_at_once(gauss: Make) -> None:
+    feed, out = free_port(), free_port()
+    run = gauss(example_1(feed, out)).start()
+    assert run.process is not None
+    os.kill(run.process.pid, signal.SIGKILL)
+    run.process.wait()
+    run.start()
+    collector = Collector(out)
+    send(feed, b"after\n")
+    assert collector.wait(1)[-1] == b"after"
+    collector.close()
+
+
+@pytest.mark.fault
+def test_killed_engine_comes_back_and_file_topic_keeps_all_acknowledged_records(gauss: Make) -> None:
+    feed, out = free_port(), free_port()
+    run = gauss(example_1(feed, out, "file", "{ }")).start()
+    acknowledged = 0
+    sent = 0
+    for _ in range(3):
+        with connect(feed) as sock:
+            batch = b"".join(b"%d\n" % n for n in range(sent, sent + 20_000))
+            sock.sendall(batch)
+            count = 0
+            while count < 10_000:
+                data = sock.recv(8, 0x100)  # MSG_WAITALL
+                assert len(data) == 8
+                (count,) = struct.unpack(">Q", data)
+            run.kill("gauss.stream.engine")
+            acknowledged += count
+            # What was not acknowledged may or may not be there: the log's end tells how far it came.
+            run.wait_ready()
+            end = run.topic("quotes.raw")["end"]
+            assert end >= acknowledged
+            acknowledged = end
+            sent += 20_000
+    collector = Collector(out)
+    lines = collector.wait(acknowledged)
+    collector.close()
+    assert len(lines) == acknowledged
+    # Each round's records are a prefix of what was sent, in order, once.
+    values = [int(line) for line in lines]
+    assert values == sorted(set(values))
+
+
+def test_taken_port_is_one_sentence_and_an_exit_code(gauss: Make) -> None:
+    feed, out = free_port(), free_port()
+    first = gauss(example_1(feed, out)).start()
+    second = gauss(example_1(feed, out)).start(ready=False)
+    assert second.process is not None
+    assert second.process.wait(20) not in (0, None)
+    said = second.output.read_text()
+    assert str(feed) in said
+    assert "Traceback" not in said
+    assert first.api("/api/health")["status"] == "ready"
+
+
+def test_second_run_on_the_same_data_directory_is_refused_with_the_pid(gauss: Make) -> None:
+    run = gauss(example_1(free_port(), free_port())).start()
+    assert run.process is not None
+    done = run.cli("run", str(run.config), "--quiet", check=False)
+    assert done.returncode != 0
+    assert str(run.process.pid) in done.stdout + done.stderr
