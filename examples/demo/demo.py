@@ -93,7 +93,9 @@ def view(world: World, seconds: float) -> Group:
         f"{seconds:4.0f} s   sent {world.sent:,}   received {world.received:,}   "
         f"latency p50 {percentile(recent, 0.5):.0f} ms, p99 {percentile(recent, 0.99):.0f} ms"
     )
-    return Group(Text("generator → TCP 9100 → quotes.raw → Spark → quotes.mid → TCP 9300", style="bold"), Text(line), table)
+    return Group(
+        Text("generator → TCP 9100 → quotes.raw → Spark → quotes.mid → TCP 9300", style="bold"), Text(line), table
+    )
 
 
 def start(data_dir: Path) -> subprocess.Popen[bytes]:

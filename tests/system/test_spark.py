@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from conftest import Run, free_port, wait_until
-from feeds import connect, send
-from pipelines import doubler
+from helpers.feeds import connect, send
+from helpers.pipelines import doubler
+from helpers.run import Run, free_port, wait_until
 
 Make = Callable[[str], Run]
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]

@@ -6,17 +6,13 @@ import os
 import random
 import signal
 import struct
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from conftest import Run, free_port, wait_until
-from feeds import Collector, connect, send
-from pipelines import example_1
+from helpers.feeds import Collector, connect, send
+from helpers.pipelines import example_1
+from helpers.run import Run, free_port, wait_until
 
 Make = Callable[[str], Run]
 

@@ -1,0 +1,141 @@
+"""A whole `gauss run` under test: started, spoken to, killed in parts, and never left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+GAUSS = str(Path(sys.executable).with_name("gauss"))
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 30.0, what: str = "") -> Any:
+    """The condition's first true value; fails with `what` when it does not come."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if found := condition():
+            return found
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
+        time.sleep(0.05)
+
+
+class Run:
+    """One `gauss run` of a config text in a folder of its own."""
+
+    def __init__(self, folder: Path, config: str) -> None:
+        self.folder = folder
+        self.data_dir = folder / ".gauss"
+        self.config = folder / "pipeline.toml"
+        self.config.write_text(config)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.output = folder / "output.txt"
+
+    def start(self, *, ready: bool = True, seconds: float = 60.0) -> Run:
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                [GAUSS, "run", str(self.config), "--quiet", "--data-dir", str(self.data_dir)],
+                stdout=output,
+                stderr=output,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        if ready:
+            self.wait_ready(seconds)
+        return self
+
+    def wait_ready(self, seconds: float = 60.0) -> None:
+        def up() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, f"gauss run ended:\n{self.output.read_text()}\n{self.logs()}"
+            try:
+                return bool(self.api("/api/health")["status"] == "ready")
+            except (OSError, KeyError, ValueError):
+                return False
+
+        wait_until(up, seconds, "ready")
+
+    def logs(self) -> str:
+        parts = [f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}" for path in self.log_files()]
+        return "\n".join(parts)
+
+    def log_files(self) -> list[Path]:
+        return sorted((self.data_dir / "logs").glob("*.log"))
+
+    def api(self, path: str, method: str = "GET", body: bytes | None = None) -> Any:
+        found = json.loads((self.data_dir / "engine.json").read_text())
+        request = urllib.request.Request(found["endpoint"] + path, data=body, method=method)
+        request.add_header("Authorization", f"Bearer {found['token']}")
+        with urllib.request.urlopen(request, timeout=20) as reply:
+            return json.loads(reply.read())
+
+    def topic(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.api(f"/api/topics/{name}")
+        return found
+
+    def cli(self, *args: str, check: bool = True, text: str | None = None) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [GAUSS, *args, "--data-dir", str(self.data_dir)],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            timeout=60,
+            input=text,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"{args}: {done.stdout}\n{done.stderr}"
+        return done
+
+    def tree(self) -> list[psutil.Process]:
+        """Every process of this run, found by the data directory in its arguments or environment."""
+        mine = []
+        for process in psutil.process_iter():
+            try:
+                if process.pid != os.getpid() and str(self.data_dir) in " ".join(
+                    [*process.cmdline(), *process.environ().values()]
+                ):
+                    mine.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+                continue
+        return [process for process in mine if process.status() != psutil.STATUS_ZOMBIE]
+
+    def part(self, marker: str) -> psutil.Process:
+        """The one process whose command line holds `marker` and whose children do the work (not its guard)."""
+        found = [p for p in self.tree() if marker in " ".join(p.cmdline()) and "guard" not in " ".join(p.cmdline())]
+        assert found, f"no process {marker} in {[p.cmdline()[:6] for p in self.tree()]}"
+        return found[0]
+
+    def kill(self, marker: str) -> None:
+        self.part(marker).send_signal(signal.SIGKILL)
+
+    def stop(self, seconds: float = 15.0) -> int:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(seconds)
+
+    def end(self) -> None:
+        """Whatever happened, nothing of it stays."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+        deadline = time.monotonic() + 10
+        while (left := self.tree()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        for process in left:
+            process.kill()
