@@ -38,6 +38,8 @@ class ProcessorSpec(PluginSpec):
     """Changes the number of records."""
     stateful: bool = False
     keeps_order: bool = True
+    engine_implementation: str = ""
+    """The `EngineTransform` of a transform that runs on EITHER side; `implementation` is then the one on Spark."""
     reads: frozenset[str] = frozenset({"offset"})
     """Read modes it can use, as values of ReadMode."""
     framed: str = ""

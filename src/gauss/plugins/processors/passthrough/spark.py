@@ -1,0 +1,21 @@
+"""passthrough on Spark, where the engine does not own both topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gauss.plugins.processors.passthrough.spec import PassthroughConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class PassthroughTransform:
+    def __init__(self, config: PassthroughConfig) -> None:
+        self._config = config
+
+    def fields(self) -> list[str]:
+        return []
+
+    def apply(self, records: DataFrame) -> DataFrame:
+        return records

@@ -1,0 +1,23 @@
+"""passthrough: records go on as they are."""
+
+from __future__ import annotations
+
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.processor import ProcessorSpec, Role, Where
+
+
+class PassthroughConfig(PluginConfig):
+    """Nothing to set: bytes are not looked at."""
+
+
+SPEC = ProcessorSpec(
+    name="passthrough",
+    summary="records go on as they are",
+    config=PassthroughConfig,
+    implementation="gauss.plugins.processors.passthrough.spark:PassthroughTransform",
+    engine_implementation="gauss.plugins.processors.passthrough.transform:PassthroughEngineTransform",
+    role=Role.TRANSFORM,
+    where=Where.EITHER,
+    active=False,
+    reads=frozenset({"offset", "latest"}),
+)
