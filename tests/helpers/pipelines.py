@@ -56,5 +56,9 @@ name = "doubler"
 plugin = "sql"
 source = {{ topic = "numbers", read = "offset" }}
 target = {{ topic = "doubles" }}
-config = {{ input = {{ format = "numbers" }}, output = {{ format = "numbers" }}, query = "SELECT n, n * 2 AS d FROM input WHERE n % 2 = 0" }}
+config = {{
+    input = {{ format = "numbers" }},
+    output = {{ format = "numbers" }},
+    query = "SELECT n, n * 2 AS d FROM input WHERE n % 2 = 0",
+}}
 """

@@ -94,8 +94,7 @@ def test_killed_part_loses_and_doubles_nothing(gauss: Make, victim: str) -> None
                 run.kill("gauss.stream.driver")
             case "engine":
                 run.kill("gauss.stream.engine")
-        seen = published_or_none(run)
-        wait_until(lambda seen=seen: (published_or_none(run) or 0) > (seen or 0), 90, f"flow after {victim} died")
+        wait_for_more(run, published_or_none(run) or 0, f"flow after {victim} died")
     wait_until(lambda: counter.acknowledged >= 60_000, 120, "all acknowledged")
     wait_until(lambda: published_or_none(run) == expected_end(run), 120, "all published")
     # A resend after a lost acknowledgement may repeat input (that is the sender's doing); output must be
@@ -103,6 +102,10 @@ def test_killed_part_loses_and_doubles_nothing(gauss: Make, victim: str) -> None
     inputs = [row["n"] for row in outputs(run, "numbers")]
     assert sorted(set(inputs)) == list(range(60_000))
     assert [row["n"] for row in outputs(run)] == [n for n in inputs if n % 2 == 0]
+
+
+def wait_for_more(run: Run, seen: int, what: str) -> None:
+    wait_until(lambda: (published_or_none(run) or 0) > seen, 90, what)
 
 
 def published_or_none(run: Run) -> int | None:

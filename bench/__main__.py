@@ -1,0 +1,50 @@
+"""`make bench`: every benchmark of this folder in one run, as ratios; the last results stay in bench/results.md."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+BENCHMARKS = {
+    "framing": "Framing, one core",
+    "tcp": "TCP → topic → TCP",
+    "spark_json": "JSON filter + derive through Spark",
+    "latency": "TCP → Spark → TCP latency, start-up, idle cost",
+}
+RESULTS = Path(__file__).with_name("results.md")
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    """Rows of one benchmark as Markdown; all rows have the columns of the first."""
+    columns = list(rows[0])
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(str(row.get(column, "")) for column in columns) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "polars", "numpy"))
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}, {packages}"
+
+
+def main(names: list[str]) -> int:
+    sections = [f"# Results\n\n{datetime.now(UTC):%Y-%m-%d}, {machine()}. Timings here are noisy: read the ratios."]
+    for name, title in BENCHMARKS.items():
+        if names and name not in names:
+            continue
+        print(f"\n{title}", flush=True)
+        text = table(importlib.import_module(f"bench.{name}").run())
+        print(text, flush=True)
+        sections.append(f"## {title}\n\n{text}")
+    if not names:
+        RESULTS.write_text("\n\n".join(sections) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
