@@ -29,7 +29,8 @@ def table(rows: list[dict[str, object]]) -> str:
 
 def machine() -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "polars", "numpy"))
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}, {packages}"
+    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {system}, {packages}"
 
 
 def main(names: list[str]) -> int:

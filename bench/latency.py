@@ -1,0 +1,130 @@
+"""A whole `gauss run`: how soon it is up, how long a record is under way, what it costs to stand idle."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+
+GAUSS = str(Path(sys.executable).with_name("gauss"))
+MARKET = Path(__file__).parent.parent / "examples" / "demo" / "market.toml"
+RATE, SECONDS = 1_000, 20
+
+PLAIN = """
+[[topics]]
+name = "raw"
+storage = "memory"
+
+[[processors]]
+name = "feed"
+plugin = "tcp-source"
+target = { topic = "raw" }
+config = { port = 9100, input = { framing = "newline", delimiter = "\\n" } }
+
+[[processors]]
+name = "out"
+plugin = "tcp-sink"
+source = { topic = "raw", read = "offset" }
+config = { port = 9300, output = { framing = "newline", delimiter = "\\n" } }
+"""
+
+
+class Running:
+    """`gauss run` and the clock since it was started."""
+
+    def __init__(self, config: Path, data_dir: Path) -> None:
+        self.began = time.monotonic()
+        command = [GAUSS, "run", str(config), "--quiet", "--data-dir", str(data_dir)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def connect(self, port: int) -> socket.socket:
+        while True:
+            try:
+                return socket.create_connection(("127.0.0.1", port))
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+
+    def first_record(self, line: bytes) -> float:
+        """Seconds from the start of the command until a record has come out at the other end."""
+        with self.connect(9300) as out, self.connect(9100) as feed:
+            feed.sendall(line)
+            out.recv(1)
+        return time.monotonic() - self.began
+
+    def cost(self, marker: str, seconds: float = 5.0) -> tuple[float, float]:
+        """Share of a core and MiB of one part, standing idle."""
+        family = [self.process.pid, *(p.pid for p in psutil.Process(self.process.pid).children(recursive=True))]
+        mine = [psutil.Process(pid) for pid in family]
+        part = next(p for p in mine if marker in " ".join(p.cmdline()) and "guard" not in " ".join(p.cmdline()))
+        before = sum(part.cpu_times()[:2])
+        time.sleep(seconds)
+        return (sum(part.cpu_times()[:2]) - before) / seconds, part.memory_info().rss / 2**20
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+
+
+def quote() -> bytes:
+    return b'{"symbol":"BTCUSD","bid":50000.5,"ask":50010.5,"sent_us":%d}\n' % (time.time_ns() // 1000)
+
+
+def latencies(run: Running) -> list[float]:
+    """Milliseconds from the feeding socket to the reading one, RATE records a second."""
+    found: list[float] = []
+    done = threading.Event()
+
+    def read() -> None:
+        with run.connect(9300) as out, out.makefile("rb") as lines:
+            for line in lines:
+                found.append(time.time_ns() / 1e6 - json.loads(line)["sent_us"] / 1e3)
+                if done.is_set():
+                    return
+
+    threading.Thread(target=read, daemon=True).start()
+    with run.connect(9100) as feed:
+        due = time.monotonic()
+        for _ in range(RATE * SECONDS // 10):
+            feed.sendall(b"".join(quote() for _ in range(10)))
+            due += 10 / RATE
+            time.sleep(max(0.0, due - time.monotonic()))
+    time.sleep(1.5)
+    done.set()
+    return sorted(found[RATE * 5 :])  # the first five seconds warm the JVM
+
+
+def run() -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+
+    def row(what: str, measured: str, aim: str) -> None:
+        rows.append({"what": what, "measured": measured, "aim": aim})
+
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "plain.toml"
+        plain.write_text(PLAIN)
+        running = Running(plain, Path(folder) / "a")
+        first = running.first_record(b"0123456789\n")
+        row("first record without Spark", f"{first:.2f} s", "≤ 1.5 s")
+        cpu, memory = running.cost("gauss.stream.engine")
+        row("engine idle", f"{100 * cpu:.1f} % of a core, {memory:.0f} MiB", "< 5 %, < 200 MB")
+        cpu, memory = running.cost("/gauss")
+        row("control idle", f"{100 * cpu:.1f} % of a core, {memory:.0f} MiB", "< 200 MB")
+        running.stop()
+        for attempt in ("cold", "warm"):
+            running = Running(MARKET, Path(folder) / "b")
+            row(f"first record through Spark, {attempt}", f"{running.first_record(quote()):.1f} s", "≤ 10 s (warm)")
+            if attempt == "warm":
+                under_way = latencies(running)
+                p50, p99 = under_way[len(under_way) // 2], under_way[int(len(under_way) * 0.99)]
+                row(f"TCP → Spark → TCP at {RATE:,} rec/s, p50", f"{p50:.0f} ms", "≤ 150 ms")
+                row(f"TCP → Spark → TCP at {RATE:,} rec/s, p99", f"{p99:.0f} ms", "≤ 500 ms")
+            running.stop()
+    return rows
