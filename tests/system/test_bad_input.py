@@ -1,0 +1,179 @@
+"""Bad input and hostile clients against a whole run: a clear message, the rest goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers.feeds import Collector, connect, send
+from helpers.pipelines import example_1
+from helpers.run import GAUSS, Run, free_port, wait_until
+
+Make = Callable[[str], Run]
+
+
+def prefixed(feed: int, out: int) -> str:
+    """Example 1 with u32be length prefixes."""
+    return (
+        example_1(feed, out)
+        .replace('framing = "newline", delimiter = "\\n"', 'framing = "length_prefixed", prefix_type = "u32be"')
+        .replace('ack = "count", ', "max_record_bytes = 100_000, ")
+    )
+
+
+def dead_letters(run: Run) -> dict[str, int]:
+    groups = json.loads(run.cli("dlq", "ls", "--json").stdout)["groups"]
+    found: dict[str, int] = {}
+    for group in groups:
+        found[group["reason"]] = found.get(group["reason"], 0) + group["count"]
+    return found
+
+
+def test_broken_frames_cost_their_connection_alone_and_become_dead_letters(gauss: Make) -> None:
+    feed, out = free_port(), free_port()
+    run = gauss(prefixed(feed, out)).start()
+    good = connect(feed)
+    good.sendall(b"\0\0\0\x02ok")
+    send(feed, b"\0\0\0\x05whole" + b"\xff\xff\xff\xff" + random.randbytes(500))  # a huge length
+    send(feed, b"\0\0\0\x64half")  # half a frame
+    send(feed, b"\x7f" + random.randbytes(2_000))  # random bytes
+    good.sendall(b"\0\0\0\x05still")
+    wait_until(lambda: run.topic("quotes.raw")["end"] == 3, 20, "the three whole records")
+    letters = wait_until(lambda: (found := dead_letters(run)) and sum(found.values()) == 3 and found, 20, "letters")
+    assert letters == {"too_long": 2, "truncated": 1}
+    assert run.api("/api/health")["status"] == "ready"
+    good.close()
+
+
+def test_thousands_of_connections_opened_and_dropped_leave_nothing(gauss: Make) -> None:
+    feed, out = free_port(), free_port()
+    run = gauss(example_1(feed, out)).start()
+    engine = run.part("gauss.stream.engine")
+    before = engine.num_fds()
+    for count in range(10_000):
+        try:
+            sock = socket.create_connection(("127.0.0.1", feed), timeout=10)
+            if count % 3 == 0:
+                sock.sendall(b"half a line")
+            sock.close()
+        except OSError:  # the accept queue is full for a moment: that is what a drop looks like from outside
+            time.sleep(0.01)
+    wait_until(lambda: engine.num_fds() <= before + 5, 30, "all descriptors closed")
+    wait_until(lambda: engine.num_threads() < 60, 30, "all threads ended")
+    collector = Collector(out)
+    send(feed, b"alive\n")
+    assert b"alive" in collector.wait(1)
+    collector.close()
+
+
+def test_client_that_never_reads_blocks_the_topic_and_is_named(gauss: Make) -> None:
+    feed, out = free_port(), free_port()
+    run = gauss(example_1(feed, out, "memory", "{ storage_size = 1000 }")).start()
+    lazy = connect(out)
+    lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    source = connect(feed)
+    source.setblocking(False)
+    line = b"x" * 999 + b"\n"
+    stuck = 0
+    deadline = time.monotonic() + 30
+    while stuck < 20 and time.monotonic() < deadline:
+        try:
+            source.send(line * 64)
+            stuck = 0
+        except BlockingIOError:
+            stuck += 1
+            time.sleep(0.05)
+    assert stuck >= 20, "back-pressure never reached the sender"
+    health = wait_until(
+        lambda: (found := run.api("/api/health"))["status"] == "degraded" and found, 30, "health names the reader"
+    )
+    assert "realtime-out" in json.dumps(health)
+    lazy.close()
+    wait_until(lambda: run.api("/api/health")["status"] == "ready", 30, "flow goes on once the client is gone")
+    source.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 48 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    mount = tmp_path / "small"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(mount)], check=True)
+    yield mount
+    subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def test_full_disk_stops_sources_before_anything_is_lost(gauss: Make, small_disk: Path) -> None:
+    feed, out = free_port(), free_port()
+    config = "[engine]\nmin_free_bytes = 16_000_000\n" + example_1(feed, out, "file", "{ }")
+    run = gauss(config)
+    run.data_dir = small_disk / ".gauss"
+    run.start()
+    source = connect(feed)
+    source.setblocking(False)
+    line = b"y" * 9_999 + b"\n"
+    stuck = 0
+    deadline = time.monotonic() + 60
+    while stuck < 40 and time.monotonic() < deadline:
+        try:
+            source.send(line * 16)
+            stuck = 0
+        except BlockingIOError:
+            stuck += 1
+            time.sleep(0.05)
+    assert stuck >= 40, "the source went on reading into a full disk"
+    health = run.api("/api/health")
+    assert health["status"] == "degraded"
+    assert "disk" in json.dumps(health)
+    end = run.topic("quotes.raw")["end"]
+    assert end > 0
+    source.close()
+    assert run.stop() == 0
+
+
+@pytest.mark.fault
+def test_closed_terminal_ends_everything(gauss: Make) -> None:
+    run = gauss(example_1(free_port(), free_port()))
+    terminal, inner = pty.openpty()
+    run.process = subprocess.Popen(
+        [GAUSS, "run", str(run.config), "--data-dir", str(run.data_dir)],
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        start_new_session=True,
+        preexec_fn=lambda: __import__("fcntl").ioctl(0, 0x540E, 0) and None,  # TIOCSCTTY: a terminal of its own
+    )
+    os.close(inner)
+    os.set_blocking(terminal, False)
+
+    def drained() -> bool:
+        try:
+            os.read(terminal, 65_536)
+        except OSError:
+            pass
+        return (run.data_dir / "engine.json").exists() and bool(run.tree())
+
+    wait_until(drained, 20, "the view is up")
+    os.close(terminal)
+    run.process.wait(15)
+    wait_until(lambda: not run.tree(), 15, "nothing left behind")
+
+
+def test_sigint_stops_as_politely_as_sigterm(gauss: Make) -> None:
+    run = gauss(example_1(free_port(), free_port())).start()
+    assert run.process is not None
+    run.process.send_signal(signal.SIGINT)
+    assert run.process.wait(15) in (0, 130)
+    wait_until(lambda: not run.tree(), 10, "nothing left behind")
