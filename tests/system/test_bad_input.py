@@ -148,12 +148,10 @@ def test_closed_terminal_ends_everything(gauss: Make) -> None:
     run = gauss(example_1(free_port(), free_port()))
     terminal, inner = pty.openpty()
     run.process = subprocess.Popen(
-        [GAUSS, "run", str(run.config), "--data-dir", str(run.data_dir)],
+        ["setsid", "--ctty", GAUSS, "run", str(run.config), "--data-dir", str(run.data_dir)],
         stdin=inner,
         stdout=inner,
         stderr=inner,
-        start_new_session=True,
-        preexec_fn=lambda: __import__("fcntl").ioctl(0, 0x540E, 0) and None,  # TIOCSCTTY: a terminal of its own
     )
     os.close(inner)
     os.set_blocking(terminal, False)
