@@ -1,0 +1,194 @@
+"""The data directory of a run: made, versioned, locked by one control process, freed of a dead run's leftovers."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import time
+import uuid
+from dataclasses import dataclass, field
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any
+
+from gauss.model.errors import ConfigError, StorageError
+from gauss.model.paths import FORMAT_VERSION, DataDir
+from gauss.stream.control.processes import boot_id, end_leftovers, start_time
+
+LEFTOVER_SECONDS = 10.0
+_OURS_BEFORE_VERSION = {"VERSION", "lock", "logs", "cache", "run", "lost+found"}
+
+log = logging.getLogger("gauss.control")
+
+
+def write_private(path: Path, content: dict[str, Any]) -> None:
+    """JSON in a file of mode 0600, whole or not at all: a reader never sees half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(content, file)
+    temporary.replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """What a JSON file holds; None when it is not there or not whole."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+@dataclass
+class Held:
+    """A data directory that this process holds: the lock, and the identity of the run."""
+
+    paths: DataDir
+    run: str
+    generation: int
+    lock_fd: int
+    run_lock_fd: int
+    ended: list[int]
+    """Processes of a dead run that had to be ended."""
+    processes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def run_lock(self) -> Path:
+        return self.paths.run / f"{self.generation}.lock"
+
+    def record(self, name: str, pid: int) -> None:
+        """Notes a guard, so that the next run can end what this one left."""
+        self.processes[name] = {"name": name, "pid": pid, "start_time": start_time(pid) or 0}
+        write_private(
+            self.paths.run / "processes.json",
+            {
+                "run": self.run,
+                "generation": self.generation,
+                "boot_id": boot_id(),
+                "processes": list(self.processes.values()),
+            },
+        )
+
+    def announce(self, endpoint: str, token: str) -> None:
+        """By this file the other commands find the run."""
+        write_private(self.paths.engine_json, {"pid": os.getpid(), "endpoint": endpoint, "token": token})
+
+    def release(self) -> None:
+        """What belongs to the run goes; the lock is let go last."""
+        for path in (self.paths.engine_json, self.paths.flight_json, self.paths.pipeline_json, self.run_lock):
+            path.unlink(missing_ok=True)
+        (self.paths.run / "processes.json").unlink(missing_ok=True)
+        os.close(self.run_lock_fd)
+        os.close(self.lock_fd)
+
+
+def hold(root: Path) -> Held:
+    """Makes or opens a data directory and takes it for this process; ConfigError when another run has it."""
+    paths = DataDir(root.absolute())
+    try:
+        _make(paths)
+        lock_fd = _lock(paths)
+    except OSError as error:
+        raise StorageError(
+            f"the data directory {root} can't be used: {error.strerror or error}",
+            hint="choose another with --data-dir, or give this user the right to write there",
+        ) from error
+    try:
+        ended = _end_dead_run(paths)
+    except BaseException:
+        os.close(lock_fd)
+        raise
+    paths.engine_json.unlink(missing_ok=True)
+    earlier = [int(path.stem) for path in paths.run.glob("*.lock") if path.stem.isdigit()]
+    generation = max([*earlier, int((read_json(paths.run / "processes.json") or {}).get("generation", 0))]) + 1
+    for number in earlier:
+        (paths.run / f"{number}.lock").unlink(missing_ok=True)
+    run_lock_fd = os.open(paths.run / f"{generation}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(run_lock_fd, fcntl.LOCK_SH)
+    return Held(paths, uuid.uuid4().hex, generation, lock_fd, run_lock_fd, ended)
+
+
+def _make(paths: DataDir) -> None:
+    paths.root.mkdir(parents=True, exist_ok=True)
+    if not paths.version.exists():
+        strangers = {entry.name for entry in paths.root.iterdir()} - _OURS_BEFORE_VERSION
+        if strangers:
+            raise ConfigError(
+                f"{paths.root} is not a data directory of Gauss: it holds {sorted(strangers)[0]} and no VERSION",
+                hint="choose a new or empty folder with --data-dir",
+            )
+        temporary = paths.version.with_name(f".VERSION.{os.getpid()}")
+        temporary.write_text(f"{FORMAT_VERSION}\n")
+        temporary.replace(paths.version)
+    found = paths.version.read_text().strip()
+    if found != str(FORMAT_VERSION):
+        raise ConfigError(
+            f"the data directory {paths.root} has format version {found or '?'}, this Gauss reads {FORMAT_VERSION}",
+            hint="run it with the version of Gauss that made it, or choose another with --data-dir",
+        )
+    for folder in (paths.run, paths.logs, paths.topics, paths.stages, paths.checkpoints, paths.cache):
+        folder.mkdir(exist_ok=True)
+    paths.run.chmod(0o700)
+
+
+def _lock(paths: DataDir) -> int:
+    descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise ConfigError(
+            f"the data directory {paths.root} is in use by another gauss run (pid {pid})",
+            hint="stop that one first, or choose another directory with --data-dir",
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def _end_dead_run(paths: DataDir) -> list[int]:
+    """Waits until nobody of an earlier run holds its lock any more; ends the recorded processes if they stay."""
+    held = [path for path in paths.run.glob("*.lock") if path.stem.isdigit()]
+    deadline = time.monotonic() + LEFTOVER_SECONDS
+    while (held := [path for path in held if not _free(path)]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    record = read_json(paths.run / "processes.json") or {}
+    ended = end_leftovers(record)
+    if ended:
+        log.warning("ended %d processes that a dead run had left: %s", len(ended), ended)
+    if still := [path for path in held if not _free(path)]:
+        raise StorageError(
+            f"processes of an earlier run still hold {still[0]}",
+            hint=f"find them with `fuser {still[0]}` and end them, or choose another directory with --data-dir",
+        )
+    return ended
+
+
+def _free(path: Path) -> bool:
+    """Whether nobody holds a run's lock."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def set_up_log(paths: DataDir) -> Path:
+    """Control's own log: rotating, beside those of the children; returns its path."""
+    path = paths.logs / "control.log"
+    handler = RotatingFileHandler(path, maxBytes=16 << 20, backupCount=3)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    logging.getLogger("uvicorn.access").setLevel(logging.WARNING)
+    return path

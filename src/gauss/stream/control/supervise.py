@@ -1,0 +1,223 @@
+"""Children of control: each spawned under a guard, watched, and started again with growing pauses when it dies."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gauss.model.errors import GaussError, Unavailable, from_dict
+from gauss.stream.control.datadir import Held
+from gauss.stream.control.guard import __file__ as guard_file
+from gauss.stream.control.guard import end_session
+from gauss.stream.control.processes import RUN_VARIABLE
+
+log = logging.getLogger("gauss.control")
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """What to start and how patient to be with it."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    ready_seconds: float = 60.0
+    first_starts: int = 3
+    """Failures before it was ever ready after which it is given up: a taken port won't be free by insisting."""
+    backoff_seconds: float = 0.25
+    backoff_max_seconds: float = 15.0
+    steady_seconds: float = 30.0
+    """A child that lived this long starts again without a pause."""
+
+
+class Child:
+    """One supervised process tree. `state`: starting, ready, restarting, failed, stopped."""
+
+    def __init__(self, spec: ChildSpec, held: Held, on_change: Callable[[Child], None] = lambda _: None) -> None:
+        self.spec = spec
+        self.state = "starting"
+        self.detail = ""
+        self.error: GaussError | None = None
+        self.ready_info: dict[str, Any] = {}
+        self.restarts = 0
+        self.changed = threading.Event()
+        """Set at the first `ready`, or when it is given up."""
+        self.log_path = held.paths.logs / f"{spec.name}.log"
+        self._held = held
+        self._on_change = on_change
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._control_fd = -1
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._was_ready = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Spawns at once, in the caller's thread: the child starts while the caller goes on importing."""
+        ready = self._spawn()
+        self._thread = threading.Thread(target=self._watch, args=(ready,), name=f"watch-{self.spec.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def guard_pid(self) -> int:
+        return self._guard.pid if self._guard is not None else 0
+
+    def stop(self) -> None:
+        """Asks the child to end; it is not started again."""
+        self._stopping.set()
+        self._tell(b"t")
+
+    def kill(self) -> None:
+        """Ends the whole tree at once."""
+        self._stopping.set()
+        self._tell(b"k")
+
+    def restart(self) -> None:
+        """Ends the tree at once and lets the watcher start it again: for a child that hangs."""
+        self._tell(b"k")
+
+    def join(self, seconds: float) -> bool:
+        """Whether the tree is gone within the time."""
+        if self._thread is None:
+            return True
+        self._thread.join(max(0.0, seconds))
+        return not self._thread.is_alive()
+
+    def _tell(self, what: bytes) -> None:
+        with self._lock:
+            if self._control_fd >= 0:
+                try:
+                    os.write(self._control_fd, what)
+                except BrokenPipeError:
+                    pass  # the guard is ending already
+
+    def _set(self, state: str, detail: str = "") -> None:
+        self.state, self.detail = state, detail
+        log.info("%s: %s%s", self.spec.name, state, f" ({detail})" if detail else "")
+        if state in ("ready", "failed", "stopped"):
+            self.changed.set()
+        self._on_change(self)
+
+    def _spawn(self) -> int:
+        """Starts the guard with the child under it; returns the reading end of the ready pipe."""
+        control_read, control_write = os.pipe()
+        ready_read, ready_write = os.pipe()
+        environment = {
+            **os.environ,
+            **self.spec.environment,
+            RUN_VARIABLE: self._held.run,
+            "GAUSS_READY_FD": str(ready_write),
+            "PYTHONUNBUFFERED": "1",
+        }
+        guard = [sys.executable, "-I", "-S", guard_file, str(control_read), str(self.log_path)]
+        try:
+            process = subprocess.Popen(
+                [*guard, *self.spec.command],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(control_read, ready_write, self._held.run_lock_fd),
+                start_new_session=True,
+            )
+        finally:
+            os.close(control_read)
+            os.close(ready_write)
+        with self._lock:
+            self._guard, self._control_fd = process, control_write
+        self._held.record(self.spec.name, process.pid)
+        if self._stopping.is_set():
+            self._tell(b"t")
+        return ready_read
+
+    def _watch(self, ready_fd: int) -> None:
+        failures = 0
+        while True:
+            started = time.monotonic()
+            problem = self._await_ready(ready_fd)
+            if problem is None:
+                self._was_ready = True
+                self._set("ready")
+            code = self._await_exit()
+            if self._stopping.is_set():
+                self._set("stopped")
+                return
+            failures = 0 if time.monotonic() - started > self.spec.steady_seconds else failures + 1
+            error = problem or Unavailable(
+                f"the {self.spec.name} process ended with exit code {code}", hint=f"its log: {self.log_path}"
+            )
+            self.error = error
+            if not self._was_ready and (not error.retryable or failures >= self.spec.first_starts):
+                self._set("failed", error.message)
+                return
+            pause = 0.0 if failures == 0 else self.spec.backoff_seconds * 2 ** (failures - 1)
+            self.restarts += 1
+            self._set("restarting", f"{error.message}; restart {self.restarts}")
+            if self._stopping.wait(min(pause, self.spec.backoff_max_seconds)):
+                self._set("stopped")
+                return
+            ready_fd = self._spawn()
+
+    def _await_ready(self, ready_fd: int) -> GaussError | None:
+        """None when the child said that it is up, else why not."""
+        heard = b""
+        deadline = time.monotonic() + self.spec.ready_seconds
+        try:
+            while b"\n" not in heard:
+                left = deadline - time.monotonic()
+                if left <= 0 or not select.select([ready_fd], [], [], left)[0]:
+                    self.restart()
+                    return Unavailable(
+                        f"the {self.spec.name} process was not up within {self.spec.ready_seconds:.0f} s",
+                        hint=f"its log: {self.log_path}",
+                    )
+                more = os.read(ready_fd, 65536)
+                if not more:
+                    return None if heard else self._died_unready()
+                heard += more
+        finally:
+            os.close(ready_fd)
+        said: dict[str, Any] = json.loads(heard.split(b"\n", 1)[0])
+        if "error" in said:
+            error = from_dict(said["error"])
+            error.retryable = bool(said["error"].get("retryable", False))
+            return error
+        self.ready_info = said
+        return None
+
+    def _died_unready(self) -> GaussError:
+        return Unavailable(
+            f"the {self.spec.name} process ended before it was up: {_last_line(self.log_path)}",
+            hint=f"its log: {self.log_path}",
+        )
+
+    def _await_exit(self) -> int:
+        assert self._guard is not None
+        code = self._guard.wait()
+        # The guard has swept its session, unless it was killed itself: then what it watched is still there.
+        end_session(self._guard.pid, 0.0 if code < 0 else 1.0)
+        with self._lock:
+            os.close(self._control_fd)
+            self._control_fd = -1
+        return code
+
+
+def _last_line(path: Path) -> str:
+    """The end of a log in a sentence: Python puts what went wrong on the last line."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 4096))
+            lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return "no log"
+    return lines[-1].strip() if lines else "its log is empty"

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gauss.model.errors import ConfigError, Unavailable
+from gauss.stream.control.datadir import Held
+from gauss.stream.control.guard import session_members
+from gauss.stream.control.processes import start_time
+from gauss.stream.control.supervise import Child, ChildSpec
+
+READY = "import os, time; os.write(int(os.environ['GAUSS_READY_FD']), b'{\"ready\": true, \"n\": 1}\\n');"
+
+
+def child(held: Held, program: str, **options: float) -> Child:
+    spec = ChildSpec("kid", (sys.executable, "-S", "-c", program), backoff_seconds=0.02, **options)  # type: ignore[arg-type]
+    return Child(spec, held)
+
+
+def until(condition: object, seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "never became true"
+        time.sleep(0.01)
+
+
+def test_ready_line_makes_the_child_ready(held: Held) -> None:
+    kid = child(held, READY + "time.sleep(600)")
+    kid.start()
+    assert kid.changed.wait(10) and kid.state == "ready" and kid.ready_info["n"] == 1
+    kid.stop()
+    assert kid.join(10) and kid.state == "stopped"
+    assert session_members(kid.guard_pid) == []
+
+
+def test_error_on_the_ready_pipe_gives_up_at_once_with_its_sentence(held: Held) -> None:
+    said = '{"error": {"code": "config", "message": "port 9100 is in use", "hint": "free it", "retryable": false}}'
+    kid = child(held, f"import os, sys; os.write(int(os.environ['GAUSS_READY_FD']), b'''{said}\\n'''); sys.exit(1)")
+    kid.start()
+    assert kid.changed.wait(10) and kid.state == "failed" and kid.restarts == 0
+    assert isinstance(kid.error, ConfigError) and kid.error.message == "port 9100 is in use"
+    assert kid.error.hint == "free it"
+
+
+def test_child_that_never_comes_up_is_given_up_with_the_last_line_of_its_log(held: Held) -> None:
+    kid = child(held, "raise SystemExit('no luck today')", first_starts=3)
+    kid.start()
+    assert kid.changed.wait(20) and kid.state == "failed" and kid.restarts == 2
+    assert isinstance(kid.error, Unavailable) and "no luck today" in kid.error.message
+    assert str(kid.log_path) in kid.error.hint
+
+
+def test_child_that_dies_after_it_was_ready_is_started_again_with_growing_pauses(held: Held, tmp_path: Path) -> None:
+    times = tmp_path / "times"
+    kid = child(held, READY + f"print(time.monotonic(), file=open({str(times)!r}, 'a')); os._exit(1)")
+    kid.start()
+    until(lambda: times.exists() and len(times.read_text().split()) >= 6, 20)
+    kid.stop()
+    assert kid.join(10) and kid.state == "stopped"
+    assert kid.restarts >= 5
+    found = [float(line) for line in times.read_text().split()]
+    pauses = [later - earlier for earlier, later in zip(found, found[1:], strict=False)]
+    assert pauses[4] > pauses[0]  # 0.32 s of pause against 0.02 s
+
+
+def test_child_that_is_silent_for_too_long_is_ended(held: Held) -> None:
+    kid = child(held, "import time; time.sleep(600)", ready_seconds=0.2, first_starts=1)
+    kid.start()
+    assert kid.changed.wait(10) and kid.state == "failed"
+    assert kid.error is not None and "was not up within" in kid.error.message
+    assert kid.join(5)
+
+
+@pytest.mark.fault
+def test_killed_guard_leaves_no_child_behind(held: Held) -> None:
+    kid = child(held, READY + "time.sleep(600)")
+    kid.start()
+    assert kid.changed.wait(10)
+    first = kid.guard_pid
+    orphan = session_members(first)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: kid.restarts == 1 and kid.state == "ready")
+    assert kid.guard_pid != first
+    assert [pid for pid in orphan if start_time(pid) is not None] == []
+    kid.kill()
+    assert kid.join(10)
+
+
+@pytest.mark.fault
+def test_kill_9_of_control_leaves_nothing(tmp_path: Path) -> None:
+    program = f"""
+import sys, time
+from pathlib import Path
+from gauss.stream.control.datadir import hold
+from gauss.stream.control.supervise import Child, ChildSpec
+held = hold(Path({str(tmp_path / "data")!r}))
+kid = Child(ChildSpec("kid", (sys.executable, "-S", "-c", {(READY + "time.sleep(600)")!r})), held)
+kid.start(); kid.changed.wait(10)
+print(kid.guard_pid, flush=True)
+time.sleep(600)
+"""
+    control = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert control.stdout is not None
+    guard_pid = int(control.stdout.readline())
+    assert len(session_members(guard_pid)) == 1
+    control.kill()
+    control.wait()
+    until(lambda: start_time(guard_pid) is None and session_members(guard_pid) == [])
