@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from gauss.contracts.chunk import Chunk
@@ -57,6 +57,10 @@ class TopicHandle(Protocol):
     def floor(self) -> int: ...
 
     def wait(self, version: int, timeout: float) -> int: ...
+
+    def bytes_from(self, offset: int) -> int:
+        """Bytes held from `offset` on: how far a reader there is behind."""
+        ...
 
     def reader(self, name: str, start: str | int, *, keep: bool) -> ReaderHandle:
         """Registers an offset reader. `start`: `earliest`, `end`, `resume` or an offset; `keep`: its position
@@ -110,6 +114,16 @@ class EdgeContext:
     """False while the disk is below `min_free_bytes`: a source then leaves bytes in the socket."""
     status: EdgeStatus
     stopping: threading.Event
+    read: str = "offset"
+    """The read mode that a sink's source names."""
+
+
+class EdgeConfig(Protocol):
+    """What the runtime asks of a source's or sink's config in order to build its transport."""
+
+    def transport_config(self) -> tuple[str, dict[str, Any]]:
+        """The transport plugin's name, and its config as that plugin's own model takes it."""
+        ...
 
 
 class Edge(Protocol):

@@ -54,6 +54,8 @@ class LintContext:
 
     input_fields: tuple[str, ...] | None
     """Fields of the input format, None when it has no schema."""
+    read: str = ""
+    """The read mode its source asks for."""
 
 
 class Transform(Protocol):

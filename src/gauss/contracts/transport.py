@@ -12,7 +12,7 @@ from gauss.contracts.plugin import PluginSpec
 
 @dataclass(frozen=True, kw_only=True)
 class TransportSpec(PluginSpec):
-    """`implementation(config)` gives a `Transport`."""
+    """`implementation(config, base_dir)` gives a `Transport`; relative paths in the config start at `base_dir`."""
 
     KIND: ClassVar[str] = "transport"
 

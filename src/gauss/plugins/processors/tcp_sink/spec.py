@@ -1,0 +1,54 @@
+"""tcp-sink: a topic's records to every client that connects, or to the one it connects to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gauss.contracts.io import StreamIO
+from gauss.contracts.plugin import Bytes, PluginConfig
+from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.plugins.transports.edge_config import TcpEdgeConfig
+
+
+class TcpSinkConfig(TcpEdgeConfig):
+    """Config of a tcp-sink."""
+
+    output: StreamIO
+    """How records are framed on the wire; bytes that are framed so already are sent as they are."""
+    start: Literal["earliest", "end", "resume"] | Annotated[int, Field(ge=0)] | None = None
+    """Where a client begins: `earliest` (a server's default), `end`, an offset, or `resume`: at the first record
+    that the peer's TCP has not wholly acknowledged (a client transport's default). A server with `resume` keeps
+    one position, so it serves one client at a time and the next one waits."""
+    slow_client: Literal["block", "disconnect"] = "block"
+    """What happens when a client does not read: the topic is held back, or the client is dropped."""
+    slow_client_bytes: Bytes = 16 << 20
+    """`disconnect`: how far a client that does not read may fall behind."""
+
+    def starts_at(self) -> str | int:
+        """`start`, or its default for this transport."""
+        if self.start is not None:
+            return self.start
+        return "resume" if self.transport == "tcp-client" else "earliest"
+
+
+def _lint(config: PluginConfig, context: LintContext) -> list[str]:
+    assert isinstance(config, TcpSinkConfig)
+    if context.read == "latest" and config.start is not None:
+        return ['"start" has no meaning with read = "latest", which begins at the newest record: leave it out']
+    return []
+
+
+SPEC = ProcessorSpec(
+    name="tcp-sink",
+    summary="Sends a topic's records to TCP connections.",
+    config=TcpSinkConfig,
+    implementation="gauss.plugins.processors.tcp_sink.edge:TcpSink",
+    role=Role.SINK,
+    where=Where.ENGINE,
+    active=False,
+    reads=frozenset({"offset", "latest"}),
+    framed="output",
+    lint=_lint,
+)
