@@ -1,0 +1,102 @@
+"""The `file` storage: an append log in segments that survives the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from gauss import registry
+from gauss.contracts.framing import FramingSpec
+from gauss.contracts.plugin import Bytes, Millis, PluginConfig
+from gauss.contracts.storage import Capacity, ReadMode, StorageSpec, WriteFull
+from gauss.model.errors import PluginError
+
+
+class FileConfig(PluginConfig):
+    """`storage_config` of a file topic."""
+
+    data_dir: Path | None = None
+    """Folder of the segments, relative to the config file; left out: in the data directory."""
+    framing: str = "length_prefixed"
+    """How records are kept in the file: `newline` gives a plain text file."""
+    delimiter: str | None = None
+    """Parameter of `framing = "newline"`."""
+    prefix_type: str | None = None
+    """Parameter of `framing = "length_prefixed"`; there u32be when left out."""
+    frame_size: int | None = None
+    """Parameter of `framing = "fixed_size"`."""
+    fsync: Literal["never", "interval", "always"] = "interval"
+    """When bytes are forced to the disk: power loss costs nothing with `always`, up to `fsync_interval`
+    with `interval`. Killing the process costs nothing with any of them."""
+    fsync_interval: Annotated[Millis, Field(gt=0)] = 1_000
+    """How often, with `fsync = "interval"`."""
+    segment_bytes: Annotated[Bytes, Field(ge=4096)] = 64 << 20
+    """Size at which a new segment begins; with `max_bytes`, an eighth of that at most."""
+    max_bytes: Annotated[Bytes, Field(ge=4096)] | None = None
+    """Bytes that readers have not passed, beyond which `write_full` decides; left out: the disk is the limit."""
+    retention: Annotated[Millis, Field(gt=0)] | None = None
+    """Age at which a segment goes, once every registered reader has passed it."""
+    retention_force: bool = False
+    """Age retention does not wait for readers; what they lose is counted."""
+    partition_by: Literal["date"] | None = None
+    """`date`: segments lie in folders YYYY-MM-DD, by arrival in UTC."""
+    write_full: WriteFull = WriteFull.BLOCK
+    """When `max_bytes` is reached: `block` waits, `drop` refuses new records, `overwrite` removes the oldest
+    segments."""
+
+    def framing_parameters(self) -> dict[str, Any]:
+        """What the framing's own config model is given."""
+        given = {"delimiter": self.delimiter, "prefix_type": self.prefix_type, "frame_size": self.frame_size}
+        parameters = {key: value for key, value in given.items() if value is not None}
+        if self.framing == "length_prefixed":
+            parameters.setdefault("prefix_type", "u32be")
+        return parameters
+
+    def segment_limit(self) -> int:
+        """Whole segments are removed, so small ones keep a bounded topic near its bound."""
+        return self.segment_bytes if self.max_bytes is None else min(self.segment_bytes, max(self.max_bytes // 8, 1))
+
+    @model_validator(mode="after")
+    def _check_framing(self) -> Self:
+        try:
+            framing = registry.spec(FramingSpec, self.framing)
+            framing.validate(self.framing_parameters())
+        except PluginError as error:
+            reason = f"{error.message}; {error.hint}" if error.hint else error.message
+            raise _fault("framing", reason) from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = str(first["loc"][0]) if first["loc"] else "framing"
+            reason = "is no parameter of" if first["type"] == "extra_forbidden" else "has a wrong value for"
+            detail = "" if first["type"] == "extra_forbidden" else f": {first['msg']}"
+            raise _fault(key, f'{key} {reason} framing "{self.framing}"{detail}') from error
+        if not framing.raw:
+            raise _fault(
+                "framing",
+                f'expected a framing whose records stand alone, found "{self.framing}";'
+                ' use "length_prefixed", which holds any record',
+            )
+        return self
+
+
+def _fault(key: str, reason: str) -> PydanticCustomError:
+    return PydanticCustomError("storage_framing", "{reason}", {"key": key, "reason": reason})
+
+
+def _capacity(config: PluginConfig) -> Capacity:
+    file = cast(FileConfig, config)
+    return Capacity(records=None, bytes=file.max_bytes, write_full=file.write_full)
+
+
+SPEC = StorageSpec(
+    name="file",
+    summary="An append log in files: segments of framed bytes with an index beside each.",
+    config=FileConfig,
+    implementation="gauss.plugins.storages.file.log:FileLog",
+    read_modes=lambda _: frozenset({ReadMode.OFFSET, ReadMode.LATEST, ReadMode.QUERY}),
+    durable=True,
+    capacity=_capacity,
+)
