@@ -11,9 +11,9 @@
 | `processors.ls`   |                               | `{processors: [Processor]}`                                  |
 | `processors.retry`| `name`                        | `{queued: true, processor, action: "retry"}`                 |
 | `processors.skip` | `name`                        | `{queued: true, processor, action: "skip"}`                  |
-| `dlq.ls`          | `processor` (optional)        | `{total, groups: [{reason, stage, processor, count, first_ts_ms, last_ts_ms}]}` |
-| `dlq.show`        | `processor`, `reason`, `limit` (20), `before` (offset) — all optional | `{letters: [Letter]}`, newest first |
-| `dlq.replay`      | `processor`, `reason` (optional), `offsets` (optional list of `_dead` offsets) | `{replayed, already, refused, refused_hint}` |
+| `dlq.ls`          | `processor` (optional)        | `{total, groups: [DeadGroup]}`                               |
+| `dlq.show`        | `processor`, `reason`, `limit` (20), `before` (all optional) | `{letters: [Letter]}`, newest |
+| `dlq.replay`      | `processor`; `reason`, `offsets` optional | `{replayed, already, refused, refused_hint}`      |
 | `metrics`         |                               | `{metrics: [Metric]}`                                        |
 | `drain`           | `seconds` (5)                 | `{drained: true}` once sources stopped and sinks are flushed |
 
@@ -27,6 +27,7 @@ Shapes:
 - `Processor`: `{name, plugin, role (source|transform|sink), where (engine|spark), state, detail, source, target,
   records, bytes, dead, behind, behind_ms, epoch, generation, connections, clients, batch_rows, batch_ms,
   rows_per_second, failures, trace}`; `state`: starting, running, waiting, failed, stopped, done.
+- `DeadGroup`: `{reason, stage, processor, count, first_ts_ms, last_ts_ms}`. `before` and `offsets` are `dead_offset`s.
 - `Letter`: `{dead_offset, reason, detail, stage, processor, topic, inc, offset, ts_ms, column, data (base64), truncated
   (only if cut: the original length)}`.
 - `Metric`: `{name, type (counter|gauge), help, labels: {str: str}, value}`; names start with `gauss_`.

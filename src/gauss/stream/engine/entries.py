@@ -1,0 +1,99 @@
+"""What the commit journal holds, entry by entry, and the state they add up to."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gauss.stream.protocol import Ends
+
+KEPT_EPOCHS = 3
+"""Spark's checkpoint files are not fsynced: after a power loss it may ask for its last two epochs again."""
+
+DeadKey = tuple[str, int, int]
+"""Topic, incarnation and offset of a record that became a dead letter."""
+
+
+class Opened(msgspec.Struct, tag=True):
+    """A run of the engine begins; publish numbers of different runs never meet."""
+
+    run: int
+
+
+class Incarnated(msgspec.Struct, tag=True):
+    topic: str
+    inc: int
+
+
+class ClaimMade(msgspec.Struct, tag=True):
+    processor: str
+    checkpoint: str
+    generation: int
+    start: Ends
+
+
+class EpochPublished(msgspec.Struct, tag=True):
+    number: int
+    processor: str
+    checkpoint: str
+    epoch: int
+    ends: Ends
+    topics: Ends
+    """Where each target ended behind it."""
+
+
+class Moved(msgspec.Struct, tag=True):
+    """Positions of readers that outlive their connection: topic → reader → place."""
+
+    positions: dict[str, Ends]
+
+
+class Dropped(msgspec.Struct, tag=True):
+    """Readers and processors that are no longer in the config: their positions hold nothing back any more."""
+
+    readers: list[tuple[str, str]]
+    processors: list[str]
+
+
+class LettersReplayed(msgspec.Struct, tag=True):
+    """Dead letters that went to their processor's retry inlet."""
+
+    number: int
+    processor: str
+    keys: list[DeadKey]
+    topics: Ends
+
+
+class ProcessorRow(msgspec.Struct):
+    """The ledger's row of a processor: this, not Spark's batch id, is the truth."""
+
+    checkpoint: str
+    generation: int
+    start: Ends
+    """Where the current checkpoint began."""
+    epoch: int = -1
+    ends: Ends = {}
+    """Source ends of the last publish, of whichever checkpoint."""
+    recent: list[tuple[int, Ends]] = []
+    """The last epochs of the current checkpoint and their source ends."""
+
+    def start_of(self, epoch: int) -> Ends | None:
+        """Where an epoch begins; None when that is not known any more."""
+        if epoch == 0:
+            return self.start
+        return next((ends for number, ends in self.recent if number == epoch - 1), None)
+
+
+class State(msgspec.Struct, tag=True):
+    """Everything the journal adds up to; itself an entry, the first after a compaction."""
+
+    run: int = 0
+    processors: dict[str, ProcessorRow] = {}
+    positions: dict[str, Ends] = {}
+    incs: dict[str, int] = {}
+    published: Ends = {}
+    committed: list[list[int]] = []
+    """Numbers of journalled publishes as sorted [first, last] ranges."""
+    replayed: dict[str, set[DeadKey]] = {}
+
+
+Entry = State | Opened | Incarnated | ClaimMade | EpochPublished | Moved | Dropped | LettersReplayed

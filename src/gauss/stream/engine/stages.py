@@ -1,0 +1,197 @@
+"""Staged records: what an epoch's tasks wrote, kept aside until a publish names it. Beyond a cap it goes to disk."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gauss.model.errors import DiskFull, ProtocolError, StorageError
+from gauss.stream.protocol import At, Ends, Stage, StageDead
+
+
+@dataclass
+class Staged:
+    """One task's records for one topic; either in memory or, all of them, in an Arrow stream file."""
+
+    head: Stage
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    path: Path | None = None
+    nbytes: int = 0
+    named: bool = False
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """The records in the order they were staged."""
+        if self.path is None:
+            yield from self.batches
+            return
+        with pa.memory_map(str(self.path)) as source, pa.ipc.open_stream(source) as reader:
+            yield from reader
+
+
+class Stages:
+    """Every stage, swept by generation and never by age: a slow task's work is no older than a fast one's."""
+
+    def __init__(self, directory: Path, memory_bytes: int) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        # Stages die with the engine: their publish then names an unknown stage, and the epoch is run again.
+        for left in directory.glob("*.arrows"):
+            left.unlink()
+        self._directory = directory
+        self._memory_bytes = memory_bytes
+        self._lock = threading.Lock()
+        self._stages: dict[str, Staged] = {}
+        self._dead: dict[tuple[str, str, int, int, int], StageDead] = {}
+        self._files = 0
+        self.used = 0
+        """Bytes in memory."""
+
+    def put(self, head: Stage, batches: Iterable[pa.RecordBatch]) -> int:
+        """Keeps one stage; the same stage put again replaces the first. Returns the number of records."""
+        staged = Staged(head)
+        rows = 0
+        try:
+            writer: Any = None
+            for batch in batches:
+                rows += batch.num_rows
+                staged.nbytes += batch.nbytes
+                if writer is None and not self._reserve(batch.nbytes):
+                    writer = self._spill(staged, batch.schema)
+                if writer is None:
+                    staged.batches.append(batch)
+                else:
+                    writer.write_batch(batch)
+            if writer is not None:
+                writer.close()
+        except OSError as error:
+            self._free(staged)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFull(
+                    f"no space left for staged records in {self._directory}", hint="free some disk"
+                ) from error
+            raise StorageError(f"records can't be staged: {error}") from error
+        except BaseException:
+            self._free(staged)
+            raise
+        with self._lock:
+            replaced = self._stages.get(head.stage)
+            self._stages[head.stage] = staged
+        if replaced is not None:
+            self._free(replaced)
+        return rows
+
+    def _reserve(self, nbytes: int) -> bool:
+        with self._lock:
+            if self.used + nbytes > self._memory_bytes:
+                return False
+            self.used += nbytes
+            return True
+
+    def _spill(self, staged: Staged, schema: pa.Schema) -> Any:
+        """Moves a stage to a file of its own and gives the writer for the rest of it."""
+        with self._lock:
+            self._files += 1
+            staged.path = self._directory / f"{self._files}.arrows"
+        writer = pa.ipc.new_stream(str(staged.path), schema)
+        for batch in staged.batches:
+            writer.write_batch(batch)
+        self._forget_memory(staged)
+        return writer
+
+    def _forget_memory(self, staged: Staged) -> None:
+        with self._lock:
+            self.used -= sum(batch.nbytes for batch in staged.batches)
+        staged.batches = []
+
+    def _free(self, staged: Staged) -> None:
+        self._forget_memory(staged)
+        if staged.path is not None:
+            staged.path.unlink(missing_ok=True)
+
+    def name(self, processor: str, generation: int, names: list[str]) -> list[Staged]:
+        """The stages a publish names, in its order; from now on no abort removes them."""
+        with self._lock:
+            found = []
+            for name in names:
+                staged = self._stages.get(name)
+                if staged is None or (staged.head.processor, staged.head.generation) != (processor, generation):
+                    raise ProtocolError(
+                        f'processor "{processor}" publishes the unknown stage {name}',
+                        hint="the engine restarted or the stage is of an older claim; run the epoch again",
+                    )
+                found.append(staged)
+            for staged in found:
+                staged.named = True
+            return found
+
+    def done(self, names: Iterable[str]) -> None:
+        """Their records are published."""
+        self._remove([name for name in names if name in self._stages])
+
+    def abort(self, processor: str, generation: int, names: list[str]) -> int:
+        """Removes those of the named stages that no publish has named: Spark aborts even what was published."""
+        with self._lock:
+            gone = [
+                name
+                for name in names
+                if (staged := self._stages.get(name)) is not None
+                and not staged.named
+                and (staged.head.processor, staged.head.generation) == (processor, generation)
+            ]
+        self._remove(gone)
+        return len(gone)
+
+    def sweep(self, processor: str, generation: int) -> None:
+        """A new claim: everything that lower generations staged goes."""
+        with self._lock:
+            gone = [
+                name
+                for name, staged in self._stages.items()
+                if staged.head.processor == processor and staged.head.generation < generation
+            ]
+            for key in [
+                key for key, dead in self._dead.items() if key[0] == processor and dead.generation < generation
+            ]:
+                del self._dead[key]
+        self._remove(gone)
+
+    def _remove(self, names: list[str]) -> None:
+        with self._lock:
+            removed = [staged for name in names if (staged := self._stages.pop(name, None)) is not None]
+        for staged in removed:
+            self._free(staged)
+
+    def put_dead(self, dead: StageDead) -> None:
+        """Keeps the dead letters of a range; the same range again (a task's retry) replaces them."""
+        with self._lock:
+            self._dead[dead.processor, dead.topic, dead.inc, dead.start, dead.stop] = dead
+
+    def dead(self, processor: str, start: Ends, end: Ends) -> list[StageDead]:
+        """Dead letters of an epoch's ranges, in the order of their records."""
+        with self._lock:
+            return [
+                self._dead[key]
+                for key in sorted(key for key in self._dead if key[0] == processor)
+                if _within(key, start.get(key[1]), end.get(key[1]))
+            ]
+
+    def done_dead(self, letters: Iterable[StageDead]) -> None:
+        with self._lock:
+            for dead in letters:
+                self._dead.pop((dead.processor, dead.topic, dead.inc, dead.start, dead.stop), None)
+
+    def clear(self) -> None:
+        self._remove(list(self._stages))
+
+
+def _within(key: tuple[str, str, int, int, int], start: At | None, end: At | None) -> bool:
+    _, _, inc, first, stop = key
+    if end is None or inc != end.inc or stop > end.off:
+        return False
+    # Of a range that began in a dead incarnation, everything up to the end is this epoch's.
+    return start is None or start.inc != inc or first >= start.off

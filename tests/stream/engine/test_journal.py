@@ -1,0 +1,126 @@
+"""The commit journal: every prefix of the file is a prefix of the entries; a failed write leaves nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gauss.model.errors import DiskFull, StorageError
+from gauss.stream.engine.journal import MAGIC, Journal, encode
+
+
+def bodies(directory: Path) -> list[bytes]:
+    journal = Journal(directory)
+    found = list(journal.replay())
+    journal.close()
+    return found
+
+
+def filled(directory: Path, entries: list[bytes]) -> Path:
+    journal = Journal(directory)
+    assert list(journal.replay()) == []
+    for entry in entries:
+        journal.append(entry, sync=False)
+    journal.close()
+    return journal.path
+
+
+def test_file_cut_at_every_byte_gives_a_prefix_of_the_entries(tmp_path: Path) -> None:
+    entries = [b"a", b"bb" * 20, b"\x00" * 9, b"last entry"]
+    content = filled(tmp_path, entries).read_bytes()
+    ends = [len(MAGIC)]
+    for entry in entries:
+        ends.append(ends[-1] + len(encode(entry)))
+    for cut in range(len(content) + 1):
+        (tmp_path / "commits").write_bytes(content[:cut])
+        whole = max(sum(end <= cut for end in ends) - 1, 0)
+        assert bodies(tmp_path) == entries[:whole]
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    entries=st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=6),
+    at=st.integers(min_value=0),
+    flip=st.integers(min_value=1, max_value=255),
+)
+def test_a_flipped_byte_never_gives_an_entry_that_was_not_written(
+    tmp_path: Path, entries: list[bytes], at: int, flip: int
+) -> None:
+    (tmp_path / "commits").unlink(missing_ok=True)
+    content = bytearray(filled(tmp_path, entries).read_bytes())
+    position = len(MAGIC) + at % (len(content) - len(MAGIC))
+    content[position] ^= flip
+    (tmp_path / "commits").write_bytes(content)
+    found = bodies(tmp_path)
+    assert found == entries[: len(found)] and len(found) < len(entries)
+
+
+def test_append_after_a_cut_tail_goes_on_behind_the_last_whole_entry(tmp_path: Path) -> None:
+    path = filled(tmp_path, [b"one", b"two"])
+    path.write_bytes(path.read_bytes()[:-1] + b"")
+    journal = Journal(tmp_path)
+    assert list(journal.replay()) == [b"one"]
+    journal.append(b"three", sync=True)
+    journal.close()
+    assert bodies(tmp_path) == [b"one", b"three"]
+
+
+def test_zeros_behind_the_last_entry_are_cut(tmp_path: Path) -> None:
+    path = filled(tmp_path, [b"one"])
+    path.write_bytes(path.read_bytes() + b"\x00" * 4096)
+    assert bodies(tmp_path) == [b"one"]
+
+
+def test_full_disk_raises_disk_full_and_leaves_no_part_of_the_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path)
+    list(journal.replay())
+    journal.append(b"kept", sync=True)
+    real = os.pwrite
+    calls = iter(range(10))
+
+    def half_then_full(fd: int, data: Any, offset: int) -> int:
+        if next(calls) == 0:
+            return real(fd, data[: len(data) // 2], offset)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", half_then_full)
+    with pytest.raises(DiskFull):
+        journal.append(b"refused" * 10, sync=True)
+    monkeypatch.undo()
+    journal.append(b"later", sync=True)
+    journal.close()
+    assert bodies(tmp_path) == [b"kept", b"later"]
+
+
+def test_compaction_keeps_the_snapshot_and_what_follows(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    list(journal.replay())
+    for number in range(100):
+        journal.append(b"entry %d" % number, sync=False)
+    before = journal.size
+    journal.compact(lambda: b"all of it")
+    assert journal.size < before
+    journal.append(b"next", sync=False)
+    journal.close()
+    assert bodies(tmp_path) == [b"all of it", b"next"]
+
+
+def test_compaction_that_died_before_the_rename_changes_nothing(tmp_path: Path) -> None:
+    filled(tmp_path, [b"one"])
+    (tmp_path / "commits.new").write_bytes(MAGIC + b"half")
+    assert bodies(tmp_path) == [b"one"]
+    assert not (tmp_path / "commits.new").exists()
+
+
+def test_another_file_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "commits").write_bytes(b"something else entirely")
+    with pytest.raises(StorageError, match="not a commit journal"):
+        bodies(tmp_path)
