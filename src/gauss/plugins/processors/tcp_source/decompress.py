@@ -1,0 +1,126 @@
+"""Stream decompression in bounded pieces: concatenated members and frames, bombs, corrupt and cut-off streams."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import lz4.frame
+import zstandard
+
+from gauss.model.errors import FrameError
+
+PIECE_BYTES = 1 << 20
+"""The most that comes out at once, however well it was compressed."""
+ZSTD_SLICE_BYTES = 1024
+"""zstandard has no output limit, but four bytes in give at most one block of 128 KiB out: so 32 MiB from a slice."""
+ZSTD_WINDOW_BYTES = 1 << 27
+"""What the zstd command accepts too."""
+
+
+class Decompressor(Protocol):
+    """One connection's stream."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What `data` holds, in pieces; raises FrameError (reason `bad_compression`) where it is corrupt."""
+        ...
+
+    def finish(self) -> None:
+        """The stream has ended: raises FrameError (reason `truncated`) when a member or frame has not."""
+        ...
+
+
+class Gzip:
+    def __init__(self) -> None:
+        self._member: Any = None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self._member is None:
+                data = data.lstrip(b"\0")  # tape blocks and tar pad with zeros between members
+                if not data:
+                    return
+                self._member = zlib.decompressobj(wbits=31)
+            try:
+                piece = self._member.decompress(data, PIECE_BYTES)
+            except zlib.error as error:
+                raise _corrupt("gzip", error, data) from error
+            data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+            # A full piece can leave output inside after all input is taken.
+            while piece:
+                yield piece
+                piece = self._member.decompress(b"", PIECE_BYTES) if not data and not self._member.eof else b""
+            if self._member.eof:
+                self._member = None
+
+    def finish(self) -> None:
+        if self._member is not None:
+            raise _cut_off("gzip member")
+
+
+class Zstd:
+    def __init__(self) -> None:
+        self._context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
+        self._frame: Any = None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        for at in range(0, len(data), ZSTD_SLICE_BYTES):
+            rest = data[at : at + ZSTD_SLICE_BYTES]
+            while rest:
+                if self._frame is None:
+                    self._frame = self._context.decompressobj()
+                try:
+                    piece = self._frame.decompress(rest)
+                except zstandard.ZstdError as error:
+                    raise _corrupt("zstd", error, rest) from error
+                rest = self._frame.unused_data if self._frame.eof else b""
+                if self._frame.eof:
+                    self._frame = None
+                if piece:
+                    yield piece
+
+    def finish(self) -> None:
+        if self._frame is not None:
+            raise _cut_off("zstd frame")
+
+
+class Lz4:
+    def __init__(self) -> None:
+        self._frame: Any = lz4.frame.LZ4FrameDecompressor()
+        self._inside = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data or not self._frame.needs_input:
+            try:
+                piece = self._frame.decompress(data, PIECE_BYTES)
+            except (RuntimeError, EOFError) as error:
+                raise _corrupt("lz4", error, data) from error
+            data = b""
+            self._inside = True
+            if self._frame.eof:
+                data = self._frame.unused_data or b""
+                self._frame = lz4.frame.LZ4FrameDecompressor()
+                self._inside = False
+            if piece:
+                yield piece
+
+    def finish(self) -> None:
+        if self._inside:
+            raise _cut_off("lz4 frame")
+
+
+DECOMPRESSORS: dict[str, type[Gzip] | type[Zstd] | type[Lz4]] = {"gzip": Gzip, "zstd": Zstd, "lz4": Lz4}
+
+
+def _corrupt(kind: str, error: Exception, data: bytes) -> FrameError:
+    return FrameError(
+        f"the stream is not {kind}: {error}",
+        reason="bad_compression",
+        bad=bytes(data),
+        hint=f'the sender must compress with {kind}, or set compression to what it sends ("none" for plain bytes)',
+    )
+
+
+def _cut_off(what: str) -> FrameError:
+    return FrameError(f"the stream ended inside a {what}", reason="truncated", hint="the sender must end its stream")
