@@ -33,16 +33,20 @@ class Claim(msgspec.Struct, tag=True):
     sources: list[str]
     targets: list[str]
     stateful: bool = False
+    drop_state: bool = False
+    """A stateful processor whose checkpoint was lost goes on at the ledger's ends without its state; else refused."""
 
 
 class Claimed(msgspec.Struct):
     generation: int
     start: Ends
-    """Where a fresh checkpoint begins: the ledger's ends, else the readers' start; fixed per checkpoint."""
+    """Where this checkpoint begins: the ledger's ends, else the readers' start; fixed per checkpoint. It holds the
+    retry inlet `_retry.<processor>` too: every key is a source of the query."""
     epoch: int
     """The last published epoch of this checkpoint, -1 if none."""
     known: bool
-    """False: a checkpoint the ledger has not seen."""
+    """False: the ledger's last claim named another checkpoint (or there was none). What this one holds of epochs
+    and offsets is out of date and must go: the query begins with epoch 0 at `start`."""
 
 
 class Latest(msgspec.Struct, tag=True):
@@ -57,9 +61,14 @@ class Latest(msgspec.Struct, tag=True):
 
 
 class LatestReply(msgspec.Struct):
+    """`end` equals `start` when nothing is new. Where an `inc` of `end` differs from that of `start`, the incarnation
+    of `start` is dead: the batch is `Read(inc of end, 0, off of end)`. With `read = "latest"` it is the one record
+    before `end`."""
+
     end: Ends
     rows: int
     lag: int
+    """Records between `start` and the visible end."""
 
 
 class Read(msgspec.Struct, tag=True):

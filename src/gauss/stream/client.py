@@ -1,0 +1,241 @@
+"""A client of the engine: for the driver, Spark's workers and control. It waits for an engine that is restarting."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+from pyarrow import flight
+
+from gauss.model.batch import RECORD_SCHEMA
+from gauss.model.errors import ConfigError, GaussError, Unavailable, from_dict
+from gauss.stream.protocol import (
+    Abort,
+    Append,
+    Claim,
+    Claimed,
+    Command,
+    DriverSync,
+    DriverSynced,
+    Latest,
+    LatestReply,
+    Publish,
+    Published,
+    Read,
+    Scan,
+    Stage,
+    StageDead,
+)
+
+STAGE_SCHEMA = pa.schema([pa.field("ts_ms", pa.int64()), pa.field("data", pa.binary())])
+"""What is staged: `ts_ms` null or below 0 takes the largest of the epoch's inputs."""
+
+GONE = (flight.FlightUnavailableError, flight.FlightInternalError, flight.FlightCancelledError)
+"""What a call meets when the engine is not there or goes away meanwhile."""
+
+T = TypeVar("T")
+
+_inherited: list[Any] = []
+_locks: dict[tuple[int, str], int] = {}
+_clients: dict[tuple[int, str, str], EngineClient] = {}
+
+
+class EngineClient:
+    """Calls may come from any thread; after a fork the child gets a connection of its own."""
+
+    def __init__(self, endpoint: str, token: str, *, lock: str = "", wait_s: float = 60.0) -> None:
+        self.endpoint = endpoint
+        self._token = token
+        self._lock_path = lock
+        self._wait_s = wait_s
+        self._mutex = threading.Lock()
+        self._pid = 0
+        self._flight: Any = None
+
+    @classmethod
+    def from_file(cls, flight_json: Path, *, wait_s: float = 60.0) -> EngineClient:
+        """The engine of the run whose `run/flight.json` this is."""
+        try:
+            found = json.loads(flight_json.read_text())
+        except FileNotFoundError as error:
+            raise Unavailable(f"no engine runs here: {flight_json} is missing", hint="start it: gauss run") from error
+        return cls(found["endpoint"], found["token"], lock=found.get("lock", ""), wait_s=wait_s)
+
+    def _connection(self) -> Any:
+        with self._mutex:
+            if self._pid != os.getpid():
+                # A client opened before a fork hangs the child, and so does its destructor: it is kept, unused.
+                _inherited.append(self._flight)
+                hold_run_lock(self._lock_path)
+                self._flight = flight.FlightClient(self.endpoint)
+                self._pid = os.getpid()
+            return self._flight
+
+    def _options(self, timeout: float | None = None) -> Any:
+        return flight.FlightCallOptions(
+            timeout=timeout, headers=[(b"authorization", b"Bearer " + self._token.encode())]
+        )
+
+    def _call(self, attempt: Callable[[], T], wait_s: float | None = None) -> T:
+        """Runs a call that may be repeated; waits while the engine is away."""
+        deadline = time.monotonic() + (self._wait_s if wait_s is None else wait_s)
+        pause = 0.05
+        while True:
+            try:
+                return attempt()
+            except GONE as error:
+                if time.monotonic() + pause > deadline:
+                    raise Unavailable(
+                        f"the engine at {self.endpoint} does not answer",
+                        hint="is `gauss run` still there? its log is logs/engine.log in the data directory",
+                    ) from error
+            except (flight.FlightError, pa.ArrowException) as error:
+                raise as_gauss_error(error) from error
+            time.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    def _action(self, body: msgspec.Struct, reply: type[T], wait_s: float | None = None) -> T:
+        action = flight.Action("call", msgspec.json.encode(body))
+
+        def attempt() -> T:
+            results = self._connection().do_action(action, self._options())
+            return msgspec.json.decode(next(iter(results)).body.to_pybytes(), type=reply)
+
+        return self._call(attempt, wait_s)
+
+    def claim(self, claim: Claim) -> Claimed:
+        """Starts a processor under a new generation."""
+        return self._action(claim, Claimed)
+
+    def latest(self, latest: Latest) -> LatestReply:
+        """How far the next batch may go."""
+        return self._action(latest, LatestReply)
+
+    def publish(self, publish: Publish) -> Published:
+        """Publishes an epoch; repeating it changes nothing."""
+        return self._action(publish, Published)
+
+    def abort(self, abort: Abort) -> None:
+        self._action(abort, dict[str, int])
+
+    def stage_dead(self, dead: StageDead) -> None:
+        """Keeps dead letters for the epoch that holds their range."""
+        self._action(dead, dict[str, int])
+
+    def sync(self, queries: DriverSync) -> DriverSynced:
+        """The driver's heartbeat."""
+        return self._action(queries, DriverSynced)
+
+    def command(self, name: str, args: dict[str, Any] | None = None, *, wait_s: float | None = None) -> dict[str, Any]:
+        """Anything of `engine/commands.py`; `wait_s`: how long to wait for an engine that is away."""
+        return self._action(Command(name, args or {}), dict[str, Any], wait_s)
+
+    def read(self, read: Read) -> Iterator[pa.RecordBatch]:
+        """Records of a range; goes on behind the last one it gave when the engine restarts meanwhile."""
+        start = read.start
+        while start < read.stop:
+            ticket = msgspec.structs.replace(read, start=start)
+            reader = self._call(lambda ticket=ticket: self._get(ticket))  # type: ignore[misc]
+            try:
+                for chunk in reader:
+                    yield chunk.data
+                    start = chunk.data.column(0)[-1].as_py() + 1
+                return
+            except GONE:
+                continue
+            except (flight.FlightError, pa.ArrowException) as error:
+                raise as_gauss_error(error) from error
+
+    def scan(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        """Records for people; a live scan ends when the engine stops, or when this generator is closed."""
+        reader = self._call(lambda: self._get(scan))
+        try:
+            for chunk in reader:
+                if chunk.data.num_rows:
+                    yield chunk.data
+        except (flight.FlightError, pa.ArrowException) as error:
+            raise as_gauss_error(error) from error
+        finally:
+            reader.cancel()
+
+    def _get(self, ticket: Read | Scan) -> Any:
+        return self._connection().do_get(flight.Ticket(msgspec.json.encode(ticket)), self._options())
+
+    def stage(self, stage: Stage, batches: Iterable[pa.RecordBatch], schema: pa.Schema = STAGE_SCHEMA) -> int:
+        """Sends one task's records for one topic; returns their number. Sent again as a whole if the engine restarts."""
+        kept = list(batches)
+        return self._call(lambda: self._put(stage, kept, schema))
+
+    def append(self, topic: str, batches: Iterable[pa.RecordBatch]) -> int:
+        """Appends records (column `data`) now; not repeated by itself, since that could double them."""
+        self.command("health")
+        try:
+            return self._put(Append(topic), batches, pa.schema([RECORD_SCHEMA.field("data")]))
+        except GONE as error:
+            raise Unavailable("the engine went away while records were sent: some may be in the topic") from error
+        except (flight.FlightError, pa.ArrowException) as error:
+            raise as_gauss_error(error) from error
+
+    def _put(self, head: Stage | Append, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+        descriptor = flight.FlightDescriptor.for_command(msgspec.json.encode(head))
+        writer, replies = self._connection().do_put(descriptor, schema, self._options())
+        try:
+            for batch in batches:
+                writer.write_batch(batch)
+            writer.done_writing()
+            reply = replies.read()
+        finally:
+            writer.close()
+        if reply is None:
+            raise flight.FlightUnavailableError("no answer")
+        return int(json.loads(reply.to_pybytes())["rows"])
+
+    def close(self) -> None:
+        with self._mutex:
+            if self._flight is not None and self._pid == os.getpid():
+                self._flight.close()
+            self._flight, self._pid = None, 0
+
+
+def client_for(endpoint: str, token: str, *, lock: str = "") -> EngineClient:
+    """One client per process and engine: connecting costs more than a call."""
+    key = (os.getpid(), endpoint, token)
+    if key not in _clients:
+        _clients[key] = EngineClient(endpoint, token, lock=lock)
+    return _clients[key]
+
+
+def hold_run_lock(path: str) -> None:
+    """Takes the run's lock shared for the life of this process: the next run waits until all of this one are gone."""
+    key = (os.getpid(), path)
+    if not path or key in _locks:
+        return
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # an executor on another machine: its run lock is its own host's affair
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    _locks[key] = fd
+
+
+def as_gauss_error(error: Exception) -> GaussError:
+    """The error that the engine raised, as its own class again."""
+    text = str(error)
+    if (begin := text.find('{"code"')) >= 0:
+        try:
+            found, _ = json.JSONDecoder().raw_decode(text, begin)
+        except ValueError:
+            found = None
+        if isinstance(found, dict):
+            return from_dict(found)
+    if isinstance(error, flight.FlightUnauthenticatedError):
+        return ConfigError("the engine refused the token", hint="the run has changed: read run/flight.json again")
+    return GaussError(text.split(". gRPC client debug context", maxsplit=1)[0])

@@ -1,0 +1,171 @@
+"""Dead letters: records of the built-in file topic `_dead`, with their bytes and where they came from."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Code, OffsetRange, Program, Step
+from gauss.contracts.edge import DeadLetter, TopicHandle
+
+DEAD_TOPIC = "_dead"
+RETRY_PREFIX = "_retry."
+MAX_DATA_BYTES = 1 << 20
+RATIO_SECONDS = 10
+RATIO_LETTERS = 100
+"""Fewer dead letters than this within the window stop nobody, whatever their share."""
+
+
+class Letter(msgspec.Struct, omit_defaults=False):
+    """One dead letter as it is stored: a JSON object."""
+
+    reason: str
+    detail: str = ""
+    stage: str = ""
+    processor: str = ""
+    topic: str = ""
+    inc: int = 0
+    offset: int = -1
+    ts_ms: int = 0
+    column: str = ""
+    data: str = ""
+    """The original bytes in base64, at most 1 MiB of them."""
+    truncated: int | msgspec.UnsetType = msgspec.UNSET
+    """The original length, if longer."""
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        return self.topic, self.inc, self.offset
+
+
+def letter_of(dead: DeadLetter) -> Letter:
+    """An edge's or a transform's letter in its stored form."""
+    letter = Letter(
+        dead.reason, dead.detail, dead.stage, dead.processor, dead.topic, dead.inc, dead.offset, dead.ts_ms, dead.column
+    )
+    letter.data = base64.b64encode(dead.data[:MAX_DATA_BYTES]).decode()
+    if len(dead.data) > MAX_DATA_BYTES:
+        letter.truncated = len(dead.data)
+    return letter
+
+
+def staged_letter(processor: str, fields: dict[str, Any]) -> Letter:
+    """A letter that a task staged; what it left out is filled in."""
+    letter = msgspec.convert({"reason": "unknown", **fields, "processor": processor}, Letter, strict=False)
+    limit = -(-MAX_DATA_BYTES // 3) * 4
+    if len(letter.data) > limit:
+        letter.truncated = len(letter.data) * 3 // 4
+        letter.data = letter.data[: MAX_DATA_BYTES // 3 * 4]
+    return letter
+
+
+def letters_chunk(letters: Iterable[Letter], ts_ms: int) -> Chunk:
+    """Letters as records of the dead-letter topic."""
+    records = pa.array([msgspec.json.encode(letter) for letter in letters], pa.binary())
+    return Chunk(records, len(records), ts_ms)
+
+
+def read_letters(topic: TopicHandle, start: int, stop: int) -> Iterator[tuple[int, Letter]]:
+    """The letters of [start, stop) with their offsets."""
+    start = max(start, topic.floor())
+    if start >= stop:
+        return
+    cursor = topic.open(Program(OffsetRange(start, stop)))
+    try:
+        while cursor.next(Step()) is Code.UNSET:
+            _, batch = cursor.read()
+            assert isinstance(batch, pa.RecordBatch)
+            for offset, data in zip(batch.column(0).to_pylist(), batch.column(2), strict=True):
+                yield offset, msgspec.json.decode(data.as_buffer(), type=Letter)
+    finally:
+        cursor.close()
+
+
+class DeadLetters:
+    """The `_dead` topic: writes letters from edges, counts them for `ls`, finds them for `show` and `replay`."""
+
+    def __init__(self, topic: TopicHandle) -> None:
+        self.topic = topic
+        self._lock = threading.Lock()
+        self._counted = 0
+        self._groups: dict[tuple[str, str, str], list[int]] = {}
+
+    def write(self, dead: DeadLetter) -> None:
+        """Appends one letter now: from an edge, or from a topic that can't hold a record."""
+        self.topic.append(letters_chunk([letter_of(dead)], int(time.time() * 1000)))
+
+    def groups(self) -> list[dict[str, Any]]:
+        """How many there are by reason, stage and processor; only what is new since the last call is read."""
+        with self._lock:
+            end = self.topic.version()
+            for _, letter in read_letters(self.topic, self._counted, end):
+                group = self._groups.setdefault(
+                    (letter.reason, letter.stage, letter.processor), [0, letter.ts_ms, letter.ts_ms]
+                )
+                group[0] += 1
+                group[1], group[2] = min(group[1], letter.ts_ms), max(group[2], letter.ts_ms)
+            self._counted = end
+            return [
+                {
+                    "reason": reason,
+                    "stage": stage,
+                    "processor": processor,
+                    "count": count,
+                    "first_ts_ms": first,
+                    "last_ts_ms": last,
+                }
+                for (reason, stage, processor), (count, first, last) in sorted(self._groups.items())
+            ]
+
+    def newest(self, processor: str, reason: str, limit: int, before: int | None) -> list[tuple[int, Letter]]:
+        """Letters that match, newest first, below the offset `before`."""
+        stop = self.topic.version() if before is None else min(before, self.topic.version())
+        found: list[tuple[int, Letter]] = []
+        while stop > self.topic.floor() and len(found) < limit:
+            start = max(stop - 1000, self.topic.floor())
+            page = [
+                (offset, letter)
+                for offset, letter in read_letters(self.topic, start, stop)
+                if processor in ("", letter.processor) and reason in ("", letter.reason)
+            ]
+            found += reversed(page)
+            stop = start
+        return found[:limit]
+
+
+class DeadRatio:
+    """The share of dead letters among a processor's records over the last seconds."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._window: deque[tuple[float, int, int]] = deque()
+        self._records = 0
+        self._dead = 0
+
+    def add(self, records: int, dead: int, now: float) -> str:
+        """Counts; returns the reason to stop, or an empty text."""
+        self._window.append((now, records, dead))
+        self._records += records
+        self._dead += dead
+        while self._window and self._window[0][0] < now - RATIO_SECONDS:
+            _, old_records, old_dead = self._window.popleft()
+            self._records -= old_records
+            self._dead -= old_dead
+        if self._dead < RATIO_LETTERS or self._dead <= self._limit * self._records:
+            return ""
+        return (
+            f"{self._dead} of {self._records} records of the last {RATIO_SECONDS} s became dead letters,"
+            f" above max_dead_ratio = {self._limit:g}"
+        )
+
+    def clear(self) -> None:
+        self._window.clear()
+        self._records = self._dead = 0

@@ -1,0 +1,127 @@
+"""The engine's Arrow Flight server: actions, reads and stages, for whoever holds the token."""
+
+from __future__ import annotations
+
+import functools
+import hmac
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+from pyarrow import flight
+
+from gauss.contracts.chunk import Chunk
+from gauss.model.batch import RECORD_SCHEMA
+from gauss.model.errors import ConfigError, GaussError
+from gauss.stream.engine.scans import read_range, scan
+from gauss.stream.protocol import MAX_ACTION_BYTES, Action, Append, Read, Scan, Stage
+
+if TYPE_CHECKING:
+    from gauss.stream.engine.runtime import Engine
+
+log = logging.getLogger(__name__)
+_actions: msgspec.json.Decoder[Action] = msgspec.json.Decoder(Action)
+_tickets: msgspec.json.Decoder[Read | Scan] = msgspec.json.Decoder(Read | Scan)
+_heads: msgspec.json.Decoder[Stage | Append] = msgspec.json.Decoder(Stage | Append)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Token(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Refuses every call without the run's token."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._expected = f"Bearer {token}".encode()
+
+    def start_call(self, info: Any, headers: dict[str, list[str]]) -> None:  # noqa: ARG002
+        given = next(iter(headers.get("authorization", [])), "")
+        if not hmac.compare_digest(given.encode(errors="replace"), self._expected):
+            raise flight.FlightUnauthenticatedError("wrong or missing token")
+
+
+def error_shape(error: Exception) -> bytes:
+    """An error in the shape of `model.errors`, known or not."""
+    if isinstance(error, GaussError):
+        return msgspec.json.encode(error.to_dict())
+    if isinstance(error, msgspec.MsgspecError):
+        return msgspec.json.encode(ConfigError(f"the call can't be understood: {error}").to_dict())
+    log.exception("a call failed", exc_info=error)
+    hint = "the trace is in logs/engine.log"
+    return msgspec.json.encode(GaussError(f"{type(error).__name__}: {error}", hint=hint).to_dict())
+
+
+def answers_errors(method: F) -> F:
+    """Errors travel as the error shape in the message, so that the client raises the same class again."""
+
+    @functools.wraps(method)
+    def wrapped(*args: Any) -> Any:
+        try:
+            return method(*args)
+        except flight.FlightError:
+            raise
+        except Exception as error:
+            raise flight.FlightServerError(error_shape(error).decode()) from None
+
+    return wrapped  # type: ignore[return-value]
+
+
+class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
+    """Listens once it is constructed; `shutdown` ends it."""
+
+    def __init__(self, engine: Engine, endpoint: str, token: str) -> None:
+        super().__init__(endpoint, middleware={"token": Token(token)})
+        self._engine = engine
+
+    @answers_errors
+    def do_action(self, context: Any, action: Any) -> list[bytes]:  # noqa: ARG002
+        if action.body.size > MAX_ACTION_BYTES:
+            raise ConfigError(f"expected at most {MAX_ACTION_BYTES} bytes in a call, found {action.body.size}")
+        reply = self._engine.act(_actions.decode(memoryview(action.body)))
+        return [msgspec.json.encode(reply)]
+
+    @answers_errors
+    def do_get(self, context: Any, ticket: Any) -> Any:
+        asked = _tickets.decode(ticket.ticket)
+        if isinstance(asked, Read):
+            batches = read_range(self._engine, asked)
+        else:
+            batches = scan(self._engine.topic(asked.topic), asked, lambda: self._gone(context))
+        return flight.GeneratorStream(RECORD_SCHEMA, _with_error_shape(batches))
+
+    def _gone(self, context: Any) -> bool:
+        return bool(self._engine.stopping.is_set() or context.is_cancelled())
+
+    @answers_errors
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ARG002
+        head = _heads.decode(descriptor.command)
+        batches = (chunk.data for chunk in reader)
+        if isinstance(head, Stage):
+            self._engine.publisher.check_generation(head.processor, head.generation)
+            rows = self._engine.stages.put(head, batches)
+        else:
+            rows = self._append(head.topic, batches)
+        writer.write(msgspec.json.encode({"rows": rows}))
+
+    def _append(self, name: str, batches: Iterator[pa.RecordBatch]) -> int:
+        topic = self._engine.topic(name)
+        if name.startswith("_"):
+            raise ConfigError(f'topic "{name}" is the engine\'s own', hint="append to a topic of the config")
+        rows = 0
+        for batch in batches:
+            data = batch.column("data").cast(pa.binary())
+            chunk = Chunk(data, len(data), int(time.time() * 1000))
+            rows += topic.append(chunk, self._engine.stopping).accepted
+        return rows
+
+
+def _with_error_shape(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except GeneratorExit:
+        raise
+    except Exception as error:
+        raise flight.FlightServerError(error_shape(error).decode()) from None
