@@ -1,0 +1,89 @@
+"""Messages of an Arrow IPC stream: their borders and kinds, read from the flatbuffer by hand (four fields)."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from gauss.contracts.framing import Buffer
+from gauss.plugins.framings.containers import Incomplete, Malformed, TooLong
+
+CONTINUATION = b"\xff\xff\xff\xff"
+END_OF_STREAM = CONTINUATION + b"\0\0\0\0"
+PREFIX_BYTES = 8
+
+SCHEMA, DICTIONARY, BATCH = 1, 2, 3
+KIND_NAMES = {SCHEMA: "schema", DICTIONARY: "dictionary", BATCH: "record batch"}
+
+
+class Message(NamedTuple):
+    """`kind` 0 is the end-of-stream marker."""
+
+    kind: int
+    size: int
+    dictionary: int = 0
+    is_delta: bool = False
+
+
+def message(data: memoryview, limit: int) -> Message:
+    """The message at the head of `data`."""
+    prefix = bytes(data[:PREFIX_BYTES])
+    if not CONTINUATION.startswith(prefix[:4]):
+        raise Malformed(f"expected an Arrow message (continuation {CONTINUATION!r}), found {prefix[:4]!r}")
+    if len(prefix) < PREFIX_BYTES:
+        raise Incomplete(PREFIX_BYTES)
+    (metadata_bytes,) = struct.unpack_from("<i", prefix, 4)
+    if metadata_bytes == 0:
+        return Message(0, PREFIX_BYTES)
+    if metadata_bytes < 0:
+        raise Malformed(f"an Arrow message with {metadata_bytes} bytes of metadata")
+    body_start = PREFIX_BYTES + metadata_bytes
+    if body_start > limit:
+        raise TooLong(body_start)
+    if len(data) < body_start:
+        raise Incomplete(body_start)
+    try:
+        found, body_bytes = _parse(data[PREFIX_BYTES:body_start])
+    except (struct.error, IndexError) as error:
+        raise Malformed(f"unreadable metadata of an Arrow message: {error}") from error
+    if body_bytes < 0 or found.kind not in KIND_NAMES:
+        raise Malformed(f"an Arrow message of kind {found.kind} with a body of {body_bytes} bytes")
+    size = body_start + body_bytes
+    if size > limit:
+        raise TooLong(size)
+    if len(data) < size:
+        raise Incomplete(size)
+    return found._replace(size=size)
+
+
+def _parse(metadata: Buffer) -> tuple[Message, int]:
+    root = _offset(metadata, 0)
+    kind = _scalar(metadata, root, 1, "<B")
+    body_bytes = _scalar(metadata, root, 3, "<q")
+    if kind != DICTIONARY:
+        return Message(kind, 0), body_bytes
+    header = _offset(metadata, _place(metadata, root, 2))
+    is_delta = bool(_scalar(metadata, header, 2, "<B"))
+    return Message(kind, 0, _scalar(metadata, header, 0, "<q"), is_delta), body_bytes
+
+
+def _offset(metadata: Buffer, position: int) -> int:
+    return position + int(struct.unpack_from("<I", metadata, position)[0])
+
+
+def _place(metadata: Buffer, table: int, field: int) -> int:
+    """Where a table's field lies, 0 when it has its default."""
+    vtable = table - int(struct.unpack_from("<i", metadata, table)[0])
+    if vtable < 0:  # struct would count it from the end
+        raise IndexError("a vtable before the metadata")
+    (vtable_bytes,) = struct.unpack_from("<H", metadata, vtable)
+    entry = 4 + 2 * field
+    if entry >= vtable_bytes:
+        return 0
+    place = int(struct.unpack_from("<H", metadata, vtable + entry)[0])
+    return table + place if place else 0
+
+
+def _scalar(metadata: Buffer, table: int, field: int, layout: str) -> int:
+    place = _place(metadata, table, field)
+    return int(struct.unpack_from(layout, metadata, place)[0]) if place else 0

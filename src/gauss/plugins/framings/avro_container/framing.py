@@ -1,0 +1,84 @@
+"""An Avro object container as a stream: each record is the header in force and one block, readable by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from gauss.plugins.framings.avro_container.container import MAGIC, SYNC_BYTES, block_size, header_size
+from gauss.plugins.framings.avro_container.spec import AvroContainerConfig
+from gauss.plugins.framings.containers import (
+    ContainerFraming,
+    ContainerSplitter,
+    Incomplete,
+    Malformed,
+    Part,
+    TooLong,
+    unfit_records,
+)
+from gauss.plugins.framings.splitting import bad_frame
+
+ANY_SIZE = 2**31 - 1
+
+
+class AvroContainerFraming(ContainerFraming):
+    key: tuple[object, ...] = ("avro_container",)
+
+    def __init__(self, config: AvroContainerConfig) -> None:
+        self._config = config
+
+    def splitter(self, max_record_bytes: int) -> AvroContainerSplitter:
+        return AvroContainerSplitter(max_record_bytes)
+
+    def joiner(self) -> AvroContainerJoiner:
+        return AvroContainerJoiner()
+
+    def unfit(self, data: pa.BinaryArray) -> np.ndarray | None:
+        return unfit_records(data, split_record)
+
+
+def split_record(record: bytes, known_header: bytes = b"") -> int:
+    """The header's end in a record of header and one block; raises FrameError for anything else."""
+    try:
+        known = known_header and record.startswith(known_header)
+        end = len(known_header) if known else header_size(record, ANY_SIZE)
+        size = end + block_size(memoryview(record)[end:], ANY_SIZE)
+    except (Incomplete, Malformed, TooLong) as error:
+        raise bad_frame(f"no Avro header and block: {error}", record, 0) from error
+    if size != len(record) or record[-SYNC_BYTES:] != record[end - SYNC_BYTES : end]:
+        raise bad_frame("expected one Avro header and one block with its sync marker", record, 0)
+    return end
+
+
+class AvroContainerSplitter(ContainerSplitter):
+    def __init__(self, max_record_bytes: int) -> None:
+        super().__init__(max_record_bytes)
+        self._header = b""
+
+    def _part(self, data: memoryview) -> Part:
+        # No block begins with the magic's first byte: it would be a negative count.
+        if not self._header or data[0] == MAGIC[0]:
+            size = header_size(data, self._limit)
+            self._header = bytes(data[:size])
+            return Part(size, b"")
+        size = block_size(data, self._limit - len(self._header))
+        if data[size - SYNC_BYTES : size] != self._header[-SYNC_BYTES:]:
+            raise Malformed("the sync marker after an Avro block is not the header's")
+        return Part(size, self._header + data[:size])
+
+
+class AvroContainerJoiner:
+    """Sends a header only when it differs from the last."""
+
+    def __init__(self) -> None:
+        self._header = b""
+
+    def join(self, data: pa.BinaryArray) -> bytes:
+        parts: list[bytes] = []
+        for record in data.to_pylist():
+            end = split_record(record, self._header)
+            if record[:end] != self._header:
+                self._header = record[:end]
+                parts.append(self._header)
+            parts.append(record[end:])
+        return b"".join(parts)

@@ -1,0 +1,94 @@
+"""What the container framings share: records that are built from parts of the stream, one part at a time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gauss.contracts.framing import Buffer, Frames
+from gauss.model.errors import FrameError
+from gauss.plugins.framings.splitting import BufferedSplitter, Cut, bad_frame, too_long
+
+NO_RECORDS = pa.array([], pa.binary())
+
+
+class Incomplete(Exception):
+    """The part is not all there: it needs `need` bytes from its start, as far as is known."""
+
+    def __init__(self, need: int) -> None:
+        super().__init__(f"{need} bytes or more expected")
+        self.need = need
+
+
+class Malformed(Exception):
+    """Bytes that the container never holds."""
+
+
+class TooLong(Exception):
+    """A part whose own length says that it is above the limit."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(f"{length} bytes")
+        self.length = length
+
+
+class Part(NamedTuple):
+    """One part of the stream; `record` is b"" for what is only remembered, such as a header."""
+
+    size: int
+    record: bytes
+
+
+class ContainerFraming:
+    """Records stand between headers that they share, so that the stream can't be cut into raw pieces."""
+
+    raw = False
+
+    def bounds(self, buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError("a container's records do not lie in its stream as they are")
+
+
+class ContainerSplitter(BufferedSplitter):
+    @abstractmethod
+    def _part(self, data: memoryview) -> Part:
+        """The part at the head of `data`; raises one of the three errors above."""
+
+    def _nothing(self) -> Frames:
+        return Frames(NO_RECORDS, 0)
+
+    def _cut(self, buffer: bytes | bytearray) -> Cut:
+        view = memoryview(buffer)
+        records: list[bytes] = []
+        position, need = 0, 1
+        error: FrameError | None = None
+        while position < len(view):
+            try:
+                part = self._part(view[position:])
+            except Incomplete as incomplete:
+                need = incomplete.need
+                break
+            except TooLong as long:
+                error = too_long(long.length, self._limit, buffer, position)
+                break
+            except Malformed as malformed:
+                error = bad_frame(str(malformed), buffer, position)
+                break
+            if part.record:
+                records.append(part.record)
+            position += part.size
+        return Cut(pa.array(records, pa.binary()), len(records), position, need, error)
+
+
+def unfit_records(data: pa.BinaryArray, parse: Callable[[bytes], object]) -> np.ndarray | None:
+    """True where `parse` raises FrameError; a loop, since a container's records are large."""
+    bad = np.zeros(len(data), dtype=bool)
+    for index, record in enumerate(data.to_pylist()):
+        try:
+            parse(record)
+        except FrameError:
+            bad[index] = True
+    return bad if bad.any() else None

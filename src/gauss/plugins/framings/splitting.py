@@ -1,0 +1,109 @@
+"""What every splitter does: hold back the bytes of a record that is not whole, and tell of bad bytes in time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NamedTuple
+
+from gauss.contracts.framing import Buffer, Frames
+from gauss.model.errors import FrameError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_BAD_BYTES = 1 << 20
+"""How much of what can't be framed is kept for the dead letter."""
+
+
+class Cut(NamedTuple):
+    """What a look at the buffer found."""
+
+    payload: bytes | memoryview | pa.BinaryArray
+    records: int
+    used: int
+    """Bytes at the buffer's head that are done with."""
+    need: int = 1
+    """How many of the bytes after them must be there before another look can find more."""
+    error: FrameError | None = None
+
+
+class BufferedSplitter(ABC):
+    """Looks again only when a record can have become whole, so that a large one is joined and scanned once."""
+
+    def __init__(self, max_record_bytes: int) -> None:
+        self._limit = max_record_bytes
+        self._held = bytearray()
+        self._need = 1
+        self._error: FrameError | None = None
+
+    @abstractmethod
+    def _cut(self, buffer: bytes | bytearray) -> Cut:
+        """The whole records at the head of `buffer`."""
+
+    def _nothing(self) -> Frames:
+        return Frames(b"", 0)
+
+    def _may_cut(self, fresh: int) -> bool:  # noqa: ARG002
+        """Whether the held bytes, the last `fresh` of them new, can hold a whole record or an error."""
+        return len(self._held) >= self._need
+
+    def feed(self, data: Buffer) -> Frames:
+        if self._error is not None:
+            raise self._error
+        fresh = len(data)
+        if fresh == 0:
+            return self._nothing()
+        buffer: bytes | bytearray
+        if self._held or fresh < self._need:
+            self._held += data
+            if not self._may_cut(fresh):
+                return self._nothing()
+            buffer = self._held
+        else:
+            buffer = bytes(data)  # no copy of bytes; others belong to the caller, who may fill them anew
+        cut = self._cut(buffer)
+        # A new bytearray each time: the payload may look into the old one.
+        self._held = bytearray() if cut.error else bytearray(memoryview(buffer)[cut.used :])
+        self._need = cut.need
+        self._error = cut.error
+        if cut.error is not None and cut.records == 0:
+            raise cut.error
+        return Frames(cut.payload, cut.records)
+
+    def finish(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._held:
+            raise FrameError(
+                f"the stream ended in mid-record, {len(self._held)} bytes after the last whole one",
+                reason="truncated",
+                bad=bytes(self._held[:MOST_BAD_BYTES]),
+                hint="the sender must finish its last frame before it closes",
+            )
+
+
+def head(buffer: bytes | bytearray, size: int) -> bytes | memoryview:
+    """The first `size` bytes of a buffer that nobody writes to any more."""
+    if size == len(buffer) and isinstance(buffer, bytes):
+        return buffer
+    return memoryview(buffer).toreadonly()[:size]
+
+
+def too_long(length: int, limit: int, buffer: Buffer, start: int) -> FrameError:
+    """A record above `max_record_bytes`."""
+    return FrameError(
+        f"a record of {length} bytes or more: expected at most max_record_bytes = {limit}",
+        reason="too_long",
+        bad=bytes(memoryview(buffer)[start : start + MOST_BAD_BYTES]),
+        hint="raise max_record_bytes, or check that the sender uses this framing",
+    )
+
+
+def bad_frame(what: str, buffer: Buffer, start: int) -> FrameError:
+    """Bytes that this framing never writes."""
+    return FrameError(
+        what,
+        reason="bad_frame",
+        bad=bytes(memoryview(buffer)[start : start + MOST_BAD_BYTES]),
+        hint="check that the sender uses this framing",
+    )
