@@ -27,6 +27,12 @@ class ReaderHandle(Protocol):
     """A registered offset reader: while it lives, a blocking topic keeps what it has not passed."""
 
     position: int
+    peer: str
+    """Who reads, for people: the client's address; set by the edge."""
+
+    def sought(self) -> int | None:
+        """Where somebody has put this reader since the last ask; its owner goes on there."""
+        ...
 
     def move(self, offset: int) -> None:
         """Everything below `offset` has been passed; wakes writers that wait for room."""
@@ -37,6 +43,16 @@ class ReaderHandle(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class BlockedBy(Protocol):
+    """The reader that writers wait for."""
+
+    @property
+    def reader(self) -> str: ...
+
+    @property
+    def peer(self) -> str: ...
 
 
 class TopicHandle(Protocol):
@@ -57,6 +73,10 @@ class TopicHandle(Protocol):
     def floor(self) -> int: ...
 
     def wait(self, version: int, timeout: float) -> int: ...
+
+    def blocked(self) -> BlockedBy | None:
+        """Who holds writers back; None while none waits."""
+        ...
 
     def bytes_from(self, offset: int) -> int:
         """Bytes held from `offset` on: how far a reader there is behind."""

@@ -24,7 +24,7 @@ class TcpSinkConfig(TcpEdgeConfig):
     slow_client: Literal["block", "disconnect"] = "block"
     """What happens when a client does not read: the topic is held back, or the client is dropped."""
     slow_client_bytes: Bytes = 16 << 20
-    """`disconnect`: how far a client that does not read may fall behind."""
+    """`disconnect`: how far a client that does not read may fall behind; sooner when writers wait for it."""
 
     def starts_at(self) -> str | int:
         """`start`, or its default for this transport."""

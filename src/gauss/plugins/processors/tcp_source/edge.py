@@ -21,7 +21,6 @@ log = logging.getLogger("gauss.tcp_source")
 
 SMALLEST_READ = 64 << 10
 LARGEST_READ = 1 << 20
-DEAD_BYTES = 1 << 20
 DISK_WAIT_SECONDS = 0.25
 
 
@@ -112,6 +111,7 @@ class _Stream:
                     size = max(size // 2, SMALLEST_READ)
                 for piece in self._plain(data):
                     self._append(piece)
+                    self._splitter.feed(b"")  # an error behind whole records: raised now, not with the next bytes
             if self._decompressor is not None and not draining():
                 self._decompressor.finish()
             # Also when draining: what was read and is no record yet would be lost without a trace.
@@ -166,7 +166,7 @@ class _Stream:
                 detail=f"{self._connection.peer}: {error.message}",
                 stage="frame",
                 processor=self._context.name,
-                data=error.bad[:DEAD_BYTES],
+                data=error.bad,
                 topic=self._context.topic.name,
                 ts_ms=time.time_ns() // 1_000_000,
             )

@@ -1,0 +1,212 @@
+"""One client of a sink: its cursor, what it was sent and what of that its TCP has confirmed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from gauss.contracts.cursor import Code, Cursor, Last, Mode, Output, Placed, Program, Seq, Step
+from gauss.contracts.edge import EdgeContext, ReaderHandle
+from gauss.contracts.transport import Connection
+from gauss.model.errors import GaussError
+from gauss.plugins.processors.tcp_sink.encode import Encoded, Encoder
+from gauss.plugins.processors.tcp_sink.spec import TcpSinkConfig
+from gauss.plugins.processors.tcp_sink.wire import TICK_SECONDS, Wire
+
+STEP = Step(limit=1 << 20, max_bytes=1 << 20)
+"""Small enough that the topic gets room again while the rest is still being sent."""
+FIRST_LOOK_SECONDS = 0.001
+
+
+class PeerGone(GaussError):
+    """The client closed its end: not a fault."""
+
+    code = "peer_gone"
+
+
+class SlowClient(GaussError):
+    """The client does not read and `slow_client` says to drop it."""
+
+    code = "slow_client"
+
+
+class Stop:
+    """When a sink's clients must end: at once, or after all records below an offset."""
+
+    def __init__(self) -> None:
+        self.now = threading.Event()
+        self.at: int | None = None
+
+
+class Client:
+    """Sends until its peer goes, the sink stops, or it is dropped for being slow."""
+
+    def __init__(
+        self,
+        context: EdgeContext,
+        config: TcpSinkConfig,
+        connection: Connection,
+        stop: Stop,
+        bury: Callable[[int, bytes], None],
+    ) -> None:
+        self._context = context
+        self._topic = context.topic
+        self._config = config
+        self._wire = Wire(connection.sock)
+        self._peer = connection.peer
+        self._stop = stop
+        self._encoder = Encoder(context.framing, bury)
+        self._position = 0
+        self._unconfirmed: deque[tuple[int, Encoded]] = deque()
+        self._confirmed = 0
+        self.shown: dict[str, object] = {
+            "since_ms": time.time_ns() // 1_000_000,
+            "position": 0,
+            "records": 0,
+            "bytes": 0,
+            "blocked_since_ms": None,
+        }
+        """This client's line in the sink's status."""
+
+    def wait_for_turn(self, turn: threading.Lock) -> bool:
+        """Until the sink's kept position is free; False when there is no more point."""
+        self.shown["detail"] = "waiting: another client holds the position that `resume` keeps"
+        while not turn.acquire(timeout=TICK_SECONDS):
+            if self._stop.now.is_set() or self._stop.at is not None or self._wire.peer_has_gone():
+                return False
+        self.shown.pop("detail")
+        return True
+
+    def follow(self, reader: ReaderHandle, *, confirmed: bool) -> None:
+        """Every record from the reader's position on. `confirmed`: the reader passes a record only when the peer's
+        TCP has it, and what was under way when the connection ended is sent again to the next one."""
+        reader.peer = self._peer
+        cursor = self._open_at(reader.position)
+        try:
+            while not self._stop.now.is_set():
+                if (sought := reader.sought()) is not None:
+                    cursor.close()
+                    self._unconfirmed.clear()
+                    cursor = self._open_at(sought)
+                if self._forward(cursor, reader, confirmed):
+                    continue
+                if self._stop.at is not None and cursor.position >= self._stop.at and not self._under_way(confirmed):
+                    self._wire.finish()
+                    return
+                self._rest(cursor, reader, confirmed)
+        finally:
+            cursor.close()
+            if confirmed:
+                reader.move(self._confirmed_position(exact=True))
+
+    def _open_at(self, offset: int) -> Cursor:
+        self._position = self._confirmed = offset
+        return self._topic.open(Program(Seq(offset), Mode.LIVE, Output.CHUNKS))
+
+    def _forward(self, cursor: Cursor, reader: ReaderHandle, confirmed: bool) -> bool:
+        missed = cursor.missed
+        code = cursor.next(STEP)
+        if cursor.missed > missed:
+            reader.missed(cursor.missed - missed)
+        if code is Code.INVALID:
+            return False
+        if code is not Code.UNSET:
+            raise GaussError(f"the topic refused to be read at {cursor.position}: {code.name}")
+        placed = cursor.read()[1]
+        assert isinstance(placed, list)
+        self._send(placed, confirmed)
+        self._position = cursor.position
+        reader.move(self._confirmed_position(exact=False) if confirmed else cursor.position)
+        return True
+
+    def _rest(self, cursor: Cursor, reader: ReaderHandle, confirmed: bool) -> None:
+        """Waits for news from the topic; looks at intervals whether the peer is there and has confirmed."""
+        patience = FIRST_LOOK_SECONDS if confirmed and self._unconfirmed else self._idle_seconds()
+        while self._topic.wait(cursor.position, patience) <= cursor.position:
+            if self._wire.peer_has_gone():
+                raise PeerGone("the client closed the connection")
+            if self._stop.now.is_set() or self._stop.at is not None:
+                self._stop.now.wait(FIRST_LOOK_SECONDS)
+                return
+            if confirmed and self._unconfirmed:
+                reader.move(self._confirmed_position(exact=False))
+                patience = min(patience * 2, TICK_SECONDS)
+            else:
+                patience = self._idle_seconds()
+
+    def _idle_seconds(self) -> float:
+        # All clients together wake some two hundred times a second at most, however many they are.
+        return max(TICK_SECONDS, self._context.status.connections / 200)
+
+    def _under_way(self, confirmed: bool) -> bool:
+        return confirmed and self._wire.unacknowledged() > 0
+
+    def follow_latest(self) -> None:
+        """The newest record now, then the newest one whenever there is a newer: never an older after a newer."""
+        seen = 0
+        while not self._stop.now.is_set():
+            version = self._topic.wait(seen, self._idle_seconds())
+            if version > seen:
+                cursor = self._topic.open(Program(Last(), Mode.SNAPSHOT, Output.CHUNKS))
+                if cursor.next(Step(limit=1)) is Code.UNSET:
+                    placed = cursor.read()[1]
+                    assert isinstance(placed, list)
+                    self._send(placed, confirmed=False)
+                    self._position = cursor.position
+                seen = max(cursor.pinned_version, seen)
+                cursor.close()
+            elif self._wire.peer_has_gone():
+                raise PeerGone("the client closed the connection")
+            elif self._stop.at is not None:
+                self._wire.finish()
+                return
+
+    def _send(self, placed: list[Placed], confirmed: bool) -> None:
+        encoded = [self._encoder.encode(entry) for entry in placed]
+        if confirmed:
+            end = self._wire.handed
+            for entry in encoded:
+                end += len(entry.payload)
+                self._unconfirmed.append((end, entry))
+        before = self._wire.handed
+        self._wire.send([entry.payload for entry in encoded], self._stalled)
+        count, size = sum(entry.chunk.count for entry in placed), self._wire.handed - before
+        self._context.status.records += count
+        self._context.status.bytes += size
+        shown = self.shown
+        shown["position"] = encoded[-1].stop
+        shown["records"] = int(str(shown["records"])) + count
+        shown["bytes"] = int(str(shown["bytes"])) + size
+        shown["blocked_since_ms"] = None
+
+    def _stalled(self) -> None:
+        if self._stop.now.is_set():
+            raise PeerGone("the sink stopped while the client was not reading")
+        if self.shown["blocked_since_ms"] is None:
+            self.shown["blocked_since_ms"] = int((time.time() - TICK_SECONDS) * 1000)
+        if self._config.slow_client == "block":
+            return
+        behind, allowed = self._topic.bytes_from(self._position), self._config.slow_client_bytes
+        if behind > allowed:
+            raise SlowClient(f"it does not read and is {behind} bytes behind (slow_client_bytes = {allowed})")
+        blocked = self._topic.blocked()
+        if blocked is not None and blocked.peer == self._peer:
+            raise SlowClient("it does not read and the topic is full of what it has not read")
+
+    def _confirmed_position(self, *, exact: bool) -> int:
+        """The offset of the first record that the peer's TCP has not wholly confirmed; by chunks unless `exact`."""
+        arrived = self._wire.handed - self._wire.unacknowledged()
+        while self._unconfirmed and self._unconfirmed[0][0] <= arrived:
+            self._confirmed = self._unconfirmed.popleft()[1].stop
+        if not self._unconfirmed:
+            self._confirmed = max(self._confirmed, self._position)
+        elif exact and self._unconfirmed[0][1].frames is not None:
+            end, entry = self._unconfirmed[0]
+            inside = arrived - (end - len(entry.payload))
+            assert entry.frames is not None
+            self._confirmed = entry.first + int(np.searchsorted(entry.frames.frame_ends(), inside, side="right"))
+        return self._confirmed

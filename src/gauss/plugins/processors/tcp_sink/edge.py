@@ -1,0 +1,116 @@
+"""Topic → records → connections. Each client has its own cursor and, by `read = "offset"`, its own reader."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from gauss.contracts.edge import DeadLetter, EdgeContext, ReaderHandle
+from gauss.contracts.transport import Connection
+from gauss.model.errors import GaussError
+from gauss.plugins.processors.tcp_sink.client import Client, PeerGone, Stop
+from gauss.plugins.processors.tcp_sink.spec import TcpSinkConfig
+
+log = logging.getLogger("gauss.tcp_sink")
+
+MOST_TOLD = 100_000
+
+
+class TcpSink:
+    """Sends one topic to every connection of its transport."""
+
+    def __init__(self, context: EdgeContext) -> None:
+        assert isinstance(context.config, TcpSinkConfig)
+        self._context = context
+        self._config = context.config
+        self._stop = Stop()
+        self._kept: ReaderHandle | None = None
+        self._turn = threading.Lock()
+        self._clients: set[Client] = set()
+        self._changed = threading.Condition()
+        self._told: set[int] = set()
+
+    def start(self) -> None:
+        start = self._config.starts_at()
+        # A position that outlives connections is registered before the first one and holds the topic from then on.
+        if self._context.read == "offset" and (start == "resume" or self._config.transport == "tcp-client"):
+            self._kept = self._context.topic.reader(self._context.name, start, keep=True)
+        self._context.transport.start(self._serve)
+        host, port = self._context.transport.address()
+        self._context.status.state = "running"
+        self._context.status.detail = f"{self._config.transport} {host}:{port}"
+
+    def drain(self, seconds: float) -> None:
+        self._context.transport.stop_accepting()
+        self._stop.at = self._context.topic.version()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._clients, seconds)
+
+    def close(self) -> None:
+        self._stop.now.set()
+        self._context.transport.close()
+        if self._kept is not None:
+            self._kept.close()
+        self._context.status.state = "stopped"
+
+    def _serve(self, connection: Connection) -> None:
+        client = Client(self._context, self._config, connection, self._stop, self._bury)
+        status = self._context.status
+        with self._changed:
+            self._clients.add(client)
+            status.connections = len(self._clients)
+            status.accepted += 1
+            status.clients[connection.peer] = client.shown
+        try:
+            self._follow(client)
+        except PeerGone as gone:
+            log.info("%s: %s: %s", self._context.name, connection.peer, gone.message)
+        except (GaussError, OSError) as error:
+            told = error.message if isinstance(error, GaussError) else str(error.strerror or error)
+            log.warning("%s: connection %s closed: %s", self._context.name, connection.peer, told)
+        finally:
+            with self._changed:
+                self._clients.discard(client)
+                status.connections = len(self._clients)
+                status.clients.pop(connection.peer, None)
+                self._changed.notify_all()
+
+    def _follow(self, client: Client) -> None:
+        if self._context.read == "latest":
+            client.follow_latest()
+        elif self._kept is None:
+            reader = self._context.topic.reader(self._context.name, self._config.starts_at(), keep=False)
+            try:
+                client.follow(reader, confirmed=False)
+            finally:
+                reader.close()
+        elif client.wait_for_turn(self._turn):
+            try:
+                client.follow(self._kept, confirmed=True)
+            finally:
+                self._kept.peer = ""
+                self._turn.release()
+
+    def _bury(self, offset: int, data: bytes) -> None:
+        """A record that the output framing can't carry: one dead letter, however many clients come to it."""
+        with self._changed:
+            if offset in self._told:
+                return
+            if len(self._told) >= MOST_TOLD:
+                self._told.clear()
+            self._told.add(offset)
+        self._context.status.dead += 1
+        self._context.dead(
+            DeadLetter(
+                reason="unfit",
+                detail=f'framing "{self._config.output.framing}" can\'t carry this record of {len(data)} bytes',
+                stage="encode",
+                processor=self._context.name,
+                data=data,
+                topic=self._context.topic.name,
+                inc=self._context.topic.inc,
+                offset=offset,
+                ts_ms=time.time_ns() // 1_000_000,
+            )
+        )

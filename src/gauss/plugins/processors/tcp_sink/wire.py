@@ -1,0 +1,91 @@
+"""A client's socket as a sink sees it: many buffers out, nothing expected in, and how much the peer has."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import ssl
+import struct
+import termios
+import time
+from collections.abc import Callable, Sequence
+
+Buffer = bytes | memoryview
+
+TICK_SECONDS = 0.25
+"""How long a send waits for a peer that does not read before it looks around."""
+MOST_BUFFERS = 512
+"""Buffers per system call; the kernel takes at most 1024."""
+DISCARD_BYTES = 64 << 10
+LINGER_SECONDS = 1.0
+
+
+class Wire:
+    """Sends in order, however much the socket takes at a time."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._tls = isinstance(sock, ssl.SSLSocket)
+        self.handed = 0
+        """Bytes given to the kernel so far, before encryption."""
+        if self._tls:
+            sock.settimeout(TICK_SECONDS)
+        else:
+            # A blocking send with a limit in the kernel is one call; Python's own timeout polls before each.
+            sock.settimeout(None)
+            seconds, fraction = divmod(TICK_SECONDS, 1)
+            limit = struct.pack("@ll", int(seconds), int(fraction * 1_000_000))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+
+    def send(self, buffers: Sequence[Buffer], stalled: Callable[[], None]) -> None:
+        """All of `buffers`; calls `stalled` at every tick in which the peer took nothing (it may raise)."""
+        views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
+        first = 0
+        while first < len(views):
+            try:
+                sent = self._send_some(views[first : first + MOST_BUFFERS])
+            except (BlockingIOError, TimeoutError):
+                stalled()
+                continue
+            self.handed += sent
+            while first < len(views) and sent >= len(views[first]):
+                sent -= len(views[first])
+                first += 1
+            if sent:
+                views[first] = views[first][sent:]
+
+    def _send_some(self, views: list[memoryview]) -> int:
+        if not self._tls:
+            return self._sock.sendmsg(views)
+        # Small chunks go out as one TLS record, large ones without a copy.
+        return self._sock.send(views[0] if len(views[0]) >= 16 << 10 else b"".join(views[:64]))
+
+    def unacknowledged(self) -> int:
+        """Bytes that the peer's TCP has not confirmed; after encryption, so never less than the records' own."""
+        return int(struct.unpack("i", fcntl.ioctl(self._sock, termios.TIOCOUTQ, b"\0\0\0\0"))[0])
+
+    def peer_has_gone(self) -> bool:
+        """Whether the peer closed or reset; what it sends is thrown away, some of it at each look."""
+        try:
+            if self._tls:
+                self._sock.settimeout(0)
+                try:
+                    return not self._sock.recv(DISCARD_BYTES)
+                finally:
+                    self._sock.settimeout(TICK_SECONDS)
+            return not self._sock.recv(DISCARD_BYTES, socket.MSG_DONTWAIT)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return False
+        except OSError:
+            return True
+
+    def finish(self) -> None:
+        """Ends the stream so that the peer gets its last byte: closing over unread input would reset it."""
+        deadline = time.monotonic() + LINGER_SECONDS
+        try:
+            socket.socket.shutdown(self._sock, socket.SHUT_WR)
+            self._sock.settimeout(LINGER_SECONDS)
+            while time.monotonic() < deadline and socket.socket.recv(self._sock, DISCARD_BYTES):
+                pass
+        except OSError:
+            return
