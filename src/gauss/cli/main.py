@@ -99,10 +99,6 @@ def main(args: list[str] | None = None) -> None:
     except GaussError as error:
         Output(json="--json" in given).error(error)
         sys.exit(exit_code(error))
-    except BrokenPipeError:
-        # The reader of a pipe has left (`gauss tap | head`): nothing more to say, not even at interpreter exit.
-        sys.stdout = None  # type: ignore[assignment]
-        sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,91 @@
+"""A config judged whole: syntax and types, plugins, the graph. Nothing is started and nothing heavy imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gauss.config.entries import Entries, read_entries
+from gauss.config.faults import Fault, Faults
+from gauss.config.files import check_file
+from gauss.config.graph_rules import check_graph
+from gauss.config.io_rules import IoRules
+from gauss.config.load import find_file, load
+from gauss.config.positions import KeyPath
+from gauss.config.secrets import Redactor, substitute
+from gauss.config.spec import FormatDef, Pipeline
+from gauss.model.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The verdict on a file: its faults, and the resolved pipeline when none of them is an error."""
+
+    file: Path
+    faults: list[Fault]
+    pipeline: Pipeline | None
+    redactor: Redactor
+    """Hides every value that came from the environment or a file; use it for whatever is printed or logged."""
+
+    @property
+    def base_dir(self) -> Path:
+        """Relative paths in the config start here."""
+        return self.file.resolve().parent
+
+    @property
+    def errors(self) -> list[Fault]:
+        return [fault for fault in self.faults if not fault.warning]
+
+    @property
+    def warnings(self) -> list[Fault]:
+        return [fault for fault in self.faults if fault.warning]
+
+
+def check(given: Path) -> Checked:
+    """Every fault of a config file (or of the one in a folder); raises only when there is no such file."""
+    file = find_file(given)
+    document = load(file)
+    if document.fault is not None:
+        return Checked(file, [document.fault], None, Redactor())
+    faults = Faults(file, document.positions)
+    base_dir = file.resolve().parent
+
+    def missing(path: KeyPath, problem: str, hint: str) -> None:
+        faults.add(path, problem, hint=hint)
+        faults.settle(path)  # the value is not known, so nothing more can be said of it
+
+    data = substitute(document.data, base_dir, faults.redactor, missing)
+    entries = read_entries(data, base_dir, faults)
+    for scope, schema_map in entries.schema_maps:
+        check_file(schema_map.script, "script", base_dir, scope)
+    formats = IoRules(entries)
+    formats.check()
+    check_graph(entries, faults)
+    pipeline = None if faults.errors else _resolve(entries, list(formats.implied.values()))
+    return Checked(file, faults.sorted(), pipeline, faults.redactor)
+
+
+def check_or_raise(given: Path) -> tuple[Pipeline, Checked]:
+    """For commands that need a sound config: the pipeline, or one error that lists every fault."""
+    checked = check(given)
+    if checked.pipeline is None:
+        listed = "\n".join(str(fault) for fault in checked.errors)
+        count = len(checked.errors)
+        raise ConfigError(
+            f"{checked.file} has {count} fault{'s' if count > 1 else ''}:\n{listed}",
+            hint=f"gauss check {checked.file} shows them again",
+        )
+    return checked.pipeline, checked
+
+
+def _resolve(entries: Entries, implied: list[FormatDef]) -> Pipeline:
+    """The pipeline with every format that is used, also those named by their plugin alone."""
+    return Pipeline(
+        formats=[*(entry.definition for entry in entries.formats), *implied],
+        schema_maps=[schema_map for _, schema_map in entries.schema_maps],
+        topics=[entry.definition for entry in entries.topics],
+        processors=[entry.definition for entry in entries.processors],
+        spark=entries.spark,
+        engine=entries.engine,
+        api=entries.api,
+    )

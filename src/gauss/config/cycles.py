@@ -1,0 +1,49 @@
+"""A ring of topics that all block when full, each held back by its reader, stands still for ever once full."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from gauss.config.entries import Entries, Processor, Topic
+from gauss.contracts.storage import ReadMode, WriteFull
+
+
+def no_blocking_cycle(entries: Entries, topics: dict[str, Topic]) -> None:
+    """Reports each such ring once, at the processor that closes it."""
+    steps: dict[str, list[tuple[Processor, str]]] = defaultdict(list)
+    for processor in entries.processors:
+        source, target = processor.definition.source, processor.definition.target
+        # A reader of the latest record never holds its topic back, nor is one held that drops or overwrites.
+        if source and target and source.read == ReadMode.OFFSET and _blocks(topics.get(source.topic)):
+            steps[source.topic].append((processor, target.topic))
+    done: set[str] = set()
+    for topic in list(steps):
+        _walk(topic, [], None, steps, done)
+
+
+def _walk(
+    topic: str,
+    trail: list[str],
+    through: Processor | None,
+    steps: dict[str, list[tuple[Processor, str]]],
+    done: set[str],
+) -> None:
+    if through is not None and topic in trail:
+        ring = [*trail[trail.index(topic) :], topic]
+        through.scope.add(
+            ("target",),
+            f"it closes a cycle of topics that block when full: {' → '.join(ring)}; once full it would stand still",
+            hint='give one of them write_full = "drop" or "overwrite", or break the cycle',
+        )
+        return
+    if topic in done:
+        return
+    for processor, following in steps.get(topic, []):
+        _walk(following, [*trail, topic], processor, steps, done)
+    done.add(topic)
+
+
+def _blocks(topic: Topic | None) -> bool:
+    if topic is None or topic.spec is None or topic.config is None:
+        return False
+    return topic.spec.capacity(topic.config).write_full is WriteFull.BLOCK

@@ -1,0 +1,192 @@
+"""What only the whole shows: names, roles, topics, read modes."""
+
+from __future__ import annotations
+
+from gauss.config.cycles import no_blocking_cycle
+from gauss.config.entries import Entries, Processor, Topic
+from gauss.config.faults import Faults, Scope
+from gauss.config.listeners import ports_differ
+from gauss.config.validate import did_you_mean
+from gauss.contracts.processor import LintContext, Role
+from gauss.contracts.storage import ReadMode
+
+_MODES = [mode.value for mode in ReadMode]
+
+
+def check_graph(entries: Entries, faults: Faults) -> None:
+    """Every rule; each reports for itself."""
+    topics = {topic.definition.name: topic for topic in entries.topics}
+    _names_are_unique(entries)
+    for processor in entries.processors:
+        _role_fits(processor)
+        _topics_exist(processor, entries)
+        _read_mode_fits(processor, topics)
+        _start_fits(processor)
+        _own_lint(processor, entries)
+        _no_latest_into_table(processor, topics)
+    _schema_maps_exist(entries)
+    ports_differ(entries, faults)
+    no_blocking_cycle(entries, topics)
+    _everything_is_written(entries, faults)
+
+
+def _names_are_unique(entries: Entries) -> None:
+    named: dict[str, list[tuple[Scope, str]]] = {
+        "format": [(entry.scope, entry.definition.name) for entry in entries.formats],
+        "topic": [(entry.scope, entry.definition.name) for entry in entries.topics],
+        "processor": [(entry.scope, entry.definition.name) for entry in entries.processors],
+        "schema map": [(scope, entry.name) for scope, entry in entries.schema_maps],
+    }
+    for kind, found in named.items():
+        first: dict[str, Scope] = {}
+        for scope, name in found:
+            if name in first:
+                message = f"this {kind} is defined twice, first in line {first[name].line('name')}"
+                scope.add(("name",), message, hint="rename one of them")
+            first.setdefault(name, scope)
+
+
+def _role_fits(processor: Processor) -> None:
+    if processor.spec is None:
+        return
+    role = processor.spec.role
+    plugin = f"a {role} ({processor.definition.plugin})"
+    examples = {"source": 'source = { topic = "…", read = "offset" }', "target": 'target = { topic = "…" }'}
+    for key, wanted in (("source", role is not Role.SOURCE), ("target", role is not Role.SINK)):
+        given = getattr(processor.definition, key) is not None
+        if given == wanted or processor.scope.has(key):
+            continue
+        if wanted:
+            processor.scope.add((key,), f'"{key}" is missing: {plugin} needs one', hint=f"add {examples[key]}")
+        else:
+            does = "only writes to a topic" if key == "source" else "only reads from a topic"
+            processor.scope.add((key,), f'{plugin} has no "{key}": it {does}', hint=f'remove "{key}"')
+
+
+def _topics_exist(processor: Processor, entries: Entries) -> None:
+    known = entries.names["topics"]
+    for key in ("source", "target"):
+        ref = getattr(processor.definition, key)
+        if ref is not None and ref.topic not in known:
+            processor.scope.add(
+                (key, "topic"),
+                f'unknown topic "{ref.topic}"',
+                expected=f"one of {', '.join(sorted(known))}" if known else "a [[topics]] entry",
+                hint=did_you_mean(ref.topic, known) or "define it in [[topics]]",
+            )
+
+
+def _read_mode_fits(processor: Processor, topics: dict[str, Topic]) -> None:
+    source = processor.definition.source
+    if source is None:
+        return
+    at = ("source", "read")
+    if source.read not in _MODES:
+        hint = did_you_mean(source.read, _MODES)
+        processor.scope.add(at, f'unknown read mode "{source.read}"', expected=f"one of {', '.join(_MODES)}", hint=hint)
+        return
+    topic = topics.get(source.topic)
+    if topic and topic.spec and topic.config:
+        modes = sorted(topic.spec.read_modes(topic.config))
+        if source.read not in modes:
+            storage = topic.definition.storage
+            because = ": a table keeps the newest row of each key, not an order of records" if _is_table(topic) else ""
+            processor.scope.add(
+                at,
+                f'topic "{source.topic}" ({storage}) can\'t be read by "{source.read}"{because}',
+                expected=f"one of {', '.join(modes)}",
+                found=source.read,
+            )
+            return
+    if processor.spec and processor.spec.role is not Role.SOURCE and source.read not in processor.spec.reads:
+        processor.scope.add(
+            at,
+            f'{processor.definition.plugin} can\'t read topic "{source.topic}" by "{source.read}"',
+            expected=f"one of {', '.join(sorted(processor.spec.reads))}",
+            found=source.read,
+        )
+
+
+def _start_fits(processor: Processor) -> None:
+    source = processor.definition.source
+    if source is None or source.start is None or source.read not in _MODES:
+        return
+    if source.read != ReadMode.OFFSET:
+        because = ", which always begins at the newest record" if source.read == ReadMode.LATEST else ""
+        message = f'"start" has no meaning with read = "{source.read}"{because}'
+        processor.scope.add(("source", "start"), message, hint='remove "start", or read by "offset"')
+    elif source.start not in ("earliest", "end") and not (isinstance(source.start, int) and source.start >= 0):
+        processor.scope.add(
+            ("source", "start"),
+            '"start" is not valid',
+            expected='"earliest", "end" or an offset from 0 on',
+            found=source.start,
+            hint=did_you_mean(str(source.start), ("earliest", "end")),
+        )
+
+
+def _own_lint(processor: Processor, entries: Entries) -> None:
+    """What only the processor itself can see. A sentence that opens with `key:` is put at that key's line."""
+    if processor.spec is None or processor.spec.lint is None or processor.config is None:
+        return
+    source = processor.definition.source
+    context = LintContext(input_fields=_input_fields(processor, entries), read=source.read if source else "")
+    for sentence in processor.spec.lint(processor.config, context):
+        key, colon, _ = sentence.partition(":")
+        inside = ("config", key) if colon and key in processor.definition.config else ("config",)
+        processor.scope.add(inside, sentence)
+
+
+def _input_fields(processor: Processor, entries: Entries) -> tuple[str, ...] | None:
+    """The fields that the input format's config names, None when it has none."""
+    table = processor.definition.config.get("input")
+    name = table.get("format") if isinstance(table, dict) else None
+    for entry in entries.formats:
+        if entry.definition.name == name:
+            fields = getattr(entry.config, "fields", None)
+            return tuple(field.name for field in fields) if fields else None
+    return None
+
+
+def _schema_maps_exist(entries: Entries) -> None:
+    known = entries.names["schema_maps"]
+    for topic in entries.topics:
+        name = topic.definition.storage_config.get("schema_map")
+        if isinstance(name, str) and name not in known and not topic.scope.has("storage_config", "schema_map"):
+            topic.scope.add(
+                ("storage_config", "schema_map"),
+                f'unknown schema map "{name}"',
+                expected=f"one of {', '.join(sorted(known))}" if known else "a [[schema_maps]] entry",
+                hint=did_you_mean(name, known),
+            )
+
+
+def _everything_is_written(entries: Entries, faults: Faults) -> None:
+    if faults.has(("processors",)):
+        return  # some processor could not be read, so what it writes is not known
+    if not entries.processors:
+        faults.add((), "there is no [[processors]] entry: nothing would run", warning=True)
+    written = {entry.definition.target.topic for entry in entries.processors if entry.definition.target}
+    for topic in entries.topics:
+        if topic.definition.name not in written:
+            hint = "records can still come by gauss send or HTTP"
+            topic.scope.add(("name",), "no processor writes to it", hint=hint, warning=True)
+
+
+def _no_latest_into_table(processor: Processor, topics: dict[str, Topic]) -> None:
+    source, target = processor.definition.source, processor.definition.target
+    table = topics.get(target.topic) if target else None
+    if source and table and source.read == ReadMode.LATEST and _is_table(table):
+        processor.scope.add(
+            ("source", "read"),
+            f'read = "latest" skips records, so keys of the table "{table.definition.name}" would be missed',
+            hint='read by "offset" to see every key',
+            warning=True,
+        )
+
+
+def _is_table(topic: Topic) -> bool:
+    if topic.spec is None or topic.config is None:
+        return False
+    modes = topic.spec.read_modes(topic.config)
+    return ReadMode.SNAPSHOT in modes and ReadMode.OFFSET not in modes

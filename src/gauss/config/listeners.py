@@ -1,0 +1,84 @@
+"""Addresses that a pipeline binds or connects to."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple
+
+from gauss import registry
+from gauss.config.entries import Entries
+from gauss.config.faults import Faults
+from gauss.config.positions import KeyPath
+from gauss.config.spec import Pipeline
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.processor import ProcessorSpec
+from gauss.contracts.transport import TransportSpec
+
+
+class Address(NamedTuple):
+    """Where one edge, or the engine itself, meets the network."""
+
+    who: str
+    host: str
+    port: int
+    listens: bool
+    transport: str = ""
+
+
+def edge_address(who: str, config: PluginConfig | None) -> Address | None:
+    """The address of an edge's transport, None when the processor has none."""
+    transport_config = getattr(config, "transport_config", None)
+    if transport_config is None:
+        return None
+    name, raw = transport_config()
+    spec = registry.spec(TransportSpec, name)
+    typed = spec.validate(raw)
+    host, port = getattr(typed, "host", None), getattr(typed, "port", None)
+    return Address(who, host, port, spec.listens, name) if isinstance(host, str) and isinstance(port, int) else None
+
+
+def addresses(pipeline: Pipeline) -> list[Address]:
+    """Every address of a sound pipeline; port 0 means any free one."""
+    found = [Address("[engine]", pipeline.engine.host, pipeline.engine.port, True)]
+    found.append(Address("[api]", pipeline.api.host, pipeline.api.port, True))
+    for processor in pipeline.processors:
+        config = registry.spec(ProcessorSpec, processor.plugin).validate(processor.config)
+        if address := edge_address(f'processor "{processor.name}"', config):
+            found.append(address)
+    return found
+
+
+def ports_differ(entries: Entries, faults: Faults) -> None:
+    """Two listeners on one port are a fault; any free port (0) never clashes."""
+    bound: list[tuple[Address, KeyPath]] = [
+        (Address("[engine]", entries.engine.host, entries.engine.port, True), ("engine", "port")),
+        (Address("[api]", entries.api.host, entries.api.port, True), ("api", "port")),
+    ]
+    for processor in entries.processors:
+        if address := edge_address(processor.scope.subject, processor.config):
+            bound.append((address, (*processor.scope.path, "config", "port")))
+    bound = sorted(
+        ((address, path) for address, path in bound if address.listens and address.port),
+        key=lambda item: faults.position(item[1]),
+    )
+    for index, (address, path) in enumerate(bound):
+        for other, other_path in bound[:index]:
+            if address.port == other.port and _overlap(address.host, other.host):
+                line = faults.position(other_path).line
+                faults.add(
+                    path,
+                    f"{address.who}: port {address.port} is taken by {other.who} in line {line}",
+                    hint="give each listener a port of its own",
+                )
+                break
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one == other or {one, other} == {"localhost", "127.0.0.1"} or _is_wildcard(one) or _is_wildcard(other)
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

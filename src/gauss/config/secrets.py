@@ -1,0 +1,129 @@
+"""`${NAME}` and `${file:path}` in any string of a config, and the memory of what came from them.
+
+`$${` writes a plain `${`. A value that came from the environment or a file is never printed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from gauss.config.positions import KeyPath
+
+HIDDEN = "***"
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+Report = Callable[[KeyPath, str, str], None]
+"""Called with the path, what is wrong and a hint."""
+
+
+class Redactor:
+    """Replaces every remembered secret in a text by `***`."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._paths: set[KeyPath] = set()
+        self._secrets: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+        for secret in secrets:
+            self.remember(secret)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        return frozenset(self._secrets)
+
+    def remember(self, secret: str, path: KeyPath = ()) -> None:
+        """A secret value and, if it is the config's, where it was used."""
+        if path:
+            self._paths.add(path)
+        if secret.strip():
+            self._secrets |= {secret, secret.strip()}
+            self._pattern = None
+
+    def holds(self, path: KeyPath) -> bool:
+        """Whether the value at this path, or anything below it, came from a secret."""
+        return any(known[: len(path)] == path for known in self._paths)
+
+    def redact(self, text: str) -> str:
+        if not self._secrets:
+            return text
+        if self._pattern is None:
+            # Messages quote values by repr or as JSON, so their escaped forms are hidden as well.
+            forms = {
+                form for secret in self._secrets for form in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1])
+            }
+            # A short value ("1") is hidden where it stands alone, else it would eat holes into other words.
+            parts = [
+                re.escape(form) if len(form) > 3 else rf"(?<!\w){re.escape(form)}(?!\w)"
+                for form in sorted(forms, key=len, reverse=True)
+            ]
+            self._pattern = re.compile("|".join(parts))
+        return self._pattern.sub(HIDDEN, text)
+
+    def logging_filter(self) -> logging.Filter:
+        """Hides secrets in every record of a log handler, arguments included."""
+        return _RedactingFilter(self)
+
+
+def _forms(secret: str) -> tuple[str, str, str]:
+    return secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]
+
+
+class _RedactingFilter(logging.Filter):
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self.redactor = redactor
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = self.redactor.redact(record.getMessage()), ()
+        return True
+
+
+def substitute(value: Any, base_dir: Path, redactor: Redactor, report: Report, path: KeyPath = ()) -> Any:
+    """The value with every reference filled in; what can't be filled in is reported and left empty."""
+    if isinstance(value, dict):
+        return {key: substitute(item, base_dir, redactor, report, (*path, key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [substitute(item, base_dir, redactor, report, (*path, index)) for index, item in enumerate(value)]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+
+    def fill(reference: re.Match[str]) -> str:
+        if reference[0] == "$${":
+            return "${"
+        try:
+            secret = _resolve(reference[1], base_dir, closed=reference[0].endswith("}"))
+        except LookupError as problem:
+            report(path, str(problem.args[0]), str(problem.args[1]))
+            return ""
+        redactor.remember(secret, path)
+        return secret
+
+    return _REFERENCE.sub(fill, value)
+
+
+def _resolve(reference: str, base_dir: Path, *, closed: bool) -> str:
+    """What a reference stands for; LookupError(message, hint) when there is nothing."""
+    if not closed:
+        raise LookupError('"${" without its "}"', 'write "$${" for a plain "${"')
+    if reference.startswith("file:"):
+        file = base_dir / Path(reference.removeprefix("file:")).expanduser()
+        try:
+            return file.read_text(encoding="utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise LookupError(f"the file {file} is not UTF-8 text", "a secret file holds one line of text") from None
+        except OSError as error:
+            hint = "the path starts at the folder of the config file"
+            raise LookupError(f"can't read the file {file}: {error.strerror}", hint) from None
+    if not _NAME.fullmatch(reference):
+        hint = 'write "$${" for a plain "${"'
+        raise LookupError(f'"${{{reference}}}" names neither an environment variable nor a file', hint)
+    if reference not in os.environ:
+        raise LookupError(f"the environment variable {reference} is not set", f"export {reference}=… before the start")
+    return os.environ[reference]

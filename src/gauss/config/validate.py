@@ -1,0 +1,202 @@
+"""Typed models against raw tables: pydantic's errors become faults that name key, line, expectation and finding."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import re
+import types
+import typing
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from gauss.config.faults import Scope, dotted
+from gauss.config.positions import KeyPath
+
+M = TypeVar("M", bound=BaseModel)
+
+_KINDS = {
+    "list_type": "an array",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "string_type": "text in quotes",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "path_type": "a path in quotes",
+}
+
+
+def validate(model: type[M], value: object, scope: Scope, *, salvage: bool = False) -> M | None:
+    """The typed form of a table, or None with every fault in it reported.
+
+    `salvage` gives what is left without the faulty keys, so that the rules that follow still see the rest.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        report(error, model, value, scope)
+        if not salvage:
+            return None
+        try:
+            return model.model_validate(without_faults(error, value))
+        except ValidationError:
+            return None
+
+
+def report(
+    error: ValidationError, model: type[BaseModel], value: object, scope: Scope, *, only_new: bool = False
+) -> None:
+    """Reports every error of a failed validation; several about one key (a union's members) become one fault."""
+    grouped: dict[KeyPath, list[Any]] = {}
+    for item in error.errors(include_url=False):
+        grouped.setdefault(_key_path(item, value), []).append(item)
+    for keys, items in grouped.items():
+        if not (only_new and scope.has(*keys)):
+            _report_one(items, model, keys, scope)
+
+
+def without_faults(error: ValidationError, value: Any) -> Any:
+    """The table without its faulty keys; what lacks a key can't be mended and goes as a whole."""
+    pruned: Any = copy.deepcopy(value)
+    for item in error.errors(include_url=False):
+        keys = _key_path(item, value)
+        keys = keys[:-1] if item["type"] == "missing" else keys
+        table = pruned
+        for key in keys[:-1]:
+            table = table.get(key, {}) if isinstance(table, dict) else {}
+        if keys and isinstance(table, dict):
+            table.pop(keys[-1], None)
+    return pruned
+
+
+def _report_one(items: list[Any], model: type[BaseModel], keys: KeyPath, scope: Scope) -> None:
+    first = items[0]
+    kind, key = first["type"], dotted(keys)
+    if kind == "missing":
+        annotation = _annotation(model, keys)
+        scope.add(keys, f'"{key}" is missing', expected=type_name(annotation) if annotation else "")
+    elif kind == "extra_forbidden":
+        known = _keys(model, keys[:-1])
+        scope.add(
+            keys,
+            f'unknown key "{key}"',
+            expected=f"one of {', '.join(known)}" if known else "no key here",
+            hint=did_you_mean(str(keys[-1]), known),
+        )
+    elif kind == "string_pattern_mismatch" and keys[-1:] == ("name",):
+        reserved = str(first["input"]).startswith("_")
+        scope.add(
+            keys,
+            'names that start with "_" are reserved' if reserved else '"name" is not valid',
+            expected='a letter, then up to 127 letters, digits, "_", "." or "-"',
+            found=first["input"],
+        )
+    else:
+        expected = " or ".join(dict.fromkeys(filter(None, map(_expected, items))))
+        said = "" if expected else str(first["msg"]).removeprefix("Value error, ")
+        offered = [option for item in items for option in _options(item)]
+        scope.add(
+            keys,
+            said or f'"{key}" is not valid',
+            expected=expected,
+            found=first["input"] if expected else None,
+            hint=did_you_mean(str(first["input"]), offered),
+        )
+
+
+def _key_path(item: Any, value: object) -> KeyPath:
+    """The error's place without the names pydantic adds for a union's members."""
+    path: list[str | int] = []
+    location = item["loc"]
+    for index, part in enumerate(location):
+        last = index == len(location) - 1
+        listed = isinstance(value, list) and isinstance(part, int) and part < len(value)
+        if listed or (isinstance(value, dict) and part in value):
+            value = value[part]  # type: ignore[index]
+            path.append(part)
+        elif last and item["type"] == "missing":
+            path.append(part)
+    # A validator of a whole table says in `key` which of its keys is meant.
+    if isinstance(key := item.get("ctx", {}).get("key"), str):
+        path.append(key)
+    return tuple(path)
+
+
+def _expected(item: Any) -> str:
+    if item["type"] in _KINDS:
+        return _KINDS[item["type"]]
+    if item["type"] in ("literal_error", "enum"):
+        return str(item["ctx"]["expected"]).replace("'", '"')
+    message = str(item["msg"])
+    for opening in ("Input should be ", "Value error, expected ", "String should ", "expected "):
+        if message.startswith(opening):
+            return message.removeprefix(opening)
+    return ""
+
+
+def _options(item: Any) -> list[str]:
+    if item["type"] not in ("literal_error", "enum"):
+        return []
+    return re.findall(r"'([^']*)'", str(item["ctx"]["expected"]))
+
+
+def did_you_mean(given: str, known: typing.Iterable[str]) -> str:
+    """The hint with the nearest known name, or nothing."""
+    near = difflib.get_close_matches(given, list(known), 1, cutoff=0.6)
+    return f'did you mean "{near[0]}"?' if near else ""
+
+
+def _keys(model: type[BaseModel], inner: KeyPath) -> list[str]:
+    found = _model_at(model, inner)
+    return sorted(found.model_fields) if found else []
+
+
+def _annotation(model: type[BaseModel], inner: KeyPath) -> Any:
+    found = _model_at(model, inner[:-1])
+    field = found.model_fields.get(str(inner[-1])) if found else None
+    return field.annotation if field else None
+
+
+def _model_at(model: type[BaseModel] | None, inner: KeyPath) -> type[BaseModel] | None:
+    for part in inner:
+        if isinstance(part, str) and model is not None:
+            field = model.model_fields.get(part)
+            model = _inner_model(field.annotation) if field else None
+    return model
+
+
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    """The model in `X`, `X | None`, `list[X]` and the like."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in typing.get_args(annotation):
+        if found := _inner_model(argument):
+            return found
+    return None
+
+
+def type_name(annotation: Any) -> str:
+    """A field's type in words."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return type_name(typing.get_args(annotation)[0])
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(type_name(part) for part in typing.get_args(annotation) if part is not type(None))
+    if origin is typing.Literal:
+        return " or ".join(f'"{part}"' if isinstance(part, str) else str(part) for part in typing.get_args(annotation))
+    if origin in (list, tuple):
+        return f"an array of {type_name(typing.get_args(annotation)[0])}"
+    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+    if annotation in names:
+        return names[annotation]
+    if (isinstance(annotation, type) and issubclass(annotation, BaseModel)) or origin is dict or annotation is dict:
+        return "a table"
+    if isinstance(annotation, type) and hasattr(annotation, "__members__"):
+        return " or ".join(f'"{member.value}"' for member in annotation)  # type: ignore[attr-defined]
+    return "a path" if getattr(annotation, "__name__", "") == "Path" else "a value"
