@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ class ChildSpec:
 
     name: str
     command: tuple[str, ...]
-    environment: dict[str, str] = field(default_factory=dict)
     ready_seconds: float = 60.0
     first_starts: int = 3
     """Failures before it was ever ready after which it is given up: a taken port won't be free by insisting."""
@@ -114,7 +113,6 @@ class Child:
         ready_read, ready_write = os.pipe()
         environment = {
             **os.environ,
-            **self.spec.environment,
             RUN_VARIABLE: self._held.run,
             "GAUSS_READY_FD": str(ready_write),
             "PYTHONUNBUFFERED": "1",

@@ -1,0 +1,83 @@
+"""One error shape for every failure of the API: `{"error": {code, message, hint, retryable}}`."""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from gauss.model.errors import (
+    Collected,
+    ConfigError,
+    DiskFull,
+    Fenced,
+    FrameError,
+    GaussError,
+    NotFound,
+    ProtocolError,
+    Unavailable,
+)
+
+log = logging.getLogger("gauss.api")
+
+
+class Unauthorized(GaussError):
+    """A request without the run's token."""
+
+    code = "unauthorized"
+
+
+_STATUS: list[tuple[type[GaussError], int]] = [
+    (Unauthorized, 401),
+    (NotFound, 404),
+    (Fenced, 409),
+    (ProtocolError, 409),
+    (Collected, 409),
+    (ConfigError, 422),
+    (FrameError, 422),
+    (DiskFull, 503),
+    (Unavailable, 503),
+]
+_CODES = {404: "not_found", 405: "not_allowed"}
+
+
+def status_of(error: GaussError) -> int:
+    """The HTTP status of an error."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def reply(error: GaussError, status: int | None = None) -> JSONResponse:
+    found = status_of(error) if status is None else status
+    headers = {"WWW-Authenticate": "Bearer"} if found == 401 else {}
+    return JSONResponse({"error": error.to_dict()}, status_code=found, headers=headers)
+
+
+def install(app: FastAPI) -> None:
+    """Every way in which a request can fail gives the one shape."""
+
+    @app.exception_handler(GaussError)
+    def _gauss(_: Request, error: GaussError) -> JSONResponse:
+        return reply(error)
+
+    @app.exception_handler(RequestValidationError)
+    def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+        return reply(ConfigError("; ".join(faults), hint="see /openapi.json for what the request takes"))
+
+    @app.exception_handler(HTTPException)
+    def _http(request: Request, error: HTTPException) -> JSONResponse:
+        found = GaussError(
+            f"{request.method} {request.url.path}: {error.detail}", hint="see /openapi.json for the paths"
+        )
+        found.code = _CODES.get(error.status_code, "http")
+        return reply(found, error.status_code)
+
+    @app.exception_handler(Exception)
+    def _unexpected(request: Request, error: Exception) -> JSONResponse:
+        log.exception("%s %s failed", request.method, request.url.path, exc_info=error)
+        return reply(
+            GaussError(f"unexpected: {type(error).__name__}: {error}", hint="see control.log in the data directory")
+        )

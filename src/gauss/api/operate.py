@@ -1,0 +1,78 @@
+"""Health, processors, readers, dead letters and the graph over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Body
+from fastapi.responses import Response
+
+from gauss.stream.control.run import Running
+
+_MEDIA = {"text": "text/plain; charset=utf-8", "mermaid": "text/plain; charset=utf-8", "svg": "image/svg+xml"}
+
+
+def routes(running: Running) -> APIRouter:
+    router = APIRouter(prefix="/api")
+
+    @router.get("/health", tags=["run"], summary="Whether every listener and query is up, and if not, why")
+    def health() -> dict[str, Any]:
+        return running.health()
+
+    @router.get("/status", tags=["run"], summary="Health, topics and processors with rates: what `gauss top` shows")
+    def status() -> dict[str, Any]:
+        return running.sampler.status()
+
+    @router.get("/graph", tags=["run"], summary="The pipeline's graph")
+    def graph(format: Literal["text", "mermaid", "svg", "json"] = "json") -> Response:
+        if format == "json":
+            return Response(msgspec.json.encode(running.graph.to_dict()), media_type="application/json")
+        from gauss.stream.draw import DRAWINGS
+
+        return Response(DRAWINGS[format](running.graph), media_type=_MEDIA[format])
+
+    @router.get("/processors", tags=["processors"], summary="Every processor with its state and counters")
+    def processors() -> dict[str, Any]:
+        return running.command("processors.ls")
+
+    @router.post("/processors/{name}/retry", tags=["processors"], summary="Try a failed processor again")
+    def retry(name: str) -> dict[str, Any]:
+        return running.command("processors.retry", name=name)
+
+    @router.post("/processors/{name}/skip", tags=["processors"], summary="Leave the epoch that fails out and go on")
+    def skip(name: str) -> dict[str, Any]:
+        return running.command("processors.skip", name=name)
+
+    @router.get("/readers", tags=["readers"], summary="Registered offset readers")
+    def readers(topic: str | None = None) -> dict[str, Any]:
+        return running.command("readers.ls", topic=topic)
+
+    @router.post("/readers/{topic}/{reader}/seek", tags=["readers"], summary="Move a reader")
+    def seek(topic: str, reader: str, to: Annotated[str | int, Body(embed=True)]) -> dict[str, Any]:
+        place = int(to) if isinstance(to, str) and to.isdigit() else to
+        return running.command("readers.seek", topic=topic, reader=reader, to=place)
+
+    @router.delete("/readers/{topic}/{reader}", tags=["readers"], summary="Forget a reader's position")
+    def drop(topic: str, reader: str) -> dict[str, Any]:
+        return running.command("readers.drop", topic=topic, reader=reader)
+
+    @router.get("/dlq", tags=["dead letters"], summary="Counts by reason, stage and processor")
+    def dead_letters(processor: str | None = None) -> dict[str, Any]:
+        return running.command("dlq.ls", processor=processor)
+
+    @router.get("/dlq/letters", tags=["dead letters"], summary="Dead letters, newest first")
+    def letters(
+        processor: str | None = None, reason: str | None = None, limit: int = 20, before: int | None = None
+    ) -> dict[str, Any]:
+        return running.command("dlq.show", processor=processor, reason=reason, limit=limit, before=before)
+
+    @router.post("/dlq/replay", tags=["dead letters"], summary="Give dead letters to their processor again, once")
+    def replay(
+        processor: Annotated[str | None, Body()] = None,
+        reason: Annotated[str | None, Body()] = None,
+        offsets: Annotated[list[int] | None, Body()] = None,
+    ) -> dict[str, Any]:
+        return running.command("dlq.replay", processor=processor, reason=reason, offsets=offsets)
+
+    return router

@@ -1,0 +1,64 @@
+"""The HTTP server of control: uvicorn in a thread, on a socket that listens before the web framework is imported."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from gauss.model.errors import ConfigError
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The API's listener; connections queue until the server runs."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"api.port: {host}:{port} can't be listened on: {error.strerror}",
+            hint="free the port, or leave api.port out to get a free one",
+        ) from error
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Server:
+    """Serves what `make_app` gives, which is called in the server's own thread, imports included."""
+
+    def __init__(self, listener: socket.socket, make_app: Callable[[], Any]) -> None:
+        self._listener = listener
+        self._make_app = make_app
+        self._server: Any = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _serve(self) -> None:
+        import uvicorn
+
+        config = uvicorn.Config(
+            self._make_app(), log_config=None, access_log=False, timeout_graceful_shutdown=1, lifespan="off"
+        )
+        self._server = uvicorn.Server(config)
+        self._server.should_exit = self._stopping.is_set()
+        self._server.run(sockets=[self._listener])
+
+    def stop(self, seconds: float = 2.0) -> None:
+        """Ends streams and answers; the listener is closed."""
+        self._stopping.set()
+        if self._server is not None:
+            self._server.should_exit = True
+        self._thread.join(seconds)
+        self._listener.close()

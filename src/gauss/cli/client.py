@@ -1,0 +1,103 @@
+"""How commands reach a run: HTTP to the endpoint that the data directory's `engine.json` names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import typer
+
+from gauss.model.errors import GaussError, Unavailable, from_dict
+
+DEFAULT_DATA_DIR = Path(".gauss")
+DataDirOption = Annotated[
+    Path, typer.Option("--data-dir", help="The data directory of the run.", envvar="GAUSS_DATA_DIR", show_default=True)
+]
+NDJSON = "application/x-ndjson"
+
+Query = dict[str, Any]
+
+
+class Client:
+    """Speaks to one run. Every failure is a GaussError, the API's own among them."""
+
+    def __init__(self, data_dir: Path, timeout: float | None = 30.0) -> None:
+        self.data_dir = data_dir
+        self.timeout = timeout
+        self.endpoint, self._token = _find(data_dir)
+
+    def get(self, *path: str, **query: Any) -> Any:
+        return self._ask("GET", path, query)
+
+    def post(self, *path: str, body: bytes | Any = None, **query: Any) -> Any:
+        return self._ask("POST", path, query, body)
+
+    def delete(self, *path: str) -> Any:
+        return self._ask("DELETE", path, {})
+
+    def lines(self, *path: str, **query: Any) -> Iterator[bytes]:
+        """A stream of NDJSON, line by line, as it comes."""
+        response = self._open("GET", path, query, accept=NDJSON)
+        with response:
+            try:
+                yield from response
+            except (OSError, HTTPException, AttributeError) as error:  # AttributeError: closed while it was read
+                raise Unavailable("the run went away", hint="is `gauss run` still there?") from error
+
+    def _ask(self, method: str, path: tuple[str, ...], query: Query, body: Any = None) -> Any:
+        response = self._open(method, path, query, body)
+        with response:
+            return json.loads(response.read())
+
+    def _open(
+        self, method: str, path: tuple[str, ...], query: Query, body: Any = None, accept: str = "application/json"
+    ) -> HTTPResponse:
+        url = urlsplit(self.endpoint)
+        assert url.hostname is not None
+        connection = HTTPConnection(url.hostname, url.port, timeout=self.timeout)
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": accept}
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        target = "/api/" + "/".join(quote(part, safe="") for part in path)
+        given = {key.rstrip("_"): value for key, value in query.items() if value is not None}
+        if given:
+            target += "?" + urlencode(given)
+        try:
+            connection.request(method, target, body, headers)
+            response = connection.getresponse()
+        except (OSError, HTTPException) as error:
+            raise Unavailable(
+                f"the run of {self.data_dir} does not answer at {self.endpoint}: {error}", hint="is it still running?"
+            ) from error
+        if response.status >= 400:
+            raise _error(response)
+        return response
+
+
+def _error(response: HTTPResponse) -> GaussError:
+    text = response.read()
+    try:
+        return from_dict(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return GaussError(f"the run answered {response.status}: {text[:200].decode(errors='replace')}")
+
+
+def _find(data_dir: Path) -> tuple[str, str]:
+    path = data_dir / "engine.json"
+    try:
+        found = json.loads(path.read_bytes())
+        if Path(f"/proc/{int(found['pid'])}").exists():
+            return str(found["endpoint"]), str(found["token"])
+        why = f"the run that used {data_dir} (pid {found['pid']}) is gone"
+    except FileNotFoundError:
+        why = f"nothing runs with the data directory {data_dir}"
+    except PermissionError:
+        raise Unavailable(f"{path} belongs to another user", hint="run this command as the user of gauss run") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = f"{path} can't be read: {error}"
+    raise Unavailable(why, hint="start it with gauss run FILE, or name its directory with --data-dir")

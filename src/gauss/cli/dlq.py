@@ -1,0 +1,109 @@
+"""`gauss dlq ls|show|replay`."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from typing import Annotated, Any
+
+import typer
+
+from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
+from gauss.cli.output import JsonOption, Output
+from gauss.model.errors import ConfigError
+
+app = typer.Typer(no_args_is_help=True, help="Dead letters: records that could not be framed, decoded or stored.")
+
+Processor = Annotated[str | None, typer.Option("--processor", "-p", help="Only those of this processor.")]
+Reason = Annotated[str | None, typer.Option("--reason", "-r", help="Only those with this reason code.")]
+
+
+@app.command()
+def ls(processor: Processor = None, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:
+    """Counts by reason, stage and processor.
+
+    Example: gauss dlq ls
+    """
+    output = Output(json=json)
+    found = Client(data_dir).get("dlq", processor=processor)
+    output.data(found)
+    if not found["groups"]:
+        output.line("no dead letters")
+        return
+    output.table(
+        ["reason", "stage", "processor", "count", "first", "last"],
+        [
+            [group["reason"], group["stage"], group["processor"], group["count"],
+             _time(group["first_ts_ms"]), _time(group["last_ts_ms"])]
+            for group in found["groups"]
+        ],
+    )  # fmt: skip
+    output.note("gauss dlq show prints them, gauss dlq replay gives them to their processor again")
+
+
+@app.command()
+def show(
+    *,
+    processor: Processor = None,
+    reason: Reason = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
+    before: Annotated[int | None, typer.Option(help="Only older ones than this dead letter's number.")] = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+    json: JsonOption = False,
+) -> None:
+    """Dead letters with their reason, origin and bytes, newest first.
+
+    Examples: gauss dlq show -n 5 · gauss dlq show --reason bad_json --json
+    """
+    output = Output(json=json)
+    query = {"processor": processor, "reason": reason, "limit": limit, "before": before}
+    found = Client(data_dir).get("dlq", "letters", **query)
+    output.data(found)
+    for letter in found["letters"]:
+        output.line(f"#{letter['dead_offset']}  {_time(letter['ts_ms'])}  {letter['processor']}", style="bold")
+        output.line(f"    {letter['reason']} ({letter['stage']}): {letter['detail']}")
+        if letter.get("topic"):
+            column = f", field {letter['column']}" if letter.get("column") else ""
+            output.line(f"    from {letter['topic']} at {letter['offset']}{column}")
+        output.line(f"    {_preview(letter)}", style="dim")
+    if not found["letters"]:
+        output.line("no dead letters match")
+
+
+@app.command()
+def replay(
+    numbers: Annotated[list[int] | None, typer.Argument(help="Only the dead letters with these numbers.")] = None,
+    *,
+    processor: Processor = None,
+    reason: Reason = None,
+    all: Annotated[bool, typer.Option("--all", help="Every dead letter.")] = False,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+    json: JsonOption = False,
+) -> None:
+    """Gives dead letters to the processor that refused them, once each; other readers see nothing twice.
+
+    Examples: gauss dlq replay --processor enrich · gauss dlq replay 17 18 · gauss dlq replay --all
+    """
+    if not (numbers or processor or reason or all):
+        raise ConfigError(
+            "which dead letters? none were named", hint="give numbers, --processor, --reason, or --all for every one"
+        )
+    output = Output(json=json)
+    body = {"processor": processor, "reason": reason, "offsets": numbers or None}
+    found = Client(data_dir).post("dlq", "replay", body=body)
+    output.data(found)
+    output.line(f"{found['replayed']:,} replayed, {found['already']:,} had been already, {found['refused']:,} refused")
+    if found["refused"] and found.get("refused_hint"):
+        output.note(str(found["refused_hint"]))
+
+
+def _time(ts_ms: int) -> str:
+    return f"{datetime.datetime.fromtimestamp(ts_ms / 1000, datetime.UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _preview(letter: dict[str, Any], width: int = 160) -> str:
+    data = base64.b64decode(letter["data"])
+    text = data[: 4 * width].decode(errors="backslashreplace")
+    shown = text if len(text) <= width else text[: width - 1] + "…"
+    whole = letter.get("truncated") or len(data)
+    return f"{shown!r}  ({whole:,} bytes)" if not shown.isprintable() else f"{shown}  ({whole:,} bytes)"

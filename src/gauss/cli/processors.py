@@ -1,0 +1,69 @@
+"""`gauss processors ls|retry|skip`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
+from gauss.cli.output import JsonOption, Output
+from gauss.cli.topics import seconds
+
+app = typer.Typer(no_args_is_help=True, help="Processors: their states, and what to do with one that failed.")
+
+Name = Annotated[str, typer.Argument(help="The processor's name.")]
+
+
+@app.command()
+def ls(data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:
+    """Processors with state, counters and lag.
+
+    Example: gauss processors ls --json | jq '.processors[] | select(.state == "failed")'
+    """
+    output = Output(json=json)
+    found = Client(data_dir).get("processors")
+    output.data(found)
+    output.table(
+        ["processor", "plugin", "role", "where", "state", "records", "behind", "behind by", "dead", "detail"],
+        [
+            [
+                row["name"],
+                row["plugin"],
+                row["role"],
+                row["where"],
+                row["state"],
+                row["records"],
+                "–" if row.get("behind") is None else row["behind"],
+                seconds(row.get("behind_ms")),
+                row["dead"],
+                row["detail"] + (f" (log: {row['trace']})" if row.get("trace") else ""),
+            ]
+            for row in found["processors"]
+        ],
+    )
+
+
+@app.command()
+def retry(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:
+    """Starts a failed processor again, at the epoch that failed.
+
+    Example: gauss processors retry enrich
+    """
+    _tell("retry", name, data_dir, json)
+
+
+@app.command()
+def skip(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:
+    """Starts a failed processor again, leaving out the epoch that failed.
+
+    Example: gauss processors skip enrich
+    """
+    _tell("skip", name, data_dir, json)
+
+
+def _tell(action: str, name: str, data_dir: DataDirOption, json: bool) -> None:
+    output = Output(json=json)
+    found = Client(data_dir).post("processors", name, action)
+    output.data(found)
+    output.line(f"{name}: {action} is on its way; gauss processors ls shows what becomes of it")

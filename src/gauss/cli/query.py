@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import datetime
+import json as jsonlib
+import sys
+from typing import Annotated
+
+import typer
+
+from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
+from gauss.cli.output import JsonOption
+
+Begin = Annotated[str | None, typer.Option("--from", help="ISO time, milliseconds, or before now: -5m, -1h.")]
+End = Annotated[str | None, typer.Option("--to", help="As --from; records before it.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Stop after this many records.")]
+Format = Annotated[str | None, typer.Option("--format", help="Decode with this format of the pipeline.")]
+
+
+def command(
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    *,
+    begin: Begin = None,
+    end: End = None,
+    limit: Limit = None,
+    format: Format = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+    json: JsonOption = False,
+) -> None:
+    """Prints a topic's records of a time range; all that it holds when none is given.
+
+    Examples: gauss query quotes.raw --from -5m · gauss query quotes.raw --from 2026-01-31T12:00Z --to -1h --json
+    """
+    query = {"from": begin, "to": end, "limit": limit, "format": format}
+    write = sys.stdout.buffer.write
+    for line in Client(data_dir).lines("topics", topic, "query", **query):
+        write(line if json else for_people(line))
+    sys.stdout.flush()
+
+
+def for_people(line: bytes) -> bytes:
+    """A record as `offset  time  data`."""
+    record = jsonlib.loads(line)
+    moment = datetime.datetime.fromtimestamp(record["ts_ms"] / 1000, datetime.UTC)
+    data = record["data"] if isinstance(record["data"], str) else jsonlib.dumps(record["data"], ensure_ascii=False)
+    return f"{record['offset']:>10}  {moment:%Y-%m-%d %H:%M:%S}.{record['ts_ms'] % 1000:03d}  {data}\n".encode()

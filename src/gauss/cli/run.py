@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gauss.cli.client import DEFAULT_DATA_DIR
+from gauss.cli.output import JsonOption, Output
+from gauss.model.errors import ConfigError, GaussError
+from gauss.model.units import duration_ms
+
+if TYPE_CHECKING:
+    from gauss.stream.control.run import Running
+
+LOOK_SECONDS = 1.0
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="The pipeline's TOML file, or its folder.")] = Path(),
+    data_dir: Annotated[
+        Path, typer.Option("--data-dir", help="Where everything is kept.", envvar="GAUSS_DATA_DIR")
+    ] = DEFAULT_DATA_DIR,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the readiness line and what goes wrong.")] = False,
+    for_: Annotated[str | None, typer.Option("--for", help="Stop by itself after this long, such as 30s.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Runs a pipeline until it is stopped; Ctrl-C or SIGTERM drain it within 10 s, a second one ends it at once.
+
+    Examples: gauss run pipeline.toml · gauss run pipeline.toml --quiet --data-dir /var/lib/gauss · gauss run --json
+
+    With --json: one status object per second on stdout. Exit codes: 0 stopped as asked, 1 the config has faults or
+    a port or the data directory is taken, 3 or 4 a process could not be started or kept up.
+    """
+    # Everything heavy is imported after the engine has been spawned: it starts up meanwhile, on another core.
+    from gauss.api.server import Server, listen, url_of
+    from gauss.config.check import check_or_raise
+    from gauss.stream.control.run import Running
+
+    began = time.monotonic()
+    stops = Stops()
+    output = Output(json=json)
+    limit = _seconds(for_)
+    pipeline, checked = check_or_raise(file)
+    for warning in checked.warnings:
+        output.note(str(warning), style="yellow")
+    listener = listen(pipeline.api.host, pipeline.api.port)
+    running = Running(pipeline, config=checked.file, data_dir=data_dir)
+    running.started, running.url = began, url_of(listener)
+    running.start()
+
+    def make_app() -> Any:
+        from gauss.api.app import create_app
+
+        return create_app(running)
+
+    server = Server(listener, make_app)
+    server.start()
+    failure: GaussError | None = None
+    try:
+        running.held.announce(running.url, running.token)
+        if running.wait_ready(stops.asked):
+            _say_ready(running, output, time.monotonic() - began)
+            _watch(running, output, stops, quiet=quiet, limit=limit)
+    except GaussError as error:
+        failure = error
+    finally:
+        _stop(running, server, output, stops)
+    if failure is not None:
+        raise failure
+
+
+class Stops:
+    """Signals: the first asks for a polite end, the second ends at once."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.now = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, *_: object) -> None:
+        (self.now if self.asked.is_set() else self.asked).set()
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return None if text is None else duration_ms(text) / 1000
+    except ValueError as error:
+        raise ConfigError(f"--for: {error} (got {text!r})") from None
+
+
+def _say_ready(running: Running, output: Output, seconds: float) -> None:
+    """`ready in 0.9 s · URL · 2 listeners · 1 query`."""
+    processors = running.graph.processors.values()
+    listeners = sum(node.address is not None and node.address.listens for node in processors)
+    queries = sum(node.where == "spark" for node in processors)
+    parts = [f"ready in {seconds:.1f} s", running.url, _count(listeners, "listener")]
+    if queries:
+        parts.append(_count(queries, "query", "queries"))
+    output.line(" · ".join(parts))
+    sys.stdout.flush()
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _watch(running: Running, output: Output, stops: Stops, *, quiet: bool, limit: float | None) -> None:
+    """Shows the run until it is asked to stop, or until a child is given up."""
+    deadline = None if limit is None else time.monotonic() + limit
+    with _shower(output, quiet=quiet) as show:
+        while not stops.asked.wait(LOOK_SECONDS):
+            for child in running.children:
+                if child.state == "failed" and child.error is not None:
+                    raise child.error
+            try:
+                show(running.sampler.status())
+            except OSError:
+                stops.asked.set()  # the terminal is gone
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+
+
+@contextlib.contextmanager
+def _shower(output: Output, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """What shows a status: a JSON line, the live view on a terminal, else a line when health changes."""
+    if output.json:
+        yield output.event
+    elif quiet or not sys.stdout.isatty():
+        yield _changes(output)
+    else:
+        from rich.live import Live
+
+        from gauss.cli.view import render
+
+        with Live(console=output.console(), auto_refresh=False, transient=True) as live:
+            yield lambda status: live.update(render(status, footer="Ctrl-C stops"), refresh=True)
+
+
+def _changes(output: Output) -> Callable[[dict[str, Any]], None]:
+    last: list[Any] = ["ready", []]
+
+    def show(status: dict[str, Any]) -> None:
+        now = [status["status"], status["reasons"]]
+        if now != last:
+            output.note(": ".join(filter(None, [status["status"], "; ".join(status["reasons"])])), style="yellow")
+            last[:] = now
+
+    return show
+
+
+def _stop(running: Running, server: Any, output: Output, stops: Stops) -> None:
+    began = time.monotonic()
+    with contextlib.suppress(OSError):
+        if running.engine.state == "ready":
+            output.note("stopping; once more ends it at once")
+    polite = running.stop(stops.now)
+    server.stop()
+    with contextlib.suppress(OSError):
+        if not polite:
+            output.note(f"not everything ended by itself; see {running.held.paths.logs}", style="yellow")
+        output.note(f"stopped in {time.monotonic() - began:.1f} s")

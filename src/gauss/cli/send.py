@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+
+from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
+from gauss.cli.output import JsonOption, Output
+from gauss.model.errors import ConfigError, Unavailable
+from gauss.model.units import human_bytes
+
+PIECE_BYTES = 1 << 20
+_ADDRESS = re.compile(r"^(?P<host>\[[^]]+\]|[^:]+):(?P<port>\d{1,5})$")
+
+
+def command(
+    target: Annotated[str, typer.Argument(help="A topic of the run, or HOST:PORT of a listener.")],
+    file: Annotated[str, typer.Argument(help="What to send; - is standard input.")] = "-",
+    *,
+    framing: Annotated[str, typer.Option(help="How the bytes are cut into records (topics only).")] = "newline",
+    delimiter: Annotated[str | None, typer.Option(help="For newline framing; default a newline.")] = None,
+    prefix_type: Annotated[str | None, typer.Option(help="For length_prefixed: u16be, u32be or varint.")] = None,
+    frame_size: Annotated[int | None, typer.Option(help="For fixed_size, in bytes.")] = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+    json: JsonOption = False,
+) -> None:
+    """Sends a file or standard input to a topic, or as it is to a socket.
+
+    Examples: gauss send quotes.raw quotes.jsonl · seq 1000 | gauss send numbers · gauss send 127.0.0.1:9100 feed.bin
+    """
+    output = Output(json=json)
+    began = time.monotonic()
+    with _opened(file) as source:
+        if address := _ADDRESS.match(target):
+            result: dict[str, Any] = {"bytes": _to_socket(address["host"].strip("[]"), int(address["port"]), source)}
+            what = human_bytes(result["bytes"])
+        else:
+            options = {"delimiter": delimiter, "prefix_type": prefix_type, "frame_size": frame_size}
+            result = _to_topic(Client(data_dir, timeout=None), target, source, framing, options)
+            what = f"{result['accepted']:,} records, {human_bytes(result['bytes'])},"
+    seconds = time.monotonic() - began
+    output.data({**result, "seconds": round(seconds, 3)})
+    output.line(f"sent {what} to {target} in {seconds:.1f} s")
+
+
+def _opened(file: str) -> BinaryIO:
+    if file == "-":
+        return sys.stdin.buffer
+    try:
+        return Path(file).open("rb")
+    except OSError as error:
+        raise ConfigError(
+            f"can't read {file}: {error.strerror}", hint="name a file, or - for standard input"
+        ) from error
+
+
+def _pieces(source: BinaryIO) -> Iterator[bytes]:
+    """What is there now, a MiB at most; with a progress bar when a person looks on and the size is known."""
+    total = os.fstat(source.fileno()).st_size
+    if not (sys.stderr.isatty() and total > PIECE_BYTES):
+        while piece := source.read1(PIECE_BYTES):  # type: ignore[attr-defined]
+            yield piece
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("sending", total=total)
+        while piece := source.read1(PIECE_BYTES):  # type: ignore[attr-defined]
+            yield piece
+            progress.advance(task, len(piece))
+
+
+def _to_socket(host: str, port: int, source: BinaryIO) -> int:
+    try:
+        peer = socket.create_connection((host, port), timeout=10)
+    except OSError as error:
+        raise Unavailable(f"{host}:{port} can't be reached: {error}", hint="is the listener up?") from error
+    sent = 0
+    with peer:
+        peer.settimeout(None)  # a source that holds back is no failure
+        try:
+            for piece in _pieces(source):
+                peer.sendall(piece)
+                sent += len(piece)
+        except (ConnectionError, OSError) as error:
+            raise Unavailable(
+                f"{host}:{port} closed the connection after {human_bytes(sent)}: {error}",
+                hint="see the listener's log; records before that may have arrived",
+            ) from error
+    return sent
+
+
+def _to_topic(client: Client, topic: str, source: BinaryIO, framing: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Newline framing goes by pieces of whole lines; others are sent in one request, cut by the run."""
+    accepted = sent = 0
+    for body in _bodies(source, framing, options.get("delimiter") or "\n"):
+        reply = client.post("topics", topic, "records", body=body, framing=framing, **options)
+        accepted += reply["accepted"]
+        sent += len(body)
+    return {"topic": topic, "accepted": accepted, "bytes": sent}
+
+
+def _bodies(source: BinaryIO, framing: str, delimiter: str) -> Iterator[bytes]:
+    if framing != "newline":
+        yield b"".join(_pieces(source))
+        return
+    end = delimiter.encode()
+    rest = b""
+    for piece in _pieces(source):
+        whole, found, rest_of_piece = (rest + piece).rpartition(end)
+        rest = rest_of_piece
+        if found:
+            yield whole + found
+    if rest:
+        yield rest

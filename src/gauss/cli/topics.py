@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
+from gauss.cli.output import JsonOption, Output
+from gauss.model.units import human_bytes
+
+
+def command(
+    name: Annotated[str | None, typer.Argument(help="One topic, with its readers.")] = None,
+    all: Annotated[bool, typer.Option("--all", help="Hidden topics too (dead letters, retry inlets).")] = False,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+    json: JsonOption = False,
+) -> None:
+    """Topics and what they hold.
+
+    Examples: gauss topics · gauss topics quotes.raw · gauss topics --json | jq '.topics[].end'
+    """
+    output, client = Output(json=json), Client(data_dir)
+    if name is not None:
+        topic = client.get("topics", name)
+        output.data(topic)
+        if not json:
+            show_one(output, topic)
+        return
+    found = client.get("topics")
+    if not all:
+        found["topics"] = [topic for topic in found["topics"] if not topic["hidden"]]
+    output.data(found)
+    output.table(
+        ["topic", "storage", "records", "bytes", "fill", "appended", "dropped", "overwritten", "lost"],
+        [
+            [
+                topic["name"],
+                topic["storage"],
+                topic["records"],
+                human_bytes(topic["bytes"]),
+                fill(topic),
+                topic["appended"],
+                topic["dropped"],
+                topic["overwritten"],
+                topic["lost"],
+            ]
+            for topic in found["topics"]
+        ],
+    )
+
+
+def fill(topic: dict[str, Any]) -> str:
+    return "–" if topic.get("fill") is None else f"{100 * topic['fill']:.0f} %"
+
+
+def show_one(output: Output, topic: dict[str, Any]) -> None:
+    for key, value in topic.items():
+        if key != "readers" and value not in (None, ""):
+            text = ", ".join(value) if isinstance(value, list) else f"{value:,}" if _counted(key, value) else value
+            output.line(f"{key:>16}  {text}")
+    if topic.get("readers"):
+        output.line()
+        show_readers(output, topic["readers"])
+
+
+def _counted(key: str, value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and key not in ("inc", "last_ts_ms")
+
+
+def show_readers(output: Output, readers: list[dict[str, Any]]) -> None:
+    output.table(
+        ["reader", "topic", "position", "behind", "behind by", "missed", "lost at restart", "idle"],
+        [
+            [
+                reader["name"],
+                reader["topic"],
+                reader["position"],
+                reader["behind"],
+                seconds(reader.get("behind_ms")),
+                reader["missed"],
+                reader["lost_on_restart"],
+                seconds(1000 * reader["idle_s"] if reader.get("idle_s") is not None else None),
+            ]
+            for reader in readers
+        ],
+    )
+
+
+def seconds(milliseconds: float | None) -> str:
+    """A time span for people: 0.2 s, 3 min."""
+    if milliseconds is None:
+        return "–"
+    if milliseconds < 100_000:
+        return f"{milliseconds / 1000:.1f} s"
+    return f"{milliseconds / 60_000:.0f} min" if milliseconds < 6_000_000 else f"{milliseconds / 3_600_000:.1f} h"

@@ -1,0 +1,147 @@
+"""The live picture of a run, drawn from `/api/status`: the same for `gauss run` and `gauss top`."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gauss.cli.topics import fill, seconds
+from gauss.model.units import human_bytes
+
+Row = dict[str, Any]
+SORTS: dict[str, Callable[[Row], Any]] = {
+    "name": lambda row: row["name"],
+    "rate": lambda row: -_rate(row),
+    "behind": lambda row: -(row.get("behind") or 0),
+    "dead": lambda row: -(row.get("dead") or 0),
+}
+STATES = {"running": "green", "ready": "green", "done": "green", "failed": "bold red", "degraded": "bold yellow"}
+
+
+def render(
+    status: Row, *, interval: str = "1 s", sort: str = "", pattern: str = "*", footer: str = ""
+) -> RenderableType:
+    """Header, what is wrong, topics, processors."""
+    parts: list[RenderableType] = [_header(status, interval)]
+    for reason in status["reasons"]:
+        parts.append(Text(f"! {reason}", style="yellow"))
+    parts += [Text(), _topics(_chosen(status["topics"], sort, pattern), sort), Text()]
+    parts.append(_processors(_chosen(status["processors"], sort, pattern), sort))
+    dead = next((topic["records"] for topic in status["topics"] if topic["name"] == "_dead"), 0)
+    if dead:
+        parts += [Text(), Text(f"{dead:,} dead letters: gauss dlq ls", style="yellow")]
+    if footer:
+        parts += [Text(), Text(footer, style="dim")]
+    return Group(*parts)
+
+
+def _chosen(rows: list[Row], sort: str, pattern: str) -> list[Row]:
+    found = [row for row in rows if not row.get("hidden") and fnmatch.fnmatchcase(row["name"], pattern)]
+    return sorted(found, key=SORTS[sort]) if sort else found
+
+
+def _header(status: Row, interval: str) -> Text:
+    header = Text(overflow="ellipsis", no_wrap=True)
+    header.append("gauss ", style="bold")
+    header.append(status["status"], style=STATES.get(status["status"], "yellow"))
+    header.append(
+        f"  {Path(status['config']).name}  {status['url']}  up {uptime(status['uptime_s'])}  every {interval}"
+    )
+    return header
+
+
+def _table(sort: str, *columns: tuple[str, str]) -> Table:
+    """Columns as (title, how it is sorted by); the one that is sorted by carries a mark."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold", expand=False)
+    for index, (title, key) in enumerate(columns):
+        mark = " ▼" if key and key == sort else ""
+        right = title not in ("topic", "processor", "storage", "kind", "state", "", "by")
+        table.add_column(title + mark, justify="right" if right else "left", no_wrap=index == 0 or right)
+    return table
+
+
+def _topics(rows: list[Row], sort: str) -> Table:
+    table = _table(
+        sort, ("topic", "name"), ("storage", ""), ("holds", ""), ("in", "rate"), ("fill", ""), ("dropped", ""), ("", "")
+    )
+    for row in rows:
+        dropped = row["dropped"] + row["overwritten"] + row["lost"]
+        note = f"blocked {seconds(1000 * row['blocked_s'])} by {row['blocked_by']}" if row.get("blocked_by") else ""
+        table.add_row(
+            row["name"],
+            row["storage"],
+            f"{row['records']:,} · {human_bytes(row['bytes'])}",
+            rated(row["appended"], _rate(row)),
+            fill(row),
+            Text(f"{dropped:,}", style="yellow" if dropped else "dim"),
+            Text(note, style="yellow"),
+        )
+    return table
+
+
+def _processors(rows: list[Row], sort: str) -> Table:
+    table = _table(
+        sort,
+        ("processor", "name"),
+        ("kind", ""),
+        ("state", ""),
+        ("records", "rate"),
+        ("behind", "behind"),
+        ("dead", "dead"),
+        ("last batch", ""),
+        ("", ""),
+    )
+    for row in rows:
+        kind = row["role"] if row["where"] == "engine" else f"{row['role']} on Spark"
+        batch = f"{row['batch_rows']:,} in {row['batch_ms']} ms" if row.get("batch_ms") else ""
+        table.add_row(
+            row["name"],
+            kind,
+            Text(row["state"], style=STATES.get(row["state"], "yellow")),
+            rated(row["records"], _rate(row)),
+            behind(row),
+            Text(f"{row['dead']:,}", style="red" if row["dead"] else "dim"),
+            batch,
+            Text(_detail(row), style="dim"),
+        )
+    return table
+
+
+def _detail(row: Row) -> str:
+    count = row.get("connections")
+    peers = "" if count is None or row["where"] != "engine" else f"{count} connection{'' if count == 1 else 's'}"
+    return " · ".join(part for part in (row.get("detail") or "", peers) if part)
+
+
+def _rate(row: Row) -> float:
+    rates = row.get("rates", {})
+    return float(rates.get("appended", rates.get("records", 0.0)) or 0.0)
+
+
+def rated(total: int, rate: float) -> str:
+    return f"{total:,} ({rate:,.0f}/s)"
+
+
+def behind(row: Row) -> str:
+    """Records behind, and for how long the oldest of them has waited."""
+    if row.get("behind") is None:
+        return "–"
+    if not row["behind"]:
+        return "0"
+    return f"{row['behind']:,}" + (f" ({seconds(row['behind_ms'])})" if row.get("behind_ms") else "")
+
+
+def uptime(seconds_up: float) -> str:
+    whole = int(seconds_up)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

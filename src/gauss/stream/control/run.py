@@ -1,0 +1,214 @@
+"""A whole run, as control holds it: the data directory, the children, a client of the engine, health, and the end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gauss.config.spec import Pipeline
+from gauss.model.errors import ConfigError, GaussError, Unavailable
+from gauss.stream.control.datadir import Held, hold, set_up_log, write_private
+from gauss.stream.control.sample import Sampler
+from gauss.stream.control.supervise import Child, ChildSpec
+from gauss.stream.graph import build_graph
+
+if TYPE_CHECKING:
+    from gauss.stream.control.tails import ControlClient
+
+STOP_SECONDS = 10.0
+_DRAIN_SECONDS = 4.0
+_KILL_SECONDS = 1.0
+_ANSWER_SECONDS = 5.0
+
+log = logging.getLogger("gauss.control")
+
+
+class Running:
+    """One `gauss run`, from the first lock to the last process. Endpoint and token are chosen once."""
+
+    def __init__(self, pipeline: Pipeline, *, config: Path, data_dir: Path) -> None:
+        self.pipeline = pipeline
+        self.graph = build_graph(pipeline)
+        self.config = config
+        self.started = time.monotonic()
+        self.token = secrets.token_urlsafe(24)
+        self.url = ""
+        self.draining = False
+        self.held: Held = hold(data_dir)
+        self._client: ControlClient | None = None
+        self._client_lock = threading.Lock()
+        try:
+            set_up_log(self.held.paths)
+            self._write_files()
+        except BaseException:
+            self.held.release()
+            raise
+        self.engine = self._child("engine", ready_seconds=60.0)
+        self.driver = self._child("driver", ready_seconds=180.0) if self.graph.needs_spark else None
+        self.children = [child for child in (self.engine, self.driver) if child is not None]
+        self.sampler = Sampler(self)
+
+    def _child(self, name: str, ready_seconds: float) -> Child:
+        command = (sys.executable, "-m", f"gauss.stream.{name}", str(self.held.paths.root))
+        return Child(ChildSpec(name, command, ready_seconds=ready_seconds), self.held)
+
+    def _write_files(self) -> None:
+        """What the children need to know, secrets included, in files that only this user can read."""
+        paths = self.held.paths
+        engine = self.pipeline.engine
+        port = engine.port or _free_port(engine.host)
+        if engine.port:
+            _must_be_free(engine.host, engine.port, "engine.port")
+        host = f"[{engine.host}]" if ":" in engine.host else engine.host
+        write_private(
+            paths.flight_json,
+            {
+                "endpoint": f"grpc://{host}:{port}",
+                "token": secrets.token_urlsafe(24),
+                "lock": str(self.held.run_lock),
+            },
+        )
+        write_private(
+            paths.pipeline_json,
+            {
+                **self.pipeline.model_dump(mode="json"),
+                "base_dir": str(self.config.parent.absolute()),
+                "data_dir": str(paths.root),
+            },
+        )
+
+    def start(self) -> None:
+        """Spawns the children; they start up while the caller imports what it needs."""
+        for child in self.children:
+            child.start()
+        self.sampler.start()
+
+    def wait_ready(self, stop: threading.Event) -> bool:
+        """True once everything is up, False when `stop` came first; raises why a child could not start."""
+        while not stop.is_set():
+            for child in self.children:
+                if child.state == "failed" and child.error is not None:
+                    raise child.error
+            if all(child.state == "ready" for child in self.children) and self.health()["status"] != "starting":
+                return True
+            self.engine.changed.wait(0.02)
+            time.sleep(0.02)
+        return False
+
+    def client(self) -> ControlClient:
+        """The engine's client, made when it is first needed: its import costs a quarter of a second."""
+        with self._client_lock:
+            if self._client is None:
+                from gauss.stream.control.tails import ControlClient
+
+                found = json.loads(self.held.paths.flight_json.read_bytes())
+                self._client = ControlClient(**found, wait_s=_ANSWER_SECONDS)
+            return self._client
+
+    def command(self, name: str, /, **args: Any) -> dict[str, Any]:
+        """Asks the engine; Unavailable while it is not up."""
+        if self.engine.state != "ready":
+            raise Unavailable(f"the engine is {self.engine.state}", hint="try again in a moment")
+        return self.client().command(name, {key: value for key, value in args.items() if value is not None})
+
+    def health(self) -> dict[str, Any]:
+        """`ready` once every listener and query is up; `degraded` with the reasons."""
+        reasons: list[str] = []
+        starting = False
+        for child in self.children:
+            if child.state == "ready":
+                continue
+            if child.restarts or child.state == "failed":
+                reasons.append(f"{child.spec.name} is {child.state}: {child.detail}")
+            else:
+                starting = True
+        found: dict[str, Any] = {}
+        if self.engine.state == "ready":
+            try:
+                found = self.command("health")
+                if self.graph.needs_spark:
+                    starting |= self._judge_queries(reasons)
+            except GaussError as error:
+                reasons.append(f"the engine does not answer: {error.message}")
+        reasons += [reason for reason in found.get("reasons", []) if reason not in reasons]
+        status = "degraded" if reasons or found.get("status") == "degraded" else "ready"
+        if starting or (found.get("status") == "starting" and not reasons):
+            status = "starting"
+        if self.draining:
+            status = "draining"
+        return {
+            "status": status,
+            "reasons": reasons,
+            "uptime_s": round(time.monotonic() - self.started, 1),
+            "url": self.url,
+            "config": str(self.config),
+            "free_bytes": found.get("free_bytes"),
+            "processes": [
+                {"name": child.spec.name, "state": child.state, "restarts": child.restarts, "detail": child.detail}
+                for child in self.children
+            ],
+        }
+
+    def _judge_queries(self, reasons: list[str]) -> bool:
+        """Adds the queries that failed to the reasons; True while one of them is still starting."""
+        starting = False
+        for processor in self.command("processors.ls")["processors"]:
+            if processor["where"] != "spark":
+                continue
+            starting |= processor["state"] == "starting"
+            if processor["state"] == "failed":
+                reasons.append(f"{processor['name']} failed: {processor['detail']}")
+        return starting
+
+    def stop(self, now: threading.Event) -> bool:
+        """Drains and ends all within STOP_SECONDS, at once when `now` is set; True if nobody had to be killed."""
+        self.draining = True
+        deadline = time.monotonic() + STOP_SECONDS - _KILL_SECONDS
+        self.sampler.stop()
+        if self.engine.state == "ready" and not now.is_set():
+            drain = threading.Thread(target=self._drain, daemon=True)
+            drain.start()
+            while drain.is_alive() and not now.is_set() and time.monotonic() < deadline - 2.0:
+                drain.join(0.05)
+        for child in reversed(self.children):
+            child.stop()
+        while not all(child.join(0.02) for child in self.children):
+            if now.is_set() or time.monotonic() > deadline:
+                break
+        polite = all(child.join(0) for child in self.children)
+        for child in self.children:
+            child.kill()
+        for child in self.children:
+            child.join(_KILL_SECONDS * 5)
+        self.held.release()
+        return polite
+
+    def _drain(self) -> None:
+        try:
+            self.command("drain", seconds=_DRAIN_SECONDS)
+        except GaussError as error:
+            log.warning("the engine did not drain: %s", error.message)
+
+
+def _free_port(host: str) -> int:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def _must_be_free(host: str, port: int, key: str) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ConfigError(
+                f"{key}: {host}:{port} can't be listened on: {error.strerror}", hint="free the port, or use port = 0"
+            ) from error

@@ -1,0 +1,74 @@
+"""What a run shows of itself, once a second: the engine's counters with the rates between two looks."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from gauss.model.errors import GaussError
+
+if TYPE_CHECKING:
+    from gauss.stream.control.run import Running
+
+INTERVAL_SECONDS = 1.0
+RATED = {"topics": ("appended", "appended_bytes"), "processors": ("records", "bytes", "dead")}
+
+log = logging.getLogger("gauss.control")
+
+
+class Sampler:
+    """Keeps the newest status; `rates` of a row are per second, over the last interval."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="sample", daemon=True)
+        self._seen: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
+        self._rows: dict[str, list[dict[str, Any]]] = {"topics": [], "processors": []}
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def status(self) -> dict[str, Any]:
+        """Health, topics and processors in one object."""
+        return {**self._running.health(), **self._rows}
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(INTERVAL_SECONDS):
+            if self._running.engine.state != "ready":
+                continue
+            try:
+                self.look()
+            except GaussError as error:
+                log.info("no sample: %s", error.message)
+
+    def look(self) -> None:
+        """Asks the engine once."""
+        running = self._running
+        rows = {
+            "topics": running.command("topics")["topics"],
+            "processors": running.command("processors.ls")["processors"],
+        }
+        now = time.monotonic()
+        for kind, found in rows.items():
+            for row in found:
+                row["rates"] = self._rates(kind, row, now)
+        self._rows = rows
+
+    def _rates(self, kind: str, row: dict[str, Any], now: float) -> dict[str, float]:
+        key = (kind, row["name"])
+        then, before = self._seen.get(key, (now, row))
+        self._seen[key] = (now, dict(row))
+        seconds = now - then
+        rates = {}
+        for name in RATED[kind]:
+            new, old = row.get(name), before.get(name)
+            if new is not None and old is not None:
+                # A counter that went back belongs to a restarted engine: what it shows now is all new.
+                rates[name] = round((new - old if new >= old else new) / seconds, 1) if seconds else 0.0
+        return rates
