@@ -1,0 +1,101 @@
+"""`gauss check`: every fault at once, then what this machine lacks, then what each end promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gauss.cli.output import JsonOption, Output
+from gauss.config.check import Checked, check
+from gauss.config.live import Mark, Phase, check_connections, check_disk, check_java, check_ports
+
+if TYPE_CHECKING:
+    from gauss.config.spec import Pipeline
+    from gauss.stream.graph import Graph
+    from gauss.stream.guarantee import Guarantee
+
+_SIGNS = {Mark.OK: ("✓", "green"), Mark.WARN: ("~", "yellow"), Mark.FAIL: ("✗", "bold red")}
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.")] = Path(),
+    offline: Annotated[bool, typer.Option("--offline", help="Leave out Java, ports, disk and connections.")] = False,
+    data_dir: Annotated[Path, typer.Option("--data-dir", help="Where a run would keep its data.")] = Path(".gauss"),
+    json: JsonOption = False,
+) -> None:
+    """Judge a pipeline whole, before anything starts.
+
+    Prints every fault with its line, then a mark for each phase (✓ good, ~ warning, ✗ fault), then what each
+    sink promises. Exits with 1 when there is any fault.
+    """
+    out = Output(json=json)
+    checked = check(file)
+    hide = checked.redactor.redact
+    for fault in checked.faults:
+        out.line(str(fault), style="yellow" if fault.warning else "red")
+    phases: list[Phase] = []
+    for phase in _phases(checked, data_dir, offline=offline):
+        phases.append(phase)
+        sign, style = _SIGNS[phase.mark]
+        hint = f"; {phase.hint}" if phase.hint else ""
+        out.line(hide(f"{sign} {phase.name:<11} {phase.detail}{hint}"), style=style)
+    promises = _guarantees(checked.pipeline) if checked.pipeline else []
+    width = max((len(promise.end) for promise in promises), default=0)
+    for promise in promises:
+        out.line(hide(f"  {promise.end:<{width}}  {promise}"))
+    ok = all(phase.mark is not Mark.FAIL for phase in phases)
+    out.data(
+        {
+            "file": str(checked.file),
+            "ok": ok,
+            "faults": [fault.to_dict() for fault in checked.faults],
+            "phases": [{key: hide(str(value)) for key, value in phase.to_dict().items()} for phase in phases],
+            "guarantees": [promise.to_dict() for promise in promises],
+        }
+    )
+    if not ok:
+        raise typer.Exit(1)
+
+
+def _phases(checked: Checked, data_dir: Path, *, offline: bool) -> Iterator[Phase]:
+    errors, warnings = len(checked.errors), len(checked.warnings)
+    if checked.pipeline is None:
+        yield Phase("config", Mark.FAIL, f"{_count(errors, 'fault')} in {checked.file}")
+        return
+    if warnings:
+        yield Phase("config", Mark.WARN, f"{checked.file}: {_count(warnings, 'warning')}")
+    else:
+        yield Phase("config", Mark.OK, f"{checked.file}")
+    from gauss.config.listeners import addresses
+
+    graph = _graph(checked.pipeline)
+    place = "with Spark" if graph.needs_spark else "without Spark"
+    told = f"{_count(len(graph.topics), 'topic')}, {_count(len(graph.processors), 'processor')}, {place}"
+    yield Phase("graph", Mark.OK, told)
+    if offline:
+        return
+    if graph.needs_spark:
+        yield check_java()
+    found = addresses(checked.pipeline)
+    yield from check_ports(found)
+    yield check_disk(data_dir, checked.pipeline.engine.min_free_bytes)
+    yield from check_connections(found)
+
+
+def _graph(pipeline: Pipeline) -> Graph:
+    from gauss.stream.graph import build_graph
+
+    return build_graph(pipeline)
+
+
+def _guarantees(pipeline: Pipeline) -> list[Guarantee]:
+    from gauss.stream.guarantee import guarantees
+
+    return guarantees(_graph(pipeline))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,47 @@
+"""`gauss graph`: what flows where, and what each end promises."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gauss.cli.output import JsonOption, Output
+from gauss.config.check import check_or_raise
+from gauss.model.errors import ConfigError
+
+
+class Drawing(StrEnum):
+    TEXT = "text"
+    MERMAID = "mermaid"
+    SVG = "svg"
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.")] = Path(),
+    format: Annotated[Drawing, typer.Option("--format", "-f", help="How to draw it.")] = Drawing.TEXT,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Draw a pipeline as text, mermaid or SVG."""
+    from gauss.stream.draw import DRAWINGS
+    from gauss.stream.graph import build_graph
+    from gauss.stream.guarantee import guarantees
+
+    out = Output(json=json)
+    pipeline, checked = check_or_raise(file)
+    graph = build_graph(pipeline)
+    if json:
+        out.data({**graph.to_dict(), "guarantees": [promise.to_dict() for promise in guarantees(graph)]})
+        return
+    drawn = checked.redactor.redact(DRAWINGS[format.value](graph))
+    if output is None:
+        out.line(drawn.rstrip("\n"))
+        return
+    try:
+        output.write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"can't write {output}: {error.strerror}", hint="choose another place with -o") from error
+    out.note(f"wrote {output}")

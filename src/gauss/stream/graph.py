@@ -1,0 +1,154 @@
+"""The graph of a pipeline: topics, the processors between them, and where each of those runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gauss import registry
+from gauss.config.listeners import Address, edge_address
+from gauss.config.spec import Pipeline, ProcessorDef, TopicDef
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.processor import ProcessorSpec, Role, Where
+from gauss.contracts.storage import Capacity, StorageSpec, WriteFull
+
+
+@dataclass(frozen=True)
+class TopicNode:
+    """A topic and what its storage promises."""
+
+    name: str
+    storage: str
+    read_modes: tuple[str, ...]
+    durable: bool
+    engine_owned: bool
+    capacity: Capacity
+
+    @property
+    def write_full(self) -> WriteFull:
+        return self.capacity.write_full
+
+
+class Reading(NamedTuple):
+    """One input of a processor."""
+
+    topic: str
+    read: str
+
+
+@dataclass(frozen=True)
+class ProcessorNode:
+    """A processor, what it is, and what it reads and writes."""
+
+    name: str
+    plugin: str
+    role: Role
+    where: Where
+    """ENGINE or SPARK: decided for this pipeline."""
+    active: bool
+    stateful: bool
+    keeps_order: bool
+    sources: tuple[Reading, ...]
+    targets: tuple[str, ...]
+    address: Address | None
+    config: PluginConfig
+
+    @property
+    def traits(self) -> tuple[str, str]:
+        """In the seed's words: does it change the number of records, does it remember any."""
+        return "active" if self.active else "passive", "stateful" if self.stateful else "stateless"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A whole pipeline, by name."""
+
+    topics: dict[str, TopicNode]
+    processors: dict[str, ProcessorNode]
+
+    @property
+    def needs_spark(self) -> bool:
+        return any(processor.where is Where.SPARK for processor in self.processors.values())
+
+    def on(self, where: Where) -> list[ProcessorNode]:
+        """The processors that run on one side."""
+        return [processor for processor in self.processors.values() if processor.where is where]
+
+    def writers(self, topic: str) -> list[ProcessorNode]:
+        return [processor for processor in self.processors.values() if topic in processor.targets]
+
+    def readers(self, topic: str) -> list[tuple[ProcessorNode, str]]:
+        """Who reads a topic, and how."""
+        return [
+            (processor, reading.read)
+            for processor in self.processors.values()
+            for reading in processor.sources
+            if reading.topic == topic
+        ]
+
+    def upstream(self, topic: str) -> list[TopicNode]:
+        """The topic and all that flows into it, nearest first."""
+        found, waiting = [], [topic]
+        while waiting:
+            name = waiting.pop(0)
+            if name in self.topics and self.topics[name] not in found:
+                found.append(self.topics[name])
+                waiting += [reading.topic for writer in self.writers(name) for reading in writer.sources]
+        return found
+
+    def to_dict(self) -> dict[str, object]:
+        """For `--json`; configs are left out, since they may hold secrets."""
+        processors = []
+        for node in self.processors.values():
+            shown = {field.name: getattr(node, field.name) for field in dataclasses.fields(node)}
+            del shown["config"]
+            shown["sources"] = [reading._asdict() for reading in node.sources]
+            shown["address"] = node.address._asdict() if node.address else None
+            processors.append(shown)
+        topics = [dataclasses.asdict(node) for node in self.topics.values()]
+        return {"topics": topics, "processors": processors, "needs_spark": self.needs_spark}
+
+
+def build_graph(pipeline: Pipeline) -> Graph:
+    """The graph of a pipeline that passed the check."""
+    topics = {topic.name: _topic_node(topic) for topic in pipeline.topics}
+    processors = {entry.name: _processor_node(entry, topics) for entry in pipeline.processors}
+    return Graph(topics, processors)
+
+
+def _topic_node(topic: TopicDef) -> TopicNode:
+    spec = registry.spec(StorageSpec, topic.storage)
+    config = spec.validate(topic.storage_config)
+    return TopicNode(
+        name=topic.name,
+        storage=topic.storage,
+        read_modes=tuple(sorted(spec.read_modes(config))),
+        durable=spec.durable,
+        engine_owned=spec.engine_owned,
+        capacity=spec.capacity(config),
+    )
+
+
+def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> ProcessorNode:
+    spec = registry.spec(ProcessorSpec, entry.plugin)
+    config = spec.validate(entry.config)
+    sources = (Reading(entry.source.topic, entry.source.read),) if entry.source else ()
+    targets = (entry.target.topic,) if entry.target else ()
+    where = spec.where
+    if where is Where.EITHER:
+        touched = [*(reading.topic for reading in sources), *targets]
+        where = Where.ENGINE if all(topics[name].engine_owned for name in touched) else Where.SPARK
+    return ProcessorNode(
+        name=entry.name,
+        plugin=entry.plugin,
+        role=spec.role,
+        where=where,
+        active=spec.active,
+        stateful=spec.stateful,
+        keeps_order=spec.keeps_order,
+        sources=sources,
+        targets=targets,
+        address=edge_address(entry.name, config),
+        config=config,
+    )

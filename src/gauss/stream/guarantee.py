@@ -1,0 +1,72 @@
+"""What a path promises, in a line: that of its weakest topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gauss.contracts.processor import Role
+from gauss.contracts.storage import ReadMode, WriteFull
+from gauss.stream.graph import Graph, ProcessorNode
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """The promise at one end of the pipeline."""
+
+    end: str
+    kind: str
+    """`sink` (a processor) or `topic` (one that nothing here reads)."""
+    repeats: str
+    """Why a record may come twice, empty when it can't."""
+    losses: tuple[str, ...]
+    """How a record may be missed, empty when it can't."""
+
+    @property
+    def exactly_once(self) -> bool:
+        return not self.repeats and not self.losses
+
+    def __str__(self) -> str:
+        parts = [f"at least once: {self.repeats}"] if self.repeats else []
+        return "; ".join([*parts, *self.losses]) or "exactly once"
+
+    def to_dict(self) -> dict[str, object]:
+        return {"end": self.end, "kind": self.kind, "guarantee": str(self), "exactly_once": self.exactly_once}
+
+
+def guarantees(graph: Graph) -> list[Guarantee]:
+    """One for every sink, then one for every written topic that no processor reads."""
+    found = []
+    for processor in graph.processors.values():
+        if processor.role is Role.SINK:
+            losses = _losses(graph, [reading.topic for reading in processor.sources], [processor])
+            found.append(Guarantee(processor.name, "sink", _repeats(processor), losses))
+    for topic in graph.topics:
+        if graph.writers(topic) and not graph.readers(topic):
+            found.append(Guarantee(topic, "topic", "", _losses(graph, [topic], [])))
+    return found
+
+
+def _repeats(sink: ProcessorNode) -> str:
+    """A sink that resumes can't know what its peer's kernel still held, so it begins a little before that."""
+    starts_at = getattr(sink.config, "starts_at", None)
+    if starts_at is not None and starts_at() == "resume":
+        return "after a reconnect the last records may come again"
+    return ""
+
+
+def _losses(graph: Graph, ends: list[str], readers: list[ProcessorNode]) -> tuple[str, ...]:
+    topics = list({topic.name: topic for end in ends for topic in graph.upstream(end)}.values())
+    readers = [*readers, *(writer for topic in topics for writer in graph.writers(topic.name))]
+    skipping = [
+        f"{processor.name} (of {reading.topic})"
+        for processor in dict.fromkeys(readers)
+        for reading in processor.sources
+        if reading.read == ReadMode.LATEST
+    ]
+    causes = {
+        "may lose what was in memory when the engine died": [topic.name for topic in topics if not topic.durable],
+        "refuses new records when full": [t.name for t in topics if t.write_full is WriteFull.DROP],
+        "overwrites the oldest records when full": [t.name for t in topics if t.write_full is WriteFull.OVERWRITE],
+        "passes only the newest record to": skipping,
+    }
+    return tuple(f"{cause}: {', '.join(names)}" for cause, names in causes.items() if names)
