@@ -1,0 +1,120 @@
+"""The json format: `decode` and `encode` for one record, and the same answers for whole batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gauss.contracts.format import Decoded, FieldType, SourceField, SourceSchema
+from gauss.plugins.formats.json import encode as encoding
+from gauss.plugins.formats.json.plan import Column, column, path_parts, type_of
+from gauss.plugins.formats.json.slow import RowDecoder, Verdict
+from gauss.plugins.formats.json.spec import JsonConfig, JsonType
+
+CHUNK = 50_000
+"""One bad record sends this many through the slow path."""
+
+
+class JsonFormat:
+    """JSON objects; see `slow.py` for what each kind of bad record means."""
+
+    def __init__(self, config: JsonConfig) -> None:
+        self._fields = config.fields
+        self._columns = None if config.fields is None else [column(f.name, f.type) for f in config.fields]
+        self._types = {f.name: f.type for f in config.fields or []}
+        self._rows = None if self._columns is None else RowDecoder(self._columns)
+
+    def schema(self) -> SourceSchema | None:
+        """The configured fields, if any."""
+        if self._fields is None:
+            return None
+        return SourceSchema(tuple(SourceField(f.name, FieldType(f.type.name, f.type.attrs)) for f in self._fields))
+
+    def decode(self, data: bytes) -> dict[str, Any]:
+        """One record; without `fields` the whole object."""
+        if self._rows is not None:
+            assert self._columns is not None
+            return dict(zip((entry.name for entry in self._columns), self._rows.decode(data), strict=True))
+        RowDecoder([]).decode(data)
+        found: dict[str, Any] = msgspec.json.decode(data)
+        return found
+
+    def encode(self, row: dict[str, Any]) -> bytes:
+        """One row as an object; paths become nested objects."""
+        return encoding.encode_row(row, self._types)
+
+    def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """Many rows."""
+        return encoding.encode_batch(rows, self._types)
+
+    def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
+        """The named fields of many records; `fields` gives the types of those that the config does not."""
+        columns = [self._column(field) for field in fields]
+        batches: list[pa.RecordBatch] = []
+        good: list[np.ndarray] = []
+        bad: list[tuple[int, str, str]] = []
+        slow = RowDecoder(columns)
+        for start in range(0, len(data), CHUNK):
+            chunk = data.slice(start, CHUNK)
+            arrays, indexes, verdicts = _decode_chunk(chunk, columns, slow)
+            batches.append(pa.RecordBatch.from_arrays(arrays, schema=_schema(columns)))
+            good.append(indexes + start)
+            bad.extend((index + start, reason, detail) for index, reason, detail in verdicts)
+        if not batches:
+            empty = [pa.array([], entry.arrow) for entry in columns]
+            return Decoded(pa.RecordBatch.from_arrays(empty, schema=_schema(columns)), np.zeros(0, np.int64), [])
+        return Decoded(pa.concat_batches(batches), np.concatenate(good), bad)
+
+    def _column(self, field: pa.Field) -> Column:
+        if field.name in self._types:
+            return column(field.name, self._types[field.name])
+        # A field of no declared type: by the Arrow type, or any value as its text.
+        any_value = (field.metadata or {}).get(b"gauss") == b"json"
+        type_ = JsonType(name="json") if any_value else type_of(field.type)
+        return Column(field.name, path_parts(field.name), type_, field.type)
+
+
+def _schema(columns: list[Column]) -> pa.Schema:
+    return pa.schema([pa.field(entry.name, entry.arrow) for entry in columns])
+
+
+Chunk = tuple[list[pa.Array], np.ndarray, list[tuple[int, str, str]]]
+
+
+def _decode_chunk(data: pa.BinaryArray, columns: list[Column], slow: RowDecoder) -> Chunk:
+    # polars is loaded where records are decoded, not where formats are only named.
+    from gauss.plugins.formats.json import fast
+
+    found = fast.decode(data, columns) if fast.can_decode(columns) else None
+    if found is None:
+        return _decode_slowly(data, np.arange(len(data)), columns, slow)
+    if found.suspects is None:
+        return found.columns, np.arange(len(data)), []
+    kept = np.flatnonzero(~found.suspects)
+    arrays, indexes, verdicts = _decode_slowly(data, np.flatnonzero(found.suspects), columns, slow)
+    order = np.argsort(np.concatenate([kept, indexes]), kind="stable")
+    merged = [
+        pa.concat_arrays([fast_values.take(pa.array(kept)), slow_values]).take(pa.array(order))
+        for fast_values, slow_values in zip(found.columns, arrays, strict=True)
+    ]
+    return merged, np.sort(np.concatenate([kept, indexes])), verdicts
+
+
+def _decode_slowly(data: pa.BinaryArray, indexes: np.ndarray, columns: list[Column], slow: RowDecoder) -> Chunk:
+    rows: list[list[Any]] = []
+    good: list[int] = []
+    bad: list[tuple[int, str, str]] = []
+    decode = slow.decode
+    for index, record in zip(indexes.tolist(), data.take(pa.array(indexes)).to_pylist(), strict=True):
+        try:
+            rows.append(decode(record))
+        except Verdict as verdict:
+            bad.append((index, verdict.reason, f"{verdict.column}: {verdict.detail}" if verdict.column else str(verdict)))
+        else:
+            good.append(index)
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    arrays = [pa.array(list(column), entry.arrow) for column, entry in zip(values, columns, strict=True)]
+    return arrays, np.array(good, dtype=np.int64), bad

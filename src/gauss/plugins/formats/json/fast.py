@@ -1,0 +1,118 @@
+"""Many records at once, by polars; whatever it can't vouch for is left to the slow path.
+
+polars is strict about malformed text and wrong types (the whole call fails), but drops empty records, makes two of
+a record with a newline between two objects, takes the first of duplicate names, turns half surrogates into NUL and
+turns any value into text for a string column. Each of these is guarded here: by a count over the whole buffer
+where that proves that no record is concerned, else record by record.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gauss.plugins.formats.json.plan import RANGES, Column
+
+_POLARS: dict[str, Any] = {
+    **{name: getattr(pl, name.replace("uint", "UInt").replace("int", "Int")) for name in RANGES},
+    "double": pl.Float64,
+    "bool": pl.Boolean,
+    "string": pl.String,
+    "varchar": pl.String,
+}
+_NOT_TEXT = r"^(?:[-0-9\[{]|true$|false$)"
+"""How polars writes a value that was no string; a string may look the same, so this only raises suspicion."""
+
+
+class Fast(NamedTuple):
+    """Decoded columns, and which records must be looked at one by one instead (their rows mean nothing)."""
+
+    columns: list[pa.Array]
+    suspects: np.ndarray | None
+
+
+def can_decode(columns: list[Column]) -> bool:
+    """Whether polars has each type exactly, and no array is spread."""
+    return bool(columns) and all(entry.type.name in _POLARS and not entry.spread for entry in columns)
+
+
+def decode(data: pa.BinaryArray, columns: list[Column]) -> Fast | None:
+    """None: some record is bad, polars does not say which."""
+    count = len(data)
+    buffer = _lines(data)
+    if np.count_nonzero(np.frombuffer(buffer, np.uint8) == 10) != count - 1:
+        return None
+    try:
+        frame = pl.read_ndjson(buffer, schema=_schema(columns))
+    except (pl.exceptions.PolarsError, UnicodeDecodeError):
+        return None
+    if frame.height != count:
+        return None
+    decoded = [_column(frame, entry) for entry in columns]
+    suspects = np.zeros(count, dtype=bool)
+    if b"\\u" in buffer:
+        # An escape may be half a surrogate pair, or spell a name in another way.
+        suspects |= _bits(pc.match_substring(data, b"\\u"))
+    _twice(data, buffer, columns, decoded, suspects)
+    for entry, values in zip(columns, decoded, strict=True):
+        if entry.type.name in ("string", "varchar"):
+            suspects |= values.str.contains(_NOT_TEXT).fill_null(False).to_numpy()
+    arrays = [_arrow(values, entry) for values, entry in zip(decoded, columns, strict=True)]
+    return Fast(arrays, suspects if suspects.any() else None)
+
+
+def _lines(data: pa.BinaryArray) -> bytes:
+    """The records joined by newlines, in one piece."""
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(data)], pa.int32()), data), b"\n")
+    return joined[0].as_buffer().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _schema(columns: list[Column]) -> dict[str, Any]:
+    root: dict[str, Any] = {}
+    for entry in columns:
+        node = root
+        for part in entry.parts[:-1]:
+            node = node.setdefault(part, {})
+        node[entry.parts[-1]] = _POLARS[entry.type.name]
+    return {name: _dtype(node) for name, node in root.items()}
+
+
+def _dtype(node: Any) -> Any:
+    return pl.Struct({name: _dtype(child) for name, child in node.items()}) if isinstance(node, dict) else node
+
+
+def _column(frame: pl.DataFrame, entry: Column) -> pl.Series:
+    expression = pl.col(entry.parts[0])
+    for part in entry.parts[1:]:
+        expression = expression.struct.field(part)
+    return frame.select(expression.alias("v")).to_series()
+
+
+def _arrow(values: pl.Series, entry: Column) -> pa.Array:
+    array = values.to_arrow()
+    return array if array.type == entry.arrow else array.cast(entry.arrow)
+
+
+def _twice(
+    data: pa.BinaryArray, buffer: bytes, columns: list[Column], decoded: list[pl.Series], suspects: np.ndarray
+) -> None:
+    """Suspects records in which a decoded name stands more than once, at whatever depth."""
+    count = len(data)
+    names = {part for entry in columns for part in entry.parts}
+    complete = all(values.null_count() == 0 for values in decoded)
+    # Every name is there at least once, and there are no more colons than names: none is there twice.
+    if complete and all(len(entry.parts) == 1 for entry in columns) and buffer.count(b":") == count * len(names):
+        return
+    for name in names:
+        quoted = b'"' + name.encode() + b'"'
+        if not complete or buffer.count(quoted) != count:
+            suspects |= pc.count_substring(data, quoted).to_numpy(zero_copy_only=False) > 1
+
+
+def _bits(mask: pa.BooleanArray) -> np.ndarray:
+    found: np.ndarray = mask.to_numpy(zero_copy_only=False)
+    return found

@@ -1,0 +1,133 @@
+"""What is decoded of each object: paths, the JSON kind that each must have, and the type it becomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from gauss.contracts.field_types import arrow_type
+from gauss.contracts.format import FieldType
+from gauss.plugins.formats.json.spec import JsonType
+
+RANGES = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)} | {
+    f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)
+}
+
+_KINDS: dict[str, Any] = {"float": float, "double": float, "bool": bool, "decimal": Decimal, "json": msgspec.Raw}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One decoded field. `wire` is its JSON kind as msgspec knows it."""
+
+    name: str
+    parts: tuple[str, ...]
+    """Names on the way; the part after which an array is spread ends in `[*]`."""
+    type: JsonType
+    arrow: pa.DataType
+
+    @property
+    def spread(self) -> bool:
+        return any(part.endswith("[*]") for part in self.parts)
+
+    @property
+    def element(self) -> JsonType:
+        """The type of one value: of the elements for an array."""
+        return self.type.element() if self.type.name == "array" else self.type
+
+
+def path_parts(name: str) -> tuple[str, ...]:
+    return tuple(name[2:].split(".")) if name.startswith("$.") else (name,)
+
+
+def column(name: str, type_: JsonType) -> Column:
+    """The column of a field of the config."""
+    return Column(name, path_parts(name), type_, arrow_type(FieldType(type_.name, type_.attrs)))
+
+
+def type_of(arrow: pa.DataType) -> JsonType:
+    """The JSON type of an Arrow column that no config describes."""
+    if pa.types.is_decimal(arrow):
+        return JsonType(name="decimal", attrs={"precision": arrow.precision, "scale": arrow.scale})
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        return JsonType(name="array", attrs={"element": type_of(arrow.value_type).model_dump()})
+    for test, name in (
+        (pa.types.is_boolean, "bool"),
+        (pa.types.is_float32, "float"),
+        (pa.types.is_floating, "double"),
+        (pa.types.is_timestamp, "timestamp"),
+        (pa.types.is_date, "date"),
+        (pa.types.is_binary, "bytes"),
+        (pa.types.is_large_binary, "bytes"),
+    ):
+        if test(arrow):
+            return JsonType(name=name)
+    return JsonType(name=str(arrow) if pa.types.is_integer(arrow) else "string")
+
+
+def wire_type(type_: JsonType) -> Any:
+    """What msgspec must find: an int, a float, text; null and absence are always allowed."""
+    if type_.name in RANGES:
+        return int | None
+    if type_.name == "timestamp":
+        return (str if type_.attrs.get("unit", "iso") == "iso" else int) | None
+    if type_.name == "array":
+        return list[wire_type(type_.element())] | None  # type: ignore[misc]
+    if type_.name == "json":
+        return msgspec.Raw
+    return _KINDS.get(type_.name, str) | None
+
+
+@dataclass
+class _Node:
+    children: dict[str, _Node] = field(default_factory=dict)
+    spread: bool = False
+    leaf: Any = None
+
+
+def struct_type(columns: list[Column]) -> Any:
+    """A msgspec struct that holds all columns, nested as their paths are."""
+    root = _Node()
+    for entry in columns:
+        node = root
+        for part in entry.parts:
+            node = node.children.setdefault(part.removesuffix("[*]"), _Node())
+            node.spread = node.spread or part.endswith("[*]")
+        # `$.tags[*]` itself is the array; `$.items[*].sku` holds one value per element.
+        last_spread = entry.parts[-1].endswith("[*]")
+        node.leaf = wire_type(entry.element if entry.spread and not last_spread else entry.type)
+        if last_spread:
+            node.spread = False
+    return _struct(root)
+
+
+def _struct(node: _Node) -> Any:
+    fields = []
+    for index, (name, child) in enumerate(node.children.items()):
+        inner: Any = _struct(child) | None if child.children else child.leaf
+        if child.spread:
+            inner = list[inner] | None
+        default = msgspec.Raw(b"null") if inner is msgspec.Raw else None
+        fields.append((f"f{index}", inner, msgspec.field(default=default, name=name)))
+    return msgspec.defstruct("Object", fields, gc=False)
+
+
+def getter(columns: list[Column]) -> list[tuple[str, ...]]:
+    """For each column, the attributes of `struct_type`'s objects that lead to its value."""
+    order: dict[tuple[str, ...], dict[str, str]] = {}
+    found = []
+    for entry in columns:
+        way: tuple[str, ...] = ()
+        attributes = []
+        for part in entry.parts:
+            plain = part.removesuffix("[*]")
+            names = order.setdefault(way, {})
+            names.setdefault(plain, f"f{len(names)}")
+            attributes.append(names[plain] + ("[*]" if part.endswith("[*]") and part is not entry.parts[-1] else ""))
+            way = (*way, plain)
+        found.append(tuple(attributes))
+    return found
