@@ -55,4 +55,5 @@ class Encoder:
         if not isinstance(self._cut_size, int):
             return unfit
         lengths = value_lengths(data)
-        return np.logical_or(lengths == 0, lengths % self._cut_size != 0)
+        still: np.ndarray = np.logical_or(lengths == 0, lengths % self._cut_size != 0)
+        return still

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.edge import DeadLetter, EdgeContext
+from gauss.contracts.framing import Buffer
 from gauss.contracts.transport import Connection
 from gauss.model.errors import FrameError, GaussError
 from gauss.plugins.processors.tcp_source.decompress import DECOMPRESSORS
@@ -19,8 +20,9 @@ from gauss.plugins.transports.connection import hang_up
 
 log = logging.getLogger("gauss.tcp_source")
 
-SMALLEST_READ = 64 << 10
+SMALLEST_READ = 16 << 10
 LARGEST_READ = 1 << 20
+MANY_RECORDS = 8_192
 DISK_WAIT_SECONDS = 0.25
 
 
@@ -95,23 +97,25 @@ class _Stream:
         sock = self._connection.sock
         idle_ms = self._config.idle_timeout
         sock.settimeout(None if idle_ms is None else idle_ms / 1000)
-        size = SMALLEST_READ
+        buffer = bytearray(SMALLEST_READ)
         try:
             while not draining():
                 if not self._context.may_read():
                     self._cancel.wait(DISK_WAIT_SECONDS)
                     continue
-                data = self._receive(sock, size)
-                if not data:
+                received = self._receive(sock, buffer)
+                if not received:
                     break
-                # Big reads only for senders that fill them: a thousand quiet connections need no megabytes.
-                if len(data) == size:
-                    size = min(size * 2, LARGEST_READ)
-                elif len(data) < size // 4:
-                    size = max(size // 2, SMALLEST_READ)
-                for piece in self._plain(data):
-                    self._append(piece)
+                count = 0
+                for piece in self._plain(memoryview(buffer)[:received]):
+                    count += self._append(piece)
                     self._splitter.feed(b"")  # an error behind whole records: raised now, not with the next bytes
+                # Large reads only for senders that fill them (a thousand quiet connections need no gigabyte), and not
+                # for tiny records: a chunk that fills a whole ring would be cut up to get in.
+                if received == len(buffer) < LARGEST_READ and count < MANY_RECORDS:
+                    buffer = bytearray(len(buffer) * 4)
+                elif received < SMALLEST_READ < len(buffer):
+                    buffer = bytearray(SMALLEST_READ)
             if self._decompressor is not None and not draining():
                 self._decompressor.finish()
             # Also when draining: what was read and is no record yet would be lost without a trace.
@@ -120,20 +124,20 @@ class _Stream:
             self._bury(error)
             raise
 
-    def _receive(self, sock: socket.socket, size: int) -> bytes:
+    def _receive(self, sock: socket.socket, buffer: bytearray) -> int:
         try:
-            return sock.recv(size)
+            return sock.recv_into(buffer)
         except TimeoutError:
             raise TimeoutError(f"nothing received for {self._config.idle_timeout} ms (idle_timeout)") from None
         except ConnectionResetError:
-            return b""
+            return 0
 
-    def _plain(self, data: bytes) -> Iterator[bytes]:
+    def _plain(self, data: memoryview) -> Iterator[Buffer]:
         if self._decompressor is None:
             yield data
             return
         try:
-            yield from self._decompressor.feed(data)
+            yield from self._decompressor.feed(bytes(data))
         except FrameError:
             # The half record that stood before the corrupt bytes is a dead letter too.
             try:
@@ -142,10 +146,10 @@ class _Stream:
                 self._bury(half)
             raise
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, data: Buffer) -> int:
         frames = self._splitter.feed(data)
         if not frames.count:
-            return
+            return 0
         framing = self._context.framing
         chunk = Chunk(frames.payload, frames.count, time.time_ns() // 1_000_000, framing if framing.raw else None)
         appended = self._context.topic.append(chunk, self._cancel)
@@ -157,6 +161,7 @@ class _Stream:
             # A sender that has gone no longer wants to know; its records stay.
             with contextlib.suppress(OSError):
                 self._connection.sock.sendall(self._visible.to_bytes(8, "big"))
+        return frames.count
 
     def _bury(self, error: FrameError) -> None:
         self._context.status.dead += 1
