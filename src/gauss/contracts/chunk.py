@@ -19,7 +19,7 @@ class Chunk:
     `ts_ms` is one arrival time, or an int64 array with one per record.
     """
 
-    __slots__ = ("_bounds", "_data", "count", "framing", "nbytes", "payload", "ts_ms")
+    __slots__ = ("_bounds", "count", "framing", "nbytes", "payload", "ts_ms")
 
     def __init__(
         self,
@@ -33,21 +33,18 @@ class Chunk:
         self.ts_ms = ts_ms
         self.framing = framing
         self.nbytes: int = len(payload) if framing is not None else payload.nbytes
-        self._data: pa.BinaryArray | None = payload if framing is None else None
         self._bounds: tuple[np.ndarray, np.ndarray] | None = None
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Content positions of a framed chunk, found once."""
-        if self._bounds is None:
-            assert self.framing is not None
-            self._bounds = self.framing.bounds(self.payload)
-        return self._bounds
+        """Content positions of a framed chunk."""
+        if self._bounds is not None:
+            return self._bounds
+        assert self.framing is not None
+        return self.framing.bounds(self.payload)
 
     def data(self) -> pa.BinaryArray:
-        """The records' bytes, framing removed."""
-        if self._data is None:
-            self._data = gather(self.payload, *self.bounds())
-        return self._data
+        """The records' bytes, framing removed; not kept, so that a topic that was read is no larger for it."""
+        return self.payload if self.framing is None else gather(self.payload, *self.bounds())
 
     def batch(self, first_offset: int) -> pa.RecordBatch:
         """The chunk as an Arrow batch whose first record stands at `first_offset`."""
@@ -70,17 +67,21 @@ class Chunk:
         times = self.ts_ms if isinstance(self.ts_ms, int) else self.ts_ms[start : start + count]
         if self.framing is None:
             return Chunk(self.payload.slice(start, count), count, times)
+        self._bounds = starts, ends = self.bounds()  # kept: a chunk that is cut once is cut again
         frame_ends = self.frame_ends()
         begin = int(frame_ends[start - 1]) if start else 0
         end = int(frame_ends[start + count - 1]) if count else begin
-        return Chunk(memoryview(self.payload)[begin:end], count, times, self.framing)
+        part = Chunk(memoryview(self.payload)[begin:end], count, times, self.framing)
+        part._bounds = starts[start : start + count] - begin, ends[start : start + count] - begin
+        return part
 
     def frame_ends(self) -> np.ndarray:
-        """Where each frame, delimiter or prefix included, ends in the payload."""
+        """Where each frame, delimiter or prefix included, ends in the payload.
+
+        What a raw framing puts before a record may differ in width (a varint), what it puts behind it may not:
+        a delimiter's length, or nothing.
+        """
         ends = self.bounds()[1]
-        # A frame ends where the next one begins. Prefix framings begin before their content, by a width
-        # that may differ per record (varint), so the framing's trailing part is what is constant: for a
-        # delimiter it is its length, for a prefix it is nothing.
         trailing = len(self.payload) - int(ends[-1]) if len(ends) else 0
         return ends + trailing
 

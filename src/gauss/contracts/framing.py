@@ -45,7 +45,8 @@ class Framing(Protocol):
     def joiner(self) -> Joiner: ...
 
     def bounds(self, buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
-        """Start and end (int64) of each record's content in a buffer of whole frames; only if `raw`."""
+        """Start and end (int64) of each record's content in a buffer of whole frames; only if `raw`. What stands
+        between a content's end and its frame's end has the same width in every frame."""
         ...
 
     def unfit(self, data: pa.BinaryArray) -> np.ndarray | None:
@@ -57,8 +58,9 @@ class Splitter(Protocol):
     """Cuts one connection's stream; resumable at any byte."""
 
     def feed(self, data: Buffer) -> Frames:
-        """The whole records up to now. A FrameError is raised on the *next* feed or finish, once what was
-        whole before the bad bytes has been handed out."""
+        """The whole records up to now. Bad bytes raise FrameError once what was whole before them has been
+        handed out: at once if there is nothing, else on the *next* feed or finish. `data` may be filled anew
+        by the caller afterwards."""
         ...
 
     def finish(self) -> None:

@@ -56,8 +56,12 @@ def gather(buffer: bytes | bytearray | memoryview, starts: np.ndarray, ends: np.
     if length and ((ends - starts) == length).all():
         rows = np.ndarray((count,), f"V{length}", buffer, int(starts[0]), (length + gap,))
         return binary_array(rows.copy().view(np.uint8), np.arange(count + 1, dtype=np.int64) * length)
-    # The last record is given a gap too; it may lie beyond the buffer, but the slice never reads it.
-    return pc.binary_slice(binary_array(buffer, np.append(starts, ends[-1] + gap)), 0, -gap)
+    if starts[0] >= gap:  # each record with the gap before it, as behind a prefix
+        # The end is named because Arrow's estimate of the size overflows without one.
+        return pc.binary_slice(binary_array(buffer, np.append(starts[0] - gap, ends)), gap, MOST_BYTES)
+    if ends[-1] + gap <= len(buffer):  # or behind it, as before a delimiter
+        return pc.binary_slice(binary_array(buffer, np.append(starts, ends[-1] + gap)), 0, -gap)
+    return _gather_apart(buffer, starts, ends)
 
 
 def _gather_apart(buffer: bytes | bytearray | memoryview, starts: np.ndarray, ends: np.ndarray) -> pa.BinaryArray:
