@@ -170,7 +170,7 @@ class EngineClient:
         return self._connection().do_get(flight.Ticket(msgspec.json.encode(ticket)), self._options())
 
     def stage(self, stage: Stage, batches: Iterable[pa.RecordBatch], schema: pa.Schema = STAGE_SCHEMA) -> int:
-        """Sends one task's records for one topic; returns their number. Sent again as a whole if the engine restarts."""
+        """Sends one task's records for one topic; returns their number. All is sent again if the engine restarts."""
         kept = list(batches)
         return self._call(lambda: self._put(stage, kept, schema))
 

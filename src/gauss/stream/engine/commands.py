@@ -25,8 +25,8 @@ Shapes:
 - `Reader`: `{topic, name, position, behind (records), behind_ms, missed, lost_on_restart, idle_s}`; `to` of a seek is
   `earliest`, `end`, an offset or `-N`.
 - `Processor`: `{name, plugin, role (source|transform|sink), where (engine|spark), state, detail, source, target,
-  records, bytes, dead, behind, behind_ms, epoch, generation, connections, clients, batch_rows, batch_ms,
-  rows_per_second, failures, trace}`; `state`: starting, running, waiting, failed, stopped, done.
+  records, bytes, dead, behind, behind_ms, epoch, generation, connections, accepted, refused, clients, batch_rows,
+  batch_ms, rows_per_second, failures, trace}`; `state`: starting, running, waiting, failed, stopped, done.
 - `DeadGroup`: `{reason, stage, processor, count, first_ts_ms, last_ts_ms}`. `before` and `offsets` are `dead_offset`s.
 - `Letter`: `{dead_offset, reason, detail, stage, processor, topic, inc, offset, ts_ms, column, data (base64), truncated
   (only if cut: the original length)}`.
@@ -34,3 +34,181 @@ Shapes:
 
 An unknown name or a missing argument is a ConfigError, an unknown topic, reader or processor NotFound.
 """
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gauss.model.errors import ConfigError, NotFound
+from gauss.stream.engine import replay
+from gauss.stream.engine.metrics import metrics
+from gauss.stream.engine.scans import start_offset
+from gauss.stream.engine.status import health_reasons, processor_row, reader_rows, starting, topic_row
+from gauss.stream.protocol import Command
+
+if TYPE_CHECKING:
+    from gauss.stream.engine.runtime import Engine
+
+
+def run(engine: Engine, command: Command) -> dict[str, Any]:
+    """Answers one command."""
+    if command.name not in COMMANDS:
+        raise ConfigError(f'no command "{command.name}"', hint=f"there are: {', '.join(COMMANDS)}")
+    return COMMANDS[command.name](engine, Arguments(command))
+
+
+class Arguments:
+    """A command's arguments; a missing one is an error that names it."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+
+    def text(self, key: str, default: str | None = None) -> str:
+        return str(self._one(key, default))
+
+    def number(self, key: str, default: int) -> int:
+        value = self._one(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(f'command "{self._command.name}": expected a number for "{key}", found {value!r}')
+        return int(value)
+
+    def optional(self, key: str) -> Any:
+        return self._command.args.get(key)
+
+    def _one(self, key: str, default: Any) -> Any:
+        value = self._command.args.get(key)
+        if value is None:
+            value = default
+        if value is None:
+            raise ConfigError(f'command "{self._command.name}" needs "{key}"')
+        return value
+
+
+def _health(engine: Engine, _: Arguments) -> dict[str, Any]:
+    reasons = health_reasons(engine)
+    status = "draining" if engine.draining else "degraded" if reasons else "starting" if starting(engine) else "ready"
+    return {
+        "status": status,
+        "reasons": reasons,
+        "pid": os.getpid(),
+        "uptime_s": round(time.monotonic() - engine.began, 1),
+        "free_bytes": engine.free_bytes,
+    }
+
+
+def _topics(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"topics": [topic_row(engine, engine.topics[name]) for name in sorted(engine.topics)]}
+
+
+def _topic(engine: Engine, args: Arguments) -> dict[str, Any]:
+    topic = engine.topic(args.text("name"))
+    return {**topic_row(engine, topic), "readers": reader_rows(engine, topic)}
+
+
+def _readers(engine: Engine, args: Arguments) -> dict[str, Any]:
+    only = args.optional("topic")
+    topics = [engine.topic(only)] if only else [engine.topics[name] for name in sorted(engine.topics)]
+    return {"readers": [row for topic in topics for row in reader_rows(engine, topic)]}
+
+
+def _reader(engine: Engine, args: Arguments) -> dict[str, Any]:
+    topic, name = engine.topic(args.text("topic")), args.text("reader")
+    found = next((row for row in reader_rows(engine, topic) if row["name"] == name), None)
+    if found is None:
+        known = ", ".join(row["name"] for row in reader_rows(engine, topic)) or "none"
+        raise NotFound(f'topic "{topic.name}" has no reader "{name}"', hint=f"registered: {known}")
+    return found
+
+
+def _seek(engine: Engine, args: Arguments) -> dict[str, Any]:
+    _reader(engine, args)
+    topic, name = engine.topic(args.text("topic")), args.text("reader")
+    offset = start_offset(topic, args.text("to"))
+    offset = topic.floor() if offset is None else offset
+    if not topic.floor() <= offset <= topic.version():
+        raise ConfigError(f"expected an offset from {topic.floor()} to {topic.version()}, found {offset}")
+    if name in engine.publisher.running:
+        engine.publisher.seek(name, topic.name, offset)
+    else:
+        topic.seek(name, offset)
+    return _reader(engine, args)
+
+
+def _drop(engine: Engine, args: Arguments) -> dict[str, Any]:
+    row = _reader(engine, args)
+    topic, name = engine.topic(args.text("topic")), args.text("reader")
+    topic.drop_reader(name)
+    if name in engine.publisher.running:
+        engine.publisher.running[name].readers.pop(topic.name, None)
+    engine.ledger.drop([(topic.name, name)], [])
+    return {"dropped": row}
+
+
+def _processors(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"processors": [processor_row(engine, each) for each in engine.pipeline.processors]}
+
+
+def _told(action: str) -> Callable[[Engine, Arguments], dict[str, Any]]:
+    def tell(engine: Engine, args: Arguments) -> dict[str, Any]:
+        name = args.text("name")
+        if name in engine.edges:
+            raise ConfigError(
+                f'"{name}" is a source or sink: it goes on by itself', hint="only transforms can be retried"
+            )
+        engine.publisher.resume(name)
+        if name in engine.pumps:
+            engine.pumps[name].retry(skip=action == "skip")
+        else:
+            engine.board.tell(name, action)
+        return {"queued": True, "processor": name, "action": action}
+
+    return tell
+
+
+def _dead_groups(engine: Engine, args: Arguments) -> dict[str, Any]:
+    only = args.text("processor", "")
+    groups = [group for group in engine.dead.groups() if only in ("", group["processor"])]
+    return {"total": sum(group["count"] for group in groups), "groups": groups}
+
+
+def _dead_letters(engine: Engine, args: Arguments) -> dict[str, Any]:
+    found = engine.dead.newest(
+        args.text("processor", ""), args.text("reason", ""), args.number("limit", 20), args.optional("before")
+    )
+    return {"letters": [{"dead_offset": offset, **msgspec.to_builtins(letter)} for offset, letter in found]}
+
+
+def _replay(engine: Engine, args: Arguments) -> dict[str, Any]:
+    return replay.replay(engine, args.text("processor"), args.text("reason", ""), args.optional("offsets"))
+
+
+def _metrics(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"metrics": metrics(engine)}
+
+
+def _drain(engine: Engine, args: Arguments) -> dict[str, Any]:
+    engine.drain(args.number("seconds", 5))
+    return {"drained": True}
+
+
+COMMANDS: dict[str, Callable[[Engine, Arguments], dict[str, Any]]] = {
+    "health": _health,
+    "topics": _topics,
+    "topic": _topic,
+    "readers.ls": _readers,
+    "readers.seek": _seek,
+    "readers.drop": _drop,
+    "processors.ls": _processors,
+    "processors.retry": _told("retry"),
+    "processors.skip": _told("skip"),
+    "dlq.ls": _dead_groups,
+    "dlq.show": _dead_letters,
+    "dlq.replay": _replay,
+    "metrics": _metrics,
+    "drain": _drain,
+}

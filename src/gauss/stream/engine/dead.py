@@ -166,6 +166,6 @@ class DeadRatio:
             f" above max_dead_ratio = {self._limit:g}"
         )
 
-    def clear(self) -> None:
-        self._window.clear()
-        self._records = self._dead = 0
+    def fresh(self) -> DeadRatio:
+        """One that has counted nothing yet."""
+        return DeadRatio(self._limit)

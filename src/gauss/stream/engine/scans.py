@@ -34,12 +34,12 @@ def read_range(engine: Engine, read: Read) -> Iterator[pa.RecordBatch]:
     if read.processor:
         engine.publisher.check_generation(read.processor, read.generation)
     if read.inc != topic.inc:
-        engine.publisher.lost_range(read, read.start, read.stop)
+        engine.sources.lost_range(read, read.start, read.stop)
         return
     start, stop = read.start, min(read.stop, topic.version())
     while start < stop:
         if start < (floor := topic.floor()):
-            engine.publisher.lost_range(read, start, min(floor, stop))
+            engine.sources.lost_range(read, start, min(floor, stop))
             start = min(floor, stop)
             continue
         try:

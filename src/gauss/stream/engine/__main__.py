@@ -1,0 +1,62 @@
+"""`python -m gauss.stream.engine DATA_DIR`: the engine process, started by control under its guard."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from gauss.model.errors import GaussError
+from gauss.model.paths import DataDir
+from gauss.stream.engine.logs import set_up_logs
+
+DRAIN_S = 4.0
+
+
+def report(message: dict[str, Any]) -> None:
+    """One line to whoever started this process."""
+    fd = os.environ.pop("GAUSS_READY_FD", "")
+    if fd:
+        os.write(int(fd), json.dumps(message).encode() + b"\n")
+        os.close(int(fd))
+
+
+def main() -> int:
+    data_dir = Path(sys.argv[1])
+    set_up_logs(DataDir(data_dir).logs, "engine")
+    log = logging.getLogger("gauss.engine")
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        from gauss.stream.client import hold_run_lock
+        from gauss.stream.engine.runtime import load
+
+        engine = load(data_dir)
+        hold_run_lock(engine.lock_path)
+        engine.open()
+        engine.start()
+    except Exception as error:
+        log.exception("the engine did not start")
+        known = error if isinstance(error, GaussError) else GaussError(f"{type(error).__name__}: {error}")
+        report({"error": known.to_dict()})
+        # Threads that were started already must not keep a process that failed.
+        os._exit(1)
+    report({"ready": True, "pid": os.getpid()})
+    log.info("ready")
+    # A signal arrives between two bytecodes of this thread: it must wake up now and then.
+    while not ended.wait(1.0):
+        pass
+    engine.drain(DRAIN_S)
+    engine.close()
+    log.info("stopped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

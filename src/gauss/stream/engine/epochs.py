@@ -1,0 +1,109 @@
+"""The rules of epochs: where one begins, whether it was published, how many records it holds and of what time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Code, OffsetRange, Program, Step
+from gauss.model.errors import Collected, ProtocolError
+from gauss.stream.engine.entries import ProcessorRow
+from gauss.stream.engine.stages import Staged
+from gauss.stream.engine.topic import Topic
+from gauss.stream.protocol import At, Ends
+
+
+def epoch_after(row: ProcessorRow, start: Ends) -> Ends | None:
+    """The ends of the published epoch that began at `start`; None when the next epoch begins there."""
+    if row.epoch < 0 or start == row.ends:
+        return None
+    return next((ends for epoch, ends in row.recent if row.start_of(epoch) == start), None)
+
+
+def rows_between(start: Ends, end: Ends) -> int:
+    """Records from `start` to `end`; of a dead incarnation nothing is left."""
+    rows = 0
+    for name, at in end.items():
+        begin = start.get(name, At(0, 0))
+        rows += at.off - begin.off if at.inc == begin.inc else at.off
+    return rows
+
+
+def held(row: ProcessorRow | None, topic: str, *, keep_epochs: bool = False) -> At | None:
+    """Where a fresh checkpoint of the processor would go on; with `keep_epochs`, before its last two epochs."""
+    if row is None:
+        return None
+    if row.epoch < 0:
+        return row.start.get(topic)
+    if keep_epochs:
+        before = row.start_of(max(row.epoch - 1, 0)) or {}
+        return before.get(topic, row.ends.get(topic))
+    return row.ends.get(topic)
+
+
+def published_before(row: ProcessorRow, processor: str, epoch: int, ends: Ends) -> bool:
+    """Whether the ledger has this epoch; raises when it is neither the next nor a faithful repetition."""
+    if epoch <= row.epoch:
+        known = next((known for number, known in row.recent if number == epoch), None)
+        if known == ends:
+            return True
+        found = "other source ends" if known is not None else "ends that are forgotten by now"
+        raise ProtocolError(
+            f'processor "{processor}" publishes epoch {epoch} again, which was published with {found}',
+            hint="its checkpoint is not the one that the ledger knows; start it with a fresh checkpoint",
+        )
+    if epoch != row.epoch + 1:
+        raise ProtocolError(
+            f'processor "{processor}": expected epoch {row.epoch + 1}, found {epoch}',
+            hint="its checkpoint is not the one that the ledger knows; start it with a fresh checkpoint",
+        )
+    begin = row.start_of(epoch) or {}
+    for name, at in begin.items():
+        if name not in ends or (ends[name].inc, ends[name].off) < (at.inc, at.off):
+            raise ProtocolError(
+                f'processor "{processor}", epoch {epoch}: its end in topic "{name}" is missing or goes back'
+            )
+    return False
+
+
+def staged_chunks(staged: Staged, ts_ms: int) -> list[Chunk]:
+    """A stage's batches as chunks; a record without a time takes `ts_ms`."""
+    chunks = []
+    for batch in staged.read():
+        if not batch.num_rows:
+            continue
+        data = batch.column("data").cast(pa.binary())
+        times: int | np.ndarray = ts_ms
+        if "ts_ms" in batch.schema.names:
+            given = batch.column("ts_ms").fill_null(-1).to_numpy(zero_copy_only=False)
+            times = np.where(given < 0, ts_ms, given)
+        chunks.append(Chunk(data, len(data), times))
+    return chunks
+
+
+def last_ts(topic: Topic, at: At) -> int:
+    """The time of the record before a place, 0 when it is gone."""
+    if at.inc != topic.inc or not topic.floor() < at.off <= topic.version():
+        return 0
+    try:
+        cursor = topic.open(Program(OffsetRange(at.off - 1, at.off)))
+    except Collected:
+        return 0
+    try:
+        if cursor.next(Step(limit=1)) is not Code.UNSET:
+            return 0
+        _, batch = cursor.read()
+        assert isinstance(batch, pa.RecordBatch)
+        return int(batch.column(1)[-1].as_py())
+    finally:
+        cursor.close()
+
+
+def input_ts(topics: Mapping[str, Topic], ends: Ends) -> int:
+    """The largest ts_ms among an epoch's inputs: times never decrease, so that of the last record; else the clock's."""
+    times = [last_ts(topics[name], at) for name, at in ends.items() if name in topics]
+    return max(times, default=0) or int(time.time() * 1000)

@@ -1,0 +1,72 @@
+"""Edges as the runtime keeps them: started, or tried again while their port is taken after a restart."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gauss.config.spec import ProcessorDef
+from gauss.contracts.edge import Edge, EdgeStatus
+from gauss.contracts.processor import Role
+from gauss.model.errors import GaussError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Listening:
+    """One source or sink."""
+
+    definition: ProcessorDef
+    role: Role
+    build: Callable[[EdgeStatus], Edge]
+    status: EdgeStatus = field(default_factory=EdgeStatus)
+    edge: Edge | None = None
+
+    def start(self, *, restarted: bool, stopping: threading.Event) -> None:
+        """Raises why it can't start; after a restart of the engine it tries again in the background, since the port
+        may still be held by what is left of the last one."""
+        try:
+            self._try()
+        except GaussError:
+            if not restarted:
+                raise
+            name = f"start-{self.definition.name}"
+            threading.Thread(target=self._keep_trying, args=(stopping,), name=name, daemon=True).start()
+
+    def _try(self) -> None:
+        edge = self.build(self.status)
+        try:
+            edge.start()
+        except BaseException:
+            edge.close()
+            raise
+        self.edge = edge
+        if self.status.state == "starting":
+            self.status.state = "running"
+
+    def _keep_trying(self, stopping: threading.Event) -> None:
+        pause = 0.2
+        while not stopping.wait(pause):
+            try:
+                self._try()
+                return
+            except GaussError as error:
+                self.status.state, self.status.detail = "waiting", error.message
+                log.warning("%s: %s; trying again", self.definition.name, error.message)
+            pause = min(pause * 2, 5.0)
+
+
+def drain(edges: list[Listening], seconds: float) -> None:
+    """Drains edges side by side."""
+    threads = [
+        threading.Thread(target=each.edge.drain, args=(seconds,), name=f"drain-{each.definition.name}", daemon=True)
+        for each in edges
+        if each.edge is not None
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(seconds + 1)

@@ -1,0 +1,81 @@
+"""Flat totals per topic, reader and processor; control makes Prometheus text of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gauss.stream.engine.status import dead_total, processor_row, reader_rows, topic_row
+
+if TYPE_CHECKING:
+    from gauss.stream.engine.runtime import Engine
+
+TOPIC = (
+    ("appended", "records", "counter", "Records appended since the engine's start"),
+    ("appended_bytes", "bytes", "counter", "Bytes appended since the engine's start"),
+    ("records", "held_records", "gauge", "Records that the topic holds"),
+    ("bytes", "held_bytes", "gauge", "Bytes that the topic holds"),
+    ("fill", "fill_ratio", "gauge", "How full the topic is of what readers have not passed, 1 is full"),
+    ("dropped", "dropped", "counter", "Records refused because the topic was full (write_full = drop)"),
+    ("overwritten", "overwritten", "counter", "Records that gave way unread (write_full = overwrite)"),
+    ("missed", "missed", "counter", "Records that readers came too late for"),
+    ("lost", "lost", "gauge", "Records known to have existed that were gone when the topic was opened"),
+    ("blocked_s", "blocked_seconds", "gauge", "How long writers have been waiting for room"),
+)
+READER = (
+    ("behind", "behind_records", "gauge", "Records that the reader has not passed"),
+    ("behind_ms", "behind_ms", "gauge", "How long the oldest of them has waited"),
+    ("missed", "missed", "counter", "Records overwritten before the reader came to them"),
+    ("lost_on_restart", "lost_on_restart", "counter", "Unread records of a memory topic that died with the engine"),
+    ("idle_s", "idle_seconds", "gauge", "Since when the reader has not moved"),
+)
+PROCESSOR = (
+    ("records", "records", "counter", "Records taken in or sent out"),
+    ("bytes", "bytes", "counter", "Bytes taken in or sent out"),
+    ("dead", "dead", "counter", "Dead letters"),
+    ("behind", "behind_records", "gauge", "Records yet to be processed"),
+    ("behind_ms", "behind_ms", "gauge", "How long the oldest of them has waited"),
+    ("epoch", "epoch", "gauge", "The last published epoch"),
+    ("batch_rows", "batch_rows", "gauge", "Records of the last batch"),
+    ("batch_ms", "batch_ms", "gauge", "Duration of the last batch"),
+    ("failures", "failures", "gauge", "Failures in a row"),
+    ("connections", "connections", "gauge", "Open connections"),
+    ("accepted", "accepted_connections", "counter", "Connections accepted"),
+    ("refused", "refused_connections", "counter", "Connections refused"),
+)
+Columns = tuple[tuple[str, str, str, str], ...]
+
+
+def _rows(prefix: str, columns: Columns, row: dict[str, Any], labels: dict[str, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": f"gauss_{prefix}_{name}" + ("_total" if kind == "counter" else ""),
+            "type": kind,
+            "help": meaning,
+            "labels": labels,
+            "value": row[key],
+        }
+        for key, name, kind, meaning in columns
+        if row[key] is not None
+    ]
+
+
+def metrics(engine: Engine) -> list[dict[str, Any]]:
+    """Everything countable, as rows of name, type, help, labels and value."""
+    found: list[dict[str, Any]] = []
+    for topic in engine.topics.values():
+        found += _rows("topic", TOPIC, topic_row(engine, topic), {"topic": topic.name})
+        for reader in reader_rows(engine, topic):
+            found += _rows("reader", READER, reader, {"topic": topic.name, "reader": reader["name"]})
+    for definition in engine.pipeline.processors:
+        row = processor_row(engine, definition)
+        labels = {"processor": definition.name, "plugin": definition.plugin}
+        found += _rows("processor", PROCESSOR, row, labels)
+        up = (("up", "up", "gauge", "1 while it runs"),)
+        found += _rows("processor", up, {"up": int(row["state"] == "running")}, labels)
+    whole = {"dead": dead_total(engine), "staged": engine.stages.used, "free": engine.free_bytes}
+    columns = (
+        ("dead", "dead_letters", "gauge", "Dead letters held"),
+        ("staged", "staged_bytes", "gauge", "Staged bytes in memory"),
+        ("free", "free_bytes", "gauge", "Free disk"),
+    )
+    return found + _rows("engine", columns, whole, {})

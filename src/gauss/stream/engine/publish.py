@@ -1,0 +1,259 @@
+"""Publishing: an epoch becomes visible in all its targets by one journal entry, or in none. Zombies are refused."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+
+from gauss.contracts.chunk import Chunk
+from gauss.model.errors import Fenced, NotFound, ProtocolError, Unavailable
+from gauss.stream.engine.dead import DEAD_TOPIC, Letter, letter_of, letters_chunk, staged_letter
+from gauss.stream.engine.entries import ClaimMade, EpochPublished, ProcessorRow
+from gauss.stream.engine.epochs import held, input_ts, published_before, rows_between, staged_chunks
+from gauss.stream.engine.ledger import Ledger
+from gauss.stream.engine.running import Running
+from gauss.stream.engine.stages import Stages
+from gauss.stream.engine.topic import Topic
+from gauss.stream.protocol import At, Claim, Claimed, Ends, Publish, Published
+
+log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """Claims and publishes. Lock order: a processor, topics by name, the ledger."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, Topic],
+        ledger: Ledger,
+        stages: Stages,
+        *,
+        synced: frozenset[str] = frozenset(),
+        on_stop: Callable[[str, str], None] = lambda _processor, _reason: None,
+    ) -> None:
+        """`synced` are the topics whose commits must be on disk at once; `on_stop` is told who was stopped and why."""
+        self._topics = topics
+        self._ledger = ledger
+        self._stages = stages
+        self._synced = synced
+        self._on_stop = on_stop
+        self.running: dict[str, Running] = {}
+        self._closed = False
+
+    def add(self, running: Running, start: str | int = "earliest") -> None:
+        """Registers a processor and its readers, where the ledger says or else at `start`."""
+        row = self._ledger.row(running.name)
+        for name in running.sources if running.read == "offset" else ():
+            topic = self._topics[name]
+            place = start if name == running.sources[0] else "earliest"
+            at = held(row, name, keep_epochs=True)
+            if at is not None and at.inc == topic.inc:
+                # The last epochs are kept as far as they still lie there: what is gone of them is no loss.
+                place = max(at.off, topic.floor())
+            running.readers[name] = topic.reader(running.name, place, keep=False)
+        self.running[running.name] = running
+
+    def processor(self, name: str) -> Running:
+        if name not in self.running:
+            known = ", ".join(sorted(self.running)) or "none"
+            raise NotFound(f'no processor "{name}" that publishes', hint=f"in this config: {known}")
+        return self.running[name]
+
+    def check_generation(self, processor: str, generation: int) -> ProcessorRow:
+        """The processor's row; refuses whoever is not of the last claim."""
+        row = self._ledger.row(processor)
+        if row is None:
+            raise ProtocolError(f'processor "{processor}" was never claimed', hint="claim it before anything else")
+        if generation < row.generation:
+            raise Fenced(
+                f'processor "{processor}": generation {generation} was replaced by {row.generation}',
+                hint="another run of this query has taken over; this one must end",
+            )
+        if generation > row.generation:
+            raise ProtocolError(f'processor "{processor}": generation {generation} was never given', hint="claim it")
+        return row
+
+    def claim(self, claim: Claim) -> Claimed:
+        """Raises the generation; ends what an older one still waits for and sweeps what it staged."""
+        running = self.processor(claim.processor)
+        for name in claim.targets:
+            if name not in self._topics:
+                raise NotFound(f'no topic "{name}"')
+        running.cancel.set()
+        with running.lock:
+            running.cancel = threading.Event()
+            if self._closed:
+                running.cancel.set()
+            row = self._ledger.row(claim.processor)
+            known = row is not None and row.checkpoint == claim.checkpoint
+            if claim.stateful and row is not None and row.ends and not known and not claim.drop_state:
+                raise ProtocolError(
+                    f'the state of processor "{claim.processor}" is gone: its checkpoint is not that of its last run',
+                    hint="put the checkpoint folder back, or let it start with fresh state",
+                )
+            sources = dict.fromkeys([*claim.sources, *running.sources])
+            start = {name: self._start(running, row, name) for name in sources}
+            if known and row is not None:
+                start |= row.start
+            generation = (row.generation if row is not None else 0) + 1
+            self._ledger.commit(ClaimMade(claim.processor, claim.checkpoint, generation, start), sync=True)
+            self._stages.sweep(claim.processor, generation)
+            log.info("processor %s: generation %d, checkpoint %s", claim.processor, generation, claim.checkpoint)
+            return Claimed(generation, start, row.epoch if known and row is not None else -1, known)
+
+    def _start(self, running: Running, row: ProcessorRow | None, name: str) -> At:
+        if (at := held(row, name)) is not None:
+            return at
+        if name not in self._topics:
+            raise NotFound(f'no topic "{name}"')
+        topic = self._topics[name]
+        if name in running.readers:
+            return At(topic.inc, running.readers[name].position)
+        return At(topic.inc, topic.floor())
+
+    def publish(self, publish: Publish) -> Published:
+        """Publishes what an epoch's tasks staged. The same epoch with the same ends again changes nothing."""
+        running = self.processor(publish.processor)
+        cancel = running.cancel
+        with running.lock:
+            row = self.check_generation(publish.processor, publish.generation)
+            if publish.checkpoint != row.checkpoint:
+                raise ProtocolError(
+                    f'processor "{publish.processor}" publishes under checkpoint {publish.checkpoint}, '
+                    f"claimed was {row.checkpoint}"
+                )
+            if published_before(row, publish.processor, publish.epoch, publish.ends):
+                return Published(True, {name: self._topic(name).version() for name in publish.targets})
+            begin = row.start_of(publish.epoch)
+            assert begin is not None
+            staged = {
+                name: self._stages.name(publish.processor, publish.generation, stages)
+                for name, stages in publish.targets.items()
+            }
+            dead = self._stages.dead(publish.processor, begin, publish.ends)
+            letters = [staged_letter(publish.processor, fields) for stage in dead for fields in stage.letters]
+            ts_ms = input_ts(self._topics, publish.ends)
+            chunks = {
+                name: [chunk for stage in found for chunk in staged_chunks(stage, ts_ms)]
+                for name, found in staged.items()
+            }
+            ends = self._commit(running, row, publish.epoch, publish.ends, chunks, letters, cancel)
+            self._stages.done(name for names in publish.targets.values() for name in names)
+            self._stages.done_dead(dead)
+            return Published(False, {name: ends[name].off for name in publish.targets})
+
+    def publish_chunks(
+        self, processor: str, generation: int, ends: Ends, chunks: dict[str, list[Chunk]], letters: list[Letter]
+    ) -> None:
+        """The next epoch of a transform inside the engine."""
+        running = self.processor(processor)
+        cancel = running.cancel
+        with running.lock:
+            row = self.check_generation(processor, generation)
+            self._commit(running, row, row.epoch + 1, ends, chunks, letters, cancel)
+
+    def _commit(  # noqa: PLR0917 (one call's worth of facts, all of them needed)
+        self,
+        running: Running,
+        row: ProcessorRow,
+        epoch: int,
+        ends: Ends,
+        chunks: dict[str, list[Chunk]],
+        letters: list[Letter],
+        cancel: threading.Event,
+    ) -> Ends:
+        ready: dict[str, list[Chunk]] = {DEAD_TOPIC: []}
+        for name, parts in chunks.items():
+            ready[name] = []
+            for chunk in parts:
+                fit, unfit = self._topic(name).fit(chunk)
+                letters += [letter_of(letter._replace(processor=running.name)) for letter in unfit]
+                if fit is not None and fit.count:
+                    ready[name].append(fit)
+        if letters:
+            fit, _ = self._topics[DEAD_TOPIC].fit(letters_chunk(letters, int(time.time() * 1000)))
+            ready[DEAD_TOPIC] = [fit] if fit is not None else []
+        for name, parts in ready.items():
+            # Outside the locks: whoever makes room needs them.
+            if parts and not self._topics[name].wait_room(cancel):
+                raise self._cancelled(running, name)
+        count = rows_between(row.start_of(epoch) or {}, ends)
+        ended = self._append(running.name, row, epoch, ends, ready)
+        running.records += count
+        running.dead += len(letters)
+        if reason := running.ratio.add(count, len(letters), time.monotonic()):
+            self.stop(running, reason)
+        return ended
+
+    def _append(self, processor: str, row: ProcessorRow, epoch: int, ends: Ends, ready: dict[str, list[Chunk]]) -> Ends:
+        """Appends, commits and reveals; the journal entry is the commit point."""
+        names = sorted(ready)
+        topics = [self._topics[name] for name in names]
+        with ExitStack() as locks:
+            for topic in topics:
+                locks.enter_context(topic.lock)
+            number = self._ledger.next_number()
+            try:
+                for topic in topics:
+                    for chunk in ready[topic.name]:
+                        topic.stage_append(chunk, number)
+                ended = {topic.name: At(topic.inc, topic.staged_end()) for topic in topics}
+                entry = EpochPublished(number, processor, row.checkpoint, epoch, ends, ended)
+                self._ledger.commit(entry, sync=not self._synced.isdisjoint(names))
+            except BaseException:
+                for topic in topics:
+                    topic.rollback()
+                raise
+            for topic in topics:
+                topic.reveal()
+                topic.trim()
+        for topic in topics:
+            topic.announce()
+        return ended
+
+    def _cancelled(self, running: Running, topic: str) -> Exception:
+        if self._closed:
+            return Unavailable(f'the engine stops while processor "{running.name}" waits for room in topic "{topic}"')
+        return Fenced(f'processor "{running.name}" was claimed anew while it waited for room in topic "{topic}"')
+
+    def _topic(self, name: str) -> Topic:
+        if name not in self._topics:
+            raise NotFound(f'no topic "{name}"', hint=f"in this config: {', '.join(sorted(self._topics))}")
+        return self._topics[name]
+
+    def stop(self, running: Running, reason: str) -> None:
+        """Ends a processor's reading until somebody retries it."""
+        running.stopped = reason
+        log.error("processor %s stopped: %s", running.name, reason)
+        self._on_stop(running.name, reason)
+
+    def resume(self, name: str) -> None:
+        """A retry: what stopped the processor no longer counts."""
+        running = self.processor(name)
+        running.stopped = ""
+        running.ratio = running.ratio.fresh()
+
+    def seek(self, name: str, topic: str, offset: int) -> None:
+        """Puts a processor's reading elsewhere: a claim under a checkpoint of its own, which fences the running query;
+        the query's next claim begins there."""
+        running = self.processor(name)
+        running.cancel.set()
+        with running.lock:
+            running.cancel = threading.Event()
+            row = self._ledger.row(name)
+            start = {source: self._start(running, row, source) for source in running.sources}
+            start[topic] = At(self._topics[topic].inc, offset)
+            generation = (row.generation if row is not None else 0) + 1
+            self._ledger.commit(ClaimMade(name, f"seek-{generation}", generation, start), sync=True)
+            self._stages.sweep(name, generation)
+            if topic in running.readers:
+                running.readers[topic].move(offset)
+
+    def close(self) -> None:
+        """Whoever waits for room gives up."""
+        self._closed = True
+        for running in self.running.values():
+            running.cancel.set()

@@ -1,0 +1,220 @@
+"""A transform inside the engine: cursor → transform → publish, by the same epochs and ledger as a Spark query."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Code, Cursor, Mode, OffsetRange, Output, Placed, Program, Seq, Step
+from gauss.contracts.edge import DeadLetter, EngineTransform
+from gauss.model.errors import Fenced, GaussError, Unavailable
+from gauss.stream.engine.dead import letter_of
+from gauss.stream.engine.ledger import Ledger
+from gauss.stream.engine.publish import Publisher
+from gauss.stream.engine.running import Running
+from gauss.stream.engine.sources import Sources
+from gauss.stream.engine.topic import Topic
+from gauss.stream.protocol import At, Claim, Ends, QueryStatus
+
+STEP = Step(limit=65_536, max_bytes=4 << 20)
+WAIT_S = 0.25
+MAX_FAILURES = 5
+
+log = logging.getLogger(__name__)
+
+
+class Pump(threading.Thread):
+    """One transform; five failures at one place and it rests until somebody retries it."""
+
+    def __init__(
+        self,
+        running: Running,
+        target: str,
+        transform: EngineTransform,
+        *,
+        topics: Mapping[str, Topic],
+        ledger: Ledger,
+        publisher: Publisher,
+        sources: Sources,
+    ) -> None:
+        super().__init__(name=f"pump-{running.name}", daemon=True)
+        self._running = running
+        self._target = target
+        self._transform = transform
+        self._topics = topics
+        self._ledger = ledger
+        self._publisher = publisher
+        self._sources = sources
+        self._stopping = threading.Event()
+        self._retried = threading.Event()
+        self._skip = False
+        self._cursors: dict[str, tuple[int, Cursor]] = {}
+        self.status = QueryStatus(running.name, "starting")
+
+    def run(self) -> None:
+        pause = 0.1
+        while not self._stopping.is_set():
+            before = self._running.records
+            try:
+                self._work()
+            except Fenced:
+                continue  # sought or claimed anew: go on from where the ledger says now
+            except Exception as error:
+                if isinstance(error, Unavailable) and self._stopping.is_set():
+                    break
+                if self._running.records > before:
+                    self.status.failures, pause = 0, 0.1
+                self._failed(error)
+                if self.status.failures >= MAX_FAILURES:
+                    self._rest()
+                    pause = 0.1
+                else:
+                    self._stopping.wait(pause)
+                    pause = min(pause * 2, 5.0)
+        self.status.state = "stopped"
+
+    def _failed(self, error: Exception) -> None:
+        self.status.failures += 1
+        self.status.state = "waiting"
+        self.status.detail = error.message if isinstance(error, GaussError) else f"{type(error).__name__}: {error}"
+        log.warning("transform %s: %s", self.name, self.status.detail, exc_info=not isinstance(error, GaussError))
+
+    def _rest(self) -> None:
+        """Failed for good: waits for a retry or skip."""
+        self.status.state = "failed"
+        log.error("transform %s failed %d times at one place: %s", self.name, MAX_FAILURES, self.status.detail)
+        self._retried.clear()
+        while not self._stopping.is_set() and not self._retried.wait(WAIT_S):
+            pass
+        self.status.failures = 0
+
+    def retry(self, *, skip: bool = False) -> None:
+        """Starts again after a failure; `skip` sends the records it failed at to the dead letters."""
+        self._skip = skip
+        self._retried.set()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._running.cancel.set()
+
+    def _work(self) -> None:
+        """Claims the processor, then publishes epoch after epoch until told to stop."""
+        name = self._running.name
+        sources = list(self._running.sources)
+        row = self._ledger.row(name)
+        same = row is not None and set(row.start) == set(sources)
+        checkpoint = row.checkpoint if same and row is not None else f"engine-{time.time_ns()}"
+        claimed = self._publisher.claim(Claim(name, checkpoint, sources, [self._target]))
+        row = self._ledger.row(name)
+        assert row is not None
+        ends = self._current(dict(row.ends if row.epoch >= 0 else claimed.start))
+        self._close_cursors()
+        self.status.state, self.status.detail = "running", ""
+        try:
+            while not self._stopping.is_set():
+                if self._running.stopped:
+                    self.status.state, self.status.detail = "stopped", self._running.stopped
+                    self._stopping.wait(WAIT_S)
+                    continue
+                self.status.state = "running"
+                ends = self._step(claimed.generation, ends)
+        finally:
+            self._close_cursors()
+
+    def _current(self, ends: Ends) -> Ends:
+        """The same places; one in a dead incarnation becomes the oldest record of the current one."""
+        for name, at in ends.items():
+            topic = self._topics[name]
+            if at.inc != topic.inc:
+                self._sources.lost_on_restart(self._running, topic, at)
+                ends[name] = At(topic.inc, topic.floor())
+        return ends
+
+    def _step(self, generation: int, ends: Ends) -> Ends:
+        """One epoch: what is new in the retry inlet, else in the topic; waits a little when nothing is."""
+        for name in reversed(self._running.sources):
+            topic, at = self._topics[name], ends[name]
+            placed, stop = self._newest(topic, at) if self._running.read == "latest" else self._next(topic, at)
+            if not placed:
+                continue
+            began = time.monotonic()
+            chunks, dead = self._apply(placed)
+            letters = [
+                letter_of(each._replace(processor=self._running.name, topic=name, inc=topic.inc)) for each in dead
+            ]
+            ended = {**ends, name: At(topic.inc, stop)}
+            self._publisher.publish_chunks(self._running.name, generation, ended, {self._target: chunks}, letters)
+            self._sources.moved(self._running, name, ended[name])
+            self._told(placed, time.monotonic() - began)
+            return ended
+        source = self._running.sources[0]
+        self._topics[source].wait(ends[source].off, WAIT_S)
+        return ends
+
+    def _next(self, topic: Topic, at: At) -> tuple[list[Placed], int]:
+        position, cursor = self._cursors.get(topic.name, (-1, None))
+        if cursor is None or position != at.off:
+            cursor = topic.open(Program(Seq(at.off), Mode.LIVE, Output.CHUNKS))
+        missed = cursor.missed
+        placed = _taken(cursor)
+        if cursor.missed > missed and topic.name in self._running.readers:
+            self._running.readers[topic.name].missed(cursor.missed - missed)
+        self._cursors[topic.name] = cursor.position, cursor
+        return placed, cursor.position
+
+    def _newest(self, topic: Topic, at: At) -> tuple[list[Placed], int]:
+        """The newest record, unless it was seen."""
+        end = topic.version()
+        if end <= max(at.off, topic.floor()):
+            return [], end
+        cursor = topic.open(Program(OffsetRange(end - 1, end), output=Output.CHUNKS))
+        try:
+            return _taken(cursor), end
+        finally:
+            cursor.close()
+
+    def _apply(self, placed: list[Placed]) -> tuple[list[Chunk], list[DeadLetter]]:
+        if self._skip:
+            self._skip = False
+            return [], [letter for offset, chunk in placed for letter in _skipped(chunk, offset)]
+        changed = [self._transform.apply(chunk, offset) for offset, chunk in placed]
+        chunks = [made.chunk for made in changed if made.chunk is not None and made.chunk.count]
+        return chunks, [letter for made in changed for letter in made.dead]
+
+    def _told(self, placed: list[Placed], seconds: float) -> None:
+        self.status.epoch += 1
+        self.status.batch_rows = sum(entry.chunk.count for entry in placed)
+        self.status.batch_ms = round(seconds * 1000)
+        self.status.failures, self.status.detail = 0, ""
+
+    def _close_cursors(self) -> None:
+        for _, cursor in self._cursors.values():
+            cursor.close()
+        self._cursors = {}
+
+
+def _taken(cursor: Cursor) -> list[Placed]:
+    if cursor.next(STEP) is not Code.UNSET:
+        return []
+    _, placed = cursor.read()
+    assert isinstance(placed, list)
+    return placed
+
+
+def _skipped(chunk: Chunk, offset: int) -> list[DeadLetter]:
+    times = chunk.ts_ms
+    return [
+        DeadLetter(
+            "skipped",
+            "the operator skipped this place",
+            "transform",
+            "",
+            data.as_py(),
+            offset=offset + index,
+            ts_ms=times if isinstance(times, int) else int(times[index]),
+        )
+        for index, data in enumerate(chunk.data())
+    ]

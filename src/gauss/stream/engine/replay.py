@@ -1,0 +1,82 @@
+"""Replaying dead letters: their bytes go to the retry inlet of their processor, each once; nobody else sees them."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from gauss.contracts.chunk import Chunk
+from gauss.model.errors import ConfigError, NotFound
+from gauss.stream.engine.dead import Letter, read_letters
+from gauss.stream.engine.entries import DeadKey, LettersReplayed
+from gauss.stream.engine.running import retry_inlet
+from gauss.stream.protocol import At
+
+if TYPE_CHECKING:
+    from gauss.stream.engine.runtime import Engine
+
+BATCH = 1000
+REFUSED = "they never were records of a topic, or not all of their bytes were kept: correct them and send them again"
+
+
+def replay(engine: Engine, processor: str, reason: str, offsets: list[int] | None) -> dict[str, Any]:
+    """Sends the letters that match; `already` counts those sent before, `refused` those that can't be."""
+    if processor in engine.edges:
+        raise ConfigError(
+            f'"{processor}" is a source or sink: what it could not frame or send never was a record to try again',
+            hint=f"look at the bytes (gauss dlq show --processor {processor}), correct them and send them again",
+        )
+    if processor not in engine.publisher.running:
+        raise NotFound(f'no processor "{processor}"', hint="gauss processors ls shows them")
+    done = engine.ledger.replayed(processor)
+    wanted = None if offsets is None else set(offsets)
+    replayed = already = refused = 0
+    letters: dict[DeadKey, Letter] = {}
+    for offset, letter in read_letters(engine.dead.topic, 0, engine.dead.topic.version()):
+        if letter.processor != processor or reason not in ("", letter.reason):
+            continue
+        if wanted is not None and offset not in wanted:
+            continue
+        if letter.offset < 0 or letter.truncated is not msgspec.UNSET:
+            refused += 1
+        elif letter.key in done:
+            already += 1
+        else:
+            done.add(letter.key)
+            letters[letter.key] = letter
+            replayed += 1
+        if len(letters) == BATCH:
+            _send(engine, processor, letters)
+            letters = {}
+    if letters:
+        _send(engine, processor, letters)
+    return {
+        "replayed": replayed,
+        "already": already,
+        "refused": refused,
+        "refused_hint": REFUSED if refused else "",
+    }
+
+
+def _send(engine: Engine, processor: str, letters: dict[DeadKey, Letter]) -> None:
+    """One journal entry: the records in the inlet, and that these letters are done."""
+    data = pa.array([base64.b64decode(letter.data) for letter in letters.values()], pa.binary())
+    topic = engine.topics[retry_inlet(processor)]
+    chunk, _ = topic.fit(Chunk(data, len(data), int(time.time() * 1000)))
+    assert chunk is not None
+    with topic.lock:
+        number = engine.ledger.next_number()
+        try:
+            topic.stage_append(chunk, number)
+            ended = {topic.name: At(topic.inc, topic.staged_end())}
+            engine.ledger.commit(LettersReplayed(number, processor, list(letters), ended), sync=True)
+        except BaseException:
+            topic.rollback()
+            raise
+        topic.reveal()
+        topic.trim()
+    topic.announce()

@@ -1,0 +1,37 @@
+"""A processor that reads topics by epochs, on Spark or in the engine, as it stands in this run."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from gauss.stream.engine.dead import RETRY_PREFIX, DeadRatio
+from gauss.stream.engine.readers import Reader
+
+
+@dataclass
+class Running:
+    """Its readers, its lock and what is counted of it."""
+
+    name: str
+    sources: tuple[str, ...]
+    """Its topic, then its retry inlet."""
+    ratio: DeadRatio
+    read: str = "offset"
+    on_restart: str = "continue"
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while it publishes or is claimed."""
+    cancel: threading.Event = field(default_factory=threading.Event)
+    """Set by a newer claim and at shutdown: a publish that waits for room gives up."""
+    readers: dict[str, Reader] = field(default_factory=dict)
+    stopped: str = ""
+    """Why it was stopped; cleared by a retry."""
+    records: int = 0
+    dead: int = 0
+    lost: set[tuple[str, int, int, int]] = field(default_factory=set)
+    """Ranges that were counted as lost: a task's retry asks for them again."""
+
+
+def retry_inlet(processor: str) -> str:
+    """The hidden topic that only this processor reads beside its own."""
+    return RETRY_PREFIX + processor

@@ -1,0 +1,251 @@
+"""The engine: topics, edges, transforms and the Flight server of one run, opened together and closed in order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from gauss.config.spec import Pipeline
+from gauss.contracts.edge import DeadLetter
+from gauss.contracts.processor import Role
+from gauss.model.errors import ConfigError, GaussError, NotFound, StorageError, Unavailable
+from gauss.model.paths import DataDir
+from gauss.stream.engine import building, commands, listening
+from gauss.stream.engine.dead import DEAD_TOPIC, DeadLetters, DeadRatio
+from gauss.stream.engine.driver_board import DriverBoard
+from gauss.stream.engine.flight import FlightServer
+from gauss.stream.engine.ledger import Ledger
+from gauss.stream.engine.listening import Listening
+from gauss.stream.engine.publish import Publisher
+from gauss.stream.engine.pump import Pump
+from gauss.stream.engine.running import Running, retry_inlet
+from gauss.stream.engine.sources import END_MARK, Sources
+from gauss.stream.engine.stages import Stages
+from gauss.stream.engine.status import lag
+from gauss.stream.engine.topic import Topic
+from gauss.stream.protocol import Abort, Action, At, Claim, DriverSync, Latest, Publish, StageDead
+
+MAINTAIN_S = 1.0
+BIND_TRIES = 40
+
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """One run. `open` is everything on disk, `start` is everything that moves."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.paths = DataDir(data_dir)
+        config = json.loads(self.paths.pipeline_json.read_text())
+        self._base_dir = Path(config.pop("base_dir"))
+        config.pop("data_dir", None)
+        self.pipeline = Pipeline.model_validate(config)
+        self._flight_file = json.loads(self.paths.flight_json.read_text())
+        self.lock_path: str = self._flight_file.get("lock", "")
+        self.stopping = threading.Event()
+        self.began = time.monotonic()
+        self.free_bytes = 0
+        self.draining = False
+        self.board = DriverBoard()
+        self.edges: dict[str, Listening] = {}
+        self.pumps: dict[str, Pump] = {}
+        self._server: FlightServer | None = None
+        self._maintainer = threading.Thread(target=self._maintain, name="maintain", daemon=True)
+
+    def open(self) -> None:
+        """The ledger, then the topics as far as the ledger vouches for them."""
+        self.ledger = Ledger(self.paths.journal)
+        building.drop_forgotten(self.pipeline, self.ledger)
+        builder = building.TopicBuilder(self.pipeline, self.paths, self._base_dir, self.ledger, self._dead)
+        self.topics = builder.all()
+        self.dead = DeadLetters(self.topics[DEAD_TOPIC])
+        self.stages = Stages(self.paths.stages, self.pipeline.engine.staged_bytes)
+        durable = frozenset(
+            name for name in self.topics if name.startswith("_") or building.is_durable(self.pipeline.topic(name))
+        )
+        synced = frozenset(each.name for each in self.pipeline.topics if each.storage_config.get("fsync") == "always")
+        self._volatile = [topic for name, topic in self.topics.items() if name not in durable]
+        self.publisher = Publisher(
+            self.topics, self.ledger, self.stages, synced=synced, on_stop=lambda name, _: self.board.tell(name, "stop")
+        )
+        self.sources = Sources(self.topics, self.ledger, self.publisher, durable)
+        for definition in building.transforms(self.pipeline):
+            source = definition.source
+            assert source is not None
+            running = Running(
+                definition.name,
+                (source.topic, retry_inlet(definition.name)),
+                DeadRatio(definition.max_dead_ratio),
+                read=source.read,
+                on_restart=definition.on_restart,
+            )
+            self.publisher.add(running, "earliest" if source.start is None else source.start)
+        self._watch_disk()
+
+    def start(self) -> None:
+        """The Flight server, transforms, sinks, then sources: whoever reads is there before whoever writes."""
+        restarted = self._mark_started()
+        self._serve(restarted=restarted)
+        for definition in self.pipeline.processors:
+            spec = building.processor_spec(definition)
+            if spec.role is Role.TRANSFORM:
+                if building.runs_in_engine(self.pipeline, definition):
+                    self._start_pump(definition.name)
+                continue
+            end = definition.source or definition.target
+            assert end is not None
+            topic = self.topic(end.topic)
+            self.edges[definition.name] = Listening(
+                definition,
+                spec.role,
+                lambda status, definition=definition, topic=topic: building.edge(  # type: ignore[misc]
+                    definition,
+                    topic,
+                    base_dir=self._base_dir,
+                    status=status,
+                    dead=self._dead,
+                    may_read=self.may_read,
+                    stopping=self.stopping,
+                ),
+            )
+        for role in (Role.SINK, Role.SOURCE):
+            for edge in self.edges.values():
+                if edge.role is role:
+                    edge.start(restarted=restarted, stopping=self.stopping)
+        self._maintainer.start()
+
+    def _start_pump(self, name: str) -> None:
+        definition = next(each for each in self.pipeline.processors if each.name == name)
+        assert definition.target is not None
+        pump = Pump(
+            self.publisher.processor(name),
+            definition.target.topic,
+            building.transform(definition),
+            topics=self.topics,
+            ledger=self.ledger,
+            publisher=self.publisher,
+            sources=self.sources,
+        )
+        self.pumps[name] = pump
+        pump.start()
+
+    def _mark_started(self) -> bool:
+        """Whether an engine of this run was up before: the token is the run's, so its hash tells runs apart."""
+        mark = self.paths.run / "engine.started"
+        run = hashlib.sha256(self._flight_file["token"].encode()).hexdigest()
+        restarted = mark.exists() and mark.read_text() == run
+        mark.write_text(run)
+        return restarted
+
+    def _serve(self, *, restarted: bool) -> None:
+        endpoint = self._flight_file["endpoint"]
+        for attempt in range(BIND_TRIES if restarted else 1):
+            try:
+                self._server = FlightServer(self, endpoint, self._flight_file["token"])
+                return
+            except Exception as error:  # pyarrow raises what the bind gave, of several classes
+                if not restarted or attempt == BIND_TRIES - 1:
+                    raise Unavailable(
+                        f"the engine can't listen on {endpoint}: {error}",
+                        hint="another program has the port; set engine.port to a free one, or 0",
+                    ) from error
+                time.sleep(0.25)
+
+    def topic(self, name: str) -> Topic:
+        if name not in self.topics:
+            known = ", ".join(sorted(each for each in self.topics if not each.startswith("_")))
+            raise NotFound(f'no topic "{name}"', hint=f"in this config: {known}")
+        return self.topics[name]
+
+    def act(self, action: Action) -> Any:
+        """Answers one call of the Flight protocol."""
+        if isinstance(action, Claim):
+            return self.publisher.claim(action)
+        if isinstance(action, Latest):
+            return self.sources.latest(action)
+        if isinstance(action, Publish):
+            return self.publisher.publish(action)
+        if isinstance(action, StageDead):
+            self.publisher.check_generation(action.processor, action.generation)
+            self.stages.put_dead(action)
+            return {"letters": len(action.letters)}
+        if isinstance(action, Abort):
+            return {"removed": self.stages.abort(action.processor, action.generation, action.stages)}
+        if isinstance(action, DriverSync):
+            return self.board.sync(action)
+        return commands.run(self, action)
+
+    def may_read(self) -> bool:
+        """False while the disk is too full for a source to go on."""
+        return self.free_bytes >= self.pipeline.engine.min_free_bytes
+
+    def _dead(self, letter: DeadLetter) -> None:
+        self.dead.write(letter)
+
+    def _watch_disk(self) -> None:
+        places = [self.paths.root]
+        for definition in self.pipeline.topics:
+            if directory := definition.storage_config.get("data_dir"):
+                places.append(self._base_dir / directory)
+        self.free_bytes = min(shutil.disk_usage(place).free for place in places if place.exists())
+
+    def _maintain(self) -> None:
+        while not self.stopping.wait(MAINTAIN_S):
+            try:
+                self._watch_disk()
+                for topic in list(self.topics.values()):
+                    topic.maintain()
+                for topic in self._volatile:
+                    at = At(topic.inc, topic.version())
+                    if self.ledger.position(topic.name, END_MARK) != at:
+                        self.ledger.move(topic.name, END_MARK, at)
+                self.ledger.maintain()
+            except (GaussError, OSError) as error:
+                log.warning("maintenance: %s", error)
+
+    def drain(self, seconds: float) -> None:
+        """Sources stop reading, transforms catch up, sinks send what is left; up to `seconds` in all."""
+        self.draining = True
+        deadline = time.monotonic() + seconds
+        edges = list(self.edges.values())
+        listening.drain([each for each in edges if each.role is Role.SOURCE], seconds / 2)
+        while time.monotonic() < deadline and any(lag(self, name)[0] for name in self.pumps):
+            time.sleep(0.02)
+        listening.drain([each for each in edges if each.role is Role.SINK], max(deadline - time.monotonic(), 0.2))
+
+    def close(self) -> None:
+        """Ends everything; nothing that was acknowledged is given up by it."""
+        self.stopping.set()
+        self.publisher.close()
+        for pump in self.pumps.values():
+            pump.stop()
+        for edge in self.edges.values():
+            if edge.edge is not None:
+                edge.edge.close()
+        for pump in self.pumps.values():
+            pump.join(5)
+        if self._server is not None:
+            self._server.shutdown()
+        if self._maintainer.is_alive():
+            self._maintainer.join(5)
+        for topic in self.topics.values():
+            try:
+                topic.close()
+            except StorageError as error:
+                log.warning("topic %s: %s", topic.name, error.message)
+        self.stages.clear()
+        self.ledger.close()
+
+
+def load(data_dir: Path) -> Engine:
+    """The engine of a data directory that control has prepared."""
+    try:
+        return Engine(data_dir)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{error.filename} is missing", hint="the engine is started by gauss run") from error

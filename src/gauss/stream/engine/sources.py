@@ -1,0 +1,152 @@
+"""How far a Spark reader may go, what its position holds back, and what it lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from gauss.model.errors import ProtocolError, StorageError
+from gauss.stream.engine.epochs import epoch_after, held, rows_between
+from gauss.stream.engine.ledger import Ledger
+from gauss.stream.engine.publish import Publisher
+from gauss.stream.engine.running import Running
+from gauss.stream.engine.topic import Topic
+from gauss.stream.protocol import At, Ends, Latest, LatestReply, Read
+
+END_MARK = "@end"
+"""The pseudo reader under which the ledger keeps the end of a memory topic, so that a loss can be counted."""
+
+log = logging.getLogger(__name__)
+
+
+class Sources:
+    """Answers `latest` and counts losses. `start` of a `latest` is the reader's position: Spark passes it only after
+    the batch that ends there is in its commit log."""
+
+    def __init__(
+        self, topics: Mapping[str, Topic], ledger: Ledger, publisher: Publisher, durable: frozenset[str]
+    ) -> None:
+        self._topics = topics
+        self._ledger = ledger
+        self._publisher = publisher
+        self._durable = durable
+
+    def latest(self, latest: Latest) -> LatestReply:
+        """The end of the next batch; `start` itself when there is nothing new within `wait_ms`."""
+        running = self._publisher.processor(latest.processor)
+        row = self._publisher.check_generation(latest.processor, latest.generation)
+        if (again := epoch_after(row, latest.start)) is not None:
+            # Spark's own log of that epoch is lost (its files are not fsynced): the same ends make it a no-op.
+            return LatestReply(again, rows_between(latest.start, again), self._lag(again))
+        for name, at in latest.start.items():
+            if name not in self._topics:
+                raise ProtocolError(
+                    f'processor "{running.name}" reads the unknown topic "{name}"', hint="claim it anew"
+                )
+            if at.inc != self._topics[name].inc:
+                self.lost_on_restart(running, self._topics[name], at)
+            else:
+                self.moved(running, name, at)
+        deadline = time.monotonic() + latest.wait_ms / 1000
+        while True:
+            end = self._end(running, latest)
+            left = deadline - time.monotonic()
+            if end != latest.start or left <= 0 or running.cancel.is_set():
+                break
+            first = next(iter(latest.start))
+            self._topics[first].wait(self._topics[first].version(), left)
+        rows = rows_between(latest.start, end) if running.read == "offset" else int(end != latest.start)
+        return LatestReply(end, rows, self._lag(latest.start))
+
+    def moved(self, running: Running, name: str, at: At) -> None:
+        """The processor has passed everything before `at`: what lies there may go."""
+        topic, reader = self._topics[name], running.readers.get(name)
+        if reader is None:
+            return
+        keep = at.off
+        # A file topic keeps the last two epochs, unless it is read to its end: held back, it could be full for ever.
+        if name in self._durable and at.off < topic.version():
+            before = held(self._ledger.row(running.name), name, keep_epochs=True)
+            keep = min(keep, before.off) if before is not None and before.inc == at.inc else keep
+        reader.move(max(keep, topic.floor()))
+
+    def _end(self, running: Running, latest: Latest) -> Ends:
+        """`start` plus as much as the caps allow; the retry inlet, which is short, comes first."""
+        end = dict(latest.start)
+        if running.stopped:
+            return end
+        rows, size = latest.max_rows, latest.max_bytes
+        for name in sorted(end, key=lambda name: name == running.sources[0]):
+            topic = self._topics[name]
+            at, stop = end[name], topic.version()
+            begin = at.off if at.inc == topic.inc else topic.floor()
+            if stop <= begin or rows <= 0 or size <= 0:
+                continue
+            if running.read == "offset":
+                stop = min(stop, begin + rows)
+                stop = within_bytes(topic, begin, stop, size)
+                size -= topic.bytes_from(begin) - topic.bytes_from(stop)
+            rows -= stop - begin
+            end[name] = At(topic.inc, stop)
+        return end
+
+    def _lag(self, at: Ends) -> int:
+        return sum(behind(self._topics[name], place) for name, place in at.items() if name in self._topics)
+
+    def lost_on_restart(self, running: Running, topic: Topic, at: At) -> None:
+        """Counts, once, what the dead incarnation held behind this reader, as far as it is known."""
+        key = (topic.name, at.inc, at.off, -1)
+        if key not in running.lost:
+            running.lost.add(key)
+            last = self._ledger.position(topic.name, END_MARK)
+            count = max(last.off - at.off, 0) if last is not None and last.inc == at.inc else 0
+            if topic.name in running.readers:
+                running.readers[topic.name].lost(count)
+            log.warning(
+                "processor %s: topic %s began anew with the engine; at least %d unread records are lost",
+                running.name,
+                topic.name,
+                count,
+            )
+        if running.on_restart == "fail":
+            raise StorageError(
+                f'processor "{running.name}" lost records of memory topic "{topic.name}" when the engine died',
+                hint='it has on_restart = "fail"; set "continue" to go on with what is there',
+            )
+
+    def lost_range(self, read: Read, start: int, stop: int) -> None:
+        """Counts a part of a range that is not there any more, once, unless its epoch is published already."""
+        if read.processor not in self._publisher.running:
+            return
+        running = self._publisher.running[read.processor]
+        row = self._ledger.row(read.processor)
+        done = row.ends.get(read.topic) if row is not None else None
+        key = (read.topic, read.inc, start, stop)
+        if key in running.lost or (done is not None and (done.inc, done.off) >= (read.inc, stop)):
+            return
+        running.lost.add(key)
+        if read.topic in running.readers:
+            reader = running.readers[read.topic]
+            (reader.lost if read.inc != self._topics[read.topic].inc else reader.missed)(stop - start)
+        log.warning("processor %s: records %d to %d of topic %s are gone", read.processor, start, stop, read.topic)
+
+
+def within_bytes(topic: Topic, begin: int, stop: int, size: int) -> int:
+    """The largest end whose range holds at most `size` bytes; one record always fits."""
+    total = topic.bytes_from(begin)
+    if total - topic.bytes_from(stop) <= size:
+        return stop
+    low, high = begin + 1, stop
+    while low < high:
+        middle = (low + high + 1) // 2
+        if total - topic.bytes_from(middle) <= size:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def behind(topic: Topic, at: At) -> int:
+    """How many visible records lie behind a place."""
+    return topic.version() - (max(at.off, topic.floor()) if at.inc == topic.inc else topic.floor())

@@ -1,0 +1,194 @@
+"""What the engine shows of topics, readers and processors, and whether it is well."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gauss import registry
+from gauss.config.spec import ProcessorDef
+from gauss.contracts.processor import Role
+from gauss.contracts.storage import StorageSpec
+from gauss.model.units import human_bytes
+from gauss.stream.engine import building
+from gauss.stream.engine.dead import DEAD_TOPIC
+from gauss.stream.engine.driver_board import SILENT_S
+from gauss.stream.engine.epochs import held, last_ts
+from gauss.stream.engine.sources import behind
+from gauss.stream.engine.topic import Topic
+from gauss.stream.protocol import At, QueryStatus
+
+if TYPE_CHECKING:
+    from gauss.stream.engine.runtime import Engine
+
+BLOCKED_S = 10.0
+
+
+def topic_row(engine: Engine, topic: Topic) -> dict[str, Any]:
+    """A topic as `topics` shows it."""
+    stats: dict[str, Any] = topic.stats()
+    hidden = topic.name.startswith("_")
+    storage = "file" if hidden else engine.pipeline.topic(topic.name).storage
+    spec = registry.spec(StorageSpec, storage)
+    config = spec.validate({} if hidden else engine.pipeline.topic(topic.name).storage_config)
+    return {
+        "name": topic.name,
+        "storage": storage,
+        "hidden": hidden,
+        **{key: stats[key] for key in ("inc", "floor", "end", "records", "bytes")},
+        **{key: stats[key] for key in ("capacity_records", "capacity_bytes", "write_full")},
+        "fill": _fill(topic),
+        "appended": stats["records_in"],
+        "appended_bytes": stats["bytes_in"],
+        **{key: stats[key] for key in ("dropped", "overwritten", "missed", "lost")},
+        "blocked_s": stats["blocked_seconds"],
+        "blocked_by": stats["blocked_by"],
+        "last_ts_ms": last_ts(topic, At(topic.inc, topic.version())),
+        "read_modes": sorted(mode.value for mode in spec.read_modes(config)),
+    }
+
+
+def _fill(topic: Topic) -> float | None:
+    """How full it is of what readers have not passed, by records or bytes, whichever is nearer the bound."""
+    slowest = topic.readers.slowest()
+    start = topic.floor() if slowest is None else max(slowest.position, topic.floor())
+    parts = []
+    if topic.capacity.records:
+        parts.append((topic.version() - start) / topic.capacity.records)
+    if topic.capacity.bytes:
+        parts.append(topic.bytes_from(start) / topic.capacity.bytes)
+    return round(max(parts), 4) if parts else None
+
+
+def reader_rows(engine: Engine, topic: Topic) -> list[dict[str, Any]]:
+    """The registered readers of a topic; a processor's stands where the ledger says."""
+    rows = []
+    for reader in topic.readers.all():
+        at = At(topic.inc, reader.position)
+        if reader.name in engine.publisher.running:
+            at = held(engine.ledger.row(reader.name), topic.name) or at
+        stats: dict[str, Any] = reader.stats(topic.version(), True)
+        rows.append(
+            {
+                "topic": topic.name,
+                "name": reader.name,
+                "position": at.off if at.inc == topic.inc else topic.floor(),
+                "behind": behind(topic, at),
+                "behind_ms": behind_ms(topic, at),
+                "missed": stats["missed"],
+                "lost_on_restart": stats["lost_on_restart"],
+                "idle_s": stats["idle_seconds"],
+                "peer": stats["peer"],
+            }
+        )
+    return rows
+
+
+def behind_ms(topic: Topic, at: At) -> int:
+    """How long the oldest record behind a place has waited."""
+    if behind(topic, at) <= 0:
+        return 0
+    first = max(at.off, topic.floor()) if at.inc == topic.inc else topic.floor()
+    arrived = last_ts(topic, At(topic.inc, first + 1))
+    return max(int(time.time() * 1000) - arrived, 0) if arrived else 0
+
+
+def lag(engine: Engine, name: str) -> tuple[int, int]:
+    """How many records, and how many ms, a transform is behind."""
+    running, row = engine.publisher.processor(name), engine.ledger.row(name)
+    if running.read != "offset":
+        return 0, 0
+    places = [(engine.topics[source], held(row, source)) for source in running.sources]
+    pairs = [(topic, at or At(topic.inc, topic.floor())) for topic, at in places]
+    return sum(behind(topic, at) for topic, at in pairs), max(behind_ms(topic, at) for topic, at in pairs)
+
+
+def query_of(engine: Engine, name: str) -> QueryStatus:
+    """What is known of a transform, wherever it runs; a stop by the engine comes first."""
+    query = engine.pumps[name].status if name in engine.pumps else engine.board.query(name)
+    if stopped := engine.publisher.running[name].stopped:
+        return msgspec.structs.replace(query, state="stopped", detail=stopped)
+    return query
+
+
+def processor_row(engine: Engine, definition: ProcessorDef) -> dict[str, Any]:
+    """A processor as `processors.ls` shows it."""
+    spec = building.processor_spec(definition)
+    name = definition.name
+    row: dict[str, Any] = {
+        "name": name,
+        "plugin": definition.plugin,
+        "role": spec.role.value,
+        "where": "engine" if building.runs_in_engine(engine.pipeline, definition) else "spark",
+        "source": definition.source.topic if definition.source else None,
+        "target": definition.target.topic if definition.target else None,
+        **dict.fromkeys(("records", "bytes", "dead", "behind", "behind_ms", "connections", "accepted", "refused"), 0),
+        "epoch": -1,
+        "generation": 0,
+        "clients": {},
+        "batch_rows": 0,
+        "batch_ms": 0,
+        "rows_per_second": 0.0,
+        "failures": 0,
+        "trace": "",
+    }
+    if name in engine.edges:
+        status = engine.edges[name].status
+        keys = ("state", "detail", "connections", "accepted", "refused", "records", "bytes", "dead", "clients")
+        row |= {key: getattr(status, key) for key in keys}
+        if spec.role is Role.SINK and definition.source is not None:
+            mine = [each for each in reader_rows(engine, engine.topic(definition.source.topic)) if _is_of(name, each)]
+            row["behind"] = max((each["behind"] for each in mine), default=0)
+            row["behind_ms"] = max((each["behind_ms"] for each in mine), default=0)
+        return row
+    if name not in engine.publisher.running:
+        return row | {"state": "starting", "detail": ""}
+    running, ledger_row, query = engine.publisher.running[name], engine.ledger.row(name), query_of(engine, name)
+    row |= {key: getattr(query, key) for key in ("state", "detail", "batch_rows", "batch_ms", "rows_per_second")}
+    row |= {"failures": query.failures, "trace": query.trace, "records": running.records, "dead": running.dead}
+    row["behind"], row["behind_ms"] = lag(engine, name)
+    if ledger_row is not None:
+        row |= {"epoch": ledger_row.epoch, "generation": ledger_row.generation}
+    return row
+
+
+def _is_of(name: str, reader: dict[str, Any]) -> bool:
+    return str(reader["name"]).partition("#")[0] == name
+
+
+def starting(engine: Engine) -> bool:
+    """Whether some listener or query has yet to come up."""
+    edges = any(edge.edge is None for edge in engine.edges.values())
+    return edges or any(query_of(engine, name).state == "starting" for name in engine.publisher.running)
+
+
+def health_reasons(engine: Engine) -> list[str]:
+    """Why the engine is not well; empty when it is."""
+    reasons = []
+    if not engine.may_read():
+        least = human_bytes(engine.pipeline.engine.min_free_bytes)
+        reasons.append(f"disk: {human_bytes(engine.free_bytes)} free, below min_free_bytes = {least}; sources wait")
+    roles = {each.name: building.processor_spec(each).role.value for each in engine.pipeline.processors}
+    for topic in engine.topics.values():
+        blocked = topic.blocked()
+        if blocked is not None and blocked.seconds > BLOCKED_S:
+            role = roles.get(blocked.reader.partition("#")[0], "")
+            reasons.append(f"topic {topic.name} is blocked: {role} {blocked.detail}".replace("  ", " "))
+    for name, edge in engine.edges.items():
+        if edge.status.state in ("waiting", "failed"):
+            reasons.append(f"{roles[name]} {name}: {edge.status.detail}")
+    for name in engine.publisher.running:
+        query = query_of(engine, name)
+        if query.state in ("failed", "stopped") and not engine.draining:
+            reasons.append(f"transform {name} {query.state}: {query.detail}")
+    if engine.board.silence() > SILENT_S:
+        reasons.append(f"driver: not heard of for {engine.board.silence():.0f} s")
+    return reasons
+
+
+def dead_total(engine: Engine) -> int:
+    """How many dead letters there are."""
+    topic = engine.topics[DEAD_TOPIC]
+    return topic.version() - topic.floor()
