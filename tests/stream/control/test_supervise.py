@@ -54,7 +54,7 @@ def test_child_that_never_comes_up_is_given_up_with_the_last_line_of_its_log(hel
     kid.start()
     assert kid.changed.wait(20) and kid.state == "failed" and kid.restarts == 2
     assert isinstance(kid.error, Unavailable) and "no luck today" in kid.error.message
-    assert str(kid.log_path) in kid.error.hint
+    assert str(kid.output_path) in kid.error.hint
 
 
 def test_child_that_dies_after_it_was_ready_is_started_again_with_growing_pauses(held: Held, tmp_path: Path) -> None:

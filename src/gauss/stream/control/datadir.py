@@ -9,7 +9,6 @@ import os
 import time
 import uuid
 from dataclasses import dataclass, field
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -180,15 +179,3 @@ def _free(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return True
-
-
-def set_up_log(paths: DataDir) -> Path:
-    """Control's own log: rotating, beside those of the children; returns its path."""
-    path = paths.logs / "control.log"
-    handler = RotatingFileHandler(path, maxBytes=16 << 20, backupCount=3)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s %(message)s"))
-    root = logging.getLogger()
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    logging.getLogger("uvicorn.access").setLevel(logging.WARNING)
-    return path

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from gauss.config.spec import Pipeline
 from gauss.model.errors import ConfigError, GaussError, Unavailable
-from gauss.stream.control.datadir import Held, hold, set_up_log, write_private
+from gauss.stream.control.datadir import Held, hold, write_private
 from gauss.stream.control.sample import Sampler
 from gauss.stream.control.supervise import Child, ChildSpec
+from gauss.stream.engine.logs import set_up_logs
 from gauss.stream.graph import build_graph
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class Running:
         self._client: ControlClient | None = None
         self._client_lock = threading.Lock()
         try:
-            set_up_log(self.held.paths)
+            set_up_logs(self.held.paths.logs, "control")
+            logging.getLogger("uvicorn").setLevel(logging.WARNING)
             self._write_files()
         except BaseException:
             self.held.release()

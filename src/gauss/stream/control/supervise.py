@@ -52,6 +52,8 @@ class Child:
         self.changed = threading.Event()
         """Set at the first `ready`, or when it is given up."""
         self.log_path = held.paths.logs / f"{spec.name}.log"
+        """What the child logs; what it prints, or Python or the JVM print as it dies, is in `output_path`."""
+        self.output_path = held.paths.logs / f"{spec.name}.out.log"
         self._held = held
         self._on_change = on_change
         self._guard: subprocess.Popen[bytes] | None = None
@@ -117,7 +119,7 @@ class Child:
             "GAUSS_READY_FD": str(ready_write),
             "PYTHONUNBUFFERED": "1",
         }
-        guard = [sys.executable, "-I", "-S", guard_file, str(control_read), str(self.log_path)]
+        guard = [sys.executable, "-I", "-S", guard_file, str(control_read), str(self.output_path)]
         try:
             process = subprocess.Popen(
                 [*guard, *self.spec.command],
@@ -195,8 +197,8 @@ class Child:
 
     def _died_unready(self) -> GaussError:
         return Unavailable(
-            f"the {self.spec.name} process ended before it was up: {_last_line(self.log_path)}",
-            hint=f"its log: {self.log_path}",
+            f"the {self.spec.name} process ended before it was up: {_last_line(self.output_path)}",
+            hint=f"its output: {self.output_path}",
         )
 
     def _await_exit(self) -> int:
@@ -211,11 +213,11 @@ class Child:
 
 
 def _last_line(path: Path) -> str:
-    """The end of a log in a sentence: Python puts what went wrong on the last line."""
+    """The end of an output in a sentence: Python puts what went wrong on the last line."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 4096))
             lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
     except OSError:
-        return "no log"
-    return lines[-1].strip() if lines else "its log is empty"
+        return "no output"
+    return lines[-1].strip() if lines else "it printed nothing"

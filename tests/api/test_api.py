@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import signal
+import stat
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from websockets.sync.client import connect as ws_connect
+
+from helpers.feeds import send
+from helpers.run import Run, wait_until
+
+if TYPE_CHECKING:
+    from .conftest import Reply
+
+Ask = Callable[..., "Reply"]
+
+
+def found(run: Run) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((run.data_dir / "engine.json").read_text())
+    return content
+
+
+def put(ask: Ask, topic: str, *records: bytes) -> None:
+    assert ask("POST", f"/api/topics/{topic}/records", b"".join(record + b"\n" for record in records)).status == 201
+
+
+def test_engine_json_names_pid_url_and_token_and_is_private(run: Run) -> None:
+    content = found(run)
+    assert run.process is not None and content["pid"] == run.process.pid
+    assert content["endpoint"].startswith("http://127.0.0.1:") and content["token"]
+    assert stat.S_IMODE((run.data_dir / "engine.json").stat().st_mode) == 0o600
+
+
+def test_health_is_ready_with_every_process(ask: Ask) -> None:
+    health = ask("GET", "/api/health").json()
+    assert health["status"] == "ready" and health["reasons"] == []
+    assert [process["name"] for process in health["processes"]] == ["engine"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "token", "status", "code"),
+    [
+        ("GET", "/api/health", None, "", 401, "unauthorized"),
+        ("GET", "/api/health", None, "wrong", 401, "unauthorized"),
+        ("GET", "/metrics", None, "", 401, "unauthorized"),
+        ("GET", "/api/topics/none", None, None, 404, "not_found"),
+        ("GET", "/api/topics/none/tail", None, None, 404, "not_found"),
+        ("GET", "/api/topics/none/query", None, None, 404, "not_found"),
+        ("POST", "/api/topics/none/records", b"x\n", None, 404, "not_found"),
+        ("GET", "/api/nothing", None, None, 404, "not_found"),
+        ("DELETE", "/api/health", None, None, 405, "not_allowed"),
+        ("POST", "/api/processors/none/retry", b"", None, 404, "not_found"),
+        ("DELETE", "/api/readers/plain/none", None, None, 404, "not_found"),
+        ("GET", "/api/topics/plain/query?limit=0", None, None, 422, "config"),
+        ("GET", "/api/topics/plain/query?from=yesterday", None, None, 422, "config"),
+        ("GET", "/api/topics/plain/query?format=none", None, None, 404, "not_found"),
+        ("GET", "/api/topics/plain/tail?start=soon", None, None, 422, "config"),
+        ("POST", "/api/topics/plain/records?framing=none", b"x", None, 422, "plugin"),
+        ("POST", "/api/topics/plain/records?framing=fixed_size", b"x", None, 422, "config"),
+        ("POST", "/api/topics/plain/records?framing=fixed_size&frame_size=4", b"abcde", None, 422, "frame"),
+    ],
+)  # fmt: skip
+def test_every_failure_has_the_one_error_shape(
+    ask: Ask, *, method: str, path: str, body: bytes | None, token: str | None, status: int, code: str
+) -> None:
+    reply = ask(method, path, body, token=token)
+    assert reply.status == status, reply.body
+    error = reply.json()["error"]
+    assert set(error) == {"code", "message", "hint", "retryable"}
+    assert error["code"] == code and error["message"]
+
+
+def test_token_in_the_address_is_not_taken_for_plain_requests(run: Run, ask: Ask) -> None:
+    assert ask("GET", f"/api/health?token={found(run)['token']}", token="").status == 401
+
+
+def test_topics_lists_all_with_counters(ask: Ask) -> None:
+    topics = {topic["name"]: topic for topic in ask("GET", "/api/topics").json()["topics"]}
+    assert {"queried", "tailed", "small", "_dead"} <= set(topics)
+    assert topics["_dead"]["hidden"]
+    assert topics["small"]["write_full"] == "drop"
+
+
+def test_records_sent_are_queried_in_order_by_pages(ask: Ask) -> None:
+    put(ask, "queried", *(b"%d" % n for n in range(25)))
+    seen: list[dict[str, Any]] = []
+    after = ""
+    for _ in range(4):
+        page = ask("GET", f"/api/topics/queried/query?limit=10{after}").json()
+        seen += page["records"]
+        if page["next"] is None:
+            break
+        after = f"&after={page['next']}"
+    assert [record["data"] for record in seen] == [str(n) for n in range(25)]
+    assert [record["offset"] for record in seen] == list(range(seen[0]["offset"], seen[0]["offset"] + 25))
+
+
+def test_query_gives_ndjson_when_asked(ask: Ask) -> None:
+    put(ask, "queried", b"one", b"\xff")
+    reply = ask("GET", "/api/topics/queried/query", Accept="application/x-ndjson")
+    assert reply.headers["content-type"] == "application/x-ndjson"
+    records = [json.loads(line) for line in reply.body.splitlines()]
+    assert records[-2]["data"] == "one"
+    assert base64.b64decode(records[-1]["data"]["base64"]) == b"\xff"
+
+
+def test_query_by_time_leaves_out_what_lies_outside(ask: Ask) -> None:
+    put(ask, "queried", b"early")
+    time.sleep(0.02)
+    middle = int(time.time() * 1000)
+    time.sleep(0.02)
+    put(ask, "queried", b"late")
+    late = ask("GET", f"/api/topics/queried/query?from={middle}").json()["records"]
+    early = ask("GET", f"/api/topics/queried/query?from=-1m&to={middle}").json()["records"]
+    assert [record["data"] for record in late] == ["late"]
+    assert early[-1]["data"] == "early"
+
+
+def test_query_decodes_with_a_format_of_the_pipeline(ask: Ask) -> None:
+    put(ask, "appended", b'{"bid": 1.5}', b"{")
+    good, bad = ask("GET", "/api/topics/appended/query?format=rows").json()["records"][-2:]
+    assert good["data"] == {"bid": 1.5}
+    assert bad["data"]["data"] == "{" and bad["data"]["error"]
+
+
+def test_append_cuts_the_body_by_the_framing_asked_for(ask: Ask) -> None:
+    body = b"\0\x03abc\0\0\0\x01d"
+    reply = ask("POST", "/api/topics/appended/records?framing=length_prefixed&prefix_type=u16be", body)
+    assert (reply.status, reply.json()) == (201, {"accepted": 3})
+    last = ask("GET", "/api/topics/appended/query").json()["records"][-3:]
+    assert [record["data"] for record in last] == ["abc", "", "d"]
+
+
+def test_last_line_without_newline_is_a_record(ask: Ask) -> None:
+    assert ask("POST", "/api/topics/appended/records", b"a\nb").json() == {"accepted": 2}
+    assert ask("POST", "/api/topics/appended/records", b"").json() == {"accepted": 0}
+
+
+def test_tail_streams_records_as_they_come_and_ends_when_the_client_leaves(run: Run, ask: Ask) -> None:
+    content = found(run)
+    url = urlsplit(content["endpoint"])
+    connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=10)
+    put(ask, "tailed", b"before")
+    headers = {"Authorization": f"Bearer {content['token']}"}
+    connection.request("GET", "/api/topics/tailed/tail?start=-1", headers=headers)
+    response = connection.getresponse()
+    assert json.loads(response.readline())["data"] == "before"
+    put(ask, "tailed", b"after")
+    assert json.loads(response.readline())["data"] == "after"
+    assert run.process is not None
+
+    def tails() -> int:
+        return sum(
+            (entry / "comm").read_text().startswith("tail")
+            for entry in (_tasks(run.process.pid))  # type: ignore[union-attr]
+        )
+
+    assert tails() >= 1
+    response.close()
+    connection.close()
+    wait_until(lambda: tails() == 0, 10, "the reading thread ends with its client")
+
+
+def _tasks(pid: int) -> list[Any]:
+    from pathlib import Path
+
+    return list(Path(f"/proc/{pid}/task").iterdir())
+
+
+def test_tail_with_a_limit_ends_by_itself(ask: Ask) -> None:
+    put(ask, "tailed", b"1", b"2", b"3")
+    lines = ask("GET", "/api/topics/tailed/tail?start=earliest&limit=2").body.splitlines()
+    assert len(lines) == 2
+
+
+def test_tail_over_websocket_gives_one_record_per_message(run: Run, ask: Ask) -> None:
+    content = found(run)
+    address = content["endpoint"].replace("http", "ws") + f"/api/topics/tailed/tail?start=end&token={content['token']}"
+    with ws_connect(address) as socket:
+        time.sleep(0.3)
+        put(ask, "tailed", b"x", b"y")
+        assert [json.loads(socket.recv(10))["data"] for _ in range(2)] == ["x", "y"]
+
+
+@pytest.mark.parametrize(("path", "code"), [("plain/tail", "unauthorized"), ("none/tail?token={}", "not_found")])
+def test_websocket_says_why_it_closes(run: Run, path: str, code: str) -> None:
+    content = found(run)
+    address = content["endpoint"].replace("http", "ws") + "/api/topics/" + path.format(content["token"])
+    with ws_connect(address) as socket:
+        assert json.loads(socket.recv(10))["error"]["code"] == code
+
+
+def test_processors_are_listed_with_state(ask: Ask) -> None:
+    processors = {row["name"]: row for row in ask("GET", "/api/processors").json()["processors"]}
+    assert {"feed", "framed", "copy", "out"} == set(processors)
+    assert processors["feed"]["role"] == "source" and processors["feed"]["state"] == "running"
+
+
+def test_reader_is_listed_and_moved(ask: Ask) -> None:
+    put(ask, "sought", *(b"%d" % n for n in range(5)))
+    readers = ask("GET", "/api/readers?topic=sought").json()["readers"]
+    assert [reader["name"] for reader in readers] == ["copy"]
+    wait_until(lambda: ask("GET", "/api/readers?topic=sought").json()["readers"][0]["behind"] == 0, 10, "all copied")
+    before = ask("GET", "/api/topics/small").json()["appended"]
+    moved = ask("POST", "/api/readers/sought/copy/seek", b'{"to": "earliest"}', **{"Content-Type": "application/json"})
+    assert moved.status == 200, moved.body
+    wait_until(lambda: ask("GET", "/api/topics/small").json()["appended"] >= before + 5, 10, "copied once more")
+
+
+def test_bytes_that_cannot_be_framed_are_listed_and_shown_as_dead_letters(
+    ask: Ask, ports: tuple[int, int, int]
+) -> None:
+    send(ports[2], b"\xff\xff\xff\xff" + b"junk")
+
+    def letters() -> Any:
+        return ask("GET", "/api/dlq/letters?reason=too_long").json()["letters"]
+
+    letter = wait_until(letters, 10, "a dead letter")[0]
+    assert letter["processor"] == "framed" and b"junk" in base64.b64decode(letter["data"])
+    groups = ask("GET", "/api/dlq?processor=framed").json()["groups"]
+    assert groups[0]["count"] >= 1
+
+
+def test_graph_is_given_in_every_form(ask: Ask) -> None:
+    assert {node["name"] for node in ask("GET", "/api/graph").json()["processors"]} == {"feed", "framed", "copy", "out"}
+    assert ask("GET", "/api/graph?format=svg").body.startswith(b"<svg")
+    assert b"flowchart" in ask("GET", "/api/graph?format=mermaid").body
+
+
+def test_metrics_can_be_scraped(ask: Ask) -> None:
+    reply = ask("GET", "/metrics")
+    families = {family.name: family for family in text_string_to_metric_families(reply.body.decode())}
+    assert families["gauss_up"].samples[0].value == 1
+    assert families["gauss_process_up"].samples[0].labels == {"process": "engine"}
+    assert any("topic" in sample.labels for family in families.values() for sample in family.samples)
+
+
+def test_openapi_lists_every_path_and_the_error_shape(ask: Ask) -> None:
+    document = ask("GET", "/openapi.json", token="").json()
+    for path in ("/api/health", "/api/topics/{name}/query", "/api/processors", "/api/dlq", "/metrics"):
+        operation = document["paths"][path]["get"]
+        shape = operation["responses"]["401"]["content"]["application/json"]["schema"]
+        assert shape["properties"]["error"]["required"] == ["code", "message", "hint", "retryable"]
+
+
+def test_status_holds_rates(ask: Ask) -> None:
+    def rated() -> bool:
+        put(ask, "plain", b"x")
+        topics = {topic["name"]: topic for topic in ask("GET", "/api/status").json()["topics"]}
+        return "plain" in topics and topics["plain"]["rates"]["appended"] > 0
+
+    wait_until(rated, 10, "a rate above 0")
+
+
+@pytest.mark.fault
+def test_killed_engine_makes_health_degraded_and_answers_503_until_it_is_back(run: Run, ask: Ask) -> None:
+    os.kill(run.part("gauss.stream.engine").pid, signal.SIGKILL)
+    seen: set[tuple[str, int]] = set()
+
+    def back() -> bool:
+        health = ask("GET", "/api/health").json()
+        seen.add((health["status"], ask("GET", "/api/topics").status))
+        return bool(health["status"] == "ready" and health["processes"][0]["restarts"] == 1)
+
+    wait_until(back, 20, "ready again")
+    assert ("degraded", 503) in seen

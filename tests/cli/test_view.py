@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from rich.console import Console
+
+from gauss.cli.view import render, uptime
+
+STATUS: dict[str, Any] = {
+    "status": "degraded",
+    "reasons": ["sink out: client 10.1.2.3 has not read for 312 s"],
+    "uptime_s": 75.0,
+    "url": "http://127.0.0.1:4000",
+    "config": "/somewhere/pipeline.toml",
+    "topics": [
+        {"name": "b.raw", "storage": "memory", "hidden": False, "records": 50_000, "bytes": 5 << 20, "fill": 0.76,
+         "appended": 1_204_331, "dropped": 0, "overwritten": 0, "lost": 0, "blocked_s": 0, "blocked_by": "",
+         "rates": {"appended": 24_012.4}},
+        {"name": "a.out", "storage": "file", "hidden": False, "records": 1, "bytes": 10, "fill": None,
+         "appended": 1, "dropped": 2, "overwritten": 0, "lost": 0, "blocked_s": 0, "blocked_by": "", "rates": {}},
+        {"name": "_dead", "storage": "file", "hidden": True, "records": 3, "bytes": 10, "fill": None,
+         "appended": 3, "dropped": 0, "overwritten": 0, "lost": 0, "blocked_s": 0, "blocked_by": "", "rates": {}},
+    ],
+    "processors": [
+        {"name": "feed", "role": "source", "where": "engine", "state": "running", "detail": "", "records": 10,
+         "dead": 0, "behind": None, "behind_ms": None, "connections": 1, "rates": {"records": 5.0}},
+        {"name": "mid", "role": "transform", "where": "spark", "state": "failed", "detail": "no such column: bidd",
+         "records": 10, "dead": 3, "behind": 120, "behind_ms": 1500, "batch_rows": 99, "batch_ms": 40, "rates": {}},
+    ],
+}  # fmt: skip
+
+
+def drawn(**options: Any) -> str:
+    console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console.print(render(copy.deepcopy(STATUS), **options))
+    return console.export_text()
+
+
+def test_header_names_state_url_uptime_and_interval() -> None:
+    head = drawn(interval="2s").splitlines()[0]
+    assert all(
+        part in head for part in ("degraded", "pipeline.toml", "http://127.0.0.1:4000", "up 1 min 15 s", "every 2s")
+    )
+
+
+def test_cells_give_total_and_rate() -> None:
+    assert "1,204,331 (24,012/s)" in drawn()
+
+
+def test_reason_lag_last_batch_and_dead_letters_are_shown() -> None:
+    text = drawn()
+    for part in ("has not read for 312 s", "120 (1.5 s)", "99 in 40 ms", "no such column: bidd", "3 dead letters"):
+        assert part in text
+
+
+def test_hidden_topics_are_left_out() -> None:
+    assert "_dead" not in drawn()
+
+
+def test_sort_marks_its_column_and_orders_rows() -> None:
+    text = drawn(sort="name")
+    assert "topic ▼" in text
+    assert text.index("a.out") < text.index("b.raw")
+
+
+def test_filter_keeps_matching_names() -> None:
+    text = drawn(pattern="b.*")
+    assert "b.raw" in text and "a.out" not in text and "feed" not in text
+
+
+def test_uptime_for_people() -> None:
+    assert [uptime(s) for s in (5.2, 61, 3661)] == ["5 s", "1 min 1 s", "1 h 1 min"]
