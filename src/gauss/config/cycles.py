@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from gauss.config.entries import Entries, Processor, Topic
+from gauss.contracts.processor import Role
 from gauss.contracts.storage import ReadMode, WriteFull
 
 
@@ -12,6 +13,8 @@ def no_blocking_cycle(entries: Entries, topics: dict[str, Topic]) -> None:
     """Reports each such ring once, at the processor that closes it."""
     steps: dict[str, list[tuple[Processor, str]]] = defaultdict(list)
     for processor in entries.processors:
+        if processor.spec is None or processor.spec.role is not Role.TRANSFORM:
+            continue
         source, target = processor.definition.source, processor.definition.target
         # A reader of the latest record never holds its topic back, nor is one held that drops or overwrites.
         if source and target and source.read == ReadMode.OFFSET and _blocks(topics.get(source.topic)):

@@ -1,0 +1,160 @@
+"""Types and plugins: what can be said of each entry alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gauss.config.check import check_or_raise
+from gauss.config.spec import Pipeline
+from gauss.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from .conftest import Judge
+
+
+def test_sound_config_has_no_faults_and_a_pipeline(judge: Judge, sound: str) -> None:
+    checked = judge(sound)
+    assert checked.faults == []
+    assert checked.pipeline is not None
+    assert [topic.name for topic in checked.pipeline.topics] == ["quotes"]
+
+
+def test_pipeline_survives_json(judge: Judge, sound: str) -> None:
+    text = sound + '[engine]\nmin_free_bytes = "1GiB"\n[spark]\ntarget_batch_ms = 100\n'
+    pipeline = judge(text).pipeline
+    assert pipeline is not None
+    assert Pipeline.model_validate_json(pipeline.model_dump_json()) == pipeline
+
+
+def test_unknown_key_names_the_nearest(judge: Judge, sound: str) -> None:
+    [fault] = judge(sound.replace('storage = "memory"', 'storage = "memory"\nstorge_config = {}')).errors
+    assert fault.message == 'topic "quotes": unknown key "storge_config"'
+    assert fault.hint == 'did you mean "storage_config"?'
+    assert fault.line == 4
+
+
+def test_unknown_key_deep_inside_a_plugin_config_has_its_line(judge: Judge, sound: str) -> None:
+    broken = sound.replace("config = { port = 9100,", "config = {\n  port = 9100,\n  tls = {\n    crt = 'a' },")
+    fault = judge(broken).errors[0]
+    assert fault.message == 'processor "feed": unknown key "tls.crt"'
+    assert (fault.line, fault.column) == (12, 5)
+    assert fault.path == "processors[0].config.tls.crt"
+    assert fault.hint == 'did you mean "cert"?'
+
+
+def test_unknown_section_names_the_nearest(judge: Judge, sound: str) -> None:
+    [fault] = judge(sound + "[sparc]\nmaster = 'local[*]'\n").errors
+    assert fault.message == 'unknown section "sparc"'
+    assert fault.hint == 'did you mean "spark"?'
+
+
+def test_single_brackets_are_explained(judge: Judge) -> None:
+    [fault] = judge("[topics]\nname = 'a'\nstorage = 'memory'\n").errors
+    assert fault.hint == "write [[topics]] with double brackets"
+
+
+def test_missing_key_says_what_is_expected(judge: Judge, sound: str) -> None:
+    [fault] = judge(sound.replace('storage = "memory"\n', "")).errors
+    assert fault.message == 'topic "quotes": "storage" is missing'
+    assert fault.expected == "text"
+    assert fault.line == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("'many'", 'a whole number or "unlimited"'), ("true", "a number"), ("-1", "greater than 0")],
+)
+def test_wrong_type_says_expected_and_found(judge: Judge, sound: str, value: str, expected: str) -> None:
+    broken = sound.replace('storage = "memory"', f'storage = "memory"\nstorage_config = {{ storage_size = {value} }}')
+    [fault] = judge(broken).errors
+    assert fault.message == 'topic "quotes": "storage_size" is not valid'
+    assert expected in fault.expected
+    assert fault.found == value.replace("'", '"')
+
+
+def test_wrong_choice_names_the_nearest(judge: Judge, sound: str) -> None:
+    broken = sound.replace('storage = "memory"', 'storage = "memory"\nstorage_config = { write_full = "blok" }')
+    [fault] = judge(broken).errors
+    assert fault.expected == '"block", "drop" or "overwrite"'
+    assert fault.hint == 'did you mean "block"?'
+
+
+def test_bare_number_as_duration_is_refused_with_examples(judge: Judge, sound: str) -> None:
+    broken = sound.replace('storage = "memory"', 'storage = "file"\nstorage_config = { fsync_interval = 5 }')
+    [fault] = judge(broken).errors
+    assert '"250ms"' in fault.expected
+    assert fault.found == "5"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "message"),
+    [
+        ("memory", "memry", 'topic "quotes": unknown storage "memry"'),
+        ("tcp-sink", "tcp-snk", 'processor "out": unknown processor "tcp-snk"'),
+    ],
+)
+def test_unknown_plugin_names_the_nearest(judge: Judge, sound: str, good: str, bad: str, message: str) -> None:
+    [fault] = judge(sound.replace(f'"{good}"', f'"{bad}"')).errors
+    assert fault.message == message
+    assert fault.hint == f'did you mean "{good}"?'
+
+
+def test_plugin_given_as_a_file_is_told_its_name(judge: Judge, sound: str) -> None:
+    fault = judge(sound.replace('"tcp-sink"', '"./plugins/processor/tcp-sink.so"')).errors[0]
+    assert fault.hint == 'plugins are named, not given as a file; did you mean "tcp-sink"?'
+
+
+def test_reserved_name_is_refused(judge: Judge, sound: str) -> None:
+    [fault] = judge(sound.replace('"quotes"', '"_quotes"')).errors
+    assert fault.message == 'topic "_quotes": names that start with "_" are reserved'
+    assert fault.line == 2
+
+
+def test_file_that_is_missing_is_named(judge: Judge, sound: str) -> None:
+    tls = 'tls = { cert = "nope.pem", key = "gone.pem" }, '
+    faults = judge(sound.replace("port = 9100, ", f"port = 9100, {tls}")).errors
+    assert [fault.path for fault in faults] == ["processors[0].config.tls.cert", "processors[0].config.tls.key"]
+    assert faults[0].message == 'processor "feed": "cert" names a file that is not there'
+    assert faults[0].found.endswith('/nope.pem"')
+    assert "folder of the config file" in faults[0].hint
+
+
+def test_schema_map_without_its_script_is_refused(judge: Judge, sound: str) -> None:
+    [fault] = judge(sound + '[[schema_maps]]\nname = "m"\nscript = "m.star"\n').errors
+    assert fault.message == 'schema map "m": "script" names a file that is not there'
+
+
+def test_all_faults_are_reported_at_once_in_order(judge: Judge) -> None:
+    checked = judge("""\
+[[topics]]
+name = "_a"
+storage = "memry"
+
+[[processors]]
+name = "feed"
+plugin = "tcp-source"
+target = { topic = "a", extra = 1 }
+config = { port = 70000, input = { format = "jsn", framing = "newlin" } }
+retries = 3
+""")
+    assert checked.pipeline is None
+    assert [(fault.line, fault.path) for fault in checked.errors] == [
+        (2, "topics[0].name"),
+        (3, "topics[0].storage"),
+        (8, "processors[0].target.topic"),
+        (8, "processors[0].target.extra"),
+        (9, "processors[0].config.port"),
+        (9, "processors[0].config.input.format"),
+        (9, "processors[0].config.input.framing"),
+        (10, "processors[0].retries"),
+    ]
+
+
+def test_check_or_raise_lists_every_fault(judge: Judge, sound: str) -> None:
+    file = judge(sound.replace('"memory"', '"memry"').replace("9300", "'x'")).file
+    with pytest.raises(ConfigError) as raised:
+        check_or_raise(file)
+    assert "has 2 faults" in raised.value.message
+    assert f"{file}:3:1: " in raised.value.message
