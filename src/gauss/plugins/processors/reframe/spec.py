@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
 from gauss.contracts.io import StreamIO
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec, Role, Where
@@ -15,6 +18,17 @@ class ReframeConfig(PluginConfig):
     on_frame_error: Literal["dead_letter", "fail", "pad"] = "dead_letter"
     """What becomes of bytes that fill no frame: a dead letter, the end of the processor, or (`fixed_size` only)
     a last frame filled up with zero bytes."""
+
+    @model_validator(mode="after")
+    def _pad_needs_a_size(self) -> ReframeConfig:
+        if self.on_frame_error == "pad" and self.output.framing != "fixed_size":
+            raise PydanticCustomError(
+                "pad_without_size",
+                'on_frame_error = "pad" fills a frame up to its size: expected output.framing = "fixed_size",'
+                ' found "{framing}"',
+                {"framing": self.output.framing, "key": "on_frame_error"},
+            )
+        return self
 
 
 SPEC = ProcessorSpec(
