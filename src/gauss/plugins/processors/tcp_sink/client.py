@@ -51,7 +51,9 @@ class Client:
         config: TcpSinkConfig,
         connection: Connection,
         stop: Stop,
+        *,
         bury: Callable[[int, bytes], None],
+        count: Callable[[int, int], None],
     ) -> None:
         self._context = context
         self._topic = context.topic
@@ -59,6 +61,7 @@ class Client:
         self._wire = Wire(connection.sock)
         self._peer = connection.peer
         self._stop = stop
+        self._count = count
         self._encoder = Encoder(context.framing, bury)
         self._position = 0
         self._unconfirmed: deque[tuple[int, Encoded]] = deque()
@@ -175,8 +178,7 @@ class Client:
         before = self._wire.handed
         self._wire.send([entry.payload for entry in encoded], self._stalled)
         count, size = sum(entry.chunk.count for entry in placed), self._wire.handed - before
-        self._context.status.records += count
-        self._context.status.bytes += size
+        self._count(count, size)
         shown = self.shown
         shown["position"] = encoded[-1].stop
         shown["records"] = int(str(shown["records"])) + count

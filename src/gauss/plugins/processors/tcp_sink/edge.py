@@ -55,7 +55,7 @@ class TcpSink:
         self._context.status.state = "stopped"
 
     def _serve(self, connection: Connection) -> None:
-        client = Client(self._context, self._config, connection, self._stop, self._bury)
+        client = Client(self._context, self._config, connection, self._stop, bury=self._bury, count=self._count)
         status = self._context.status
         with self._changed:
             self._clients.add(client)
@@ -92,6 +92,11 @@ class TcpSink:
                 self._kept.peer = ""
                 self._turn.release()
 
+    def _count(self, records: int, size: int) -> None:
+        with self._changed:
+            self._context.status.records += records
+            self._context.status.bytes += size
+
     def _bury(self, offset: int, data: bytes) -> None:
         """A record that the output framing can't carry: one dead letter, however many clients come to it."""
         with self._changed:
@@ -100,7 +105,7 @@ class TcpSink:
             if len(self._told) >= MOST_TOLD:
                 self._told.clear()
             self._told.add(offset)
-        self._context.status.dead += 1
+            self._context.status.dead += 1
         self._context.dead(
             DeadLetter(
                 reason="unfit",

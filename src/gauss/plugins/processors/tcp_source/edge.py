@@ -66,7 +66,7 @@ class TcpSource:
             status.connections = len(self._open)
             status.accepted += 1
         try:
-            _Stream(self._context, self._config, connection, self._cancel).run(lambda: self._draining)
+            _Stream(self._context, self._config, connection, self._cancel, self._quiet).run(lambda: self._draining)
         except (GaussError, OSError) as error:
             told = error.message if isinstance(error, GaussError) else str(error)
             log.warning("%s: connection %s closed: %s", self._context.name, connection.peer, told)
@@ -82,12 +82,18 @@ class _Stream:
     """One connection: receive, decompress, cut, append, acknowledge."""
 
     def __init__(
-        self, context: EdgeContext, config: TcpSourceConfig, connection: Connection, cancel: threading.Event
+        self,
+        context: EdgeContext,
+        config: TcpSourceConfig,
+        connection: Connection,
+        cancel: threading.Event,
+        counting: threading.Condition,
     ) -> None:
         self._context = context
         self._config = config
         self._connection = connection
         self._cancel = cancel
+        self._counting = counting
         self._splitter = context.framing.splitter(config.max_record_bytes)
         self._decompressor = None if config.compression == "none" else DECOMPRESSORS[config.compression]()
         self._visible = 0
@@ -154,8 +160,9 @@ class _Stream:
         chunk = Chunk(frames.payload, frames.count, time.time_ns() // 1_000_000, framing if framing.raw else None)
         appended = self._context.topic.append(chunk, self._cancel)
         status = self._context.status
-        status.records += appended.accepted
-        status.bytes += chunk.nbytes
+        with self._counting:
+            status.records += appended.accepted
+            status.bytes += chunk.nbytes
         self._visible += appended.accepted
         if self._config.ack == "count":
             # A sender that has gone no longer wants to know; its records stay.
@@ -164,7 +171,8 @@ class _Stream:
         return frames.count
 
     def _bury(self, error: FrameError) -> None:
-        self._context.status.dead += 1
+        with self._counting:
+            self._context.status.dead += 1
         self._context.dead(
             DeadLetter(
                 reason=error.reason,

@@ -180,7 +180,8 @@ class TcpServer:
                 stream.settimeout(HANDSHAKE_SECONDS)
                 stream.do_handshake()
                 stream.settimeout(None)
-            self._accepted += 1
+            with self._lock:
+                self._accepted += 1
             serve(TcpConnection(stream, peer))
         except ssl.SSLError as error:
             self._count_refusal(peer, f"TLS: {error.reason or error}")
@@ -203,7 +204,8 @@ class TcpServer:
         self._count_refusal(peer, reason)
 
     def _count_refusal(self, peer: str, reason: str) -> None:
-        self._refused += 1
+        with self._lock:
+            self._refused += 1
         self._last_error = f"{peer} refused: {reason}"
         # A flood of refusals is one line per second, with the count so far.
         if time.monotonic() - self._last_refusal_logged >= 1.0:

@@ -1,0 +1,146 @@
+"""Real topics, real edges and real sockets, built as the engine builds them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gauss import registry
+from gauss.contracts.cursor import Code, Program, Step
+from gauss.contracts.edge import DeadLetter, Edge, EdgeContext, EdgeStatus
+from gauss.contracts.framing import Framing, FramingSpec
+from gauss.contracts.processor import ProcessorSpec
+from gauss.contracts.storage import StorageContext, StorageSpec
+from gauss.contracts.transport import Transport, TransportSpec
+from gauss.stream.engine.topic import Topic
+
+NEWLINE: dict[str, Any] = {"framing": "newline", "delimiter": "\n"}
+PREFIXED: dict[str, Any] = {"framing": "length_prefixed", "prefix_type": "u32be"}
+
+
+def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Waits for something that another thread brings about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.005)
+
+
+def framing(name: str, parameters: dict[str, Any]) -> Framing:
+    spec = registry.spec(FramingSpec, name)
+    built: Framing = registry.build(spec, spec.validate(parameters))
+    return built
+
+
+def transport(name: str, config: dict[str, Any], base_dir: Path = Path()) -> Transport:
+    spec = registry.spec(TransportSpec, name)
+    built: Transport = registry.build(spec, spec.validate(config), base_dir)
+    return built
+
+
+class Running:
+    """An edge under test."""
+
+    def __init__(self, edge: Edge, context: EdgeContext) -> None:
+        self.edge = edge
+        self.context = context
+        self.status = context.status
+
+    @property
+    def port(self) -> int:
+        return self.context.transport.address()[1]
+
+    def connect(self) -> socket.socket:
+        sock = socket.create_connection(("127.0.0.1", self.port))
+        sock.settimeout(20)
+        return sock
+
+
+class Bench:
+    """A topic with the edges that a test puts around it; closes what it started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.dead: list[DeadLetter] = []
+        self.may_read = True
+        self._edges: list[Running] = []
+        self._topics: list[Topic] = []
+
+    def topic(self, storage: str = "memory", **config: Any) -> Topic:
+        spec = registry.spec(StorageSpec, storage)
+        checked = spec.validate(config)
+        context = StorageContext(
+            topic="t",
+            directory=self.folder / f"topic{len(self._topics)}",
+            base_dir=self.folder,
+            incarnation=lambda stored: stored or 1,
+            committed=lambda _: True,
+            framing=framing,
+        )
+        topic = Topic("t", registry.build(spec, checked, context), spec.capacity(checked), dead=self.dead.append)
+        self._topics.append(topic)
+        return topic
+
+    def edge(self, plugin: str, config: dict[str, Any], topic: Topic, read: str = "offset") -> Running:
+        spec = registry.spec(ProcessorSpec, plugin)
+        checked: Any = spec.validate({"port": 0, **config})
+        io = getattr(checked, spec.framed)
+        transport_name, transport_config = checked.transport_config()
+        context = EdgeContext(
+            name=plugin,
+            config=checked,
+            topic=topic,
+            framing=framing(io.framing, io.parameters()),
+            transport=transport(transport_name, transport_config, self.folder),
+            dead=self.dead.append,
+            may_read=lambda: self.may_read,
+            status=EdgeStatus(),
+            stopping=threading.Event(),
+            read=read,
+        )
+        running = Running(registry.build(spec, context), context)
+        running.edge.start()
+        self._edges.append(running)
+        return running
+
+    def source(self, topic: Topic, **config: Any) -> Running:
+        return self.edge("tcp-source", {"input": NEWLINE, **config}, topic)
+
+    def sink(self, topic: Topic, read: str = "offset", **config: Any) -> Running:
+        return self.edge("tcp-sink", {"output": NEWLINE, **config}, topic, read)
+
+    def close(self) -> None:
+        for running in self._edges:
+            running.edge.close()
+        for topic in self._topics:
+            topic.close()
+
+
+def records(topic: Topic) -> list[bytes]:
+    """Everything that is visible."""
+    found: list[bytes] = []
+    cursor = topic.open(Program())
+    while cursor.next(Step()) is Code.UNSET:
+        batch: Any = cursor.read()[1]
+        found += batch.column("data").to_pylist()
+    return found
+
+
+def receive(sock: socket.socket, count: int) -> bytes:
+    """Exactly `count` bytes, or what came before the end."""
+    parts = bytearray()
+    while len(parts) < count and (data := sock.recv(count - len(parts))):
+        parts += data
+    return bytes(parts)
+
+
+def receive_all(sock: socket.socket) -> bytes:
+    """Everything until the peer ends."""
+    parts = bytearray()
+    while data := sock.recv(1 << 20):
+        parts += data
+    return bytes(parts)

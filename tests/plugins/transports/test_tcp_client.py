@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gauss.contracts.transport import Connection, Transport
+from helpers.certificates import Authority
+from helpers.edges import transport, until
+
+
+def read_to_end(connection: Connection) -> None:
+    while connection.sock.recv(65536):
+        pass
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        made.settimeout(20)
+        yield made
+
+
+def start(port: int, **config: object) -> Transport:
+    client = transport("tcp-client", {"host": "127.0.0.1", "port": port, **config})
+    client.start(read_to_end)
+    return client
+
+
+def test_it_connects_and_shows_its_state(listener: socket.socket) -> None:
+    client = start(listener.getsockname()[1])
+    with listener.accept()[0]:
+        until(lambda: client.state()["state"] == "connected")
+        assert client.state()["connections"] == 1
+    client.close()
+    assert client.state()["state"] == "stopped"
+
+
+def test_it_reconnects_when_the_peer_hangs_up(listener: socket.socket) -> None:
+    client = start(listener.getsockname()[1])
+    for _ in range(3):
+        listener.accept()[0].close()
+    until(lambda: client.state()["accepted"] == 3)
+    client.close()
+
+
+def test_it_waits_for_a_peer_that_is_not_there_yet(listener: socket.socket) -> None:
+    address = listener.getsockname()
+    listener.close()
+    client = start(address[1])
+    until(lambda: client.state()["attempts"] == 3)
+    assert "refused" in str(client.state()["last_error"])
+    assert client.state()["state"] in ("waiting", "connecting")
+    with socket.create_server(address) as late:
+        late.settimeout(20)
+        with late.accept()[0]:
+            until(lambda: client.state()["state"] == "connected")
+    client.close()
+
+
+def test_pauses_grow_between_attempts(listener: socket.socket) -> None:
+    address = listener.getsockname()
+    listener.close()
+    client = start(address[1])
+    until(lambda: client.state()["attempts"] == 4)
+    assert not threading.Event().wait(0.3)
+    assert client.state()["attempts"] in (4, 5)
+    client.close()
+
+
+def test_close_ends_a_wait_at_once() -> None:
+    client = start(1)
+    until(lambda: client.state()["state"] == "waiting")
+    before = threading.active_count()
+    client.close()
+    assert threading.active_count() == before - 1
+
+
+def test_tls_checks_the_server_by_ca_and_name(listener: socket.socket, tmp_path: Path) -> None:
+    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.issue("server"))
+    port = listener.getsockname()[1]
+
+    def connects(tls: dict[str, object]) -> bool:
+        client = start(port, tls=tls)
+        try:
+            with context.wrap_socket(listener.accept()[0], server_side=True):
+                until(lambda: client.state()["state"] == "connected" or client.state()["last_error"], 5)
+                return client.state()["state"] == "connected"
+        except (ssl.SSLError, ConnectionError):
+            return False
+        finally:
+            client.close()
+
+    assert connects({"ca": str(authority.path)})
+    assert connects({"ca": str(authority.path), "server_name": "localhost"})
+    assert connects({"verify": False})
+    assert not connects({"ca": str(stranger.path)})
+    assert not connects({"ca": str(authority.path), "server_name": "elsewhere"})
