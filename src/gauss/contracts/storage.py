@@ -111,6 +111,10 @@ class Log(Protocol):
         """Bytes held from `offset` to the appended end (whole chunks count)."""
         ...
 
+    def offset_within(self, limit: int) -> int:
+        """The lowest offset from which at most `limit` bytes are held (whole chunks count)."""
+        ...
+
     def trim(self, floor: int) -> None:
         """Records below `floor` may go; a log that frees whole segments may keep some of them."""
         ...
@@ -123,8 +127,8 @@ class Log(Protocol):
         """The largest ts_ms so far, 0 when empty."""
         ...
 
-    def maintain(self) -> None:
-        """Called every second or so: fsync by interval, retention by age."""
+    def maintain(self, passed: int) -> None:
+        """Called every second or so: fsync by interval, retention by age of what every reader has passed."""
         ...
 
     def close(self) -> None: ...

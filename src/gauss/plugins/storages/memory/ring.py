@@ -1,0 +1,195 @@
+"""A ring: the newest records as chunks in memory. One writer at a time; readers take no lock."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+import numpy as np
+
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Placed
+from gauss.contracts.framing import Framing
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.storage import StorageContext
+from gauss.model.errors import Collected
+from gauss.scan.merge import coalesced, joined, record_ends, same_kind
+
+SMALL = 4 << 10
+"""Chunks below this are joined with their neighbours: a ring of single records would hold mostly objects."""
+
+
+class _Blocks:
+    """Parallel lists of one entry per chunk. The writer appends at the end and empties slots at the front;
+    a reader that took this object may go on with it, even after the writer has moved to a compacted copy."""
+
+    __slots__ = ("chunks", "ends", "head", "last_ts", "starts", "sums")
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.chunks: list[Chunk | None] = []  # None: trimmed
+        self.last_ts: list[int] = []
+        self.sums: list[int] = []  # bytes appended before this chunk, since the log began
+        self.head = 0
+
+    def compacted(self) -> _Blocks:
+        fresh = _Blocks()
+        fresh.starts = self.starts[self.head :]
+        fresh.ends = self.ends[self.head :]
+        fresh.chunks = self.chunks[self.head :]
+        fresh.last_ts = self.last_ts[self.head :]
+        fresh.sums = self.sums[self.head :]
+        return fresh
+
+    def cut(self, length: int) -> None:
+        for column in (self.starts, self.ends, self.chunks, self.last_ts, self.sums):
+            del column[length:]
+
+
+class Ring:
+    """A `Log` in memory. It keeps chunks in whatever framing they came."""
+
+    framing: Framing | None = None
+
+    def __init__(self, _config: PluginConfig | None, context: StorageContext | None, start: int = 0) -> None:
+        self.inc = context.incarnation(0) if context else 0
+        self._blocks = _Blocks()
+        self._floor = self._end = self._appended = start
+        self._shown = 0  # how many of the blocks are visible
+        self._total = 0
+        self._total_shown = 0
+        self._last_ts = 0
+        self._last_ts_shown = 0
+
+    @property
+    def floor(self) -> int:
+        return self._floor
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    def append(self, chunk: Chunk, publish: int = 0) -> None:  # noqa: ARG002 - a crash leaves nothing to cut
+        if chunk.count == 0:
+            return
+        blocks = self._blocks
+        blocks.ends.append(self._appended + chunk.count)
+        blocks.last_ts.append(chunk.last_ts())
+        blocks.sums.append(self._total)
+        blocks.chunks.append(chunk)
+        blocks.starts.append(self._appended)
+        self._appended += chunk.count
+        self._total += chunk.nbytes
+        self._last_ts = blocks.last_ts[-1]
+
+    def reveal(self) -> None:
+        blocks = self._blocks
+        self._join_small(blocks)
+        self._shown = len(blocks.starts)
+        self._total_shown, self._last_ts_shown = self._total, self._last_ts
+        self._end = self._appended  # last: readers look at nothing beyond it
+
+    def _join_small(self, blocks: _Blocks) -> None:
+        """Joins the newest visible chunk and a first small one behind it."""
+        last = self._shown - 1
+        if last < blocks.head or len(blocks.starts) != self._shown + 1 or blocks.starts[-1] != blocks.ends[last]:
+            return
+        older, newer = blocks.chunks[last], blocks.chunks[-1]
+        if older is None or newer is None or older.nbytes + newer.nbytes > SMALL or not same_kind(older, newer):
+            return
+        merged, last_ts = joined([older, newer]), blocks.last_ts[-1]
+        blocks.cut(self._shown)
+        # The joined chunk only reaches further than the old one: a reader cuts at the end that it knows.
+        blocks.chunks[last] = merged
+        blocks.ends[last] = self._appended
+        blocks.last_ts[last] = last_ts
+
+    def rollback(self) -> None:
+        self._blocks.cut(self._shown)
+        self._appended, self._total, self._last_ts = self._end, self._total_shown, self._last_ts_shown
+
+    def chunks(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
+        stop = min(stop, self._end)
+        blocks = self._blocks
+        if start < self._floor:
+            raise Collected(f"offset {start} is behind the oldest retained record {self._floor}")
+        if start >= stop:
+            return []
+        first = bisect_right(blocks.ends, start)
+        limit = bisect_left(blocks.starts, stop)
+        # The bytes decide how far to go; one chunk always comes.
+        if limit > first:
+            limit = min(limit, max(first + 1, bisect_right(blocks.sums, blocks.sums[first] + max_bytes)))
+        taken = blocks.chunks[first:limit]
+        placed = []
+        for offset, chunk in zip(blocks.starts[first:limit], taken, strict=False):
+            if chunk is None:
+                raise Collected(f"offset {start} was collected while it was read")
+            begin, end = max(start, offset), min(stop, offset + chunk.count)
+            if begin < end:
+                placed.append(Placed(begin, chunk.slice(begin - offset, end - begin)))
+        if start < self._floor and (not placed or placed[0].offset > start):
+            raise Collected(f"offset {start} was collected while it was read")
+        return coalesced(placed)
+
+    def offset_at(self, ts_ms: int) -> int:
+        end, blocks = self._end, self._blocks
+        index = bisect_left(blocks.last_ts, ts_ms, blocks.head)
+        if index >= len(blocks.starts) or blocks.starts[index] >= end:
+            return end
+        chunk = blocks.chunks[index]
+        if chunk is None:
+            return self._floor
+        inside = 0 if isinstance(chunk.ts_ms, int) else int(np.searchsorted(chunk.ts_ms, ts_ms))
+        return min(max(blocks.starts[index] + inside, self._floor), end)
+
+    def bytes_from(self, offset: int) -> int:
+        blocks = self._blocks
+        index = max(bisect_right(blocks.ends, offset), blocks.head)
+        if index >= len(blocks.sums):
+            return 0
+        held = self._total - blocks.sums[index]
+        chunk = blocks.chunks[index]
+        passed = offset - blocks.starts[index]
+        if chunk is not None and passed > 0 and chunk.nbytes <= SMALL:
+            held -= int(record_ends(chunk)[passed - 1])  # joined chunks count record by record
+        return held
+
+    def offset_within(self, limit: int) -> int:
+        blocks = self._blocks
+        surplus = self._total - limit
+        index = bisect_left(blocks.sums, surplus, blocks.head)
+        if index < len(blocks.starts):
+            return blocks.starts[index]
+        chunk = blocks.chunks[-1] if blocks.chunks else None
+        if chunk is None:
+            return self._appended
+        # The newest chunk alone is above the limit: its newest records stay, one at least.
+        passed = int(np.searchsorted(record_ends(chunk), surplus - blocks.sums[-1]) + 1)
+        return blocks.starts[-1] + min(passed, chunk.count - 1)
+
+    def trim(self, floor: int) -> None:
+        floor = min(floor, self._end)
+        if floor <= self._floor:
+            return
+        self._floor = floor
+        blocks = self._blocks
+        while blocks.head < self._shown and blocks.ends[blocks.head] <= floor:
+            blocks.chunks[blocks.head] = None
+            blocks.head += 1
+        if blocks.head > 64 and blocks.head * 2 > len(blocks.starts):
+            self._shown -= blocks.head
+            self._blocks = blocks.compacted()
+
+    def skip_to(self, offset: int) -> None:
+        if offset > self._appended:
+            self._appended = self._end = offset
+
+    def last_ts(self) -> int:
+        return self._last_ts_shown
+
+    def maintain(self, passed: int) -> None:
+        """Nothing ages in a ring."""
+
+    def close(self) -> None:
+        self._blocks = _Blocks()

@@ -1,0 +1,184 @@
+"""The one cursor over any log: every read of a topic is one of these."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from gauss.contracts.cursor import Code, Last, Mode, OffsetRange, Output, Placed, Program, Seq, Step, TimeRange
+from gauss.model.batch import RECORD_SCHEMA
+from gauss.model.errors import Collected, ConfigError
+from gauss.scan.merge import fitting
+
+if TYPE_CHECKING:
+    from gauss.contracts.storage import Log
+
+
+class LogCursor:
+    """A scan of a log. `position` is the offset of the next record it would give."""
+
+    def __init__(self, provider: LogProvider, log: Log, program: Program) -> None:
+        self.pinned_version = log.end
+        self.missed = 0
+        self._provider = provider
+        self._log = log
+        self._rows = program.output is Output.ROWS
+        self._live = program.mode is Mode.LIVE
+        self._placed: list[Placed] | None = None
+        self._batch: pa.RecordBatch | None = None
+        self._refused: Code | None = None
+        self.position, self._stop = self._place(program)
+
+    def _place(self, program: Program) -> tuple[int, int | None]:
+        """Where the scan begins and ends; None: it goes on with the log."""
+        view, end, floor = program.view, self.pinned_version, self._log.floor
+        if isinstance(view, Seq):
+            start = floor if view.start is None else view.start
+            if start > end:
+                raise ConfigError(f"expected an offset up to {end}, found {start}", hint="start at the end instead")
+            if start < floor and not self._live:
+                raise _collected(start, floor)
+            return start, None if self._live else end
+        if self._live:
+            raise ConfigError(f"expected a snapshot for {type(view).__name__}, found a live scan")
+        if isinstance(view, OffsetRange):
+            if not view.start <= view.stop <= end:
+                raise ConfigError(f"expected a range below {end}, found [{view.start}, {view.stop})")
+            if view.start < floor:
+                raise _collected(view.start, floor)
+            return view.start, view.stop
+        if isinstance(view, TimeRange):
+            if view.start_ms > view.stop_ms:
+                raise ConfigError(f"expected from ≤ to, found [{view.start_ms}, {view.stop_ms})")
+            start = max(floor, min(self._log.offset_at(view.start_ms), end))
+            return start, max(start, min(self._log.offset_at(view.stop_ms), end))
+        assert isinstance(view, Last)
+        return max(end - 1, floor), end
+
+    def next(self, step: Step) -> Code:
+        self._placed = self._batch = None
+        if self._refused is not None:
+            return self._refused
+        if step.limit <= 0 or step.max_bytes <= 0:
+            return Code.INVALID
+        while True:
+            stop = self._log.end if self._stop is None else self._stop
+            if self.position >= stop:
+                return Code.INVALID
+            if self._rows:
+                stop = min(stop, self.position + step.limit)
+            try:
+                placed = self._log.chunks(self.position, stop, step.max_bytes)
+            except Collected:
+                if not self._live:
+                    self._refused = Code.REJECTED
+                    return self._refused
+                self._pass_over(self._log.floor)
+                continue
+            if not placed:  # a gap left by a restart: no record stands there
+                self.position = stop
+                continue
+            self._take(placed, step)
+            return Code.UNSET
+
+    def _pass_over(self, floor: int) -> None:
+        if floor > self.position:
+            self.missed += floor - self.position
+            self._provider.counted_missed(floor - self.position)
+            self.position = floor
+
+    def _take(self, placed: list[Placed], step: Step) -> None:
+        """Keeps what the step allows, cut at chunk borders; only a chunk above the limit is itself cut."""
+        taken, count = 0, 0
+        for entry in placed:
+            if taken and count + entry.chunk.count > step.limit:
+                break
+            taken, count = taken + 1, count + entry.chunk.count
+        del placed[taken:]
+        offset, chunk = placed[0]
+        if taken == 1:
+            allowed = min(chunk.count, step.limit)
+            if chunk.nbytes > 2 * step.max_bytes:
+                allowed = min(allowed, max(1, fitting(chunk, step.max_bytes)))
+            if allowed < chunk.count:
+                chunk = chunk.slice(0, allowed)
+                placed[0] = Placed(offset, chunk)
+        last_offset, last = placed[-1]
+        self.position = last_offset + last.count
+        self._placed = placed
+        count = sum(entry.chunk.count for entry in placed)
+        self._provider.counted_out(count, sum(entry.chunk.nbytes for entry in placed))
+
+    def read(self) -> tuple[Code, pa.RecordBatch | list[Placed] | None]:
+        if self._placed is None:
+            return self._refused or Code.INVALID, None
+        if not self._rows:
+            return Code.UNSET, list(self._placed)
+        if self._batch is None:
+            self._batch = rows(self._placed)
+        return Code.UNSET, self._batch
+
+    def close(self) -> None:
+        self._placed = self._batch = None
+        self._refused = Code.INVALID
+
+
+def _collected(start: int, floor: int) -> Collected:
+    return Collected(f"offset {start} is behind the oldest retained record {floor}", hint=f"start at {floor} or later")
+
+
+def rows(placed: list[Placed]) -> pa.RecordBatch:
+    """One batch (offset, ts_ms, data) of chunks in order."""
+    batches = [entry.chunk.batch(entry.offset) for entry in placed]
+    if len(batches) == 1:
+        return batches[0]
+    columns = [pa.concat_arrays([batch.column(index) for batch in batches]) for index in range(len(RECORD_SCHEMA))]
+    return pa.RecordBatch.from_arrays(columns, schema=RECORD_SCHEMA)
+
+
+class LogProvider:
+    """The readable side of a log: versions, cursors and waiting."""
+
+    def __init__(self, log: Log) -> None:
+        self.inc = log.inc
+        self._log = log
+        self._moved = threading.Condition()
+        self._watchers = 0
+
+    def version(self) -> int:
+        return self._log.end
+
+    def floor(self) -> int:
+        return self._log.floor
+
+    def open(self, program: Program) -> LogCursor:
+        return LogCursor(self, self._log, program)
+
+    def wait(self, version: int, timeout: float) -> int:
+        """Blocks until the version is above `version` or the time is over; returns the version."""
+        if self._log.end > version:
+            return self._log.end
+        deadline = time.monotonic() + timeout
+        with self._moved:
+            self._watchers += 1  # before the end is looked at again, so that no move goes unseen
+            try:
+                while self._log.end <= version and (left := deadline - time.monotonic()) > 0:
+                    self._moved.wait(left)
+            finally:
+                self._watchers -= 1
+        return self._log.end
+
+    def announce(self) -> None:
+        """The version has moved (or the log is closing): wakes those who wait."""
+        if self._watchers:
+            with self._moved:
+                self._moved.notify_all()
+
+    def counted_out(self, records: int, size: int) -> None:
+        """A cursor has taken a batch."""
+
+    def counted_missed(self, records: int) -> None:
+        """A live cursor came too late for some records."""
