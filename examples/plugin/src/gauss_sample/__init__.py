@@ -1,0 +1,1 @@
+"""A sample third-party package: one framing, one transform."""

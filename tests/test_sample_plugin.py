@@ -1,0 +1,73 @@
+"""The sample third-party package is installed as its users would, and found by its entry points alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SUITE = ROOT / "tests" / "helpers" / "sample_plugin_suite.py"
+
+USE = """
+import json, sys
+from gauss import registry
+from gauss.contracts.framing import FramingSpec
+from gauss.contracts.processor import LintContext, ProcessorSpec
+uppercase = registry.spec(ProcessorSpec, "uppercase")
+config = uppercase.validate({"input": {"format": "json"}, "output": {"format": "json"}, "field": "word"})
+light = sorted({"pyarrow", "numpy", "pyspark"} & set(sys.modules))
+transform = registry.build(uppercase, config)
+print(json.dumps({
+    "framings": registry.names(FramingSpec),
+    "heavy": light,
+    "fields": [field.name for field in transform.bind(None, None)],
+    "lint": uppercase.lint(config, LintContext(input_fields=("other",))),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process that has the package on its path."""
+    target = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    made = subprocess.run(
+        [*command, "--target", str(target), str(ROOT / "examples" / "plugin")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    return {**os.environ, "PYTHONPATH": str(target)}
+
+
+def test_the_netstring_framing_passes_the_conformance_suite(installed: dict[str, str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(SUITE)]
+    run = subprocess.run(
+        [*command, "-o", "python_files=*_suite.py", "--basetemp", str(tmp_path / "base")],
+        check=False,
+        cwd=ROOT,
+        env=installed,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "passed" in run.stdout
+
+
+def test_the_plugins_are_found_by_name_and_their_specs_load_nothing_heavy(installed: dict[str, str]) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", USE], check=False, cwd=ROOT, env=installed, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    seen = json.loads(run.stdout)
+    assert "netstring" in seen["framings"]
+    assert "newline" in seen["framings"]
+    assert seen["heavy"] == []
+    assert seen["fields"] == ["word"]
+    assert seen["lint"] == ['field: the input format has no field "word" (it has: other)']
