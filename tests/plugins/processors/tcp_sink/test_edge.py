@@ -141,7 +141,7 @@ def test_latest_skips_what_a_slow_client_could_not_take(bench: Bench) -> None:
         stream = sock.makefile("rb")
         while not found or found[-1] != b"the end\n":
             found.append(stream.readline())
-    numbers = [int(line) for line in found[:-1]]
+    numbers = [int(line[-10:]) for line in found[:-1]]
     assert numbers == sorted(set(numbers))
     assert len(numbers) < 300
 
@@ -150,8 +150,8 @@ def test_a_client_that_never_reads_holds_a_blocking_topic_back_and_is_named(benc
     topic = bench.topic(storage_size=100)
     sink = bench.sink(topic)
     with narrow(sink) as sock:
-        until(lambda: topic.readers.all())
-        done = threading.Thread(target=lambda: [append(topic, b"%09999d\n" * 10 % (*range(10),)) for _ in range(200)])
+        until(topic.readers.all)
+        done = threading.Thread(target=append, args=(topic, b"%09999d\n" * 2_000 % (*range(2_000),)))
         done.start()
         until(lambda: topic.blocked() is not None)
         peer = "{}:{}".format(*sock.getsockname())
@@ -224,7 +224,7 @@ def test_resume_goes_on_at_the_first_record_that_the_peer_had_not_wholly(bench: 
     # Each turn starts at a record's border; only what the peer's kernel held and nobody read may be missing.
     previous = 0
     for data in got:
-        first = int(data[:9999])
+        first = int(data[9990:9999])
         assert data == b"".join(wanted)[first * 10_000 :][: len(data)]
         assert first <= previous + 10, "more was skipped than a small window holds"
         previous = (first * 10_000 + len(data)) // 10_000
@@ -290,7 +290,7 @@ def test_overwritten_records_are_counted_as_missed(bench: Bench) -> None:
     topic = bench.topic(storage_size=100, write_full="overwrite")
     sink = bench.sink(topic)
     with narrow(sink) as sock:
-        until(lambda: topic.readers.all())
+        until(topic.readers.all)
         reader = topic.readers.all()[0]
         for number in range(2_000):
             append(topic, b"%09999d\n" % number)
@@ -334,7 +334,7 @@ def test_drain_sends_what_the_topic_holds_and_ends_the_stream(bench: Bench) -> N
     sink = bench.sink(topic)
     wire = b"".join(b"%09999d\n" % number for number in range(1_000))
     with sink.connect() as sock:
-        until(lambda: topic.readers.all())
+        until(topic.readers.all)
         append(topic, wire)
         draining = threading.Thread(target=sink.edge.drain, args=(10,))
         draining.start()
@@ -348,7 +348,7 @@ def test_drain_gives_up_on_a_client_that_never_reads(bench: Bench) -> None:
     topic = bench.topic()
     sink = bench.sink(topic)
     with narrow(sink):
-        until(lambda: topic.readers.all())
+        until(topic.readers.all)
         append(topic, b"".join(b"%09999d\n" % number for number in range(2_000)))
         began = time.monotonic()
         sink.edge.drain(0.5)
@@ -363,7 +363,7 @@ def test_a_source_and_a_sink_around_one_topic_move_everything(bench: Bench) -> N
     source, sink = bench.source(topic), bench.sink(topic)
     wire = lines(0, 100_000)
     with sink.connect() as out, source.connect() as into:
-        until(lambda: topic.readers.all())
+        until(topic.readers.all)
         sender = threading.Thread(target=into.sendall, args=(wire,))
         sender.start()
         assert receive(out, len(wire)) == wire

@@ -81,10 +81,10 @@ def test_garbage_is_bad_compression_with_its_bytes(kind: str, good: bytes) -> No
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bomb_comes_out_in_bounded_pieces(kind: str) -> None:
-    bomb = COMPRESS[kind](bytes(256 << 20))
+    bomb = COMPRESS[kind](bytes(64 << 20))
     sizes: list[int] = []
     decompressor = DECOMPRESSORS[kind]()
     for start in range(0, len(bomb), 1 << 18):
         sizes += [len(piece) for piece in decompressor.feed(bomb[start : start + (1 << 18)])]
-    assert sum(sizes) == 256 << 20
+    assert sum(sizes) == 64 << 20
     assert max(sizes) <= ZSTD_SLICE_BYTES // 4 * (128 << 10)

@@ -64,8 +64,8 @@ class TcpSink:
             status.clients[connection.peer] = client.shown
         try:
             self._follow(client)
-        except PeerGone as gone:
-            log.info("%s: %s: %s", self._context.name, connection.peer, gone.message)
+        except (PeerGone, ConnectionError) as gone:  # clients come and go; most go with bytes unread
+            log.info("%s: client %s has gone: %s", self._context.name, connection.peer, gone)
         except (GaussError, OSError) as error:
             told = error.message if isinstance(error, GaussError) else str(error.strerror or error)
             log.warning("%s: connection %s closed: %s", self._context.name, connection.peer, told)
