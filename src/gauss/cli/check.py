@@ -33,7 +33,7 @@ def command(
     """
     out = Output(json=json)
     checked = check(file)
-    hide = checked.redactor.redact
+    out.redactor = checked.redactor
     for fault in checked.faults:
         out.line(str(fault), style="yellow" if fault.warning else "red")
     phases: list[Phase] = []
@@ -41,18 +41,18 @@ def command(
         phases.append(phase)
         sign, style = _SIGNS[phase.mark]
         hint = f"; {phase.hint}" if phase.hint else ""
-        out.line(hide(f"{sign} {phase.name:<11} {phase.detail}{hint}"), style=style)
+        out.line(f"{sign} {phase.name:<11} {phase.detail}{hint}", style=style)
     promises = _guarantees(checked.pipeline) if checked.pipeline else []
     width = max((len(promise.end) for promise in promises), default=0)
     for promise in promises:
-        out.line(hide(f"  {promise.end:<{width}}  {promise}"))
+        out.line(f"  {promise.end:<{width}}  {promise}")
     ok = all(phase.mark is not Mark.FAIL for phase in phases)
     out.data(
         {
             "file": str(checked.file),
             "ok": ok,
             "faults": [fault.to_dict() for fault in checked.faults],
-            "phases": [{key: hide(str(value)) for key, value in phase.to_dict().items()} for phase in phases],
+            "phases": [phase.to_dict() for phase in phases],
             "guarantees": [promise.to_dict() for promise in promises],
         }
     )

@@ -32,6 +32,7 @@ def command(
 
     out = Output(json=json)
     pipeline, checked = check_or_raise(file)
+    out.redactor = checked.redactor
     graph = build_graph(pipeline)
     if json:
         out.data({**graph.to_dict(), "guarantees": [promise.to_dict() for promise in guarantees(graph)]})

@@ -19,6 +19,8 @@ from gauss.model.errors import GaussError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from gauss.config.secrets import Redactor
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
 """Every command takes this as `json`."""
 
@@ -28,16 +30,20 @@ class Output:
 
     def __init__(self, *, json: bool = False) -> None:
         self.json = json
+        self.redactor: Redactor | None = None
+        """Set once a config is read: from then on its secrets are hidden in whatever is printed."""
 
     def data(self, value: Any) -> None:
         """The command's result, with `--json` only."""
         if self.json:
-            sys.stdout.write(jsonlib.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+            shown = self.redactor.redact_data(value) if self.redactor else value
+            sys.stdout.write(jsonlib.dumps(shown, indent=2, ensure_ascii=False, default=str) + "\n")
 
     def event(self, value: Any) -> None:
         """One line of a stream, with `--json` only; flushed, since somebody waits for it."""
         if self.json:
-            sys.stdout.write(jsonlib.dumps(value, ensure_ascii=False, default=str) + "\n")
+            shown = self.redactor.redact_data(value) if self.redactor else value
+            sys.stdout.write(jsonlib.dumps(shown, ensure_ascii=False, default=str) + "\n")
             sys.stdout.flush()
 
     def line(self, text: str = "", *, style: str = "") -> None:
@@ -82,6 +88,7 @@ class Output:
             self._print(f"hint: {error.hint}", "", sys.stderr)
 
     def _print(self, text: str, style: str, stream: Any) -> None:
+        text = self.redactor.redact(text) if self.redactor else text
         # A file or pipe gets plain text at its own width, and the command stays free of rich's import.
         if not stream.isatty():
             stream.write(text + "\n")

@@ -16,6 +16,8 @@ from typing import Any
 from gauss.config.positions import KeyPath
 
 HIDDEN = "***"
+_SHORT = 3
+"""A secret up to this long is hidden only where it stands alone, else it would eat holes into other words."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -58,13 +60,25 @@ class Redactor:
             forms = {
                 form for secret in self._secrets for form in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1])
             }
-            # A short value ("1") is hidden where it stands alone, else it would eat holes into other words.
             parts = [
-                re.escape(form) if len(form) > 3 else rf"(?<!\w){re.escape(form)}(?!\w)"
+                re.escape(form) if len(form) > _SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
                 for form in sorted(forms, key=len, reverse=True)
             ]
             self._pattern = re.compile("|".join(parts))
         return self._pattern.sub(HIDDEN, text)
+
+    def redact_data(self, value: Any) -> Any:
+        """The same for every text in a JSON-like value; a long number (a port) is hidden as well."""
+        if not self._secrets:
+            return value
+        if isinstance(value, dict):
+            return {self.redact_data(key): self.redact_data(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.redact_data(item) for item in value]
+        if isinstance(value, str):
+            return self.redact(value)
+        known = isinstance(value, int | float) and len(str(value)) > _SHORT and str(value) in self._secrets
+        return HIDDEN if known else value
 
     def logging_filter(self) -> logging.Filter:
         """Hides secrets in every record of a log handler, arguments included."""

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .conftest import Gauss
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file"),
+    [([], "gauss.toml"), (["market"], "market/gauss.toml"), (["deep/market.toml"], "deep/market.toml")],
+)
+def test_starter_is_written_and_passes_the_check(gauss: Gauss, tmp_path: Path, arguments: list[str], file: str) -> None:
+    assert gauss("new", *arguments).returncode == 0
+    assert "# A topic keeps records" in (tmp_path / file).read_text()
+    done = gauss("check", file, "--offline")
+    assert done.returncode == 0, done.stdout
+    assert "warning" not in done.stdout
+
+
+def test_existing_file_is_never_overwritten(gauss: Gauss, tmp_path: Path) -> None:
+    (tmp_path / "gauss.toml").write_text("mine")
+    done = gauss("new")
+    assert done.returncode == 1
+    assert "exists already" in done.stderr
+    assert (tmp_path / "gauss.toml").read_text() == "mine"
+
+
+def test_json_names_the_file(gauss: Gauss) -> None:
+    assert json.loads(gauss("new", "a.toml", "--json").stdout) == {"file": "a.toml"}
