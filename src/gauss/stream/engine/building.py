@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from gauss import registry
-from gauss.config.spec import Pipeline, ProcessorDef, TopicDef
+from gauss.config.spec import Pipeline, TopicDef
 from gauss.contracts.edge import DeadLetter, Edge, EdgeContext, EdgeStatus, EngineTransform
 from gauss.contracts.framing import Framing, FramingSpec
-from gauss.contracts.processor import ProcessorSpec, Role, Where
+from gauss.contracts.processor import ProcessorSpec, Role
 from gauss.contracts.storage import StorageContext, StorageSpec
 from gauss.contracts.transport import TransportSpec
 from gauss.model.paths import DataDir
@@ -24,6 +24,7 @@ from gauss.stream.engine.readers import Position
 from gauss.stream.engine.running import retry_inlet
 from gauss.stream.engine.sources import END_MARK
 from gauss.stream.engine.topic import Topic
+from gauss.stream.graph import Graph, ProcessorNode
 from gauss.stream.protocol import At
 
 log = logging.getLogger(__name__)
@@ -36,29 +37,12 @@ def framing(name: str, parameters: dict[str, object]) -> Framing:
     return built
 
 
-def processor_spec(processor: ProcessorDef) -> ProcessorSpec:
-    return registry.spec(ProcessorSpec, processor.plugin)
-
-
-def runs_in_engine(pipeline: Pipeline, processor: ProcessorDef) -> bool:
-    """Edges always; a transform that says so, or that may run on either side while the engine owns both topics."""
-    spec = processor_spec(processor)
-    if spec.where is not Where.EITHER:
-        return spec.where is Where.ENGINE
-    ends = [end.topic for end in (processor.source, processor.target) if end is not None]
-    return all(registry.spec(StorageSpec, pipeline.topic(name).storage).engine_owned for name in ends)
-
-
-def transforms(pipeline: Pipeline) -> list[ProcessorDef]:
-    """Whatever reads by epochs and has a retry inlet."""
-    return [each for each in pipeline.processors if processor_spec(each).role is Role.TRANSFORM]
-
-
 @dataclass(frozen=True)
 class TopicBuilder:
     """Opens topics with what the ledger knows of them."""
 
     pipeline: Pipeline
+    graph: Graph
     paths: DataDir
     base_dir: Path
     ledger: Ledger
@@ -69,9 +53,10 @@ class TopicBuilder:
         own = [TopicDef.model_construct(name=DEAD_TOPIC, storage="file", storage_config={})]
         own += [
             TopicDef.model_construct(name=retry_inlet(each.name), storage="file", storage_config={})
-            for each in transforms(self.pipeline)
+            for each in self.graph.processors.values()
+            if each.role is Role.TRANSFORM
         ]
-        owned = [each for each in self.pipeline.topics if registry.spec(StorageSpec, each.storage).engine_owned]
+        owned = [each for each in self.pipeline.topics if self.graph.topics[each.name].engine_owned]
         return {definition.name: self._open(definition) for definition in [*own, *owned]}
 
     def _open(self, definition: TopicDef) -> Topic:
@@ -102,15 +87,15 @@ class TopicBuilder:
         return topic
 
 
-def drop_forgotten(pipeline: Pipeline, ledger: Ledger) -> None:
+def drop_forgotten(graph: Graph, ledger: Ledger) -> None:
     """Positions of processors that are no longer in the config hold nothing back any more."""
-    reading = {(each.source.topic, each.name) for each in pipeline.processors if each.source is not None}
+    reading = {(source.topic, each.name) for each in graph.processors.values() for source in each.sources}
     readers = [
         (topic, reader)
         for topic, reader in ledger.readers()
         if reader != END_MARK and (topic, reader.partition("#")[0]) not in reading
     ]
-    names = {each.name for each in transforms(pipeline)}
+    names = {each.name for each in graph.processors.values() if each.role is Role.TRANSFORM}
     processors = [name for name in ledger.state.processors if name not in names]
     for topic, reader in readers:
         log.info("reader %s of topic %s is no longer in the config: its position is dropped", reader, topic)
@@ -120,7 +105,7 @@ def drop_forgotten(pipeline: Pipeline, ledger: Ledger) -> None:
 
 
 def edge(
-    definition: ProcessorDef,
+    node: ProcessorNode,
     topic: Topic,
     *,
     base_dir: Path,
@@ -130,13 +115,13 @@ def edge(
     stopping: threading.Event,
 ) -> Edge:
     """A source or sink with its transport and framing."""
-    spec = processor_spec(definition)
-    config: Any = spec.validate(definition.config)
+    spec = registry.spec(ProcessorSpec, node.plugin)
+    config: Any = node.config
     stream = getattr(config, spec.framed)
     name, transport_config = config.transport_config()
     transport_spec = registry.spec(TransportSpec, name)
     context = EdgeContext(
-        name=definition.name,
+        name=node.name,
         config=config,
         topic=topic,
         framing=framing(stream.framing, stream.parameters()),
@@ -145,21 +130,16 @@ def edge(
         may_read=may_read,
         status=status,
         stopping=stopping,
-        read=definition.source.read if definition.source is not None else "offset",
+        read=node.sources[0].read if node.sources else "offset",
     )
     built: Edge = registry.build(spec, context)
     return built
 
 
-def transform(definition: ProcessorDef) -> EngineTransform:
+def transform(node: ProcessorNode) -> EngineTransform:
     """A transform that works on chunks."""
-    spec = processor_spec(definition)
+    spec = registry.spec(ProcessorSpec, node.plugin)
     if spec.engine_implementation:
         spec = dataclasses.replace(spec, implementation=spec.engine_implementation)
-    built: EngineTransform = registry.build(spec, spec.validate(definition.config))
+    built: EngineTransform = registry.build(spec, node.config)
     return built
-
-
-def is_durable(definition: TopicDef) -> bool:
-    """Whether its records survive the engine."""
-    return registry.spec(StorageSpec, definition.storage).durable

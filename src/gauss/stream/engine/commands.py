@@ -150,7 +150,7 @@ def _drop(engine: Engine, args: Arguments) -> dict[str, Any]:
 
 
 def _processors(engine: Engine, _: Arguments) -> dict[str, Any]:
-    return {"processors": [processor_row(engine, each) for each in engine.pipeline.processors]}
+    return {"processors": [processor_row(engine, node) for node in engine.graph.processors.values()]}
 
 
 def _told(action: str) -> Callable[[Engine, Arguments], dict[str, Any]]:

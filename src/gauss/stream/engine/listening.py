@@ -7,10 +7,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gauss.config.spec import ProcessorDef
 from gauss.contracts.edge import Edge, EdgeStatus
-from gauss.contracts.processor import Role
 from gauss.model.errors import GaussError
+from gauss.stream.graph import ProcessorNode
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +18,7 @@ log = logging.getLogger(__name__)
 class Listening:
     """One source or sink."""
 
-    definition: ProcessorDef
-    role: Role
+    node: ProcessorNode
     build: Callable[[EdgeStatus], Edge]
     status: EdgeStatus = field(default_factory=EdgeStatus)
     edge: Edge | None = None
@@ -33,7 +31,7 @@ class Listening:
         except GaussError:
             if not restarted:
                 raise
-            name = f"start-{self.definition.name}"
+            name = f"start-{self.node.name}"
             threading.Thread(target=self._keep_trying, args=(stopping,), name=name, daemon=True).start()
 
     def _try(self) -> None:
@@ -55,14 +53,14 @@ class Listening:
                 return
             except GaussError as error:
                 self.status.state, self.status.detail = "waiting", error.message
-                log.warning("%s: %s; trying again", self.definition.name, error.message)
+                log.warning("%s: %s; trying again", self.node.name, error.message)
             pause = min(pause * 2, 5.0)
 
 
 def drain(edges: list[Listening], seconds: float) -> None:
     """Drains edges side by side."""
     threads = [
-        threading.Thread(target=each.edge.drain, args=(seconds,), name=f"drain-{each.definition.name}", daemon=True)
+        threading.Thread(target=each.edge.drain, args=(seconds,), name=f"drain-{each.node.name}", daemon=True)
         for each in edges
         if each.edge is not None
     ]

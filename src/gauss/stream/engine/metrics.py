@@ -66,9 +66,9 @@ def metrics(engine: Engine) -> list[dict[str, Any]]:
         found += _rows("topic", TOPIC, topic_row(engine, topic), {"topic": topic.name})
         for reader in reader_rows(engine, topic):
             found += _rows("reader", READER, reader, {"topic": topic.name, "reader": reader["name"]})
-    for definition in engine.pipeline.processors:
-        row = processor_row(engine, definition)
-        labels = {"processor": definition.name, "plugin": definition.plugin}
+    for node in engine.graph.processors.values():
+        row = processor_row(engine, node)
+        labels = {"processor": node.name, "plugin": node.plugin}
         found += _rows("processor", PROCESSOR, row, labels)
         up = (("up", "up", "gauge", "1 while it runs"),)
         found += _rows("processor", up, {"up": int(row["state"] == "running")}, labels)

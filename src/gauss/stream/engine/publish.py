@@ -191,7 +191,7 @@ class Publisher:
     def _append(self, processor: str, row: ProcessorRow, epoch: int, ends: Ends, ready: dict[str, list[Chunk]]) -> Ends:
         """Appends, commits and reveals; the journal entry is the commit point."""
         names = sorted(ready)
-        topics = [self._topics[name] for name in names]
+        topics = [self._topic(name) for name in names]
         with ExitStack() as locks:
             for topic in topics:
                 locks.enter_context(topic.lock)

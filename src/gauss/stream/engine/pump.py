@@ -110,7 +110,8 @@ class Pump(threading.Thread):
         claimed = self._publisher.claim(Claim(name, checkpoint, sources, [self._target]))
         row = self._ledger.row(name)
         assert row is not None
-        ends = self._current(dict(row.ends if row.epoch >= 0 else claimed.start))
+        known = row.ends if row.epoch >= 0 else claimed.start
+        ends = self._current({source: known[source] for source in sources})
         self._close_cursors()
         self.status.state, self.status.detail = "running", ""
         try:
@@ -120,6 +121,7 @@ class Pump(threading.Thread):
                     self._stopping.wait(WAIT_S)
                     continue
                 self.status.state = "running"
+                self._publisher.check_generation(name, claimed.generation)
                 ends = self._step(claimed.generation, ends)
         finally:
             self._close_cursors()

@@ -13,7 +13,7 @@ from typing import Any
 
 from gauss.config.spec import Pipeline
 from gauss.contracts.edge import DeadLetter
-from gauss.contracts.processor import Role
+from gauss.contracts.processor import Role, Where
 from gauss.model.errors import ConfigError, GaussError, NotFound, StorageError, Unavailable
 from gauss.model.paths import DataDir
 from gauss.stream.engine import building, commands, listening
@@ -29,6 +29,7 @@ from gauss.stream.engine.sources import END_MARK, Sources
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.status import lag
 from gauss.stream.engine.topic import Topic
+from gauss.stream.graph import ProcessorNode, build_graph
 from gauss.stream.protocol import Abort, Action, At, Claim, DriverSync, Latest, Publish, StageDead
 
 MAINTAIN_S = 1.0
@@ -46,6 +47,7 @@ class Engine:
         self._base_dir = Path(config.pop("base_dir"))
         config.pop("data_dir", None)
         self.pipeline = Pipeline.model_validate(config)
+        self.graph = build_graph(self.pipeline)
         self._flight_file = json.loads(self.paths.flight_json.read_text())
         self.lock_path: str = self._flight_file.get("lock", "")
         self.stopping = threading.Event()
@@ -61,23 +63,23 @@ class Engine:
     def open(self) -> None:
         """The ledger, then the topics as far as the ledger vouches for them."""
         self.ledger = Ledger(self.paths.journal)
-        building.drop_forgotten(self.pipeline, self.ledger)
-        builder = building.TopicBuilder(self.pipeline, self.paths, self._base_dir, self.ledger, self._dead)
+        building.drop_forgotten(self.graph, self.ledger)
+        builder = building.TopicBuilder(self.pipeline, self.graph, self.paths, self._base_dir, self.ledger, self._dead)
         self.topics = builder.all()
         self.dead = DeadLetters(self.topics[DEAD_TOPIC])
         self.stages = Stages(self.paths.stages, self.pipeline.engine.staged_bytes)
-        durable = frozenset(
-            name for name in self.topics if name.startswith("_") or building.is_durable(self.pipeline.topic(name))
-        )
+        volatile = {name for name, node in self.graph.topics.items() if not node.durable}
+        durable = frozenset(self.topics) - volatile
         synced = frozenset(each.name for each in self.pipeline.topics if each.storage_config.get("fsync") == "always")
         self._volatile = [topic for name, topic in self.topics.items() if name not in durable]
         self.publisher = Publisher(
             self.topics, self.ledger, self.stages, synced=synced, on_stop=lambda name, _: self.board.tell(name, "stop")
         )
         self.sources = Sources(self.topics, self.ledger, self.publisher, durable)
-        for definition in building.transforms(self.pipeline):
+        for definition in self.pipeline.processors:
             source = definition.source
-            assert source is not None
+            if source is None or self.graph.processors[definition.name].role is not Role.TRANSFORM:
+                continue
             running = Running(
                 definition.name,
                 (source.topic, retry_inlet(definition.name)),
@@ -92,48 +94,43 @@ class Engine:
         """The Flight server, transforms, sinks, then sources: whoever reads is there before whoever writes."""
         restarted = self._mark_started()
         self._serve(restarted=restarted)
-        for definition in self.pipeline.processors:
-            spec = building.processor_spec(definition)
-            if spec.role is Role.TRANSFORM:
-                if building.runs_in_engine(self.pipeline, definition):
-                    self._start_pump(definition.name)
-                continue
-            end = definition.source or definition.target
-            assert end is not None
-            topic = self.topic(end.topic)
-            self.edges[definition.name] = Listening(
-                definition,
-                spec.role,
-                lambda status, definition=definition, topic=topic: building.edge(  # type: ignore[misc]
-                    definition,
-                    topic,
-                    base_dir=self._base_dir,
-                    status=status,
-                    dead=self._dead,
-                    may_read=self.may_read,
-                    stopping=self.stopping,
-                ),
-            )
+        for node in self.graph.on(Where.ENGINE):
+            if node.role is Role.TRANSFORM:
+                self._start_pump(node)
+            else:
+                self.edges[node.name] = self._edge(node)
         for role in (Role.SINK, Role.SOURCE):
             for edge in self.edges.values():
-                if edge.role is role:
+                if edge.node.role is role:
                     edge.start(restarted=restarted, stopping=self.stopping)
         self._maintainer.start()
 
-    def _start_pump(self, name: str) -> None:
-        definition = next(each for each in self.pipeline.processors if each.name == name)
-        assert definition.target is not None
-        pump = Pump(
-            self.publisher.processor(name),
-            definition.target.topic,
-            building.transform(definition),
+    def _edge(self, node: ProcessorNode) -> Listening:
+        topic = self.topic(node.sources[0].topic if node.role is Role.SINK else node.targets[0])
+        return Listening(
+            node,
+            lambda status: building.edge(
+                node,
+                topic,
+                base_dir=self._base_dir,
+                status=status,
+                dead=self._dead,
+                may_read=self.may_read,
+                stopping=self.stopping,
+            ),
+        )
+
+    def _start_pump(self, node: ProcessorNode) -> None:
+        self.pumps[node.name] = Pump(
+            self.publisher.processor(node.name),
+            node.targets[0],
+            building.transform(node),
             topics=self.topics,
             ledger=self.ledger,
             publisher=self.publisher,
             sources=self.sources,
         )
-        self.pumps[name] = pump
-        pump.start()
+        self.pumps[node.name].start()
 
     def _mark_started(self) -> bool:
         """Whether an engine of this run was up before: the token is the run's, so its hash tells runs apart."""
@@ -214,10 +211,10 @@ class Engine:
         self.draining = True
         deadline = time.monotonic() + seconds
         edges = list(self.edges.values())
-        listening.drain([each for each in edges if each.role is Role.SOURCE], seconds / 2)
+        listening.drain([each for each in edges if each.node.role is Role.SOURCE], seconds / 2)
         while time.monotonic() < deadline and any(lag(self, name)[0] for name in self.pumps):
             time.sleep(0.02)
-        listening.drain([each for each in edges if each.role is Role.SINK], max(deadline - time.monotonic(), 0.2))
+        listening.drain([each for each in edges if each.node.role is Role.SINK], max(deadline - time.monotonic(), 0.2))
 
     def close(self) -> None:
         """Ends everything; nothing that was acknowledged is given up by it."""

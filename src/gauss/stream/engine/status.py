@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gauss import registry
-from gauss.config.spec import ProcessorDef
 from gauss.contracts.processor import Role
-from gauss.contracts.storage import StorageSpec
 from gauss.model.units import human_bytes
-from gauss.stream.engine import building
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.engine.driver_board import SILENT_S
 from gauss.stream.engine.epochs import held, last_ts
 from gauss.stream.engine.sources import behind
 from gauss.stream.engine.topic import Topic
+from gauss.stream.graph import ProcessorNode
 from gauss.stream.protocol import At, QueryStatus
 
 if TYPE_CHECKING:
@@ -29,14 +26,11 @@ BLOCKED_S = 10.0
 def topic_row(engine: Engine, topic: Topic) -> dict[str, Any]:
     """A topic as `topics` shows it."""
     stats: dict[str, Any] = topic.stats()
-    hidden = topic.name.startswith("_")
-    storage = "file" if hidden else engine.pipeline.topic(topic.name).storage
-    spec = registry.spec(StorageSpec, storage)
-    config = spec.validate({} if hidden else engine.pipeline.topic(topic.name).storage_config)
+    node = engine.graph.topics.get(topic.name)
     return {
         "name": topic.name,
-        "storage": storage,
-        "hidden": hidden,
+        "storage": node.storage if node is not None else "file",
+        "hidden": node is None,
         **{key: stats[key] for key in ("inc", "floor", "end", "records", "bytes")},
         **{key: stats[key] for key in ("capacity_records", "capacity_bytes", "write_full")},
         "fill": _fill(topic),
@@ -46,7 +40,7 @@ def topic_row(engine: Engine, topic: Topic) -> dict[str, Any]:
         "blocked_s": stats["blocked_seconds"],
         "blocked_by": stats["blocked_by"],
         "last_ts_ms": last_ts(topic, At(topic.inc, topic.version())),
-        "read_modes": sorted(mode.value for mode in spec.read_modes(config)),
+        "read_modes": list(node.read_modes) if node is not None else ["offset"],
     }
 
 
@@ -113,17 +107,16 @@ def query_of(engine: Engine, name: str) -> QueryStatus:
     return query
 
 
-def processor_row(engine: Engine, definition: ProcessorDef) -> dict[str, Any]:
+def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
     """A processor as `processors.ls` shows it."""
-    spec = building.processor_spec(definition)
-    name = definition.name
+    name = node.name
     row: dict[str, Any] = {
         "name": name,
-        "plugin": definition.plugin,
-        "role": spec.role.value,
-        "where": "engine" if building.runs_in_engine(engine.pipeline, definition) else "spark",
-        "source": definition.source.topic if definition.source else None,
-        "target": definition.target.topic if definition.target else None,
+        "plugin": node.plugin,
+        "role": node.role.value,
+        "where": node.where.value,
+        "source": node.sources[0].topic if node.sources else None,
+        "target": node.targets[0] if node.targets else None,
         **dict.fromkeys(("records", "bytes", "dead", "behind", "behind_ms", "connections", "accepted", "refused"), 0),
         "epoch": -1,
         "generation": 0,
@@ -138,8 +131,8 @@ def processor_row(engine: Engine, definition: ProcessorDef) -> dict[str, Any]:
         status = engine.edges[name].status
         keys = ("state", "detail", "connections", "accepted", "refused", "records", "bytes", "dead", "clients")
         row |= {key: getattr(status, key) for key in keys}
-        if spec.role is Role.SINK and definition.source is not None:
-            mine = [each for each in reader_rows(engine, engine.topic(definition.source.topic)) if _is_of(name, each)]
+        if node.role is Role.SINK:
+            mine = [each for each in reader_rows(engine, engine.topic(node.sources[0].topic)) if _is_of(name, each)]
             row["behind"] = max((each["behind"] for each in mine), default=0)
             row["behind_ms"] = max((each["behind_ms"] for each in mine), default=0)
         return row
@@ -170,7 +163,7 @@ def health_reasons(engine: Engine) -> list[str]:
     if not engine.may_read():
         least = human_bytes(engine.pipeline.engine.min_free_bytes)
         reasons.append(f"disk: {human_bytes(engine.free_bytes)} free, below min_free_bytes = {least}; sources wait")
-    roles = {each.name: building.processor_spec(each).role.value for each in engine.pipeline.processors}
+    roles = {name: node.role.value for name, node in engine.graph.processors.items()}
     for topic in engine.topics.values():
         blocked = topic.blocked()
         if blocked is not None and blocked.seconds > BLOCKED_S:

@@ -1,0 +1,94 @@
+"""A ledger, topics in memory, stages and a publisher, as the engine puts them together; reopened at will."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Code, Program, Step
+from gauss.contracts.storage import Capacity, StorageContext, WriteFull
+from gauss.plugins.storages.memory.ring import Ring
+from gauss.stream.engine.dead import DEAD_TOPIC, DeadRatio
+from gauss.stream.engine.ledger import Ledger
+from gauss.stream.engine.publish import Publisher
+from gauss.stream.engine.running import Running, retry_inlet
+from gauss.stream.engine.sources import Sources
+from gauss.stream.engine.stages import Stages
+from gauss.stream.engine.topic import Topic
+from gauss.stream.protocol import At, Claim, Claimed, Ends, Latest, LatestReply, Publish, Published, Stage
+
+INLET = retry_inlet("p")
+
+
+class Delivery:
+    """Processor `p` reads topic `in` (and its inlet) and writes `out`."""
+
+    def __init__(self, directory: Path, *, size: int | None = None, on_restart: str = "continue", read: str = "offset"):
+        self.directory = directory
+        self.ledger = Ledger(directory / "journal")
+        self.stages = Stages(directory / "stages", 1 << 20)
+        names = ("in", "out", "other", INLET, DEAD_TOPIC)
+        self.topics = {name: self._topic(name, size if name in ("in", "out") else None) for name in names}
+        self.stopped: list[str] = []
+        self.publisher = Publisher(
+            self.topics, self.ledger, self.stages, on_stop=lambda _, reason: self.stopped.append(reason)
+        )
+        self.sources = Sources(self.topics, self.ledger, self.publisher, frozenset())
+        self.running = Running("p", ("in", INLET), DeadRatio(0.5), read=read, on_restart=on_restart)
+        self.publisher.add(self.running)
+        self.generation = 0
+        self._numbers = itertools.count()
+
+    def _topic(self, name: str, size: int | None) -> Topic:
+        context: Any = StorageContext(
+            name,
+            self.directory / name,
+            self.directory,
+            lambda stored: self.ledger.incarnation(name, stored),
+            self.ledger.committed,
+            lambda *_: None,  # type: ignore[arg-type]
+        )
+        ring = Ring(None, context)
+        return Topic(name, ring, Capacity(size, None, WriteFull.BLOCK), at_least=self.ledger.highest(name, ring.inc))
+
+    def feed(self, *records: bytes, ts_ms: int = 1000, topic: str = "in") -> None:
+        self.topics[topic].append(Chunk(pa.array(records, pa.binary()), len(records), ts_ms))
+
+    def claim(self, checkpoint: str = "c", **given: Any) -> Claimed:
+        claimed = self.publisher.claim(Claim("p", checkpoint, ["in"], ["out"], **given))
+        self.generation = claimed.generation
+        return claimed
+
+    def stage(self, *records: bytes, ts_ms: int | None = None, topic: str = "out") -> str:
+        name = f"stage-{next(self._numbers)}"
+        times = pa.array([ts_ms] * len(records), pa.int64())
+        batch = pa.record_batch({"ts_ms": times, "data": pa.array(records, pa.binary())})
+        self.stages.put(Stage(name, "p", self.generation, topic), [batch])
+        return name
+
+    def ends(self, offset: int) -> Ends:
+        return {"in": At(self.topics["in"].inc, offset), INLET: At(self.topics[INLET].inc, 0)}
+
+    def publish(self, epoch: int, offset: int, *stages: str, **given: Any) -> Published:
+        targets = given.pop("targets", {"out": list(stages)})
+        facts = {"processor": "p", "generation": self.generation, "checkpoint": "c", **given}
+        return self.publisher.publish(Publish(epoch=epoch, ends=self.ends(offset), targets=targets, **facts))
+
+    def latest(self, start: Ends, rows: int = 1000, size: int = 1 << 30, wait_ms: int = 0) -> LatestReply:
+        return self.sources.latest(Latest("p", self.generation, start, rows, size, wait_ms))
+
+    def rows(self, topic: str = "out") -> list[dict[str, Any]]:
+        cursor = self.topics[topic].open(Program())
+        found: list[dict[str, Any]] = []
+        while cursor.next(Step()) is Code.UNSET:
+            batch = cursor.read()[1]
+            assert isinstance(batch, pa.RecordBatch)
+            found += batch.to_pylist()
+        return found
+
+    def data(self, topic: str = "out") -> list[bytes]:
+        return [row["data"] for row in self.rows(topic)]

@@ -1,0 +1,85 @@
+"""A real engine process over a data directory, without control: started, killed, started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from gauss.config.spec import Pipeline
+from gauss.model.paths import DataDir
+from gauss.stream.client import EngineClient
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def prepare(data_dir: Path, config: dict[str, Any]) -> DataDir:
+    """Writes what control would write for the engine."""
+    paths = DataDir(data_dir)
+    paths.run.mkdir(parents=True, exist_ok=True)
+    pipeline = Pipeline.model_validate(config).model_dump(mode="json")
+    paths.pipeline_json.write_text(json.dumps({**pipeline, "base_dir": str(data_dir), "data_dir": str(data_dir)}))
+    (paths.run / "1.lock").touch()
+    flight = {
+        "endpoint": f"grpc://127.0.0.1:{free_port()}",
+        "token": secrets.token_urlsafe(16),
+        "lock": str(paths.run / "1.lock"),
+    }
+    paths.flight_json.write_text(json.dumps(flight))
+    return paths
+
+
+class EngineProcess:
+    """`start` returns once the engine has said that it is ready."""
+
+    def __init__(self, data_dir: Path, config: dict[str, Any]) -> None:
+        self.paths = prepare(data_dir, config)
+        self.client = EngineClient.from_file(self.paths.flight_json, wait_s=20)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> dict[str, Any]:
+        read, write = os.pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gauss.stream.engine", str(self.paths.root)],
+            pass_fds=[write],
+            env={**os.environ, "GAUSS_READY_FD": str(write)},
+        )
+        os.close(write)
+        ready, _, _ = select.select([read], [], [], 30)
+        line = os.read(read, 1 << 16) if ready else b""
+        os.close(read)
+        said: dict[str, Any] = json.loads(line) if line else {"error": {"message": self.log()}}
+        return said
+
+    def restart_ready(self) -> None:
+        said = self.start()
+        assert said.get("ready"), said
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def terminate(self) -> int:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(20)
+
+    def log(self) -> str:
+        file = self.paths.logs / "engine.log"
+        return file.read_text() if file.exists() else ""
+
+    def close(self) -> None:
+        self.client.close()
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
