@@ -12,6 +12,8 @@ from gauss.contracts.plugin import PluginConfig, PluginSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from gauss.contracts.format import SourceField, SourceSchema
+
 
 class Role(StrEnum):
     SOURCE = "source"
@@ -61,8 +63,9 @@ class LintContext:
 class Transform(Protocol):
     """A processor on Spark: columns in, columns out."""
 
-    def fields(self) -> list[str] | None:
-        """The fields of the input that must be decoded; None: all of the format's schema; []: bytes only."""
+    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
+        """The fields of the input that must be decoded, given its schema and the output's, if they have one; []:
+        bytes only. Without a schema a field's type may be `auto`: a first sample of records decides."""
         ...
 
     def apply(self, records: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,7 @@ class Java:
     output: Path
     """What the JVM and Python workers print."""
     archive: Path
-    """The JVM's class archive."""
+    """The JVM's class archive; GAUSS_CACHE_DIR lets several data directories share one."""
 
     @classmethod
     def of(cls, data_dir: DataDir) -> Java:
@@ -65,7 +65,7 @@ class Java:
             home=data_dir.cache / "spark-home",
             log=data_dir.logs / "spark.log",
             output=data_dir.logs / "spark.out",
-            archive=data_dir.cache / "spark.jsa",
+            archive=Path(os.environ.get("GAUSS_CACHE_DIR", data_dir.cache)) / "spark.jsa",
         )
 
 
@@ -85,7 +85,7 @@ def _java_version(java: str) -> str:
     return next((value.strip() for key, value in lines if key.strip() == "java.vm.version"), "unknown")
 
 
-def _java_options(java: Java, memory: str) -> list[str]:
+def _java_options(java: Java, memory: str, training: bool) -> list[str]:
     options = [
         f"-Xmx{memory}",
         "-XX:+IgnoreUnrecognizedVMOptions",
@@ -100,14 +100,14 @@ def _java_options(java: Java, memory: str) -> list[str]:
         f"-Dlog4j2.configurationFile={java.home / 'log4j2.properties'}",
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     ]
-    # Loading Spark's classes from an archive saves seconds of each start. The JVM writes it when it ends for the
-    # first time; until then, and if it does not fit, it is ignored silently.
-    flag = "SharedArchiveFile" if java.archive.exists() else "ArchiveClassesAtExit"
-    target = java.archive if java.archive.exists() else java.archive.with_suffix(".new")
-    return [*options, f"-XX:{flag}={target}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
+    # Loading Spark's classes from an archive saves seconds of each start (see archive.py, which makes it). An archive
+    # that is missing or does not fit is ignored silently.
+    flag = "ArchiveClassesAtExit" if training else "SharedArchiveFile"
+    target = java.archive.with_suffix(".new") if training else java.archive
+    return [*options, f"-XX:{flag}={target}", "-Xlog:disable", "-Xlog:all=off"]
 
 
-def _prepare(java: Java, memory: str) -> None:
+def _prepare(java: Java, memory: str, training: bool) -> None:
     """Writes our SPARK_HOME: links into the installed pyspark, and a `spark-submit` that starts the JVM at once."""
     import py4j
     import pyspark
@@ -124,14 +124,14 @@ def _prepare(java: Java, memory: str) -> None:
     for zipped in (spark / "python" / "lib").glob("py4j-*.zip"):
         _link(lib / zipped.name, Path(py4j.__file__).parent.parent)
     (java.home / "log4j2.properties").write_text(_LOG4J.format(log=java.log))
-    stamp = java.home / "made-for"
+    stamp = java.archive.with_name("made-for")
     made_for = f"{_java_version(executable)} {spark} {pyspark.__version__}"
     if not stamp.exists() or stamp.read_text() != made_for:
         java.archive.unlink(missing_ok=True)
         stamp.write_text(made_for)
     # A sorted list instead of `jars/*`: the archive counts only for the very same class path.
     jars = [str(JAVA_CLASSES), *sorted(str(jar) for jar in (spark / "jars").glob("*.jar"))]
-    command = [executable, *_java_options(java, memory), "-cp", ":".join(jars), "org.apache.spark.deploy.SparkSubmit"]
+    command = [executable, *_java_options(java, memory, training), "-cp", ":".join(jars), "org.apache.spark.deploy.SparkSubmit"]
     script = java.home / "bin" / "spark-submit"
     script.write_text(
         f'#!/bin/sh\nexport PYTHONHASHSEED=0\nexec {shlex.join(command)} "$@" >>{shlex.quote(str(java.output))} 2>&1\n'
@@ -197,10 +197,11 @@ def _with_retries(master: str) -> str:
     return f"{master[:-1]},3]" if master.startswith("local[") and "," not in master else master
 
 
-def start(section: SparkSection, data_dir: DataDir) -> SparkSession:
-    """A session on a JVM of this process; raises GaussError with a sentence when it does not come up."""
+def start(section: SparkSection, data_dir: DataDir, *, training: bool = False) -> SparkSession:
+    """A session on a JVM of this process; `training`: one that writes the class archive at its end."""
     java = Java.of(data_dir)
-    _prepare(java, section.driver_memory)
+    java = replace(java, home=java.home.with_name("spark-home-training")) if training else java
+    _prepare(java, section.driver_memory, training)
     os.environ["SPARK_HOME"] = str(java.home)
     # The driver decides which Python the workers run, also on a cluster; the builder's setting does not help.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -213,8 +214,8 @@ def start(section: SparkSection, data_dir: DataDir) -> SparkSession:
     return builder.getOrCreate()
 
 
-def stop(session: SparkSession, data_dir: DataDir, wait_seconds: float = 20.0) -> None:
-    """Ends the session and its JVM; keeps the class archive which the JVM wrote at its end, if it is whole."""
+def stop(session: SparkSession, data_dir: DataDir, wait_seconds: float = 6.0) -> None:
+    """Ends the session and its JVM; a class archive that the JVM wrote at its end takes its place if it is whole."""
     gateway = session.sparkContext._gateway
     process = getattr(gateway, "proc", None)
     session.stop()

@@ -1,0 +1,144 @@
+"""`python -m gauss.stream.driver DATA_DIR`: compiles processors to Spark queries and keeps them running."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from gauss.config.spec import Pipeline
+from gauss.contracts.processor import Where
+from gauss.model.errors import GaussError
+from gauss.model.paths import DataDir
+from gauss.stream.client import EngineClient
+from gauss.stream.driver import archive, session
+from gauss.stream.driver.errors import sentence
+from gauss.stream.driver.queries import Context, Query
+from gauss.stream.engine.logs import set_up_logs
+from gauss.stream.graph import build_graph
+from gauss.stream.protocol import DriverSync
+
+TICK_SECONDS = 0.2
+SYNC_EVERY = 3
+"""Ticks between two words to the engine."""
+STALLED, JVM_GONE = 75, 76
+"""Exit codes after which control starts the driver again."""
+
+log = logging.getLogger("gauss.driver")
+
+
+def load(data_dir: DataDir) -> Pipeline:
+    """The checked config that control left for its children."""
+    config: dict[str, Any] = json.loads(data_dir.pipeline_json.read_text())
+    for key in ("base_dir", "data_dir"):
+        config.pop(key, None)
+    return Pipeline.model_validate(config)
+
+
+def report(message: dict[str, Any]) -> None:
+    """One line to whoever started this process."""
+    fd = os.environ.pop("GAUSS_READY_FD", "")
+    if fd:
+        os.write(int(fd), json.dumps(message).encode() + b"\n")
+        os.close(int(fd))
+
+
+class Driver:
+    """One Spark session and its queries."""
+
+    def __init__(self, data_dir: DataDir) -> None:
+        self.data_dir = data_dir
+        self.ended = threading.Event()
+        self.trainer: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns when every query is up, or waits for the records that decide its types."""
+        pipeline = load(self.data_dir)
+        flight = pipeline.engine.token_file or self.data_dir.flight_json
+        client = EngineClient.from_file(self.data_dir.flight_json)
+        self.session = session.start(pipeline.spark, self.data_dir)
+        self.client = client
+        context = Context(self.session, client, pipeline, self.data_dir, str(flight))
+        self.queries = [
+            Query(context, next(entry for entry in pipeline.processors if entry.name == node.name))
+            for node in build_graph(pipeline).on(Where.SPARK)
+        ]
+        for query in self.queries:
+            query.tick()
+
+    def run(self) -> int:
+        """Watches until a signal, a stall or the JVM's death; the exit code."""
+        ticks = 0
+        process = getattr(self.session.sparkContext._gateway, "proc", None)
+        while not self.ended.wait(TICK_SECONDS):
+            if process is not None and process.poll() is not None:
+                log.error("the JVM is gone (exit code %s): see %s", process.returncode, self.data_dir.logs / "spark.log")
+                return JVM_GONE
+            for query in self.queries:
+                query.tick()
+            ticks += 1
+            if ticks % SYNC_EVERY == 0:
+                self._sync()
+            if stalled := [query.name for query in self.queries if query.is_stalled()]:
+                log.error("no progress for a minute though records wait: %s", ", ".join(stalled))
+                return STALLED
+            if self.trainer is None and ticks * TICK_SECONDS > archive.AFTER_SECONDS:
+                self.trainer = archive.train(self.data_dir)
+        return 0
+
+    def _sync(self) -> None:
+        try:
+            told = self.client.sync(DriverSync([query.status() for query in self.queries]))
+        except GaussError as error:
+            log.warning("the engine did not take the status: %s", error.message)
+            return
+        for command in told.commands:
+            for query in self.queries:
+                if query.name == command.processor:
+                    query.obey(command)
+
+    def close(self) -> None:
+        """Ends the queries side by side, then the JVM."""
+        if self.trainer is not None:
+            archive.stop(self.trainer)
+        threads = [threading.Thread(target=query.stop) for query in self.queries]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        session.stop(self.session, self.data_dir)
+
+
+def main() -> int:
+    data_dir = DataDir(Path(sys.argv[1]).resolve())
+    set_up_logs(data_dir.logs, "driver")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    driver = Driver(data_dir)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: driver.ended.set())
+    try:
+        driver.start()
+    except Exception as error:
+        log.exception("the driver did not start")
+        known = error if isinstance(error, GaussError) else GaussError(f"Spark did not start: {sentence(error)}")
+        known.hint = known.hint or f"the whole story is in {data_dir.logs}: driver.log, spark.log, spark.out"
+        report({"error": known.to_dict()})
+        os._exit(1)  # py4j's threads would keep the process
+    report({"ready": True, "pid": os.getpid(), "queries": len(driver.queries)})
+    log.info("ready: %d queries", len(driver.queries))
+    code = driver.run()
+    if code == 0:
+        driver.close()
+        log.info("stopped")
+    logging.shutdown()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

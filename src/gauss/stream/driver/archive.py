@@ -1,0 +1,61 @@
+"""The JVM's class archive, made once by a second, low-priority JVM while the first run is under way.
+
+Writing it takes a JVM many seconds at its end, which a pipeline that is being stopped does not have.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from gauss.config.spec import SparkSection
+from gauss.model.paths import DataDir
+
+AFTER_SECONDS = 20.0
+
+
+def train(data_dir: DataDir) -> subprocess.Popen[bytes] | None:
+    """Starts the trainer unless there is an archive already; it lives in this process's session, under its guard."""
+    from gauss.stream.driver.session import Java
+
+    if Java.of(data_dir).archive.exists():
+        return None
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    return subprocess.Popen(
+        [sys.executable, "-m", "gauss.stream.driver.archive", str(data_dir.root)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def stop(trainer: subprocess.Popen[bytes]) -> None:
+    """Ends it at once; a half-written archive has another name."""
+    trainer.kill()
+    trainer.wait()
+
+
+def main() -> int:
+    """Runs a small streaming query, so that its classes are loaded, and lets the JVM write the archive."""
+    os.nice(19)
+    data_dir = DataDir(Path(sys.argv[1]).resolve())
+    from gauss.stream.driver import session
+
+    spark = session.start(SparkSection(), data_dir, training=True)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+        rows.createOrReplaceTempView("input")
+        made = spark.sql("SELECT value, value * 2 AS d, upper(cast(value AS string)) AS s FROM input WHERE value > 3")
+        query = made.writeStream.format("noop").option("checkpointLocation", folder).start()
+        query.awaitTermination(5)
+        query.stop()
+    session.stop(spark, data_dir, wait_seconds=300.0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

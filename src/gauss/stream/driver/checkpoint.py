@@ -1,0 +1,86 @@
+"""A query's checkpoint: its folder, its identity, and what becomes of it when it is lost or out of date."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from pathlib import Path
+
+from gauss.model.errors import ConfigError
+from gauss.model.paths import DataDir
+from gauss.stream.driver.sink import offsets_of
+
+
+class Checkpoint:
+    """`checkpoints/<processor>/<plan hash>/`: Spark's own folder, the identity and what was detected, beside it."""
+
+    def __init__(self, data_dir: DataDir, processor: str, plan_hash: str) -> None:
+        self.root = data_dir.checkpoints / processor / plan_hash
+        self.spark = self.root / "spark"
+        self.kinds = self.root / "kinds.json"
+        self._identity = self.root / "id"
+
+    def open(self) -> str:
+        """The identity; a new one when Spark's files are missing or can't be read: they are thrown away then."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        known = self._identity.read_text().strip() if self._identity.exists() else ""
+        if known and self._readable():
+            return known
+        return self.renew()
+
+    def renew(self) -> str:
+        """A fresh checkpoint: the engine then says where it begins, never silently from 0."""
+        shutil.rmtree(self.spark, ignore_errors=True)
+        fresh = uuid.uuid4().hex
+        self._identity.write_text(fresh)
+        return fresh
+
+    def clear(self) -> None:
+        """Throws Spark's files away under the same identity."""
+        shutil.rmtree(self.spark, ignore_errors=True)
+
+    def _readable(self) -> bool:
+        """A checkpoint that no batch has reached yet, or whose newest entries can be read."""
+        if not self.spark.exists():
+            return not self._started.exists()
+        try:
+            json.loads((self.spark / "metadata").read_text())
+            newest = self.planned()
+            if newest is not None:
+                offsets_of(str(self.spark), newest)
+        except (OSError, ValueError, Exception):
+            return False
+        return True
+
+    @property
+    def _started(self) -> Path:
+        return self.root / "started"
+
+    def mark_started(self) -> None:
+        """From now on an absent Spark folder means that it was lost."""
+        self._started.touch()
+
+    def planned(self) -> int | None:
+        """The newest epoch in Spark's offset log."""
+        return _newest(self.spark / "offsets")
+
+    def committed(self) -> int | None:
+        """The newest epoch in Spark's commit log."""
+        return _newest(self.spark / "commits")
+
+    def mark_committed(self, epoch: int) -> None:
+        """Tells Spark that an epoch is done, so that it is not run again."""
+        if self.planned() != epoch:
+            raise ConfigError(f"epoch {epoch} was never planned: there is nothing to skip")
+        folder = self.spark / "commits"
+        folder.mkdir(exist_ok=True)
+        temporary = folder / f".{epoch}.new"
+        temporary.write_text('v1\n{"nextBatchWatermarkMs":0}')
+        temporary.rename(folder / str(epoch))
+
+
+def _newest(folder: Path) -> int | None:
+    if not folder.is_dir():
+        return None
+    return max((int(path.name) for path in folder.iterdir() if path.name.isdigit()), default=None)

@@ -1,0 +1,112 @@
+"""A processor → a DataFrame: readers that decode, the transform's columns, writers that encode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from gauss.config.spec import Pipeline, ProcessorDef
+from gauss.contracts.format import SourceField
+from gauss.contracts.processor import ProcessorSpec, Transform
+from gauss.model.errors import ConfigError
+from gauss.registry import build, spec
+from gauss.stream.driver.plan import FieldRef, FormatRef, ReadPlan, WritePlan, format_ref, to_option
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Design:
+    """A processor understood, before it is known where its checkpoint begins."""
+
+    processor: ProcessorDef
+    stateful: bool
+    transform: Transform
+    input: FormatRef | None
+    output: FormatRef | None
+    fields: list[SourceField]
+
+    @property
+    def undecided(self) -> list[str]:
+        """Fields whose type only a sample of records can tell."""
+        return [field.name for field in self.fields if field.field_type.name == "auto"]
+
+    def decided(self, kinds: dict[str, FieldRef]) -> list[FieldRef]:
+        """Every field with its type."""
+        return [
+            kinds[field.name]
+            if field.field_type.name == "auto"
+            else FieldRef(field.name, field.field_type.name, field.field_type.attrs)
+            for field in self.fields
+        ]
+
+
+def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
+    """Builds the transform and asks it what must be decoded; raises ConfigError."""
+    found = spec(ProcessorSpec, processor.plugin)
+    transform: Transform = build(found, found.validate(processor.config))
+    sides = {side: (processor.config.get(side) or {}).get("format") for side in ("input", "output")}
+    read, written = format_ref(pipeline, sides["input"]), format_ref(pipeline, sides["output"])
+    schema = read.build().schema() if read else None
+    fields = transform.bind(schema, written.build().schema() if written else None)
+    return Design(processor, found.stateful, transform, read, written or read, fields)
+
+
+def result(session: SparkSession, plan: ReadPlan, transform: Transform, records: DataFrame | None = None) -> DataFrame:
+    """What the transform makes of a topic's records (or of the given ones): either `_data`, or columns to encode."""
+    if records is None:
+        records = session.readStream.format("gauss").option("plan", to_option(plan)).load()
+    made = transform.apply(_nested(records, plan.fields))
+    if "_data" in made.columns:
+        return made.select(*(name for name in ("_ts_ms", "_data") if name in made.columns))
+    if not [name for name in made.columns if name != "_ts_ms"]:
+        raise ConfigError(f'processor "{plan.processor}" gives no columns to write')
+    return made
+
+
+def passes_bytes(session: SparkSession, plan: ReadPlan, transform: Transform) -> bool:
+    """Whether the result holds the records' own bytes: tried on no rows, so that bytes travel only if they must."""
+    empty: list[Any] = []
+    nothing = session.createDataFrame(empty, from_arrow_schema(msgspec.structs.replace(plan, keep_data=True).schema()))
+    return "_data" in result(session, plan, transform, nothing).columns
+
+
+def start(session: SparkSession, read: ReadPlan, write: WritePlan, transform: Transform) -> Any:
+    """Starts the streaming query."""
+    read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, transform))
+    frame = result(session, read, transform)
+    return (
+        frame.writeStream.format("gauss")
+        .queryName(read.processor)
+        .option("plan", to_option(write))
+        .option("checkpointLocation", write.checkpoint_dir)
+        .start()
+    )
+
+
+def _nested(records: DataFrame, fields: list[FieldRef]) -> DataFrame:
+    """Paths as SQL knows them: `$.order.id` becomes `order.id`; a spread array keeps its path as a name."""
+    paths = [field.name for field in fields if field.name.startswith("$.") and "[*]" not in field.name]
+    if not paths:
+        return records
+    tree: dict[str, Any] = {}
+    for name in paths:
+        node = tree
+        *way, last = name[2:].split(".")
+        for part in way:
+            node = node.setdefault(part, {})
+        node[last] = F.col(f"`{name}`")
+    others = [F.col(f"`{name}`") for name in records.columns if name not in paths]
+    return records.select(*(_column(node).alias(name) for name, node in tree.items()), *others)
+
+
+def _column(node: Any) -> Column:
+    if not isinstance(node, dict):
+        column: Column = node
+        return column
+    return F.struct(*(_column(child).alias(name) for name, child in node.items()))

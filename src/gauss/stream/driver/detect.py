@@ -1,0 +1,70 @@
+"""Types of fields that no schema names: decided once by the first records, then kept beside the checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gauss.contracts.format import Format
+from gauss.stream.driver.plan import FieldRef
+
+SAMPLE_ROWS = 1_000
+
+
+def load(path: Path) -> dict[str, FieldRef]:
+    """What was decided before; nothing when the file is missing or unreadable."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, FieldRef])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def save(path: Path, kinds: dict[str, FieldRef]) -> None:
+    """Keeps the decision, so that a restart reads records in the same way."""
+    temporary = path.with_suffix(".new")
+    temporary.write_bytes(msgspec.json.encode(kinds))
+    temporary.rename(path)
+
+
+def decide(names: list[str], records: list[bytes], format_: Format) -> dict[str, FieldRef]:
+    """A type for each name: whole numbers are int64 while no record of the sample has a fraction, a name that no
+    record holds or that holds several kinds is carried as JSON text."""
+    rows = []
+    for record in records:
+        try:
+            rows.append(format_.decode(record))
+        except ValueError:
+            continue  # it will be a dead letter, and says nothing about the others
+    return {name: _decide(name, [_find(row, name) for row in rows]) for name in names}
+
+
+def _find(row: Any, name: str) -> Any:
+    for part in name.removeprefix("$.").split("."):
+        row = row.get(part) if isinstance(row, dict) else None
+    return row
+
+
+def _decide(name: str, values: list[Any]) -> FieldRef:
+    kinds = {_kind(value) for value in values if value is not None}
+    if kinds == {"int64", "double"}:
+        kinds = {"double"}
+    if len(kinds) != 1:
+        return FieldRef(name, "json")
+    kind = kinds.pop()
+    if kind != "array":
+        return FieldRef(name, kind)
+    inner = {_kind(element) for value in values for element in value or [] if element is not None}
+    inner = {"double"} if inner == {"int64", "double"} else inner
+    if len(inner) != 1 or inner <= {"array", "json"}:
+        return FieldRef(name, "json")
+    return FieldRef(name, "array", {"element": inner.pop()})
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int64" if -(2**63) <= value < 2**63 else "double"
+    return {float: "double", str: "string", list: "array"}.get(type(value), "json")

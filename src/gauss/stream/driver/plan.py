@@ -1,0 +1,112 @@
+"""What a query's readers and writers are told: plain data in Spark's options, never the token."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from gauss.config.spec import Pipeline, ProcessorDef
+from gauss.contracts.field_types import arrow_type
+from gauss.contracts.format import FieldType, Format, FormatSpec
+from gauss.registry import build, spec
+from gauss.stream.protocol import Ends
+
+BLOCK_ROWS = 65_536
+"""Ranges are cut at multiples of this, whatever the number of cores, so that a replay makes the same blocks."""
+
+
+class FormatRef(msgspec.Struct, frozen=True):
+    """A format by plugin and config, as every worker builds it for itself."""
+
+    plugin: str
+    config: dict[str, Any] = {}
+
+    def build(self) -> Format:
+        found = spec(FormatSpec, self.plugin)
+        made: Format = build(found, found.validate(self.config))
+        return made
+
+
+class FieldRef(msgspec.Struct, frozen=True):
+    """A decoded field and its type."""
+
+    name: str
+    type: str
+    attrs: dict[str, Any] = {}
+
+    def arrow(self) -> pa.Field:
+        # A value of any kind travels as its JSON text; the mark tells the codec so.
+        mark = {b"gauss": b"json"} if self.type == "json" else None
+        return pa.field(self.name, arrow_type(FieldType(self.type, self.attrs)), metadata=mark)
+
+
+class ReadPlan(msgspec.Struct, frozen=True):
+    """Everything a reader needs."""
+
+    flight: str
+    """Path of the file with the engine's address and token."""
+    processor: str
+    generation: int
+    start: Ends
+    read: str = "offset"
+    format: FormatRef | None = None
+    fields: list[FieldRef] = []
+    keep_data: bool = True
+    """Whether the record's bytes go along as `_data`."""
+    max_rows: int = 500_000
+    max_bytes: int = 64 << 20
+    target_ms: int = 200
+
+    def decoded(self) -> pa.Schema:
+        return pa.schema([field.arrow() for field in self.fields])
+
+    def schema(self) -> pa.Schema:
+        """Columns of the DataFrame: the fields, the record's time (unless a field has that name) and hidden ones."""
+        columns = [pa.field(field.name, field.arrow().type) for field in self.fields]
+        if "ts_ms" not in {field.name for field in self.fields}:
+            columns.append(pa.field("ts_ms", pa.int64()))
+        columns.append(pa.field("_ts_ms", pa.int64()))
+        if self.keep_data:
+            columns.append(pa.field("_data", pa.binary()))
+        return pa.schema(columns)
+
+
+class WritePlan(msgspec.Struct, frozen=True):
+    """Everything a writer needs."""
+
+    flight: str
+    processor: str
+    generation: int
+    checkpoint: str
+    """Its identity at the engine."""
+    checkpoint_dir: str
+    """Where Spark's offset log lies."""
+    target: str
+    format: FormatRef | None = None
+
+
+def to_option(plan: ReadPlan | WritePlan) -> str:
+    return msgspec.json.encode(plan).decode()
+
+
+def format_ref(pipeline: Pipeline, name: str | None) -> FormatRef | None:
+    """A format of `[[formats]]`, or a format plugin by its own name."""
+    if name is None:
+        return None
+    defined = pipeline.format(name)
+    return FormatRef(defined.plugin, defined.config) if defined else FormatRef(name)
+
+
+def plan_hash(pipeline: Pipeline, processor: ProcessorDef) -> str:
+    """Changes when a checkpoint of the processor would no longer fit: other formats, topics, query or plugin."""
+    formats = [
+        msgspec.structs.asdict(found)
+        for side in ("input", "output")
+        if (found := format_ref(pipeline, (processor.config.get(side) or {}).get("format"))) is not None
+    ]
+    parts = [processor.plugin, processor.config, formats]
+    parts += [ref.topic if ref else None for ref in (processor.source, processor.target)]
+    return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:16]

@@ -1,0 +1,272 @@
+"""The driver's queries: started, watched, each restarted alone when it fails."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from gauss.config.spec import Pipeline, ProcessorDef
+from gauss.model.errors import ConfigError, GaussError
+from gauss.model.paths import DataDir
+from gauss.stream.client import EngineClient
+from gauss.stream.driver import compile as compiling
+from gauss.stream.driver import detect
+from gauss.stream.driver.checkpoint import Checkpoint
+from gauss.stream.driver.errors import sentence
+from gauss.stream.driver.plan import FieldRef, ReadPlan, WritePlan, plan_hash
+from gauss.stream.driver.sink import offsets_of
+from gauss.stream.protocol import Claim, Claimed, DriverCommand, Latest, Publish, QueryStatus, Read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MAX_FAILURES = 5
+STALL_SECONDS = 60.0
+log = logging.getLogger(__name__)
+
+
+class State(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "waiting"  # for its next try
+    FAILED = "failed"
+
+
+@dataclass
+class Context:
+    """What every query of the run shares."""
+
+    session: SparkSession
+    client: EngineClient
+    pipeline: Pipeline
+    data_dir: DataDir
+    flight: str
+
+
+@dataclass
+class Query:
+    """One processor on Spark."""
+
+    context: Context
+    processor: ProcessorDef
+    state: State = State.STARTING
+    detail: str = ""
+    failures: int = 0
+    epoch: int = -1
+    batch_rows: int = 0
+    batch_ms: int = 0
+    rows_per_second: float = 0.0
+    _failed_epoch: int | None = None
+    _next_try: float = 0.0
+    _running: Any = None
+    _claimed: Claimed | None = None
+    _design: compiling.Design | None = None
+    _progressed: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        hashed = plan_hash(self.context.pipeline, self.processor)
+        self.checkpoint = Checkpoint(self.context.data_dir, self.processor.name, hashed)
+        self._identity = ""
+
+    @property
+    def name(self) -> str:
+        return self.processor.name
+
+    def tick(self) -> None:
+        """One look: starts what is due, notices progress and failure."""
+        if self._running is None:
+            if self.state is not State.FAILED and time.monotonic() >= self._next_try:
+                self._try_start()
+        elif not self._running.isActive:
+            error = self._running.exception()
+            self._running = None
+            self._fail(error if error is not None else "the query ended by itself")
+        else:
+            self._look()
+
+    def _try_start(self) -> None:
+        try:
+            self._start()
+        except ConfigError as error:
+            self.state, self.detail = State.FAILED, sentence(error)
+            log.error("%s: %s", self.name, self.detail)
+        except Exception as error:
+            self._fail(error)
+
+    def _start(self) -> None:
+        assert self.processor.source is not None and self.processor.target is not None
+        if self._design is None:
+            self._design = compiling.design(self.context.pipeline, self.processor)
+        if self._claimed is None:
+            self._claimed = self._claim(self._design.stateful)
+        kinds = self._kinds(self._design, self._claimed)
+        if kinds is None:
+            self.detail = "detecting: waits for the first records to see what kinds their fields have"
+            return
+        section = self.context.pipeline.spark
+        read = ReadPlan(
+            flight=self.context.flight,
+            processor=self.name,
+            generation=self._claimed.generation,
+            start=self._claimed.start,
+            read=self.processor.source.read,
+            format=self._design.input,
+            fields=self._design.decided(kinds),
+            max_rows=section.max_batch_rows,
+            max_bytes=section.max_batch_bytes,
+            target_ms=section.target_batch_ms,
+        )
+        write = WritePlan(
+            flight=self.context.flight,
+            processor=self.name,
+            generation=self._claimed.generation,
+            checkpoint=self._identity,
+            checkpoint_dir=str(self.checkpoint.spark),
+            target=self.processor.target.topic,
+            format=self._design.output,
+        )
+        self.checkpoint.mark_started()
+        self._running = compiling.start(self.context.session, read, write, self._design.transform)
+        self._progressed = time.monotonic()
+        self.state, self.detail = State.RUNNING, ""
+
+    def _claim(self, stateful: bool) -> Claimed:
+        """A new generation: whatever an earlier start left running is refused from now on."""
+        assert self.processor.source is not None and self.processor.target is not None
+        self._identity = self.checkpoint.open()
+        claimed = self.context.client.claim(
+            Claim(self.name, self._identity, [self.processor.source.topic], [self.processor.target.topic], stateful)
+        )
+        if not claimed.known:
+            # Another checkpoint was in use meanwhile: what this one holds is out of date.
+            self.checkpoint.clear()
+        return claimed
+
+    def _kinds(self, design: compiling.Design, claimed: Claimed) -> dict[str, FieldRef] | None:
+        """Types of undecided fields; None while there is no record to look at."""
+        if not design.undecided:
+            return {}
+        known = detect.load(self.checkpoint.kinds)
+        if all(name in known for name in design.undecided):
+            return known
+        client = self.context.client
+        latest = client.latest(
+            Latest(self.name, claimed.generation, claimed.start, max_rows=detect.SAMPLE_ROWS, max_bytes=8 << 20)
+        )
+        records: list[bytes] = []
+        for topic, end in latest.end.items():
+            begin = claimed.start[topic]
+            start = begin.off if begin.inc == end.inc else 0
+            for batch in client.read(Read(topic, end.inc, start, end.off, self.name, claimed.generation)):
+                records.extend(batch.column(2).to_pylist())
+        if not records:
+            return None
+        assert design.input is not None
+        found = detect.decide(design.undecided, records, design.input.build())
+        detect.save(self.checkpoint.kinds, found)
+        log.info("%s: decided %s", self.name, {name: ref.type for name, ref in found.items()})
+        return found
+
+    def _fail(self, error: BaseException | str) -> None:
+        """Counts failures at one epoch; a later epoch starts the count anew."""
+        self._claimed = None
+        epoch = self.checkpoint.planned()
+        self.failures = self.failures + 1 if epoch == self._failed_epoch else 1
+        self._failed_epoch = epoch
+        self.detail = sentence(error)
+        log.error("%s failed (%d): %s\n%s", self.name, self.failures, self.detail, error)
+        if self.failures >= MAX_FAILURES:
+            self.state = State.FAILED
+            return
+        self.state = State.WAITING
+        self._next_try = time.monotonic() + min(30.0, 0.5 * 2 ** (self.failures - 1))
+
+    def _look(self) -> None:
+        progress = self._running.lastProgress
+        if progress is None:
+            return
+        batch = int(progress["batchId"])
+        done = progress["numInputRows"] > 0
+        if done and batch != self.epoch:
+            self.epoch, self._progressed = batch, time.monotonic()
+            self.batch_rows = int(progress["numInputRows"])
+            self.batch_ms = int(progress["durationMs"].get("triggerExecution", 0))
+            if self._failed_epoch is not None and batch > self._failed_epoch:
+                self.failures, self._failed_epoch = 0, None
+        self.rows_per_second = float(progress.get("processedRowsPerSecond") or 0.0) if done else 0.0
+
+    def is_stalled(self) -> bool:
+        """Records wait, and for a minute no batch has ended."""
+        if self.state is not State.RUNNING or time.monotonic() - self._progressed < STALL_SECONDS:
+            return False
+        try:
+            listed = self.context.client.command("processors.ls", wait_s=1.0)["processors"]
+        except GaussError:
+            self._progressed = time.monotonic()  # no engine, no progress to expect
+            return False
+        behind = next((entry.get("behind") or 0 for entry in listed if entry["name"] == self.name), 0)
+        if not behind:
+            self._progressed = time.monotonic()
+        return bool(behind)
+
+    def obey(self, command: DriverCommand) -> None:
+        """retry, skip or stop, as a person asked."""
+        log.info("%s: %s", self.name, command.action)
+        if command.action == "stop":
+            self.stop()
+            self.state, self.detail = State.FAILED, "stopped on request"
+            return
+        self.stop()
+        try:
+            if command.action == "skip":
+                self._skip()
+        except GaussError as error:
+            self.detail = error.message
+            log.error("%s: %s", self.name, error.message)
+            if self.state is State.FAILED:
+                return
+        self.failures, self._failed_epoch, self._next_try = 0, None, 0.0
+        self._design, self._claimed = None, None
+        self.state = State.STARTING
+
+    def _skip(self) -> None:
+        """Publishes the failing epoch empty, and tells Spark that it is done: its range is not read again."""
+        epoch = self.checkpoint.planned()
+        if epoch is None or epoch == self.checkpoint.committed():
+            raise ConfigError("no epoch is half done: there is nothing to skip", hint="gauss processors retry")
+        claimed = self._claim(stateful=False)
+        if self.checkpoint.planned() != epoch:
+            return
+        assert self.processor.target is not None
+        ends = offsets_of(str(self.checkpoint.spark), epoch)
+        self.context.client.publish(
+            Publish(self.name, claimed.generation, self._identity, epoch, ends, {self.processor.target.topic: []})
+        )
+        self.checkpoint.mark_committed(epoch)
+
+    def stop(self) -> None:
+        """Ends the query after the batch it is in, or within Spark's stop timeout."""
+        running, self._running = self._running, None
+        self._claimed = None
+        if running is not None:
+            try:
+                running.stop()
+            except Exception as error:
+                log.warning("%s did not stop in time: %s", self.name, sentence(error))
+
+    def status(self) -> QueryStatus:
+        trouble = self.state in (State.WAITING, State.FAILED)
+        return QueryStatus(
+            processor=self.name,
+            state=self.state.value,
+            detail=self.detail,
+            epoch=self.epoch,
+            batch_rows=self.batch_rows,
+            batch_ms=self.batch_ms,
+            rows_per_second=self.rows_per_second,
+            failures=self.failures,
+            trace=str(self.context.data_dir.logs / "driver.log") if trouble else "",
+        )

@@ -1,0 +1,117 @@
+"""A real engine process over a data directory, and one Spark session for all tests here."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from gauss.config.spec import Pipeline, SparkSection
+from gauss.model.paths import DataDir
+from gauss.stream.client import EngineClient
+from gauss.stream.protocol import Scan
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+class EngineRun:
+    """An engine without control: what the driver needs of a run."""
+
+    def __init__(self, root: Path, config: dict[str, Any]) -> None:
+        self.data_dir = DataDir(root)
+        self.pipeline = Pipeline.model_validate(config)
+        for folder in (self.data_dir.run, self.data_dir.logs, self.data_dir.cache):
+            folder.mkdir(parents=True, exist_ok=True)
+        dumped = self.pipeline.model_dump(mode="json")
+        self.data_dir.pipeline_json.write_text(json.dumps({**dumped, "base_dir": str(root), "data_dir": str(root)}))
+        endpoint = f"grpc://127.0.0.1:{free_port()}"
+        self.data_dir.flight_json.write_text(json.dumps({"endpoint": endpoint, "token": secrets.token_hex(8)}))
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start()
+        self.client = EngineClient.from_file(self.data_dir.flight_json)
+
+    def start(self) -> None:
+        self.process = spawn("gauss.stream.engine", self.data_dir.root)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(20)
+
+    def send(self, topic: str, records: list[bytes]) -> None:
+        batch = pa.RecordBatch.from_arrays([pa.array(records, pa.binary())], names=["data"])
+        self.client.append(topic, [batch.cast(pa.schema([pa.field("data", pa.binary(), nullable=False)]))])
+
+    def records(self, topic: str) -> list[bytes]:
+        return [data for batch in self.client.scan(Scan(topic)) for data in batch.column(2).to_pylist()]
+
+    def wait_for(self, topic: str, count: int, seconds: float = 60.0) -> list[bytes]:
+        """The topic's records once there are `count` of them."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self.records(topic)
+            if len(found) >= count or time.monotonic() > deadline:
+                return found
+            time.sleep(0.1)
+
+
+def spawn(module: str, root: Path) -> subprocess.Popen[bytes]:
+    """A child process that has said it is ready."""
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, str(root)],
+        env={**os.environ, "GAUSS_READY_FD": str(write)},
+        pass_fds=[write],
+        start_new_session=True,
+    )
+    os.close(write)
+    with os.fdopen(read) as ready:
+        said = json.loads(ready.readline() or "{}")
+    assert said.get("ready"), said
+    return process
+
+
+MakeEngine = Callable[[dict[str, Any]], EngineRun]
+
+
+@pytest.fixture
+def make_engine(tmp_path: Path) -> Iterator[MakeEngine]:
+    made: list[EngineRun] = []
+
+    def make(config: dict[str, Any]) -> EngineRun:
+        made.append(EngineRun(tmp_path / f"data{len(made)}", config))
+        return made[-1]
+
+    yield make
+    for run in made:
+        run.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from gauss.stream.driver import session
+
+    data_dir = DataDir(tmp_path_factory.mktemp("spark"))
+    made = session.start(SparkSection(), data_dir)
+    yield made
+    session.stop(made, data_dir)
