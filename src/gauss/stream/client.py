@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import threading
@@ -15,7 +16,6 @@ import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
-from gauss.model.batch import RECORD_SCHEMA
 from gauss.model.errors import ConfigError, GaussError, Unavailable, from_dict
 from gauss.stream.protocol import (
     Abort,
@@ -37,6 +37,8 @@ from gauss.stream.protocol import (
 
 STAGE_SCHEMA = pa.schema([pa.field("ts_ms", pa.int64()), pa.field("data", pa.binary())])
 """What is staged: `ts_ms` null or below 0 takes the largest of the epoch's inputs."""
+
+NOTHING = pa.record_batch([[], []], schema=STAGE_SCHEMA)
 
 GONE = (flight.FlightUnavailableError, flight.FlightInternalError, flight.FlightCancelledError)
 """What a call meets when the engine is not there or goes away meanwhile."""
@@ -169,26 +171,28 @@ class EngineClient:
     def _get(self, ticket: Read | Scan) -> Any:
         return self._connection().do_get(flight.Ticket(msgspec.json.encode(ticket)), self._options())
 
-    def stage(self, stage: Stage, batches: Iterable[pa.RecordBatch], schema: pa.Schema = STAGE_SCHEMA) -> int:
+    def stage(self, stage: Stage, batches: Iterable[pa.RecordBatch]) -> int:
         """Sends one task's records for one topic; returns their number. All is sent again if the engine restarts."""
         kept = list(batches)
-        return self._call(lambda: self._put(stage, kept, schema))
+        return self._call(lambda: self._put(stage, kept))
 
     def append(self, topic: str, batches: Iterable[pa.RecordBatch]) -> int:
         """Appends records (column `data`) now; not repeated by itself, since that could double them."""
         self.command("health")
         try:
-            return self._put(Append(topic), batches, pa.schema([RECORD_SCHEMA.field("data")]))
+            return self._put(Append(topic), batches)
         except GONE as error:
             raise Unavailable("the engine went away while records were sent: some may be in the topic") from error
         except (flight.FlightError, pa.ArrowException) as error:
             raise as_gauss_error(error) from error
 
-    def _put(self, head: Stage | Append, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+    def _put(self, head: Stage | Append, batches: Iterable[pa.RecordBatch]) -> int:
         descriptor = flight.FlightDescriptor.for_command(msgspec.json.encode(head))
-        writer, replies = self._connection().do_put(descriptor, schema, self._options())
+        rest = iter(batches)
+        first = next(rest, NOTHING)
+        writer, replies = self._connection().do_put(descriptor, first.schema, self._options())
         try:
-            for batch in batches:
+            for batch in itertools.chain([first], rest):
                 writer.write_batch(batch)
             writer.done_writing()
             reply = replies.read()
