@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gauss.contracts.framing import Buffer
 from gauss.model.batch import MOST_BYTES, value_lengths
-from gauss.plugins.framings.joining import surround
+from gauss.plugins.framings.joining import with_heads
 from gauss.plugins.framings.length_prefixed.spec import LengthPrefixedConfig
 from gauss.plugins.framings.length_prefixed.walk import FINE, TOO_LONG, VARINT, WALKER, Walked, walk
 from gauss.plugins.framings.splitting import BufferedSplitter, Cut, bad_frame, head, too_long
@@ -108,9 +108,9 @@ class LengthPrefixedJoiner:
     def join(self, data: pa.BinaryArray) -> bytes:
         lengths = value_lengths(data)
         if self._kind == VARINT:
-            return surround(data, *varints(lengths), b"")
+            return with_heads(data, *varints(lengths))
         prefixes = lengths.astype(f">u{self._kind}").view(np.uint8).reshape(len(lengths), self._kind)
-        return surround(data, prefixes, np.full(len(lengths), self._kind, np.int64), b"")
+        return with_heads(data, prefixes, np.full(len(lengths), self._kind, np.int64))
 
 
 def varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
