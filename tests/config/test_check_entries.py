@@ -158,3 +158,18 @@ def test_check_or_raise_lists_every_fault(judge: Judge, sound: str) -> None:
         check_or_raise(file)
     assert "has 2 faults" in raised.value.message
     assert f"{file}:3:1: " in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        ('[spark]\nmaster = "yarn"\n', '"local[*]", "local[4]" or "spark://host:port"'),
+        ('[spark]\ndriver_memory = "much"\n', 'memory as Spark writes it, such as "512m" or "2g"'),
+        ("[api]\nport = 70000\n", "less than or equal to 65535"),
+        ('[engine]\nmin_free_bytes = "a lot"\n', 'bytes as a number, or a size such as "64MiB" or "2GB"'),
+    ],
+)
+def test_sections_say_what_they_expect(judge: Judge, sound: str, section: str, expected: str) -> None:
+    [fault] = judge(sound + section).errors
+    assert fault.expected == expected
+    assert fault.line == 17

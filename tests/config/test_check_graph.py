@@ -310,3 +310,10 @@ def test_empty_config_is_a_warning(judge: Judge) -> None:
     checked = judge("")
     assert checked.errors == []
     assert "nothing would run" in checked.warnings[0].message
+
+
+def test_cluster_that_cannot_reach_the_engine_is_a_warning(judge: Judge, sound: str) -> None:
+    checked = judge(sound + '[spark]\nmaster = "spark://10.0.0.5:7077"\n')
+    assert checked.errors == []
+    assert "can't reach the topics on 127.0.0.1" in checked.warnings[0].message
+    assert judge(sound + '[spark]\nmaster = "spark://127.0.0.1:7077"\n').warnings == []

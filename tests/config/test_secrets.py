@@ -121,3 +121,9 @@ def test_number_from_the_environment_is_taken_as_a_number(
     monkeypatch.setenv("FEED_PORT", "9155")
     checked = judge(sound.replace("port = 9100", 'port = "${FEED_PORT}"'))
     assert checked.errors == []
+
+
+def test_redact_data_hides_texts_and_long_numbers_and_keeps_types() -> None:
+    redactor = Redactor(["hunter2", "9100", "1"])
+    said = {"port": 9100, "line": 1, "hosts": ["a-hunter2-b"], "hunter2": None}
+    assert redactor.redact_data(said) == {"port": "***", "line": 1, "hosts": ["a-***-b"], "***": None}

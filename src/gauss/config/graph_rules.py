@@ -5,7 +5,7 @@ from __future__ import annotations
 from gauss.config.cycles import no_blocking_cycle
 from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults, Scope
-from gauss.config.listeners import ports_differ
+from gauss.config.listeners import is_loopback, ports_differ
 from gauss.config.validate import did_you_mean
 from gauss.contracts.processor import LintContext, Role
 from gauss.contracts.storage import ReadMode
@@ -28,6 +28,7 @@ def check_graph(entries: Entries, faults: Faults) -> None:
     ports_differ(entries, faults)
     no_blocking_cycle(entries, topics)
     _everything_is_written(entries, faults)
+    _executors_reach_the_engine(entries, faults)
 
 
 def _names_are_unique(entries: Entries) -> None:
@@ -181,6 +182,18 @@ def _no_latest_into_table(processor: Processor, topics: dict[str, Topic]) -> Non
             ("source", "read"),
             f'read = "latest" skips records, so keys of the table "{table.definition.name}" would be missed',
             hint='read by "offset" to see every key',
+            warning=True,
+        )
+
+
+def _executors_reach_the_engine(entries: Entries, faults: Faults) -> None:
+    master = entries.spark.master
+    host = master.removeprefix("spark://").rpartition(":")[0]
+    if master.startswith("spark://") and not is_loopback(host) and is_loopback(entries.engine.host):
+        faults.add(
+            ("spark", "master"),
+            f"[spark]: executors of {master} can't reach the topics on {entries.engine.host}",
+            hint="set [engine] host to an address of this machine that they can reach",
             warning=True,
         )
 

@@ -77,6 +77,14 @@ def _overlap(one: str, other: str) -> bool:
     return one == other or {one, other} == {"localhost", "127.0.0.1"} or _is_wildcard(one) or _is_wildcard(other)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _is_wildcard(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_unspecified

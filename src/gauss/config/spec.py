@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from gauss.contracts.plugin import Bytes
 
+
+def _matches(pattern: str, expected: str) -> AfterValidator:
+    """A text of a certain shape; pydantic's own message would show the bare pattern."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"expected {expected}")
+        return value
+
+    return AfterValidator(check)
+
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Master = Annotated[
+    str, _matches(r"local(\[.+\]|-cluster\[.+\])?|spark://.+:\d+", '"local[*]", "local[4]" or "spark://host:port"')
+]
+Memory = Annotated[str, _matches(r"\d+[kmgtKMGT]", 'memory as Spark writes it, such as "512m" or "2g"')]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
 
 
@@ -20,30 +38,40 @@ class FormatDef(Section):
     """`[[formats]]`: a format plugin under a name of one's own."""
 
     name: Name
+    """How `input`, `output` and `storage_config` call it."""
     plugin: str
+    """A format plugin, or `package.module:NAME`."""
     config: dict[str, Any] = {}
+    """The plugin's own settings, see [formats](formats.md)."""
 
 
 class SchemaMapDef(Section):
     """`[[schema_maps]]`: a script that turns a format's schema into a table's."""
 
     name: Name
+    """How `storage_config.schema_map` calls it."""
     script: Path
+    """The Starlark file that holds `map_schema(source, target)`."""
 
 
 class TopicDef(Section):
     """`[[topics]]`: a name and a storage. `storage_config` is the storage's own affair."""
 
     name: Name
+    """How `source` and `target` call it."""
     storage: str
+    """A storage plugin, or `package.module:NAME`."""
     storage_config: dict[str, Any] = {}
+    """The storage's own settings, see [storages](storages.md)."""
 
 
 class SourceRef(Section):
     """Where a processor reads, and how."""
 
     topic: str
+    """The topic to read."""
     read: str
+    """`offset` (every record), `latest` (the newest), `query`, `snapshot` or `subscribe`, as the storage allows."""
     start: str | int | None = None
     """`earliest` (default), `end`, or an offset: where a reader without a position begins."""
 
@@ -52,17 +80,23 @@ class TargetRef(Section):
     """Where a processor writes."""
 
     topic: str
+    """The topic to write."""
 
 
 class ProcessorDef(Section):
     """`[[processors]]`: a source (target only), a sink (source only) or a transform (both)."""
 
     name: Name
+    """How commands, metrics and dead letters call it; also the name of its reader."""
     plugin: str
+    """A processor plugin, or `package.module:NAME`."""
     source: SourceRef | None = None
+    """Where it reads; left out at a source."""
     target: TargetRef | None = None
+    """Where it writes; left out at a sink."""
     config: dict[str, Any] = {}
-    on_restart: Annotated[str, Field(pattern="^(continue|fail)$")] = "continue"
+    """The plugin's own settings, see [processors](processors.md)."""
+    on_restart: Literal["continue", "fail"] = "continue"
     """What to do when a memory topic that it reads lost records because the engine died."""
     max_dead_ratio: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Above this share of dead letters over 10 s the processor stops instead of filling the disk."""
@@ -71,15 +105,18 @@ class ProcessorDef(Section):
 class SparkSection(Section):
     """`[spark]`: where transforms run."""
 
-    master: str = "local[*]"
+    master: Master = "local[*]"
     """`local[*]`, or `spark://host:port` of a standalone cluster."""
     conf: dict[str, str] = {}
     """Passed on to Spark."""
     target_batch_ms: Annotated[int, Field(gt=0)] = 200
     """Batches grow and shrink towards this duration."""
     max_batch_rows: Annotated[int, Field(gt=0)] = 500_000
+    """The most records in one batch."""
     max_batch_bytes: Bytes = 64 << 20
-    driver_memory: str = "1g"
+    """The most bytes that one task reads."""
+    driver_memory: Memory = "1g"
+    """Heap of the JVM."""
 
 
 class EngineSection(Section):
@@ -87,7 +124,8 @@ class EngineSection(Section):
 
     host: str = "127.0.0.1"
     """Where Spark's executors reach the topics; another address than loopback for a cluster."""
-    port: int = 0
+    port: Port = 0
+    """0 takes a free one."""
     min_free_bytes: Bytes = 256 << 20
     """Below this much free disk, sources stop reading."""
     staged_bytes: Bytes = 256 << 20
@@ -100,7 +138,9 @@ class ApiSection(Section):
     """`[api]`: the HTTP API of the control process."""
 
     host: str = "127.0.0.1"
-    port: int = 0
+    """Address of the API, the metrics and the pages."""
+    port: Port = 0
+    """0 takes a free one; `engine.json` in the data directory tells which."""
 
 
 class Pipeline(Section):

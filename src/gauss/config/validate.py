@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 import difflib
 import re
-import types
 import typing
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from gauss.config.faults import Scope, dotted
 from gauss.config.positions import KeyPath
+from gauss.config.type_words import type_of
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -94,8 +95,8 @@ def _report_one(items: list[Any], model: type[BaseModel], keys: KeyPath, scope: 
     first = items[0]
     kind, key = first["type"], dotted(keys)
     if kind == "missing":
-        annotation = _annotation(model, keys)
-        scope.add(keys, f'"{key}" is missing', expected=type_name(annotation) if annotation else "")
+        field = _field(model, keys)
+        scope.add(keys, f'"{key}" is missing', expected=type_of(field) if field else "")
     elif kind == "extra_forbidden":
         known = _keys(model, keys[:-1])
         scope.add(
@@ -172,46 +173,24 @@ def _keys(model: type[BaseModel], inner: KeyPath) -> list[str]:
     return sorted(found.model_fields) if found else []
 
 
-def _annotation(model: type[BaseModel], inner: KeyPath) -> Any:
+def _field(model: type[BaseModel], inner: KeyPath) -> FieldInfo | None:
     found = _model_at(model, inner[:-1])
-    field = found.model_fields.get(str(inner[-1])) if found else None
-    return field.annotation if field else None
+    return found.model_fields.get(str(inner[-1])) if found else None
 
 
 def _model_at(model: type[BaseModel] | None, inner: KeyPath) -> type[BaseModel] | None:
     for part in inner:
         if isinstance(part, str) and model is not None:
             field = model.model_fields.get(part)
-            model = _inner_model(field.annotation) if field else None
+            model = inner_model(field.annotation) if field else None
     return model
 
 
-def _inner_model(annotation: Any) -> type[BaseModel] | None:
+def inner_model(annotation: Any) -> type[BaseModel] | None:
     """The model in `X`, `X | None`, `list[X]` and the like."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for argument in typing.get_args(annotation):
-        if found := _inner_model(argument):
+        if found := inner_model(argument):
             return found
     return None
-
-
-def type_name(annotation: Any) -> str:
-    """A field's type in words."""
-    origin = typing.get_origin(annotation)
-    if origin is typing.Annotated:
-        return type_name(typing.get_args(annotation)[0])
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(type_name(part) for part in typing.get_args(annotation) if part is not type(None))
-    if origin is typing.Literal:
-        return " or ".join(f'"{part}"' if isinstance(part, str) else str(part) for part in typing.get_args(annotation))
-    if origin in (list, tuple):
-        return f"an array of {type_name(typing.get_args(annotation)[0])}"
-    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-    if annotation in names:
-        return names[annotation]
-    if (isinstance(annotation, type) and issubclass(annotation, BaseModel)) or origin is dict or annotation is dict:
-        return "a table"
-    if isinstance(annotation, type) and hasattr(annotation, "__members__"):
-        return " or ".join(f'"{member.value}"' for member in annotation)  # type: ignore[attr-defined]
-    return "a path" if getattr(annotation, "__name__", "") == "Path" else "a value"
