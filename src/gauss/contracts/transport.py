@@ -30,8 +30,9 @@ class Connection(Protocol):
 class Transport(Protocol):
     """Calls `serve(connection)` in a thread of its own for each connection; never holds more than its limit."""
 
-    def start(self, serve: Callable[[Connection], None]) -> None:
-        """Binds or begins to connect; raises a GaussError with a hint when the port is taken."""
+    def start(self, serve: Callable[[Connection], None], tell: Callable[[str, str], None]) -> None:
+        """Binds or begins to connect; raises a GaussError with a hint when the port is taken. `tell(what, why)`:
+        `refused` when a peer was turned away, `waiting` while there is no peer to connect to."""
         ...
 
     def address(self) -> tuple[str, int]: ...

@@ -270,6 +270,29 @@ def test_a_client_source_reads_from_a_server_and_reconnects(bench: Bench) -> Non
         assert source.context.transport.state()["accepted"] == 3
 
 
+def test_a_client_source_shows_that_it_waits_for_its_server(bench: Bench) -> None:
+    topic = bench.topic()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    source = bench.source(topic, transport="tcp-client", host="127.0.0.1", port=port)
+    until(lambda: source.status.state == "waiting")
+    assert source.status.detail == f"no connection to 127.0.0.1:{port}: Connection refused"
+    with socket.create_server(("127.0.0.1", port)) as server:
+        server.settimeout(20)
+        with server.accept()[0]:
+            until(lambda: source.status.state == "running")
+
+
+def test_refused_connections_are_counted(bench: Bench) -> None:
+    source = bench.source(bench.topic(), max_connections=1)
+    with source.connect():
+        until(lambda: source.status.connections == 1)
+        with source.connect() as second:
+            until(lambda: source.status.refused == 1)
+            assert second.recv(1) == b""
+    assert "max_connections = 1" in source.status.detail
+
+
 def test_drain_appends_what_was_read_and_buries_a_half_record(bench: Bench) -> None:
     topic = bench.topic()
     source = bench.source(topic)

@@ -14,7 +14,7 @@ from gauss.plugins.processors.tcp_sink.spec import TcpSinkConfig
 
 log = logging.getLogger("gauss.tcp_sink")
 
-MOST_TOLD = 100_000
+MOST_REMEMBERED = 100_000
 
 
 class TcpSink:
@@ -29,17 +29,17 @@ class TcpSink:
         self._turn = threading.Lock()
         self._clients: set[Client] = set()
         self._changed = threading.Condition()
-        self._told: set[int] = set()
+        self._buried: set[int] = set()
 
     def start(self) -> None:
         start = self._config.starts_at()
         # A position that outlives connections is registered before the first one and holds the topic from then on.
         if self._context.read == "offset" and (start == "resume" or self._config.transport == "tcp-client"):
             self._kept = self._context.topic.reader(self._context.name, start, keep=True)
-        self._context.transport.start(self._serve)
-        host, port = self._context.transport.address()
         self._context.status.state = "running"
-        self._context.status.detail = f"{self._config.transport} {host}:{port}"
+        self._context.transport.start(self._serve, self._told)
+        host, port = self._context.transport.address()
+        self._context.status.detail = self._context.status.detail or f"{self._config.transport} {host}:{port}"
 
     def drain(self, seconds: float) -> None:
         self._context.transport.stop_accepting()
@@ -54,6 +54,15 @@ class TcpSink:
             self._kept.close()
         self._context.status.state = "stopped"
 
+    def _told(self, what: str, why: str) -> None:
+        status = self._context.status
+        with self._changed:
+            status.detail = why
+            if what == "refused":
+                status.refused += 1
+            else:
+                status.state = what
+
     def _serve(self, connection: Connection) -> None:
         client = Client(self._context, self._config, connection, self._stop, bury=self._bury, count=self._count)
         status = self._context.status
@@ -61,6 +70,7 @@ class TcpSink:
             self._clients.add(client)
             status.connections = len(self._clients)
             status.accepted += 1
+            status.state = "running"
             status.clients[connection.peer] = client.shown
         try:
             self._follow(client)
@@ -100,11 +110,11 @@ class TcpSink:
     def _bury(self, offset: int, data: bytes) -> None:
         """A record that the output framing can't carry: one dead letter, however many clients come to it."""
         with self._changed:
-            if offset in self._told:
+            if offset in self._buried:
                 return
-            if len(self._told) >= MOST_TOLD:
-                self._told.clear()
-            self._told.add(offset)
+            if len(self._buried) >= MOST_REMEMBERED:
+                self._buried.clear()
+            self._buried.add(offset)
             self._context.status.dead += 1
         self._context.dead(
             DeadLetter(

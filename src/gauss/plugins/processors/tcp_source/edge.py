@@ -39,10 +39,10 @@ class TcpSource:
         self._quiet = threading.Condition()
 
     def start(self) -> None:
-        self._context.transport.start(self._serve)
-        host, port = self._context.transport.address()
         self._context.status.state = "running"
-        self._context.status.detail = f"{self._config.transport} {host}:{port}"
+        self._context.transport.start(self._serve, self._told)
+        host, port = self._context.transport.address()
+        self._context.status.detail = self._context.status.detail or f"{self._config.transport} {host}:{port}"
 
     def drain(self, seconds: float) -> None:
         self._draining = True
@@ -59,12 +59,22 @@ class TcpSource:
         self._context.transport.close()
         self._context.status.state = "stopped"
 
+    def _told(self, what: str, why: str) -> None:
+        status = self._context.status
+        with self._quiet:
+            status.detail = why
+            if what == "refused":
+                status.refused += 1
+            else:
+                status.state = what
+
     def _serve(self, connection: Connection) -> None:
         status = self._context.status
         with self._quiet:
             self._open.add(connection.sock)
             status.connections = len(self._open)
             status.accepted += 1
+            status.state = "running"
         try:
             _Stream(self._context, self._config, connection, self._cancel, self._quiet).run(lambda: self._draining)
         except (GaussError, OSError) as error:

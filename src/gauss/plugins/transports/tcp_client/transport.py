@@ -37,8 +37,10 @@ class TcpClient:
         self._accepted = 0
         self._attempts = 0
         self._last_error = ""
+        self._tell: Callable[[str, str], None] = lambda _what, _why: None
 
-    def start(self, serve: Callable[[Connection], None]) -> None:
+    def start(self, serve: Callable[[Connection], None], tell: Callable[[str, str], None]) -> None:
+        self._tell = tell
         self._thread = start_thread(self._connect_loop, f"connect:{self._config.port}", serve)
 
     def address(self) -> tuple[str, int]:
@@ -78,6 +80,7 @@ class TcpClient:
             if self._stop.is_set():
                 break
             self._state = "waiting"
+            self._tell("waiting", f"no connection to {self._config.host}:{self._config.port}: {self._last_error}")
             self._stop.wait(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
         self._state = "stopped"
@@ -94,6 +97,7 @@ class TcpClient:
                 self._accepted += 1
                 log.info("connected to %s", where)
                 serve(TcpConnection(sock, peer_name(sock.getpeername())))
+            self._last_error = "the connection ended"
             log.info("connection to %s ended", where)
         except OSError as error:
             told = str(error.strerror or error)

@@ -52,8 +52,10 @@ class TcpServer:
         self._refused = 0
         self._last_error = ""
         self._last_refusal_logged = 0.0
+        self._tell: Callable[[str, str], None] = lambda _what, _why: None
 
-    def start(self, serve: Callable[[Connection], None]) -> None:
+    def start(self, serve: Callable[[Connection], None], tell: Callable[[str, str], None]) -> None:
+        self._tell = tell
         self._listener = self._bind()
         self._accepting = start_thread(self._accept_loop, f"accept:{self._address[1]}", serve)
 
@@ -207,6 +209,7 @@ class TcpServer:
         with self._lock:
             self._refused += 1
         self._last_error = f"{peer} refused: {reason}"
+        self._tell("refused", self._last_error)
         # A flood of refusals is one line per second, with the count so far.
         if time.monotonic() - self._last_refusal_logged >= 1.0:
             self._last_refusal_logged = time.monotonic()
