@@ -59,8 +59,8 @@ class Splitter(Protocol):
 
     def feed(self, data: Buffer) -> Frames:
         """The whole records up to now. Bad bytes raise FrameError once what was whole before them has been
-        handed out: at once if there is nothing, else on the *next* feed or finish. `data` may be filled anew
-        by the caller afterwards."""
+        handed out: at once if there is nothing, else on the *next* feed (an empty one will do) or finish.
+        `data` may be filled anew by the caller afterwards."""
         ...
 
     def finish(self) -> None:

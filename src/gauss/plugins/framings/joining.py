@@ -47,12 +47,12 @@ def with_heads(data: pa.BinaryArray, heads: np.ndarray, widths: np.ndarray) -> b
 def _equal_rows(data: pa.BinaryArray, length: int, heads: np.ndarray, tail: bytes) -> bytes:
     count, width = heads.shape
     row = width + length + len(tail)
-    out = np.empty((count, row), dtype=np.uint8)
-    out[:, :width] = heads
-    if tail:
-        out[:, width + length :] = np.frombuffer(tail, np.uint8)
+    out = bytearray(count * row)
+    # As one opaque value per row numpy copies with memcpy.
+    if width:
+        np.ndarray((count,), f"V{width}", out, 0, (row,))[:] = np.ascontiguousarray(heads).view(f"V{width}")[:, 0]
     if length:
-        # As one opaque value per row numpy copies with memcpy.
-        rows = np.ndarray((count,), f"V{length}", out.data, width, (row,))
-        rows[:] = np.frombuffer(packed(data), f"V{length}")
-    return out.tobytes()
+        np.ndarray((count,), f"V{length}", out, width, (row,))[:] = np.frombuffer(packed(data), f"V{length}")
+    if tail:
+        np.ndarray((count,), f"V{len(tail)}", out, width + length, (row,))[:] = np.void(tail)
+    return bytes(out)

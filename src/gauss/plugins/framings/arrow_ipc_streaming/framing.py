@@ -100,12 +100,12 @@ class ArrowIpcSplitter(ContainerSplitter):
 
     def _part(self, data: memoryview) -> Part:
         found = message(data, self._limit)
-        return Part(found.size, self._take(found, bytes(data[: found.size])))
+        return Part(found.size, self._take(found, data[: found.size]))
 
-    def _take(self, found: Message, data: bytes) -> bytes:
+    def _take(self, found: Message, data: memoryview) -> bytes:
         """Notes what a message says of the stream; gives a record for a batch."""
         if found.kind == SCHEMA:
-            self._schema, self._dictionaries = data, {}
+            self._schema, self._dictionaries = bytes(data), {}
             return b""
         if found.kind == 0:
             self._schema, self._dictionaries = b"", {}
@@ -113,7 +113,7 @@ class ArrowIpcSplitter(ContainerSplitter):
         if not self._schema:
             raise Malformed(f"an Arrow {KIND_NAMES[found.kind]} before any schema")
         if found.kind == DICTIONARY:
-            note_dictionary(self._dictionaries, found, data)
+            note_dictionary(self._dictionaries, found, bytes(data))
             return b""
         dictionaries = [part for parts in self._dictionaries.values() for part in parts]
         record = b"".join([self._schema, *dictionaries, data, END_OF_STREAM])
