@@ -128,7 +128,8 @@ class Log(Protocol):
         ...
 
     def maintain(self, passed: int) -> None:
-        """Called every second or so: fsync by interval, retention by age of what every reader has passed."""
+        """Called every second or so, beside the writer: fsync by interval, retention by age of what every reader
+        has passed."""
         ...
 
     def close(self) -> None: ...

@@ -104,7 +104,8 @@ class Topic(LogProvider):
                 room = self._admission.admitted(left, self._log.end)
                 if room and self._write(left.slice(0, room)):
                     accepted += room
-                    left = left.slice(room, left.count - room)
+                    # Cutting even nothing off a lazy chunk would frame it.
+                    left = left.slice(room, left.count - room) if room < left.count else None
                 elif self.capacity.write_full is not WriteFull.BLOCK:
                     dropped = left.count
                     self.counters.dropped += dropped
@@ -169,12 +170,14 @@ class Topic(LogProvider):
     def stage_append(self, chunk: Chunk, publish: int) -> int:
         """Appends a fitting chunk behind everything, invisible until `reveal`; gives how many records went in:
         fewer than it holds only where `drop` refused some."""
+        if not chunk.count:
+            return 0
         if publish and self.capacity.write_full is WriteFull.DROP:
             room = self._admission.admitted(chunk, self.staged_end())
             self.counters.dropped += chunk.count - room
+            if not room:
+                return 0
             chunk = chunk.slice(0, room)
-        if not chunk.count:
-            return 0
         chunk = lifted(chunk, self._last_ts)
         self._log.append(chunk, publish)
         self._last_ts = chunk.last_ts()
@@ -263,7 +266,8 @@ class Topic(LogProvider):
         """Called every second or so: fsync by interval, retention by age."""
         with self.lock:
             slowest = self.readers.slowest()
-            self._log.maintain(self._log.end if slowest is None else min(slowest.position, self._log.end))
+            passed = self._log.end if slowest is None else min(slowest.position, self._log.end)
+        self._log.maintain(passed)  # without the lock: syncing a disk takes its time
 
     def blocked(self) -> Blocked | None:
         """Who holds writers back, and for how long; None while nobody waits."""

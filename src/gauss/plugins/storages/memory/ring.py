@@ -146,9 +146,9 @@ class Ring:
     def bytes_from(self, offset: int) -> int:
         blocks = self._blocks
         index = max(bisect_right(blocks.ends, offset), blocks.head)
-        if index >= len(blocks.sums):
+        if not (before := blocks.sums[index : index + 1]):
             return 0
-        held = self._total - blocks.sums[index]
+        held = self._total - before[0]
         chunk = blocks.chunks[index]
         passed = offset - blocks.starts[index]
         if chunk is not None and passed > 0 and chunk.nbytes <= SMALL:

@@ -1,0 +1,89 @@
+"""The index beside a segment: one fixed-width entry per appended block."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple
+
+import numpy as np
+
+ENTRY = struct.Struct("<qqqqIIII")
+"""offset, position, ts_ms, publish, count, length, crc32, flags; ts_ms is the block's largest."""
+
+DTYPE = np.dtype(
+    [
+        ("offset", "<i8"),
+        ("position", "<i8"),
+        ("ts_ms", "<i8"),
+        ("publish", "<i8"),
+        ("count", "<u4"),
+        ("length", "<u4"),
+        ("crc", "<u4"),
+        ("flags", "<u4"),
+    ]
+)
+
+OWN_TIMES = 1
+"""Flag: the records' times differ and stand in the `.times` file."""
+
+MAX_BLOCK_BYTES = 1 << 30
+
+
+class Entry(NamedTuple):
+    offset: int
+    position: int
+    ts_ms: int
+    publish: int
+    records: int
+    length: int
+    crc: int
+    flags: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.records
+
+    @property
+    def end_position(self) -> int:
+        return self.position + self.length
+
+
+class BlockIndex:
+    """Entries in one buffer: a growing bytearray while a segment is written, a memory map afterwards.
+
+    Nothing is kept per block as an object, and no view of the bytearray outlives a call: it could not grow then.
+    """
+
+    def __init__(self, buffer: bytearray | memoryview) -> None:
+        self.buffer = buffer
+
+    def __len__(self) -> int:
+        return len(self.buffer) // ENTRY.size
+
+    def entry(self, number: int) -> Entry:
+        return Entry(*ENTRY.unpack_from(self.buffer, number * ENTRY.size))
+
+    def entries(self, first: int, stop: int) -> np.ndarray:
+        return np.frombuffer(bytes(self.buffer[first * ENTRY.size : stop * ENTRY.size]), dtype=DTYPE)
+
+    def block_of(self, offset: int) -> int:
+        """The last block that begins at or before `offset`; -1 if none does."""
+        return bisect_right(range(len(self)), offset, key=self._offset) - 1
+
+    def block_at_position(self, position: int) -> int:
+        """The first block that begins at or behind `position`."""
+        return bisect_left(range(len(self)), position, key=self._position)
+
+    def block_at_time(self, ts_ms: int) -> int:
+        """The first block whose largest ts_ms is not below the given one."""
+        return bisect_left(range(len(self)), ts_ms, key=self._ts_ms)
+
+    def _offset(self, number: int) -> int:
+        return int(struct.unpack_from("<q", self.buffer, number * ENTRY.size)[0])
+
+    def _position(self, number: int) -> int:
+        return int(struct.unpack_from("<q", self.buffer, number * ENTRY.size + 8)[0])
+
+    def _ts_ms(self, number: int) -> int:
+        return int(struct.unpack_from("<q", self.buffer, number * ENTRY.size + 16)[0])

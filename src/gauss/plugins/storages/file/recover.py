@@ -1,0 +1,98 @@
+"""Opening a folder after a crash: what is whole stays, the torn tail goes, and no epoch is left in half."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from gauss.contracts.framing import Framing
+from gauss.model.errors import StorageError
+from gauss.plugins.storages.file.disk import mapped
+from gauss.plugins.storages.file.index import DTYPE, ENTRY, BlockIndex
+from gauss.plugins.storages.file.segment import Segment
+
+
+def open_segments(root: Path, framing: Framing, committed: Callable[[int], bool]) -> list[Segment]:
+    """The segments of a folder in order, the last one open for writing and cut to what is whole and committed."""
+    found = sorted(root.rglob("*.index"), key=lambda path: int(path.stem))
+    segments: list[Segment] = []
+    for path in found:
+        segment = Segment(path.parent, int(path.stem), framing, 0)
+        _measure(segment)
+        segments.append(segment)
+    for stray in root.rglob("*.log"):  # data whose index never came, or was removed first
+        if not stray.with_suffix(".index").exists():
+            stray.unlink()
+            stray.with_suffix(".times").unlink(missing_ok=True)
+    for earlier in segments[:-1]:
+        _require_whole(earlier)
+    torn_publish = 0
+    while segments:
+        last = segments[-1]
+        last.blocks, lost = _whole_blocks(last)
+        torn_publish = lost or torn_publish
+        last.begin_writing()
+        last.cut(_committed_blocks(last, torn_publish, committed))
+        follows = len(segments) > 1 and segments[-2].end == last.base
+        if last.blocks or not follows:
+            break
+        # An epoch may begin in the segment before: look there too.
+        last.stop_writing()
+        last.remove()
+        segments.pop()
+    before = 0
+    for segment in segments:
+        segment.before, before = before, before + segment.size
+    return segments
+
+
+def _measure(segment: Segment) -> None:
+    """Takes end, size and last time from the last whole index entry."""
+    size = segment.path("index").stat().st_size
+    segment.blocks = size // ENTRY.size
+    if not segment.blocks:
+        return
+    with segment.path("index").open("rb") as file:
+        raw = os.pread(file.fileno(), ENTRY.size, (segment.blocks - 1) * ENTRY.size)
+    last = BlockIndex(memoryview(raw)).entry(0)
+    segment.end, segment.size, segment.last_ts = last.end, last.end_position, last.ts_ms
+
+
+def _require_whole(segment: Segment) -> None:
+    """A segment that others follow was finished long ago: if bytes lack, the disk lost them."""
+    size = segment.path("log").stat().st_size if segment.path("log").exists() else 0
+    if size < segment.size:
+        raise StorageError(
+            f"{segment.path('log')}: expected {segment.size} bytes, found {size}",
+            hint="restore the file, or move this segment's .log and .index away to go on without its records",
+        )
+
+
+def _whole_blocks(segment: Segment) -> tuple[int, int]:
+    """How many blocks of the last segment follow each other and have the bytes that their checksums say, and
+    the publish of the first that does not."""
+    data = mapped(segment.path("log")) if segment.path("log").exists() else memoryview(b"")
+    raw = segment.path("index").read_bytes()
+    entries = np.frombuffer(raw[: len(raw) // ENTRY.size * ENTRY.size], dtype=DTYPE)
+    times_size = segment.path("times").stat().st_size if segment.path("times").exists() else 0
+    offset, position = segment.base, 0
+    for number, entry in enumerate(entries.tolist()):
+        at, where, _, publish, count, length, crc, flags = entry
+        follows = (at, where) == (offset, position) and count and where + length <= len(data)
+        timed = not flags or times_size >= 8 * (at + count - segment.base)
+        if not follows or not timed or zlib.crc32(data[where : where + length]) != crc:
+            return number, publish
+        offset, position = at + count, where + length
+    return len(entries), 0
+
+
+def _committed_blocks(segment: Segment, torn_publish: int, committed: Callable[[int], bool]) -> int:
+    """Drops from the end what no journal entry commits, and the rest of an epoch whose tail was torn off."""
+    index, keep = segment.index(), segment.blocks
+    while keep and (publish := index.entry(keep - 1).publish) and (publish == torn_publish or not committed(publish)):
+        keep -= 1
+    return keep

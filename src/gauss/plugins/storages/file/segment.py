@@ -1,0 +1,203 @@
+"""A segment: framed bytes in one file, with an index and, where times differ, a file of times beside it."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Placed
+from gauss.contracts.framing import Framing
+from gauss.model.errors import StorageError
+from gauss.plugins.storages.file.disk import Handle, mapped
+from gauss.plugins.storages.file.index import ENTRY, MAX_BLOCK_BYTES, OWN_TIMES, BlockIndex
+
+CHUNK_BYTES = 256 << 10
+"""Small blocks that lie beside each other are read as one chunk of about this size."""
+
+
+class Segment:
+    """Records from `base` to `end`. Only the last segment of a log is written; any number of threads read."""
+
+    def __init__(self, folder: Path, base: int, framing: Framing, before: int) -> None:
+        self.folder = folder
+        self.base = base
+        self.before = before
+        """Bytes in the segments before this one."""
+        self.framing = framing
+        self.end = base
+        self.size = 0
+        self.blocks = 0
+        self.last_ts = 0
+        self._index: BlockIndex | None = None
+        self._map: memoryview | None = None
+        self._files: tuple[Handle, Handle] | None = None  # data, index; only while it is written
+        self._times: Handle | None = None
+
+    def path(self, suffix: str) -> Path:
+        return self.folder / f"{self.base:020d}.{suffix}"
+
+    @property
+    def is_mapped(self) -> bool:
+        return self._map is not None or (self._index is not None and self._files is None)
+
+    # --- writing ---
+
+    def begin_writing(self) -> None:
+        """Opens the files and takes the index into memory."""
+        data, index = Handle(self.path("log")), Handle(self.path("index"))
+        entries = bytearray(os.pread(index.fd, self.blocks * ENTRY.size, 0))
+        self._index = BlockIndex(entries)
+        self._files = (data, index)
+        if self.path("times").exists():
+            self._times = Handle(self.path("times"))
+
+    def stop_writing(self) -> list[Handle]:
+        """Leaves the segment to readers; gives the files that may still have to be synced."""
+        handles = self.handles()
+        self._files = self._times = None
+        self._index = None
+        return handles
+
+    def handles(self) -> list[Handle]:
+        return [handle for handle in (*(self._files or ()), self._times) if handle is not None]
+
+    def append(self, chunk: Chunk, publish: int) -> None:
+        """Data, times, index entry, in this order: what has an entry is whole."""
+        assert self._files is not None
+        assert self._index is not None
+        payload, (data, index) = chunk.payload, self._files
+        length = len(payload)
+        if length > MAX_BLOCK_BYTES:
+            raise StorageError(f"expected a block up to {MAX_BLOCK_BYTES} bytes, found {length}")
+        flags = 0
+        data.write(payload, self.size)
+        if not isinstance(chunk.ts_ms, int) and chunk.ts_ms[0] != chunk.ts_ms[-1]:
+            flags = OWN_TIMES
+            if self._times is None:
+                self._times = Handle(self.path("times"))
+            # A record's time stands at 8 × its number in the segment; what shares one time leaves a hole.
+            self._times.write(chunk.ts_ms.astype("<i8").tobytes(), 8 * (self.end - self.base))
+        last_ts = chunk.last_ts()
+        entry = ENTRY.pack(self.end, self.size, last_ts, publish, chunk.count, length, zlib.crc32(payload), flags)
+        index.write(entry, self.blocks * ENTRY.size)
+        buffer = self._index.buffer
+        assert isinstance(buffer, bytearray)
+        buffer += entry
+        self.size += length
+        self.blocks += 1
+        self.last_ts = last_ts
+        self.end += chunk.count
+
+    def cut(self, blocks: int) -> None:
+        """Keeps the first `blocks` blocks: on disk too, the index first, so that no entry is without data."""
+        assert self._files is not None
+        assert self._index is not None
+        data, index = self._files
+        last = self._index.entry(blocks - 1) if blocks else None
+        end, size = (last.end, last.end_position) if last else (self.base, 0)
+        index.truncate(blocks * ENTRY.size)
+        data.truncate(size)
+        if self._times is not None:
+            self._times.truncate(min(os.fstat(self._times.fd).st_size, 8 * (end - self.base)))
+        buffer = self._index.buffer
+        assert isinstance(buffer, bytearray)
+        del buffer[blocks * ENTRY.size :]
+        self.end, self.size, self.blocks = end, size, blocks
+        self.last_ts = last.ts_ms if last else 0
+
+    def remove(self) -> None:
+        """Deletes the files; who has them mapped may go on reading."""
+        for suffix in ("index", "log", "times"):  # the index first: data without it is no segment
+            self.path(suffix).unlink(missing_ok=True)
+        self.unmap()
+
+    # --- reading ---
+
+    def index(self) -> BlockIndex:
+        found = self._index
+        if found is None:
+            found = self._index = BlockIndex(mapped(self.path("index")))
+        return found
+
+    def unmap(self) -> None:
+        """Forgets memory maps; they end when the last reader lets go."""
+        self._map = None
+        if self._files is None:
+            self._index = None
+
+    def _bytes(self, start: int, stop: int) -> memoryview:
+        view = self._map
+        if view is None or len(view) < stop:
+            view = self._map = mapped(self.path("log"))
+        return view[start:stop]
+
+    def read(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
+        """Records of [start, stop) that lie here, up to about `max_bytes`; one block at least."""
+        index = self.index()
+        first = max(index.block_of(start), 0)
+        limit = index.block_of(stop - 1) + 1
+        if limit > first:
+            budget = index.block_at_position(index.entry(first).position + max_bytes)
+            limit = min(limit, max(budget, first + 1))
+        entries = index.entries(first, limit)
+        offsets, counts = entries["offset"], entries["count"].astype(np.int64)
+        ends, end_positions = offsets + counts, entries["position"] + entries["length"]
+        placed: list[Placed] = []
+        block, last = 0, len(entries)
+        while block < last:
+            if ends[block] <= start:
+                block += 1
+                continue
+            group = int(np.searchsorted(end_positions, entries["position"][block] + CHUNK_BYTES, side="right"))
+            group = max(group, block + 1)
+            # A block that is cut stands alone, so that only it must be framed to be cut.
+            if start > offsets[block]:
+                group = block + 1
+            elif ends[group - 1] > stop and group - 1 > block:
+                group -= 1
+            offset, end = int(offsets[block]), int(ends[group - 1])
+            payload = self._bytes(int(entries["position"][block]), int(end_positions[group - 1]))
+            chunk = Chunk(payload, end - offset, self._times_of(entries[block:group]), self.framing)
+            begin, finish = max(start, offset), min(stop, end)
+            placed.append(Placed(begin, chunk.slice(begin - offset, finish - begin)))
+            block = group
+        return placed
+
+    def _times_of(self, entries: np.ndarray) -> int | np.ndarray:
+        times, own = entries["ts_ms"], entries["flags"] & OWN_TIMES
+        if not own.any():
+            if times[0] == times[-1]:
+                return int(times[0])
+            return np.repeat(times, entries["count"])
+        counts = entries["count"].astype(np.int64)
+        start = int(entries["offset"][0]) - self.base
+        total = int(counts.sum())
+        with self.path("times").open("rb") as file:
+            raw = os.pread(file.fileno(), 8 * total, 8 * start)
+        stored = np.zeros(total, dtype=np.int64)
+        stored[: len(raw) // 8] = np.frombuffer(raw, dtype="<i8")
+        return np.where(np.repeat(own, counts) > 0, stored, np.repeat(times, counts))
+
+    def offset_at(self, ts_ms: int) -> int:
+        """The first record here whose ts_ms is not below the given one."""
+        index = self.index()
+        block = index.block_at_time(ts_ms)
+        if block >= len(index):
+            return self.end
+        entries = index.entries(block, block + 1)
+        times = self._times_of(entries)
+        inside = 0 if isinstance(times, int) else int(np.searchsorted(times, ts_ms))
+        return int(entries["offset"][0]) + inside
+
+    def bytes_before(self, offset: int) -> int:
+        """Bytes of the blocks that end at or before `offset`."""
+        index = self.index()
+        block = index.block_of(offset)
+        if block < 0:
+            return 0
+        entry = index.entry(block)
+        return entry.end_position if offset >= entry.end else entry.position
