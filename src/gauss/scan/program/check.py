@@ -73,7 +73,12 @@ class _Checker:
             self._infer(child)
 
     def _use(self, node: Expr, kind: Kind) -> None:
-        if not isinstance(node, Path) or kind in (Kind.ANY, Kind.NULL) or not self.inferred:
+        if kind in (Kind.ANY, Kind.NULL) or not self.inferred:
+            return
+        if isinstance(node, Binary) and node.op == "+":  # numbers or strings, as its surroundings say
+            self._use(node.left, kind)
+            self._use(node.right, kind)
+        if not isinstance(node, Path):
             return
         # A number without a schema may come with a fraction, whatever the literal beside it looks like.
         kind = Kind.NUMBER if kind is Kind.INT else kind

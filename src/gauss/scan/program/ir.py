@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Literal:
-    value: None | bool | int | float | str
+    value: bool | int | float | str | None
     kind: Kind
     at: int = field(default=0, compare=False)
 

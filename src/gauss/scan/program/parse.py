@@ -1,7 +1,7 @@
 """Text → expression: a subset of jq, with errors that point at the place.
 
-    .bid > 100 and .symbol == "BTC"
-    (.symbol | startswith("BT")) or not (.price.ask - .price.bid) / .price.bid < 0.01
+.bid > 100 and .symbol == "BTC"
+(.symbol | startswith("BT")) or not (.price.ask - .price.bid) / .price.bid < 0.01
 """
 
 from __future__ import annotations

@@ -43,14 +43,14 @@ def _compile(typed: Typed, node: Expr) -> Fn:
     match node:
         case Literal(value=value, kind=kind):
             constant = float(value) if kind is Kind.NUMBER else value  # type: ignore[arg-type]
-            return lambda row: constant
+            return lambda _: constant
         case Path():
             return _path(node, typed.kinds[node.name])
         case Unary(op="not"):
             inner = _truth(_compile(typed, node.operand))
             return lambda row: not inner(row)
         case Unary():
-            return _arithmetic("-", lambda row: 0.0, _compile(typed, node.operand))
+            return _arithmetic("-", lambda _: 0.0, _compile(typed, node.operand))
         case Binary(op="and"):
             left, right = _truth(_compile(typed, node.left)), _truth(_compile(typed, node.right))
             return lambda row: left(row) and right(row)

@@ -78,7 +78,9 @@ class Driver:
         process = getattr(self.session.sparkContext._gateway, "proc", None)
         while not self.ended.wait(TICK_SECONDS):
             if process is not None and process.poll() is not None:
-                log.error("the JVM is gone (exit code %s): see %s", process.returncode, self.data_dir.logs / "spark.log")
+                log.error(
+                    "the JVM is gone (exit code %s): see %s", process.returncode, self.data_dir.logs / "spark.log"
+                )
                 return JVM_GONE
             for query in self.queries:
                 query.tick()

@@ -7,7 +7,7 @@ import re
 from gauss.model.errors import GaussError
 from gauss.stream.client import as_gauss_error
 
-_PYTHON = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Fenced|Unavailable|NotFound|Collected)): (.+)$", re.MULTILINE)
+_PYTHON = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 _GAUSS = re.compile(r"^gauss\.model\.errors\.(\w+): (.+)$", re.MULTILINE)
 _CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\] (.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _JAVA = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)

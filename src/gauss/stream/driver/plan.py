@@ -107,6 +107,6 @@ def plan_hash(pipeline: Pipeline, processor: ProcessorDef) -> str:
         for side in ("input", "output")
         if (found := format_ref(pipeline, (processor.config.get(side) or {}).get("format"))) is not None
     ]
-    parts = [processor.plugin, processor.config, formats]
+    parts: list[Any] = [processor.plugin, processor.config, formats]
     parts += [ref.topic if ref else None for ref in (processor.source, processor.target)]
     return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:16]

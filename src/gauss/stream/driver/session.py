@@ -131,7 +131,13 @@ def _prepare(java: Java, memory: str, training: bool) -> None:
         stamp.write_text(made_for)
     # A sorted list instead of `jars/*`: the archive counts only for the very same class path.
     jars = [str(JAVA_CLASSES), *sorted(str(jar) for jar in (spark / "jars").glob("*.jar"))]
-    command = [executable, *_java_options(java, memory, training), "-cp", ":".join(jars), "org.apache.spark.deploy.SparkSubmit"]
+    command = [
+        executable,
+        *_java_options(java, memory, training),
+        "-cp",
+        ":".join(jars),
+        "org.apache.spark.deploy.SparkSubmit",
+    ]
     script = java.home / "bin" / "spark-submit"
     script.write_text(
         f'#!/bin/sh\nexport PYTHONHASHSEED=0\nexec {shlex.join(command)} "$@" >>{shlex.quote(str(java.output))} 2>&1\n'

@@ -128,9 +128,7 @@ class _Reading:
         plan, client = self.plan, engine(self.plan.flight)
         schema = to_arrow_schema(self._schema, timezone="UTC")
         fields = plan.decoded()
-        ticket = Read(
-            partition.topic, partition.inc, partition.start, partition.stop, plan.processor, plan.generation
-        )
+        ticket = Read(partition.topic, partition.inc, partition.start, partition.stop, plan.processor, plan.generation)
         letters: list[dict[str, Any]] = []
         for batch in client.read(ticket):
             yield self._decode(batch, fields, schema, partition, letters)

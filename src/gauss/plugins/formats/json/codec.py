@@ -112,7 +112,8 @@ def _decode_slowly(data: pa.BinaryArray, indexes: np.ndarray, columns: list[Colu
         try:
             rows.append(decode(record))
         except Verdict as verdict:
-            bad.append((index, verdict.reason, f"{verdict.column}: {verdict.detail}" if verdict.column else str(verdict)))
+            where = f"{verdict.column}: " if verdict.column else ""
+            bad.append((index, verdict.reason, where + verdict.detail))
         else:
             good.append(index)
     values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)

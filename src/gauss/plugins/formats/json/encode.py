@@ -115,10 +115,11 @@ def _text(values: pa.Array, type_: JsonType | None) -> pa.StringArray:
     if pa.types.is_timestamp(values.type):
         attrs = type_.attrs if type_ else {}
         unit, digits = attrs.get("unit", "iso"), attrs.get("precision", 6)
-        micros = values.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        if unit != "iso":
-            return pc.floor(pc.divide(micros.cast(pa.float64()), 1)).cast(pa.int64()).cast(pa.string())
         whole = values.cast(pa.timestamp("us", tz="UTC"))
+        if unit != "iso":
+            # numpy rounds down, also before 1970; Arrow's division would round towards zero.
+            micros = whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) // _UNIT_US[unit]
+            return pa.array(micros, mask=values.is_null().to_numpy(zero_copy_only=False)).cast(pa.string())
         text = pc.strftime(whole, format="%Y-%m-%dT%H:%M:%S")  # with six digits of the second
         cut = 19 if digits == 0 else 20 + digits
         return pc.binary_join_element_wise('"', pc.utf8_slice_codeunits(text, 0, cut), 'Z"', "")

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from gauss.plugins.formats.json.plan import RANGES, Column
 
 _POLARS: dict[str, Any] = {
-    **{name: getattr(pl, name.replace("uint", "UInt").replace("int", "Int")) for name in RANGES},
+    **dict.fromkeys(RANGES, pl.Int64),  # the only integer it reads; narrower ranges are looked at afterwards
     "double": pl.Float64,
     "bool": pl.Boolean,
     "string": pl.String,
@@ -61,7 +61,9 @@ def decode(data: pa.BinaryArray, columns: list[Column]) -> Fast | None:
     for entry, values in zip(columns, decoded, strict=True):
         if entry.type.name in ("string", "varchar"):
             suspects |= values.str.contains(_NOT_TEXT).fill_null(False).to_numpy()
-    arrays = [_arrow(values, entry) for values, entry in zip(decoded, columns, strict=True)]
+        elif entry.type.name in RANGES and entry.type.name != "int64":
+            suspects |= ~values.is_between(*_within(entry)).fill_null(True).to_numpy()
+    arrays = [_arrow(values, entry, suspects) for values, entry in zip(decoded, columns, strict=True)]
     return Fast(arrays, suspects if suspects.any() else None)
 
 
@@ -92,7 +94,14 @@ def _column(frame: pl.DataFrame, entry: Column) -> pl.Series:
     return frame.select(expression.alias("v")).to_series()
 
 
-def _arrow(values: pl.Series, entry: Column) -> pa.Array:
+def _within(entry: Column) -> tuple[int, int]:
+    low, high = RANGES[entry.type.name]
+    return low, min(high, 2**63 - 1)
+
+
+def _arrow(values: pl.Series, entry: Column, suspects: np.ndarray) -> pa.Array:
+    if entry.type.name in RANGES and entry.type.name != "int64" and suspects.any():
+        values = values.set(pl.Series(suspects), None)  # what does not fit its type can't be cast either
     array = values.to_arrow()
     return array if array.type == entry.arrow else array.cast(entry.arrow)
 

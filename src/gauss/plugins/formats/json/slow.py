@@ -68,9 +68,7 @@ class RowDecoder:
             raise self._explain(data, str(error)) from None
         except (msgspec.DecodeError, RecursionError) as error:
             raise Verdict("bad_json", str(error)) from None
-        return [
-            convert(_pick(found, way)) for way, convert in zip(self._ways, self._convert, strict=True)
-        ]
+        return [convert(_pick(found, way)) for way, convert in zip(self._ways, self._convert, strict=True)]
 
     def _explain(self, data: bytes, message: str) -> Verdict:
         """A typed decoder stops at the first wrong field: malformed text behind it is worse news."""

@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import Any
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from gauss.contracts.format import FormatSpec
 from gauss.contracts.plugin import PluginConfig
@@ -34,7 +34,7 @@ class JsonType(PluginConfig):
     name: str
     """`int8` … `int64`, `uint8` … `uint64`, `float`, `double`, `bool`, `string`, `decimal`, `timestamp`, `date`,
     `bytes` (base64 text), `array`, or `json` (any value, kept as its text)."""
-    attrs: dict[str, Any] = {}
+    attrs: dict[str, Any] = Field(default={})
     """decimal: `precision`, `scale`; timestamp: `precision` (3 = milliseconds) and `unit` (`iso` text, or `s`, `ms`,
     `us` since 1970); array: `element`, the type of its elements."""
 

@@ -81,7 +81,7 @@ class named_columns:  # noqa: N801
         from pyspark.sql import SparkSession
 
         session = SparkSession.active()
-        parser = session._jsparkSession.sessionState().sqlParser()  # type: ignore[attr-defined]
+        parser = session._jsparkSession.sessionState().sqlParser()
         self.names: list[str] = []
         self.star = False
         self._made: set[str] = set()
