@@ -27,7 +27,7 @@ def listener() -> Iterator[socket.socket]:
 
 def start(port: int, **config: object) -> Transport:
     client = transport("tcp-client", {"host": "127.0.0.1", "port": port, **config})
-    client.start(read_to_end, lambda what, why: None)
+    client.start(read_to_end, lambda _what, _why: None)
     return client
 
 

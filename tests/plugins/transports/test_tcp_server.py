@@ -29,7 +29,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Transport]]:
 
     def make(handler: Callable[[Connection], None] = echo, **config: Any) -> Transport:
         made = transport("tcp-server", {"port": 0, **config}, tmp_path)
-        made.start(handler, lambda what, why: None)
+        made.start(handler, lambda _what, _why: None)
         started.append(made)
         return made
 

@@ -202,8 +202,8 @@ class TcpServer:
             self._threads.pop(sock, None)
 
     def _refuse(self, sock: socket.socket, peer: str, reason: str) -> None:
-        sock.close()
         self._count_refusal(peer, reason)
+        sock.close()
 
     def _count_refusal(self, peer: str, reason: str) -> None:
         with self._lock:
