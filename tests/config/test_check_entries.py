@@ -173,3 +173,9 @@ def test_sections_say_what_they_expect(judge: Judge, sound: str, section: str, e
     [fault] = judge(sound + section).errors
     assert fault.expected == expected
     assert fault.line == 17
+
+
+def test_number_beyond_64_bits_is_refused_once(judge: Judge, sound: str) -> None:
+    [fault] = judge(sound.replace("9100", "1" + "0" * 30)).errors
+    assert fault.expected == "a whole number of 64 bits"
+    assert fault.line == 9

@@ -10,6 +10,8 @@ The module is imported only when its command (or its own help) is asked for. Out
 from __future__ import annotations
 
 import importlib
+import inspect
+import os
 import sys
 from typing import Annotated, Any
 
@@ -63,10 +65,15 @@ def load_command(name: str) -> Any:
     found = getattr(module, "app", None)
     if found is None:
         found = typer.Typer(add_completion=False)
-        found.command(name, help=module.command.__doc__ or COMMANDS[name])(module.command)
+        found.command(name, help=_paragraphs(module.command.__doc__ or COMMANDS[name]))(module.command)
     command = typer.main.get_command(found)
     command.name = name
     return command
+
+
+def _paragraphs(doc: str) -> str:
+    """A docstring with each paragraph on one line, so that the help wraps it to the terminal."""
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(doc).split("\n\n"))
 
 
 app = typer.Typer(cls=LazyGroup, no_args_is_help=True, epilog=EXIT_CODES, pretty_exceptions_enable=False)
@@ -99,6 +106,13 @@ def main(args: list[str] | None = None) -> None:
     except GaussError as error:
         Output(json="--json" in given).error(error)
         sys.exit(exit_code(error))
+    except Exception as error:
+        # A bug: still a sentence, since a trace helps only those who asked for it.
+        if os.environ.get("GAUSS_DEBUG"):
+            raise
+        hint = "this is a fault of Gauss or of a plugin; GAUSS_DEBUG=1 shows the trace"
+        Output(json="--json" in given).error(GaussError(f"unexpected {type(error).__name__}: {error}", hint=hint))
+        sys.exit(3)
 
 
 if __name__ == "__main__":

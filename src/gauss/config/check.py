@@ -54,6 +54,7 @@ def check(given: Path) -> Checked:
         faults.add(path, problem, hint=hint)
         faults.settle(path)  # the value is not known, so nothing more can be said of it
 
+    _refuse_huge_numbers(document.data, faults)
     data = substitute(document.data, base_dir, faults.redactor, missing)
     entries = read_entries(data, base_dir, faults)
     for scope, schema_map in entries.schema_maps:
@@ -63,6 +64,16 @@ def check(given: Path) -> Checked:
     check_graph(entries, faults)
     pipeline = None if faults.errors else _resolve(entries, list(formats.implied.values()))
     return Checked(file, faults.sorted(), pipeline, faults.redactor)
+
+
+def _refuse_huge_numbers(value: object, faults: Faults, path: KeyPath = ()) -> None:
+    """TOML's whole numbers have 64 bits; Python's, and so tomli's, have no end."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        if isinstance(item, int) and not -(2**63) <= item < 2**63:
+            faults.add((*path, key), f'"{key}" is not valid', expected="a whole number of 64 bits", found=item)
+            faults.settle((*path, key))
+        _refuse_huge_numbers(item, faults, (*path, key))
 
 
 def check_or_raise(given: Path) -> tuple[Pipeline, Checked]:

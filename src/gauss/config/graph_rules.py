@@ -132,7 +132,11 @@ def _own_lint(processor: Processor, entries: Entries) -> None:
         return
     source = processor.definition.source
     context = LintContext(input_fields=_input_fields(processor, entries), read=source.read if source else "")
-    for sentence in processor.spec.lint(processor.config, context):
+    try:
+        sentences = processor.spec.lint(processor.config, context)
+    except Exception as error:  # a third party's code may fail in any way
+        sentences = [f"{processor.definition.plugin} failed to judge its config: {type(error).__name__}: {error}"]
+    for sentence in sentences:
         key, colon, _ = sentence.partition(":")
         inside = ("config", key) if colon and key in processor.definition.config else ("config",)
         processor.scope.add(inside, sentence)
