@@ -83,7 +83,7 @@ def pieces_at(stream: bytes, cuts: Iterable[int]) -> list[bytes]:
 
 def every_split(stream: bytes) -> list[list[bytes]]:
     """The stream in two pieces, for each place between two bytes; and byte by byte."""
-    step = max(1, len(stream) // 1500)  # containers are long; their parsers' states are not
+    step = max(1, len(stream) // 800)  # containers are long; their parsers' states are not
     two = [[stream[:at], stream[at:]] for at in range(0, len(stream) + 1, step)]
     return [*two, [stream[at : at + 1] for at in range(len(stream))]]
 

@@ -55,7 +55,7 @@ class Chunk:
         return self.framing is not None and self.framing.raw and self.framing.key == framing.key
 
     def framed(self, framing: Framing) -> bytes | memoryview:
-        """The wire form: the payload untouched when framings are equal, else joined anew."""
+        """The wire form: the payload untouched when framings are equal, else joined anew (ask `unfit` before)."""
         if self.is_framed_as(framing):
             return self.payload  # type: ignore[no-any-return]
         return framing.joiner().join(self.data())

@@ -16,6 +16,8 @@ from gauss.plugins.framings.splitting import BufferedSplitter, Cut, bad_frame, h
 
 KINDS = {"u16be": 2, "u32be": 4, "varint": VARINT}
 NO_POSITIONS = np.zeros(0, np.int64)
+LARGE = 4 << 20
+"""Above this a first walk counts the records; below it room for the most there can be costs less."""
 
 
 class LengthPrefixedFraming:
@@ -38,7 +40,8 @@ class LengthPrefixedFraming:
             ends = np.arange(1, alike.records + 1, dtype=np.int64) * alike.frame
             return ends - (alike.frame - alike.prefix), ends
         most = size // (self._kind or 1)
-        # Untouched pages of these cost nothing, a first walk to count would.
+        if size > LARGE:
+            most = WALKER(buffer, self._kind, MOST_BYTES, NO_POSITIONS, NO_POSITIONS).records
         starts, ends = np.empty(most, np.int64), np.empty(most, np.int64)
         count = WALKER(buffer, self._kind, MOST_BYTES, starts, ends).records
         return starts[:count].copy(), ends[:count].copy()
