@@ -99,7 +99,8 @@ def _node(node: Node, box: _Box, lines: list[str], graph: Graph) -> str:
         shape = (
             f'<rect class="{style}" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{_HEIGHT}" rx="8"/>'
         )
-    first = box.y + _HEIGHT / 2 - (len(lines) - 1) * _LINE / 2 + 5
+    lid = 5 if node.kind == "topic" else 0  # a cylinder's text stands below its lid
+    first = box.y + _HEIGHT / 2 - (len(lines) - 1) * _LINE / 2 + 5 + lid
     texts = [
         f'<text{" class=" + chr(34) + "name" + chr(34) if index == 0 else ""} x="{box.x + box.width / 2:.1f}"'
         f' y="{first + index * _LINE:.1f}" text-anchor="middle">{escape(line)}</text>'

@@ -11,7 +11,7 @@ def topic_words(topic: TopicNode) -> str:
     """`memory · holds 50,000 records · block`"""
     bounds = []
     if topic.capacity.records is not None:
-        bounds.append(f"{topic.capacity.records:,} records")
+        bounds.append("1 record" if topic.capacity.records == 1 else f"{topic.capacity.records:,} records")
     if topic.capacity.bytes is not None:
         bounds.append(human_bytes(topic.capacity.bytes))
     return " · ".join([topic.storage, " or ".join(bounds) or "unbounded", topic.write_full])
