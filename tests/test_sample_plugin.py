@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,3 +72,18 @@ def test_the_plugins_are_found_by_name_and_their_specs_load_nothing_heavy(instal
     assert seen["heavy"] == []
     assert seen["fields"] == ["word"]
     assert seen["lint"] == ['field: the input format has no field "word" (it has: other)']
+
+
+def test_the_pipeline_in_its_readme_passes_the_check(installed: dict[str, str], tmp_path: Path) -> None:
+    found = re.search(r"```toml\n(.*?)```", (ROOT / "examples" / "plugin" / "README.md").read_text(), re.DOTALL)
+    assert found is not None
+    pipeline = tmp_path / "pipeline.toml"
+    pipeline.write_text(found[1])
+    run = subprocess.run(
+        [sys.executable, "-m", "gauss.cli.main", "check", "--offline", str(pipeline)],
+        check=False,
+        env=installed,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
