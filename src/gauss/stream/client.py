@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
-from gauss.model.errors import ConfigError, GaussError, Unavailable, from_dict
+from gauss.model.errors import ConfigError, GaussError, ProtocolError, Unavailable, from_dict
 from gauss.stream.protocol import (
     Abort,
     Append,
@@ -45,13 +45,13 @@ GONE = (flight.FlightUnavailableError, flight.FlightInternalError, flight.Flight
 
 T = TypeVar("T")
 
-_inherited: list[Any] = []
+_used_by = 0
 _locks: dict[tuple[int, str], int] = {}
 _clients: dict[tuple[int, str, str], EngineClient] = {}
 
 
 class EngineClient:
-    """Calls may come from any thread; after a fork the child gets a connection of its own."""
+    """Calls may come from any thread. It connects at the first call, so that it may be made before a fork."""
 
     def __init__(self, endpoint: str, token: str, *, lock: str = "", wait_s: float = 60.0) -> None:
         self.endpoint = endpoint
@@ -74,8 +74,7 @@ class EngineClient:
     def _connection(self) -> Any:
         with self._mutex:
             if self._pid != os.getpid():
-                # A client opened before a fork hangs the child, and so does its destructor: it is kept, unused.
-                _inherited.append(self._flight)
+                _first_use_in_this_process()
                 hold_run_lock(self._lock_path)
                 self._flight = flight.FlightClient(self.endpoint)
                 self._pid = os.getpid()
@@ -207,6 +206,17 @@ class EngineClient:
             if self._flight is not None and self._pid == os.getpid():
                 self._flight.close()
             self._flight, self._pid = None, 0
+
+
+def _first_use_in_this_process() -> None:
+    """A child forked from a process that has connected would hang for ever inside gRPC: it is told instead."""
+    global _used_by
+    if _used_by not in (0, os.getpid()):
+        raise ProtocolError(
+            f"process {os.getpid()} was forked from one that is connected to the engine already",
+            hint="connect after the fork, or spawn the process",
+        )
+    _used_by = os.getpid()
 
 
 def client_for(endpoint: str, token: str, *, lock: str = "") -> EngineClient:

@@ -54,6 +54,7 @@ class Engine:
         self.began = time.monotonic()
         self.free_bytes = 0
         self.draining = False
+        self._closed = False
         self.board = DriverBoard()
         self.edges: dict[str, Listening] = {}
         self.pumps: dict[str, Pump] = {}
@@ -218,6 +219,9 @@ class Engine:
 
     def close(self) -> None:
         """Ends everything; nothing that was acknowledged is given up by it."""
+        if self._closed:
+            return
+        self._closed = True
         self.stopping.set()
         self.publisher.close()
         for pump in self.pumps.values():
