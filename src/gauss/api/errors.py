@@ -17,6 +17,7 @@ from gauss.model.errors import (
     FrameError,
     GaussError,
     NotFound,
+    PluginError,
     ProtocolError,
     Unavailable,
 )
@@ -38,6 +39,7 @@ _STATUS: list[tuple[type[GaussError], int]] = [
     (Collected, 409),
     (ConfigError, 422),
     (FrameError, 422),
+    (PluginError, 422),
     (DiskFull, 503),
     (Unavailable, 503),
 ]

@@ -43,7 +43,6 @@ def command(
     from gauss.config.check import check_or_raise
     from gauss.stream.control.run import Running
 
-    began = time.monotonic()
     stops = Stops()
     output = Output(json=json)
     limit = _seconds(for_)
@@ -52,7 +51,7 @@ def command(
         output.note(str(warning), style="yellow")
     listener = listen(pipeline.api.host, pipeline.api.port)
     running = Running(pipeline, config=checked.file, data_dir=data_dir)
-    running.started, running.url = began, url_of(listener)
+    running.url = url_of(listener)
     running.start()
 
     def make_app() -> Any:
@@ -66,7 +65,7 @@ def command(
     try:
         running.held.announce(running.url, running.token)
         if running.wait_ready(stops.asked):
-            _say_ready(running, output, time.monotonic() - began)
+            _say_ready(running, output)
             _watch(running, output, stops, quiet=quiet, limit=limit)
     except GaussError as error:
         failure = error
@@ -96,12 +95,12 @@ def _seconds(text: str | None) -> float | None:
         raise ConfigError(f"--for: {error} (got {text!r})") from None
 
 
-def _say_ready(running: Running, output: Output, seconds: float) -> None:
+def _say_ready(running: Running, output: Output) -> None:
     """`ready in 0.9 s · URL · 2 listeners · 1 query`."""
     processors = running.graph.processors.values()
     listeners = sum(node.address is not None and node.address.listens for node in processors)
     queries = sum(node.where == "spark" for node in processors)
-    parts = [f"ready in {seconds:.1f} s", running.url, _count(listeners, "listener")]
+    parts = [f"ready in {time.monotonic() - running.started:.1f} s", running.url, _count(listeners, "listener")]
     if queries:
         parts.append(_count(queries, "query", "queries"))
     output.line(" · ".join(parts))

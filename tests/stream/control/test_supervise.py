@@ -41,7 +41,7 @@ def test_ready_line_makes_the_child_ready(held: Held) -> None:
 
 
 def test_error_on_the_ready_pipe_gives_up_at_once_with_its_sentence(held: Held) -> None:
-    said = '{"error": {"code": "config", "message": "port 9100 is in use", "hint": "free it", "retryable": false}}'
+    said = '{"error": {"code": "config", "message": "port 9100 is in use", "hint": "free it", "retryable": true}}'
     kid = child(held, f"import os, sys; os.write(int(os.environ['GAUSS_READY_FD']), b'''{said}\\n'''); sys.exit(1)")
     kid.start()
     assert kid.changed.wait(10) and kid.state == "failed" and kid.restarts == 0

@@ -76,9 +76,7 @@ class Held:
 
     def release(self) -> None:
         """What belongs to the run goes; the lock is let go last."""
-        for path in (self.paths.engine_json, self.paths.flight_json, self.paths.pipeline_json, self.run_lock):
-            path.unlink(missing_ok=True)
-        (self.paths.run / "processes.json").unlink(missing_ok=True)
+        _clear_run(self.paths)
         os.close(self.run_lock_fd)
         os.close(self.lock_fd)
 
@@ -99,14 +97,19 @@ def hold(root: Path) -> Held:
     except BaseException:
         os.close(lock_fd)
         raise
-    paths.engine_json.unlink(missing_ok=True)
     earlier = [int(path.stem) for path in paths.run.glob("*.lock") if path.stem.isdigit()]
     generation = max([*earlier, int((read_json(paths.run / "processes.json") or {}).get("generation", 0))]) + 1
-    for number in earlier:
-        (paths.run / f"{number}.lock").unlink(missing_ok=True)
+    _clear_run(paths)
     run_lock_fd = os.open(paths.run / f"{generation}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(run_lock_fd, fcntl.LOCK_SH)
     return Held(paths, uuid.uuid4().hex, generation, lock_fd, run_lock_fd, ended)
+
+
+def _clear_run(paths: DataDir) -> None:
+    """Tokens, configs, locks and marks of a run; nothing in them outlives it."""
+    paths.engine_json.unlink(missing_ok=True)
+    for path in paths.run.iterdir():
+        path.unlink(missing_ok=True)
 
 
 def _make(paths: DataDir) -> None:

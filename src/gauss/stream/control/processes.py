@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,12 @@ def start_time(pid: int) -> int | None:
     except OSError:
         return None
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def process_age() -> float:
+    """Seconds since this process was started, the interpreter's own start-up included."""
+    started = start_time(os.getpid()) or 0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
 
 
 def alive(pid: int, started: int) -> bool:

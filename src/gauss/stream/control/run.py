@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gauss.config.spec import Pipeline
 from gauss.model.errors import ConfigError, GaussError, Unavailable
 from gauss.stream.control.datadir import Held, hold, write_private
+from gauss.stream.control.processes import process_age
 from gauss.stream.control.sample import Sampler
 from gauss.stream.control.supervise import Child, ChildSpec
 from gauss.stream.engine.logs import set_up_logs
@@ -38,7 +39,7 @@ class Running:
         self.pipeline = pipeline
         self.graph = build_graph(pipeline)
         self.config = config
-        self.started = time.monotonic()
+        self.started = time.monotonic() - process_age()
         self.token = secrets.token_urlsafe(24)
         self.url = ""
         self.draining = False
@@ -114,11 +115,12 @@ class Running:
                 self._client = ControlClient(**found, wait_s=_ANSWER_SECONDS)
             return self._client
 
-    def command(self, name: str, /, **args: Any) -> dict[str, Any]:
+    def command(self, name: str, /, *, wait_s: float = _ANSWER_SECONDS, **args: Any) -> dict[str, Any]:
         """Asks the engine; Unavailable while it is not up."""
         if self.engine.state != "ready":
             raise Unavailable(f"the engine is {self.engine.state}", hint="try again in a moment")
-        return self.client().command(name, {key: value for key, value in args.items() if value is not None})
+        given = {key: value for key, value in args.items() if value is not None}
+        return self.client().command(name, given, wait_s=wait_s)
 
     def health(self) -> dict[str, Any]:
         """`ready` once every listener and query is up; `degraded` with the reasons."""
@@ -134,7 +136,7 @@ class Running:
         found: dict[str, Any] = {}
         if self.engine.state == "ready":
             try:
-                found = self.command("health")
+                found = self.command("health", wait_s=0.0)
                 if self.graph.needs_spark:
                     starting |= self._judge_queries(reasons)
             except GaussError as error:
@@ -161,7 +163,7 @@ class Running:
     def _judge_queries(self, reasons: list[str]) -> bool:
         """Adds the queries that failed to the reasons; True while one of them is still starting."""
         starting = False
-        for processor in self.command("processors.ls")["processors"]:
+        for processor in self.command("processors.ls", wait_s=0.0)["processors"]:
             if processor["where"] != "spark":
                 continue
             starting |= processor["state"] == "starting"
@@ -194,7 +196,7 @@ class Running:
 
     def _drain(self) -> None:
         try:
-            self.command("drain", seconds=_DRAIN_SECONDS)
+            self.command("drain", wait_s=_DRAIN_SECONDS, seconds=_DRAIN_SECONDS)
         except GaussError as error:
             log.warning("the engine did not drain: %s", error.message)
 

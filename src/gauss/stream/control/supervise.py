@@ -32,7 +32,7 @@ class ChildSpec:
     command: tuple[str, ...]
     ready_seconds: float = 60.0
     first_starts: int = 3
-    """Failures before it was ever ready after which it is given up: a taken port won't be free by insisting."""
+    """Silent deaths before it was ever ready after which it is given up."""
     backoff_seconds: float = 0.25
     backoff_max_seconds: float = 15.0
     steady_seconds: float = 30.0
@@ -61,6 +61,7 @@ class Child:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._was_ready = False
+        self._said_why = False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -157,7 +158,8 @@ class Child:
                 f"the {self.spec.name} process ended with exit code {code}", hint=f"its log: {self.log_path}"
             )
             self.error = error
-            if not self._was_ready and (not error.retryable or failures >= self.spec.first_starts):
+            # A child that says itself why it can't start (a taken port) would say it again.
+            if not self._was_ready and (self._said_why or failures >= self.spec.first_starts):
                 self._set("failed", error.message)
                 return
             pause = 0.0 if failures == 0 else self.spec.backoff_seconds * 2 ** (failures - 1)
@@ -189,9 +191,8 @@ class Child:
             os.close(ready_fd)
         said: dict[str, Any] = json.loads(heard.split(b"\n", 1)[0])
         if "error" in said:
-            error = from_dict(said["error"])
-            error.retryable = bool(said["error"].get("retryable", False))
-            return error
+            self._said_why = True
+            return from_dict(said["error"])
         self.ready_info = said
         return None
 

@@ -6,11 +6,15 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
+from gauss.model.errors import GaussError, Unavailable
 from gauss.stream.client import GONE, EngineClient, as_gauss_error
-from gauss.stream.protocol import Scan
+from gauss.stream.protocol import Command, Scan
+
+_ANSWER_SECONDS = 2.0
 
 
 class Tail:
@@ -37,6 +41,25 @@ class Tail:
 
 
 class ControlClient(EngineClient):
+    """Unlike Spark's clients it does not wait for ever: a person, or a probe, waits for the answer."""
+
+    def command(self, name: str, args: dict[str, Any] | None = None, *, wait_s: float | None = None) -> dict[str, Any]:
+        """Anything of `engine/commands.py`; Unavailable when no answer comes within the wait and a little."""
+        seconds = (self._wait_s if wait_s is None else wait_s) + _ANSWER_SECONDS
+        action = flight.Action("call", msgspec.json.encode(Command(name, args or {})))
+
+        def attempt() -> dict[str, Any]:
+            results = self._connection().do_action(action, self._options(seconds))
+            found: dict[str, Any] = msgspec.json.decode(next(iter(results)).body.to_pybytes())
+            return found
+
+        try:
+            return self._call(attempt, wait_s)
+        except GaussError as error:
+            if isinstance(error.__cause__, flight.FlightTimedOutError):
+                raise Unavailable(f"the engine has not answered within {seconds:.0f} s") from error
+            raise
+
     def tail(self, scan: Scan) -> Tail:
         """Begins a live scan."""
         return Tail(self._call(lambda: self._get(scan)))

@@ -1,0 +1,173 @@
+"""`gauss run` as its user meets it: up in a moment, one line, stopped by a signal, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers.feeds import Collector, send
+from helpers.pipelines import example_1
+from helpers.run import GAUSS, Run, free_port, wait_until
+
+Make = Callable[[], Run]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    made: list[Run] = []
+
+    def one() -> Run:
+        folder = tmp_path / f"run{len(made)}"
+        folder.mkdir()
+        made.append(Run(folder, example_1(free_port(), free_port())))
+        return made[-1]
+
+    yield one
+    for run in made:
+        run.end()
+
+
+def gone(run: Run) -> None:
+    wait_until(lambda: not run.tree(), 15, f"left behind: {[p.cmdline()[:5] for p in run.tree()]}")
+
+
+def test_readiness_line_names_time_url_and_listeners(make: Make) -> None:
+    run = make().start()
+    line = wait_until(lambda: run.output.read_text().splitlines(), 5, "a line")[0]
+    assert line.startswith("ready in ") and " s · http://127.0.0.1:" in line and line.endswith("· 2 listeners")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signal_stops_with_exit_0_and_leaves_nothing(make: Make, number: signal.Signals) -> None:
+    run = make().start()
+    assert run.process is not None
+    run.process.send_signal(number)
+    assert run.process.wait(12) == 0
+    gone(run)
+    assert not (run.data_dir / "engine.json").exists()
+    assert list((run.data_dir / "run").iterdir()) == []
+
+
+@pytest.mark.fault
+def test_stopped_engine_does_not_keep_the_run_from_ending(make: Make) -> None:
+    run = make().start()
+    run.part("gauss.stream.engine").suspend()
+    assert run.process is not None
+    run.process.terminate()
+    assert run.process.wait(15) == 0
+    gone(run)
+
+
+@pytest.mark.fault
+def test_second_signal_ends_at_once(make: Make) -> None:
+    run = make().start()
+    run.part("gauss.stream.engine").suspend()
+    assert run.process is not None
+    run.process.terminate()
+    time.sleep(0.5)
+    run.process.terminate()
+    assert run.process.wait(4) == 0
+    gone(run)
+
+
+@pytest.mark.fault
+def test_kill_9_leaves_nothing_and_a_second_run_works_at_once(make: Make) -> None:
+    run = make().start()
+    assert run.process is not None
+    os.kill(run.process.pid, signal.SIGKILL)
+    run.process.wait()
+    assert "is gone" in run.cli("topics", check=False).stderr
+    run.start()
+    assert run.topic("quotes.raw")["end"] == 0
+    assert run.stop() == 0
+    gone(run)
+
+
+@pytest.mark.fault
+def test_kill_9_of_control_and_guard_is_mended_by_the_next_run(make: Make) -> None:
+    run = make().start()
+    assert run.process is not None
+    guard = [process for process in run.tree() if "guard.py" in " ".join(process.cmdline())]
+    assert len(guard) == 1
+    run.process.kill()
+    guard[0].kill()
+    run.process.wait()
+    assert [process for process in run.tree() if "gauss.stream.engine" in " ".join(process.cmdline())]
+    run.start()
+    assert len([process for process in run.tree() if "guard.py" in " ".join(process.cmdline())]) == 1
+    assert run.stop() == 0
+    gone(run)
+
+
+def test_engine_that_dies_is_started_again_and_listens_again(make: Make) -> None:
+    run = make().start()
+    run.kill("gauss.stream.engine")
+    wait_until(lambda: run.api("/api/health")["processes"][0]["restarts"] == 1, 10, "a restart")
+    run.wait_ready()
+    ports = [int(part.split(",")[0]) for part in run.config.read_text().split("port = ")[1:]]
+    collector = Collector(ports[1])
+    send(ports[0], b"again\n")
+    assert collector.wait(1) == [b"again"]
+    collector.close()
+
+
+def test_second_run_on_the_same_directory_is_refused_with_the_pid(make: Make) -> None:
+    run = make().start()
+    assert run.process is not None
+    done = run.cli("run", str(run.config), check=False)
+    assert done.returncode == 1
+    assert f"is in use by another gauss run (pid {run.process.pid})" in done.stderr
+
+
+def test_taken_port_is_one_sentence(make: Make) -> None:
+    first, second = make().start(), make()
+    second.config.write_text(first.config.read_text())
+    done = second.cli("run", str(second.config), check=False)
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    assert "in use" in done.stderr
+    gone(second)
+
+
+def test_config_with_faults_starts_nothing(make: Make) -> None:
+    run = make()
+    run.config.write_text(run.config.read_text().replace("tcp-sink", "tcp-sing"))
+    done = run.cli("run", str(run.config), check=False)
+    assert done.returncode == 1 and "tcp-sing" in done.stderr
+    assert not run.data_dir.exists()
+
+
+def test_run_for_a_time_stops_by_itself_and_json_gives_a_status_per_second(make: Make) -> None:
+    run = make()
+    done = run.cli("run", str(run.config), "--json", "--for", "2500ms")
+    statuses = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(statuses) >= 2
+    assert {topic["name"] for topic in statuses[-1]["topics"]} >= {"quotes.raw"}
+    assert statuses[-1]["status"] == "ready"
+    gone(run)
+
+
+@pytest.mark.fault
+def test_view_is_drawn_on_a_terminal_and_all_ends_when_the_terminal_goes(make: Make) -> None:
+    run = make()
+    terminal, inner = pty.openpty()
+    run.process = subprocess.Popen(
+        ["setsid", "--ctty", GAUSS, "run", str(run.config), "--data-dir", str(run.data_dir)],
+        stdin=inner, stdout=inner, stderr=inner, env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+    )  # fmt: skip
+    os.close(inner)
+    seen = b""
+    deadline = time.monotonic() + 20
+    while b"market-feed" not in seen and time.monotonic() < deadline:
+        seen += os.read(terminal, 65536)
+    assert b"quotes.raw" in seen and b"ready in" in seen
+    os.close(terminal)
+    run.process.wait(15)
+    gone(run)
