@@ -63,7 +63,7 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        cells = [list(row) for row in rows]
+        cells = [list(self.redactor.redact_data(row) if self.redactor else row) for row in rows]
         table = Table(title=title or None, box=None, pad_edge=False, header_style="bold", title_justify="left")
         for index, column in enumerate(columns):
             numeric = bool(cells) and all(isinstance(row[index], int | float) for row in cells)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gauss.cli.output import Output
+from gauss.config.secrets import Redactor
+from gauss.model.errors import NotFound
+
+
+def test_json_holds_data_and_events_only(capsys: pytest.CaptureFixture[str]) -> None:
+    out = Output(json=True)
+    out.line("for people")
+    out.note("for people")
+    out.table(["a"], [[1]])
+    out.event({"n": 1})
+    out.event({"n": 2})
+    said, noted = capsys.readouterr()
+    assert [json.loads(line) for line in said.splitlines()] == [{"n": 1}, {"n": 2}]
+    assert noted == ""
+
+
+def test_people_get_lines_and_tables_only(capsys: pytest.CaptureFixture[str]) -> None:
+    out = Output()
+    out.data({"n": 1})
+    out.event({"n": 1})
+    out.line("[topic] is not markup")
+    out.table(["topic", "records"], [["a[b]", 12345], ["c", 7]])
+    said = capsys.readouterr().out
+    assert said.splitlines()[0] == "[topic] is not markup"
+    assert "a[b]" in said
+    assert "12,345" in said
+    assert '"n"' not in said
+
+
+def test_error_is_a_sentence_and_a_hint_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().error(NotFound('there is no topic "x"', hint="gauss topics lists them"))
+    said, noted = capsys.readouterr()
+    assert said == ""
+    assert noted == 'error: there is no topic "x"\nhint: gauss topics lists them\n'
+
+
+def test_error_as_json_has_the_one_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(json=True).error(NotFound("no", hint="look"))
+    assert json.loads(capsys.readouterr().out) == {
+        "error": {"code": "not_found", "message": "no", "hint": "look", "retryable": False}
+    }
+
+
+def test_redactor_hides_secrets_in_everything_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    for as_json in (False, True):
+        out = Output(json=as_json)
+        out.redactor = Redactor(["hunter2"])
+        out.line("pass hunter2")
+        out.note("pass hunter2")
+        out.table(["x"], [["hunter2"]])
+        out.data({"pass": "hunter2"})
+        out.event(["hunter2"])
+        out.error(NotFound("hunter2", hint="hunter2"))
+    said, noted = capsys.readouterr()
+    assert "hunter2" not in said + noted
