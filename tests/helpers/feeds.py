@@ -20,8 +20,12 @@ def connect(port: int, seconds: float = 10.0) -> socket.socket:
 
 
 def send(port: int, data: bytes) -> None:
+    """Sends and waits for the other side's end: a close with acknowledgements unread would reset the connection."""
     with connect(port) as sock:
         sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
+        while sock.recv(65_536):
+            pass
 
 
 class Collector:

@@ -90,9 +90,9 @@ def test_taken_port_is_one_sentence_and_an_exit_code(gauss: Make) -> None:
     first = gauss(example_1(feed, out)).start()
     second = gauss(example_1(feed, out)).start(ready=False)
     assert second.process is not None
-    assert second.process.wait(20) not in (0, None)
+    assert second.process.wait(60) not in (0, None)
     said = second.output.read_text()
-    assert str(feed) in said
+    assert str(feed) in said or str(out) in said  # whichever is bound first
     assert "Traceback" not in said
     assert first.api("/api/health")["status"] == "ready"
 
