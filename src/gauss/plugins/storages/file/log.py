@@ -127,6 +127,8 @@ class FileLog:
         stop, tail = min(stop, self._end), self._tail
         if start >= stop:
             return []
+        if start < self.floor:
+            raise Collected(f"offset {start} is behind the oldest retained record {self.floor}")
         if start >= tail.floor:
             try:
                 return tail.chunks(start, stop, max_bytes)
@@ -135,7 +137,7 @@ class FileLog:
         segments = self._segments
         number = bisect_right(segments, start, key=_base) - 1
         if number < 0:
-            raise Collected(f"offset {start} is behind the oldest retained record {self.floor}")
+            raise Collected(f"offset {start} was collected while it was read")
         placed: list[Placed] = []
         while number < len(segments) and start < stop and max_bytes > 0:
             segment = segments[number]
