@@ -66,6 +66,7 @@ class Client:
         self._position = 0
         self._unconfirmed: deque[tuple[int, Encoded]] = deque()
         self._confirmed = 0
+        self._look = FIRST_LOOK_SECONDS
         self.shown: dict[str, object] = {
             "since_ms": time.time_ns() // 1_000_000,
             "position": 0,
@@ -142,8 +143,10 @@ class Client:
                 patience = self._idle_seconds()
 
     def _idle_seconds(self) -> float:
-        # All clients together wake some two hundred times a second at most, however many they are.
-        return max(TICK_SECONDS, self._context.status.connections / 200)
+        # Soon at first, since many who connect hang up at once; later all clients together wake some two hundred
+        # times a second at most, however many they are.
+        self._look = min(self._look * 2, max(TICK_SECONDS, self._context.status.connections / 200))
+        return self._look
 
     def _under_way(self, confirmed: bool) -> bool:
         return confirmed and self._wire.unacknowledged() > 0

@@ -19,15 +19,19 @@ ZSTD_WINDOW_BYTES = 1 << 27
 """What the zstd command accepts too."""
 
 
+class CompressionError(FrameError):
+    """A stream that can't be decompressed; what the splitter holds of it is told apart."""
+
+
 class Decompressor(Protocol):
     """One connection's stream."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What `data` holds, in pieces; raises FrameError (reason `bad_compression`) where it is corrupt."""
+        """What `data` holds, in pieces; raises CompressionError (reason `bad_compression`) where it is corrupt."""
         ...
 
     def finish(self) -> None:
-        """The stream has ended: raises FrameError (reason `truncated`) when a member or frame has not."""
+        """The stream has ended: raises CompressionError (reason `truncated`) when a member or frame has not."""
         ...
 
 
@@ -113,8 +117,8 @@ class Lz4:
 DECOMPRESSORS: dict[str, type[Gzip] | type[Zstd] | type[Lz4]] = {"gzip": Gzip, "zstd": Zstd, "lz4": Lz4}
 
 
-def _corrupt(kind: str, error: Exception, data: bytes) -> FrameError:
-    return FrameError(
+def _corrupt(kind: str, error: Exception, data: bytes) -> CompressionError:
+    return CompressionError(
         f"the stream is not {kind}: {error}",
         reason="bad_compression",
         bad=bytes(data),
@@ -122,5 +126,7 @@ def _corrupt(kind: str, error: Exception, data: bytes) -> FrameError:
     )
 
 
-def _cut_off(what: str) -> FrameError:
-    return FrameError(f"the stream ended inside a {what}", reason="truncated", hint="the sender must end its stream")
+def _cut_off(what: str) -> CompressionError:
+    return CompressionError(
+        f"the stream ended inside a {what}", reason="truncated", hint="the sender must end its stream"
+    )

@@ -1,0 +1,150 @@
+"""One connection of a source: receive, decompress, cut, append, acknowledge."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.edge import DeadLetter, EdgeContext
+from gauss.contracts.framing import Buffer
+from gauss.contracts.transport import Connection
+from gauss.model.errors import FrameError
+from gauss.plugins.processors.tcp_source.decompress import DECOMPRESSORS, CompressionError
+from gauss.plugins.processors.tcp_source.spec import TcpSourceConfig
+
+log = logging.getLogger("gauss.tcp_source")
+
+SMALLEST_READ = 16 << 10
+LARGEST_READ = 1 << 20
+MANY_RECORDS = 8_192
+DISK_WAIT_SECONDS = 0.25
+
+
+class Stream:
+    """Feeds the topic from one connection."""
+
+    def __init__(
+        self,
+        context: EdgeContext,
+        config: TcpSourceConfig,
+        connection: Connection,
+        cancel: threading.Event,
+        counting: threading.Condition,
+    ) -> None:
+        self._context = context
+        self._config = config
+        self._connection = connection
+        self._cancel = cancel
+        self._counting = counting
+        self._splitter = context.framing.splitter(config.max_record_bytes)
+        self._decompressor = None if config.compression == "none" else DECOMPRESSORS[config.compression]()
+        self._visible = 0
+
+    def run(self, draining: Callable[[], bool]) -> None:
+        """Until the peer ends or the source drains; raises what else ended it. Half a record is a dead letter."""
+        try:
+            self._read(draining)
+            if self._decompressor is not None and not draining():
+                self._decompressor.finish()
+        except FrameError as error:
+            self._bury(error)
+            if isinstance(error, CompressionError):
+                self._bury_half_record()
+            raise
+        except OSError:
+            self._bury_half_record()
+            raise
+        try:
+            # Also when draining: what was read and is no record yet would be lost without a trace.
+            self._splitter.finish()
+        except FrameError as error:
+            self._bury(error)
+            raise
+
+    def _read(self, draining: Callable[[], bool]) -> None:
+        buffer = bytearray(SMALLEST_READ)
+        idle_ms = self._config.idle_timeout
+        self._connection.sock.settimeout(None if idle_ms is None else idle_ms / 1000)
+        while not draining():
+            if not self._context.may_read():
+                self._cancel.wait(DISK_WAIT_SECONDS)
+                continue
+            received = self._receive(buffer)
+            if not received:
+                return
+            count = 0
+            for piece in self._plain(memoryview(buffer)[:received]):
+                count += self._append(piece)
+                self._splitter.feed(b"")  # an error behind whole records: raised now, not with the next bytes
+            # Large reads only for senders that fill them (a thousand quiet connections need no gigabyte), and not
+            # for tiny records: a chunk that fills a whole ring would be cut up to get in.
+            if received == len(buffer) < LARGEST_READ and count < MANY_RECORDS:
+                buffer = bytearray(len(buffer) * 4)
+            elif received < SMALLEST_READ < len(buffer):
+                buffer = bytearray(SMALLEST_READ)
+
+    def _receive(self, buffer: bytearray) -> int:
+        try:
+            return self._connection.sock.recv_into(buffer)
+        except TimeoutError:
+            raise TimeoutError(f"nothing received for {self._config.idle_timeout} ms (idle_timeout)") from None
+        except ConnectionResetError:
+            return 0
+
+    def _plain(self, data: memoryview) -> Iterator[Buffer]:
+        if self._decompressor is None:
+            yield data
+            return
+        for piece in self._decompressor.feed(bytes(data)):
+            if self._cancel.is_set():  # a small read may hold a gigabyte
+                return
+            yield piece
+
+    def _append(self, data: Buffer) -> int:
+        frames = self._splitter.feed(data)
+        if not frames.count:
+            return 0
+        framing = self._context.framing
+        chunk = Chunk(frames.payload, frames.count, time.time_ns() // 1_000_000, framing if framing.raw else None)
+        appended = self._context.topic.append(chunk, self._cancel)
+        if self._cancel.is_set() and appended.accepted + appended.dropped < chunk.count:
+            log.warning(
+                "%s: %s: the topic was full at the stop; up to %d records that were received are not in it",
+                self._context.name,
+                self._connection.peer,
+                chunk.count - appended.accepted - appended.dropped,
+            )
+        self._visible += appended.accepted
+        with self._counting:
+            self._context.status.records += appended.accepted
+            self._context.status.bytes += chunk.nbytes
+        if self._config.ack == "count":
+            # A sender that has gone no longer wants to know; its records stay.
+            with contextlib.suppress(ConnectionError):
+                self._connection.sock.sendall(self._visible.to_bytes(8, "big"))
+        return frames.count
+
+    def _bury_half_record(self) -> None:
+        try:
+            self._splitter.finish()
+        except FrameError as half:
+            self._bury(half)
+
+    def _bury(self, error: FrameError) -> None:
+        with self._counting:
+            self._context.status.dead += 1
+        self._context.dead(
+            DeadLetter(
+                reason=error.reason,
+                detail=f"{self._connection.peer}: {error.message}",
+                stage="frame",
+                processor=self._context.name,
+                data=error.bad,
+                topic=self._context.topic.name,
+                ts_ms=time.time_ns() // 1_000_000,
+            )
+        )
