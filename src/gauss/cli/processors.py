@@ -25,13 +25,11 @@ def ls(data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> 
     found = Client(data_dir).get("processors")
     output.data(found)
     output.table(
-        ["processor", "plugin", "role", "where", "state", "records", "behind", "behind by", "dead", "detail"],
+        ["processor", "plugin", "state", "records", "behind", "by", "dead", "detail"],
         [
             [
                 row["name"],
                 row["plugin"],
-                row["role"],
-                row["where"],
                 row["state"],
                 row["records"],
                 "–" if row.get("behind") is None else row["behind"],

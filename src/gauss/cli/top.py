@@ -39,7 +39,10 @@ def command(
     if once:
         output.data(status)
         if not json:
-            output.console().print(render(status, interval=every, sort=sort, pattern=filter))
+            console = output.console()
+            if not console.is_terminal:
+                console.width = 160  # a pipe has no width of its own
+            console.print(render(status, interval=every, sort=sort, pattern=filter))
         return
     if json:
         _follow(output, client, pause)

@@ -31,7 +31,7 @@ def command(
         found["topics"] = [topic for topic in found["topics"] if not topic["hidden"]]
     output.data(found)
     output.table(
-        ["topic", "storage", "records", "bytes", "fill", "appended", "dropped", "overwritten", "lost"],
+        ["topic", "storage", "records", "bytes", "fill", "appended", "dropped", "lost"],
         [
             [
                 topic["name"],
@@ -40,8 +40,7 @@ def command(
                 human_bytes(topic["bytes"]),
                 fill(topic),
                 topic["appended"],
-                topic["dropped"],
-                topic["overwritten"],
+                topic["dropped"] + topic["overwritten"],
                 topic["lost"],
             ]
             for topic in found["topics"]
@@ -69,7 +68,7 @@ def _counted(key: str, value: object) -> bool:
 
 def show_readers(output: Output, readers: list[dict[str, Any]]) -> None:
     output.table(
-        ["reader", "topic", "position", "behind", "behind by", "missed", "lost at restart", "idle"],
+        ["reader", "topic", "position", "behind", "by", "missed", "lost", "idle"],
         [
             [
                 reader["name"],

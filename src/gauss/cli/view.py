@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -58,13 +57,18 @@ def _header(status: Row, interval: str) -> Text:
 
 
 def _table(sort: str, *columns: tuple[str, str]) -> Table:
-    """Columns as (title, how it is sorted by); the one that is sorted by carries a mark."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold", expand=False)
-    for index, (title, key) in enumerate(columns):
+    """Columns as (title, how it is sorted by); the one that is sorted by carries a mark. The last one, remarks,
+    gives way when the terminal is narrow."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold dim")
+    for title, key in columns:
         mark = " ▼" if key and key == sort else ""
-        right = title not in ("topic", "processor", "storage", "kind", "state", "", "by")
-        table.add_column(title + mark, justify="right" if right else "left", no_wrap=index == 0 or right)
+        left = title in ("topic", "processor", "storage", "kind", "state", "")
+        table.add_column(title + mark, justify="left" if left else "right", no_wrap=title != "")
     return table
+
+
+def _remark(text: str, style: str) -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _topics(rows: list[Row], sort: str) -> Table:
@@ -81,36 +85,27 @@ def _topics(rows: list[Row], sort: str) -> Table:
             rated(row["appended"], _rate(row)),
             fill(row),
             Text(f"{dropped:,}", style="yellow" if dropped else "dim"),
-            Text(note, style="yellow"),
+            _remark(note, "yellow"),
         )
     return table
 
 
 def _processors(rows: list[Row], sort: str) -> Table:
-    table = _table(
-        sort,
-        ("processor", "name"),
-        ("kind", ""),
-        ("state", ""),
-        ("records", "rate"),
-        ("behind", "behind"),
-        ("dead", "dead"),
-        ("last batch", ""),
-        ("", ""),
-    )
+    spark = any(row["where"] == "spark" for row in rows)
+    columns = [("processor", "name"), ("kind", ""), ("state", ""), ("records", "rate"), ("behind", "behind")]
+    columns += [("dead", "dead"), *([("last batch", "")] if spark else []), ("", "")]
+    table = _table(sort, *columns)
     for row in rows:
-        kind = row["role"] if row["where"] == "engine" else f"{row['role']} on Spark"
         batch = f"{row['batch_rows']:,} in {row['batch_ms']} ms" if row.get("batch_ms") else ""
-        table.add_row(
+        cells: list[RenderableType] = [
             row["name"],
-            kind,
+            "spark" if row["where"] == "spark" else row["role"],
             Text(row["state"], style=STATES.get(row["state"], "yellow")),
             rated(row["records"], _rate(row)),
             behind(row),
             Text(f"{row['dead']:,}", style="red" if row["dead"] else "dim"),
-            batch,
-            Text(_detail(row), style="dim"),
-        )
+        ]
+        table.add_row(*cells, *([batch] if spark else []), _remark(_detail(row), "dim"))
     return table
 
 
