@@ -317,3 +317,11 @@ def test_cluster_that_cannot_reach_the_engine_is_a_warning(judge: Judge, sound: 
     assert checked.errors == []
     assert "can't reach the topics on 127.0.0.1" in checked.warnings[0].message
     assert judge(sound + '[spark]\nmaster = "spark://127.0.0.1:7077"\n').warnings == []
+
+
+def test_two_topics_in_one_folder_are_refused(judge: Judge) -> None:
+    topic = '[[topics]]\nname = "NAME"\nstorage = "file"\nstorage_config = { data_dir = "FOLDER" }\n'
+    text = topic.replace("NAME", "a").replace("FOLDER", "logs") + topic.replace("NAME", "b")
+    [fault] = judge(text.replace("FOLDER", "./x/../logs")).errors
+    assert fault.message == 'topic "b": its folder is that of topic "a"'
+    assert judge(text.replace("FOLDER", "other")).errors == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from gauss.config.cycles import no_blocking_cycle
 from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults, Scope
@@ -25,6 +27,7 @@ def check_graph(entries: Entries, faults: Faults) -> None:
         _own_lint(processor, entries)
         _no_latest_into_table(processor, topics)
     _schema_maps_exist(entries)
+    _folders_differ(entries, faults)
     ports_differ(entries, faults)
     no_blocking_cycle(entries, topics)
     _everything_is_written(entries, faults)
@@ -164,6 +167,21 @@ def _schema_maps_exist(entries: Entries) -> None:
                 expected=f"one of {', '.join(sorted(known))}" if known else "a [[schema_maps]] entry",
                 hint=did_you_mean(name, known),
             )
+
+
+def _folders_differ(entries: Entries, faults: Faults) -> None:
+    """Two logs in one folder would write over each other."""
+    first: dict[Path, Topic] = {}
+    for topic in entries.topics:
+        folder = getattr(topic.config, "data_dir", None)
+        if not isinstance(folder, Path):
+            continue
+        place = (faults.file.resolve().parent / folder).resolve()
+        if place in first:
+            other = first[place].definition.name
+            hint = "give each topic a folder of its own"
+            topic.scope.add(("storage_config", "data_dir"), f'its folder is that of topic "{other}"', hint=hint)
+        first.setdefault(place, topic)
 
 
 def _everything_is_written(entries: Entries, faults: Faults) -> None:

@@ -24,7 +24,11 @@ Bytes = Annotated[int, BeforeValidator(size_bytes)]
 
 
 class PluginConfig(BaseModel):
-    """Base of every plugin's config: unknown keys are refused, values can't change after the check."""
+    """Base of every plugin's config: unknown keys are refused, values can't change after the check.
+
+    A `Path` field names a file that must be there, unless its name ends in `_dir`: a folder that may be made. A rule
+    about the whole table raises `PydanticCustomError` with the key it means as `key` in its context.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
