@@ -23,7 +23,9 @@ _SIGNS = {Mark.OK: ("âœ“", "green"), Mark.WARN: ("~", "yellow"), Mark.FAIL: ("âœ
 def command(
     file: Annotated[Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.")] = Path(),
     offline: Annotated[bool, typer.Option("--offline", help="Leave out Java, ports, disk and connections.")] = False,
-    data_dir: Annotated[Path, typer.Option("--data-dir", help="Where a run would keep its data.")] = Path(".gauss"),
+    data_dir: Annotated[
+        Path, typer.Option("--data-dir", help="Where a run would keep its data.", envvar="GAUSS_DATA_DIR")
+    ] = Path(".gauss"),
     json: JsonOption = False,
 ) -> None:
     """Judge a pipeline whole, before anything starts.
