@@ -23,13 +23,16 @@ MIB = 1 << 20
 
 NEWLINE = {"framing": "newline", "delimiter": "\n"}
 PREFIXED = {"framing": "length_prefixed", "prefix_type": "u32be"}
-CASES: list[tuple[str, str, dict[str, str] | None, bytes]] = [
-    ("bare recv/send loop", "", None, b"x" * 99 + b"\n"),
-    ("newline, 100 B, memory", "memory", NEWLINE, b"x" * 99 + b"\n"),
-    ("length-prefixed, 100 B, memory", "memory", PREFIXED, (96).to_bytes(4, "big") + b"x" * 96),
-    ("newline, 10 B, memory", "memory", NEWLINE, b"x" * 9 + b"\n"),
-    ("length-prefixed, 10 B, memory", "memory", PREFIXED, (6).to_bytes(4, "big") + b"x" * 6),
-    ("newline, 100 B, file", "file", NEWLINE, b"x" * 99 + b"\n"),
+LINE, FRAME = b"x" * 99 + b"\n", (96).to_bytes(4, "big") + b"x" * 96
+CASES: list[tuple[str, dict[str, Any], dict[str, str] | None, bytes]] = [
+    ("bare recv/send loop", {}, None, LINE),
+    ("newline, 100 B, memory", {"storage": "memory"}, NEWLINE, LINE),
+    ("length-prefixed, 100 B, memory", {"storage": "memory"}, PREFIXED, FRAME),
+    ("newline, 10 B, memory", {"storage": "memory"}, NEWLINE, b"x" * 9 + b"\n"),
+    ("length-prefixed, 10 B, memory", {"storage": "memory"}, PREFIXED, (6).to_bytes(4, "big") + b"x" * 6),
+    ("newline, 100 B, file that keeps lines", {"storage": "file", **NEWLINE}, NEWLINE, LINE),
+    ("length-prefixed, 100 B, file", {"storage": "file"}, PREFIXED, FRAME),
+    ("newline, 100 B, file, framed anew twice", {"storage": "file"}, NEWLINE, LINE),
 ]
 
 
@@ -37,8 +40,8 @@ def run() -> list[dict[str, object]]:
     """A row per case, each as a share of the bare loop."""
     rows: list[dict[str, object]] = []
     bare_wall = bare_cpu = 0.0
-    for name, storage, framing, record in CASES:
-        moved, wall, cpu, peak = _measure(storage, framing, record)
+    for name, topic, framing, record in CASES:
+        moved, wall, cpu, peak = _measure(topic, framing, record)
         per_second, per_cpu = moved / MIB / wall, moved / MIB / max(cpu, 1e-9)
         if framing is None:
             bare_wall, bare_cpu = per_second, per_cpu
@@ -55,10 +58,10 @@ def run() -> list[dict[str, object]]:
     return rows
 
 
-def _measure(storage: str, framing: dict[str, str] | None, record: bytes) -> tuple[int, float, float, int]:
+def _measure(topic: dict[str, Any], framing: dict[str, str] | None, record: bytes) -> tuple[int, float, float, int]:
     """Bytes moved, wall seconds, the middle's processor seconds and peak memory."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "bench.tcp", storage, json.dumps(framing), folder]
+        command = [sys.executable, "-m", "bench.tcp", json.dumps(topic), json.dumps(framing), folder]
         root = Path(__file__).parent.parent
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root) as middle:
             assert middle.stdin is not None
@@ -108,9 +111,9 @@ def _move(feed: socket.socket, out: socket.socket, record: bytes, seconds: float
     return received
 
 
-def _middle(storage: str, framing: dict[str, str] | None, folder: Path) -> None:
+def _middle(topic: dict[str, Any], framing: dict[str, str] | None, folder: Path) -> None:
     """The process under test: says its ports, then its usage whenever asked."""
-    source, sink = _bare() if framing is None else _edges(storage, framing, folder)
+    source, sink = _bare() if framing is None else _edges(topic, framing, folder)
     print(json.dumps({"in": source, "out": sink}), flush=True)
     for _ in sys.stdin:
         peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
@@ -129,10 +132,10 @@ def _bare() -> tuple[int, int]:
     return source.getsockname()[1], sink.getsockname()[1]
 
 
-def _edges(storage: str, framing: dict[str, str], folder: Path) -> tuple[int, int]:
+def _edges(settings: dict[str, Any], framing: dict[str, str], folder: Path) -> tuple[int, int]:
     from bench.edges import start_edge, start_topic
 
-    topic = start_topic(storage, {}, folder)
+    topic = start_topic(settings.pop("storage"), settings, folder)
     source = start_edge("tcp-source", {"port": 0, "input": framing}, topic)
     sink = start_edge("tcp-sink", {"port": 0, "output": framing}, topic)
     return source.transport.address()[1], sink.transport.address()[1]
@@ -140,7 +143,7 @@ def _edges(storage: str, framing: dict[str, str], folder: Path) -> tuple[int, in
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        _middle(sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3]))
+        _middle(json.loads(sys.argv[1]), json.loads(sys.argv[2]), Path(sys.argv[3]))
         sys.stdout.flush()
         os._exit(0)
     for row in run():
