@@ -30,7 +30,7 @@ def routes(running: Running) -> APIRouter:
             return Response(msgspec.json.encode(running.graph.to_dict()), media_type="application/json")
         from gauss.stream.draw import DRAWINGS
 
-        return Response(DRAWINGS[format](running.graph), media_type=_MEDIA[format])
+        return Response(running.redact(DRAWINGS[format](running.graph)), media_type=_MEDIA[format])
 
     @router.get("/processors", tags=["processors"], summary="Every processor with its state and counters")
     def processors() -> dict[str, Any]:

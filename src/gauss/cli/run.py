@@ -47,10 +47,11 @@ def command(
     output = Output(json=json)
     limit = _seconds(for_)
     pipeline, checked = check_or_raise(file)
+    output.redactor = checked.redactor
     for warning in checked.warnings:
         output.note(str(warning), style="yellow")
     listener = listen(pipeline.api.host, pipeline.api.port)
-    running = Running(pipeline, config=checked.file, data_dir=data_dir)
+    running = Running(pipeline, config=checked.file, data_dir=data_dir, redact=checked.redactor.redact)
     running.url = url_of(listener)
     running.start()
 
@@ -64,7 +65,9 @@ def command(
     failure: GaussError | None = None
     try:
         running.held.announce(running.url, running.token)
-        if running.wait_ready(stops.asked):
+        with _spinner(running, output, quiet=quiet):
+            ready = running.wait_ready(stops.asked)
+        if ready:
             _say_ready(running, output)
             _watch(running, output, stops, quiet=quiet, limit=limit)
     except GaussError as error:
@@ -95,6 +98,13 @@ def _seconds(text: str | None) -> float | None:
         raise ConfigError(f"--for: {error} (got {text!r})") from None
 
 
+def _spinner(running: Running, output: Output, *, quiet: bool) -> contextlib.AbstractContextManager[Any]:
+    """Something to look at while Spark starts, which takes seconds."""
+    if quiet or output.json or not running.graph.needs_spark or not sys.stdout.isatty():
+        return contextlib.nullcontext()
+    return output.console().status("starting Spark; listeners take records meanwhile")
+
+
 def _say_ready(running: Running, output: Output) -> None:
     """`ready in 0.9 s · URL · 2 listeners · 1 query`."""
     processors = running.graph.processors.values()
@@ -117,8 +127,7 @@ def _watch(running: Running, output: Output, stops: Stops, *, quiet: bool, limit
     with _shower(output, quiet=quiet) as show:
         while not stops.asked.wait(LOOK_SECONDS):
             for child in running.children:
-                if child.state == "failed" and child.error is not None:
-                    raise child.error
+                running.raise_if_given_up(child)
             try:
                 show(running.sampler.status())
             except OSError:

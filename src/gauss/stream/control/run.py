@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 STOP_SECONDS = 10.0
 _DRAIN_SECONDS = 4.0
 _KILL_SECONDS = 1.0
+_ENGINE_SECONDS = 2.5
 _ANSWER_SECONDS = 5.0
 
 log = logging.getLogger("gauss.control")
@@ -35,10 +37,14 @@ log = logging.getLogger("gauss.control")
 class Running:
     """One `gauss run`, from the first lock to the last process. Endpoint and token are chosen once."""
 
-    def __init__(self, pipeline: Pipeline, *, config: Path, data_dir: Path) -> None:
+    def __init__(
+        self, pipeline: Pipeline, *, config: Path, data_dir: Path, redact: Callable[[str], str] = lambda text: text
+    ) -> None:
         self.pipeline = pipeline
         self.graph = build_graph(pipeline)
         self.config = config
+        self.redact = redact
+        """Hides what came from the environment or a secret file."""
         self.started = time.monotonic() - process_age()
         self.token = secrets.token_urlsafe(24)
         self.url = ""
@@ -97,13 +103,18 @@ class Running:
         """True once everything is up, False when `stop` came first; raises why a child could not start."""
         while not stop.is_set():
             for child in self.children:
-                if child.state == "failed" and child.error is not None:
-                    raise child.error
+                self.raise_if_given_up(child)
             if all(child.state == "ready" for child in self.children) and self.health()["status"] != "starting":
                 return True
             self.engine.changed.wait(0.02)
             time.sleep(0.02)
         return False
+
+    def raise_if_given_up(self, child: Child) -> None:
+        """Why a child was given up, with secrets hidden."""
+        if child.state == "failed" and child.error is not None:
+            child.error.message, child.error.hint = self.redact(child.error.message), self.redact(child.error.hint)
+            raise child.error
 
     def client(self) -> ControlClient:
         """The engine's client, made when it is first needed: its import costs a quarter of a second."""
@@ -149,7 +160,7 @@ class Running:
             status = "draining"
         return {
             "status": status,
-            "reasons": reasons,
+            "reasons": [self.redact(reason) for reason in reasons],
             "uptime_s": round(time.monotonic() - self.started, 1),
             "url": self.url,
             "config": str(self.config),
@@ -179,13 +190,14 @@ class Running:
         if self.engine.state == "ready" and not now.is_set():
             drain = threading.Thread(target=self._drain, daemon=True)
             drain.start()
-            while drain.is_alive() and not now.is_set() and time.monotonic() < deadline - 2.0:
+            while drain.is_alive() and not now.is_set() and time.monotonic() < deadline - 2 * _ENGINE_SECONDS:
                 drain.join(0.05)
-        for child in reversed(self.children):
-            child.stop()
-        while not all(child.join(0.02) for child in self.children):
-            if now.is_set() or time.monotonic() > deadline:
-                break
+        # The driver first: what it has under way is published by an engine that still listens.
+        for child, until in ((self.driver, deadline - _ENGINE_SECONDS), (self.engine, deadline)):
+            if child is not None:
+                child.stop()
+                while not child.join(0.02) and not now.is_set() and time.monotonic() < until:
+                    pass
         polite = all(child.join(0) for child in self.children)
         for child in self.children:
             child.kill()
