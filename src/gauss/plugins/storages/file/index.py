@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 import numpy as np
+
+from gauss.contracts.framing import Buffer
 
 ENTRY = struct.Struct("<qqqqIIII")
 """offset, position, ts_ms, publish, count, length, crc32, flags; ts_ms is the block's largest."""
@@ -30,7 +33,12 @@ OWN_TIMES = 1
 MAX_BLOCK_BYTES = 1 << 30
 
 
+_SUMMED = struct.Struct("<qqqqIII")
+
+
 class Entry(NamedTuple):
+    """One block: where it begins, and what it holds."""
+
     offset: int
     position: int
     ts_ms: int
@@ -39,6 +47,18 @@ class Entry(NamedTuple):
     length: int
     crc: int
     flags: int
+
+    def sealed(self, payload: Buffer, times: bytes) -> Entry:
+        """With the checksum of the bytes, their times and the entry itself."""
+        return self._replace(crc=self._sum(payload, times))
+
+    def holds(self, payload: Buffer, times: bytes) -> bool:
+        """Whether the checksum says so."""
+        return self.crc == self._sum(payload, times)
+
+    def _sum(self, payload: Buffer, times: bytes) -> int:
+        header = _SUMMED.pack(*self[:6], self.flags)
+        return zlib.crc32(header, zlib.crc32(times, zlib.crc32(payload)))
 
     @property
     def end(self) -> int:

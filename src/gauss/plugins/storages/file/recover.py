@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 from gauss.contracts.framing import Framing
 from gauss.model.errors import StorageError
 from gauss.plugins.storages.file.disk import mapped
-from gauss.plugins.storages.file.index import DTYPE, ENTRY, BlockIndex
+from gauss.plugins.storages.file.index import DTYPE, ENTRY, OWN_TIMES, BlockIndex, Entry
 from gauss.plugins.storages.file.segment import Segment
 
 
@@ -78,15 +77,18 @@ def _whole_blocks(segment: Segment) -> tuple[int, int]:
     data = mapped(segment.path("log")) if segment.path("log").exists() else memoryview(b"")
     raw = segment.path("index").read_bytes()
     entries = np.frombuffer(raw[: len(raw) // ENTRY.size * ENTRY.size], dtype=DTYPE)
-    times_size = segment.path("times").stat().st_size if segment.path("times").exists() else 0
+    times = mapped(segment.path("times")) if segment.path("times").exists() else memoryview(b"")
     offset, position = segment.base, 0
-    for number, entry in enumerate(entries.tolist()):
-        at, where, _, publish, count, length, crc, flags = entry
-        follows = (at, where) == (offset, position) and count and where + length <= len(data)
-        timed = not flags or times_size >= 8 * (at + count - segment.base)
-        if not follows or not timed or zlib.crc32(data[where : where + length]) != crc:
-            return number, publish
-        offset, position = at + count, where + length
+    for number, fields in enumerate(entries.tolist()):
+        entry = Entry(*fields)
+        follows = (entry.offset, entry.position) == (offset, position) and entry.records
+        if not follows or entry.end_position > len(data):
+            return number, entry.publish
+        first = 8 * (offset - segment.base)
+        own = bytes(times[first : first + 8 * entry.records]) if entry.flags & OWN_TIMES else b""
+        if not entry.holds(data[position : entry.end_position], own):
+            return number, entry.publish
+        offset, position = entry.end, entry.end_position
     return len(entries), 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from gauss.contracts.cursor import Placed
 from gauss.contracts.framing import Framing
 from gauss.model.errors import StorageError
 from gauss.plugins.storages.file.disk import Handle, mapped
-from gauss.plugins.storages.file.index import ENTRY, MAX_BLOCK_BYTES, OWN_TIMES, BlockIndex
+from gauss.plugins.storages.file.index import ENTRY, MAX_BLOCK_BYTES, OWN_TIMES, BlockIndex, Entry
 
 CHUNK_BYTES = 256 << 10
 """Small blocks that lie beside each other are read as one chunk of about this size."""
@@ -73,16 +72,17 @@ class Segment:
         length = len(payload)
         if length > MAX_BLOCK_BYTES:
             raise StorageError(f"expected a block up to {MAX_BLOCK_BYTES} bytes, found {length}")
-        flags = 0
         data.write(payload, self.size)
+        times = b""
         if not isinstance(chunk.ts_ms, int) and chunk.ts_ms[0] != chunk.ts_ms[-1]:
-            flags = OWN_TIMES
+            times = chunk.ts_ms.astype("<i8").tobytes()
             if self._times is None:
                 self._times = Handle(self.path("times"))
             # A record's time stands at 8 × its number in the segment; what shares one time leaves a hole.
-            self._times.write(chunk.ts_ms.astype("<i8").tobytes(), 8 * (self.end - self.base))
-        last_ts = chunk.last_ts()
-        entry = ENTRY.pack(self.end, self.size, last_ts, publish, chunk.count, length, zlib.crc32(payload), flags)
+            self._times.write(times, 8 * (self.end - self.base))
+        last_ts, flags = chunk.last_ts(), OWN_TIMES if times else 0
+        fields = Entry(self.end, self.size, last_ts, publish, chunk.count, length, 0, flags)
+        entry = ENTRY.pack(*fields.sealed(payload, times))
         index.write(entry, self.blocks * ENTRY.size)
         buffer = self._index.buffer
         assert isinstance(buffer, bytearray)

@@ -1,0 +1,354 @@
+"""Topics: who may write how much when, who holds them back, and what is counted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gauss import registry
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Code, Last, Mode, Output, Program, Seq, Step
+from gauss.contracts.edge import DeadLetter
+from gauss.contracts.storage import Capacity, StorageSpec, WriteFull
+from gauss.model.errors import ConfigError, NotFound, Unavailable
+from gauss.stream.engine.readers import Position
+from gauss.stream.engine.topic import Topic
+from helpers.logs import NEWLINE, arrow, data, drain, lines, numbered, open_log
+
+LIVE = Program(Seq(), Mode.LIVE)
+
+
+def memory_topic(
+    folder: Path, size: int | None, full: str = "block", size_bytes: int | None = None, **more: Any
+) -> Topic:
+    return Topic("t", open_log("memory", folder), Capacity(size, size_bytes, WriteFull(full)), **more)
+
+
+def file_topic(folder: Path, config: dict[str, Any], **more: Any) -> Topic:
+    spec = registry.spec(StorageSpec, "file")
+    return Topic("t", open_log("file", folder, config), spec.capacity(spec.validate(config)), **more)
+
+
+def offsets(topic: Topic) -> list[int]:
+    return [record[0] for record in drain(topic.open(Program()))]
+
+
+def eventually(condition: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_pipe_passes_one_record_at_a_time(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 1)
+    reader, cursor = topic.reader("r", "earliest", keep=False), topic.open(LIVE)
+    writer = threading.Thread(target=lambda: topic.append(numbered(0, 20)))
+    writer.start()
+    seen: list[tuple[int, int, bytes]] = []
+    while len(seen) < 20:
+        topic.wait(cursor.position, 1)
+        assert topic.version() - reader.position <= 1
+        seen += drain(cursor)
+        reader.move(cursor.position)
+    writer.join(10)
+    assert [record[2] for record in seen] == [b"r%d" % number for number in range(20)]
+
+
+def test_buffer_drops_what_does_not_fit(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 5, "drop")
+    reader = topic.reader("r", "earliest", keep=False)
+    assert topic.append(numbered(0, 8)) == (5, 3, 5)
+    reader.move(2)
+    assert topic.append(numbered(8, 4)) == (2, 2, 7)
+    assert topic.counters.dropped == 5
+    assert drain(topic.open(LIVE))[-1][2] == b"r9"
+
+
+def test_latest_gives_the_newest_record_only(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 1, "overwrite")
+    topic.append(numbered(0, 10))
+    assert [record[2] for record in drain(topic.open(Program(Last())))] == [b"r9"]
+    topic.append(numbered(10, 3))
+    assert [record[2] for record in drain(topic.open(Program(Last())))] == [b"r12"]
+
+
+def test_without_readers_the_oldest_give_way_silently(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 4)
+    for number in range(10):
+        assert topic.append(numbered(number, 1)).accepted == 1
+    assert offsets(topic) == [6, 7, 8, 9]
+    assert topic.counters.overwritten == topic.counters.dropped == 0
+
+
+def test_overwrite_tells_the_reader_how_many_it_missed(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 4, "overwrite")
+    topic.reader("r", "earliest", keep=False)
+    cursor = topic.open(LIVE)
+    topic.append(numbered(0, 10))
+    assert [record[0] for record in drain(cursor)] == [6, 7, 8, 9]
+    assert (cursor.missed, topic.counters.missed, topic.counters.overwritten) == (6, 6, 6)
+
+
+def test_append_blocks_until_the_slowest_reader_moves(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 3)
+    slow, fast = topic.reader("slow", "earliest", keep=False), topic.reader("fast", "earliest", keep=False)
+    results: list[Any] = []
+    writer = threading.Thread(target=lambda: results.append(topic.append(numbered(0, 5))))
+    writer.start()
+    eventually(lambda: topic.blocked() is not None)
+    fast.move(3)
+    assert topic.version() == 3
+    blocked = topic.blocked()
+    assert blocked is not None
+    assert blocked.reader == "slow"
+    assert "slow has not read for" in blocked.detail
+    slow.move(2)
+    writer.join(10)
+    assert results == [(5, 0, 5)]
+    assert topic.blocked() is None
+
+
+def test_cancelled_append_gives_what_was_accepted(tmp_path: Path) -> None:
+    topic, cancel = memory_topic(tmp_path, 3), threading.Event()
+    topic.reader("r", "earliest", keep=False)
+    cancel.set()
+    assert topic.append(numbered(0, 5), cancel) == (3, 0, 3)
+
+
+def test_partly_written_append_wakes_readers_at_once(tmp_path: Path) -> None:
+    topic, cancel = memory_topic(tmp_path, 2), threading.Event()
+    topic.reader("r", "earliest", keep=False)
+    seen: list[int] = []
+    waiter = threading.Thread(target=lambda: seen.append(topic.wait(0, 20)))
+    waiter.start()
+    writer = threading.Thread(target=lambda: topic.append(numbered(0, 5), cancel))
+    writer.start()
+    waiter.join(10)
+    assert seen == [2]
+    cancel.set()
+    writer.join(10)
+
+
+def test_closing_reader_frees_the_topic(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 2)
+    reader = topic.reader("r", "earliest", keep=False)
+    writer = threading.Thread(target=lambda: topic.append(numbered(0, 9)))
+    writer.start()
+    eventually(lambda: topic.blocked() is not None)
+    reader.close()
+    writer.join(10)
+    assert topic.version() == 9
+    assert topic.floor() == 7
+
+
+def test_kept_reader_holds_after_close_and_goes_on_where_it_stood(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 3)
+    topic.append(numbered(0, 2))
+    reader = topic.reader("r", "earliest", keep=True)
+    reader.move(1)
+    reader.close()
+    assert topic.append(numbered(2, 9), _set()).accepted == 2
+    assert topic.reader("r", "earliest", keep=True).position == 1
+    topic.drop_reader("r")
+    assert topic.append(numbered(4, 9)).accepted == 9
+
+
+def _set() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
+
+
+def test_byte_limit_splits_a_chunk(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, None, "drop", size_bytes=100)
+    reader = topic.reader("r", "earliest", keep=False)
+    assert topic.append(lines(*[b"x" * 29] * 5)) == (3, 2, 3)
+    reader.move(1)
+    assert topic.append(lines(b"y" * 29, b"z" * 10)) == (1, 1, 4)
+
+
+def test_record_above_the_byte_limit_passes_alone(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, None, "drop", size_bytes=100)
+    reader = topic.reader("r", "earliest", keep=False)
+    assert topic.append(lines(b"x" * 500, b"y")) == (1, 1, 1)
+    reader.move(1)
+    assert topic.append(lines(b"y")).accepted == 1
+
+
+def test_bytes_are_bounded_without_readers(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, None, size_bytes=10_000)
+    for number in range(200):
+        topic.append(lines(b"x" * 999, ts_ms=number))
+    held = topic.stats()["bytes"]
+    assert isinstance(held, int)
+    assert 5_000 <= held <= 10_000  # records of 1,000 bytes lie in chunks of up to four
+    topic.append(lines(*[b"y" * 999] * 50))
+    assert [record[2][:1] for record in drain(topic.open(Program()))] == [b"y"] * 10
+
+
+def test_times_never_go_back_and_the_given_chunk_stays_as_it_is(tmp_path: Path) -> None:
+    topic, other = memory_topic(tmp_path, None), memory_topic(tmp_path, None)
+    shared = lines(b"b", b"c", ts_ms=[5, 12])
+    topic.append(lines(b"a", ts_ms=10))
+    topic.append(shared)
+    topic.append(lines(b"d", ts_ms=3))
+    other.append(shared)
+    assert [record[1] for record in drain(topic.open(Program()))] == [10, 10, 12, 12]
+    assert [record[1] for record in drain(other.open(Program()))] == [5, 12]
+
+
+def test_publish_waits_for_one_record_then_takes_the_whole_epoch(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 4)
+    reader = topic.reader("r", "earliest", keep=False)
+    topic.append(numbered(0, 4))
+    assert topic.wait_room(_set()) is False
+    reader.move(1)
+    assert topic.wait_room() is True
+    with topic.lock:
+        topic.stage_append(numbered(4, 10), 1)
+        assert (topic.version(), topic.staged_end()) == (4, 14)
+        topic.reveal()
+        topic.trim()
+    assert (topic.version(), topic.floor(), topic.stats()["overshoot"]) == (14, 1, 9)
+    reader.move(14)
+    assert (topic.floor(), topic.stats()["overshoot"]) == (10, 0)
+
+
+def test_rolled_back_publish_leaves_no_trace(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 4)
+    topic.append(numbered(0, 1, ts_ms=5))
+    with topic.lock:
+        topic.stage_append(numbered(1, 10, ts_ms=99), 1)
+        topic.rollback()
+    topic.append(numbered(1, 1, ts_ms=6))
+    assert [record[:2] for record in drain(topic.open(Program()))] == [(0, 5), (1, 6)]
+    assert topic.counters.records_in == 2
+
+
+def test_unfit_records_become_dead_letters(tmp_path: Path) -> None:
+    letters: list[DeadLetter] = []
+    topic = file_topic(tmp_path, {"framing": "newline"}, dead=letters.append)
+    assert topic.append(arrow(b"ok", b"has\nnewline", b"fine", ts_ms=[1, 2, 3])).accepted == 2
+    assert [record[1:] for record in drain(topic.open(Program()))] == [(1, b"ok"), (3, b"fine")]
+    assert [(letter.reason, letter.stage, letter.data, letter.ts_ms) for letter in letters] == [
+        ("unfit", "store", b"has\nnewline", 2)
+    ]
+
+
+def test_memory_topic_never_looks_inside(tmp_path: Path) -> None:
+    payload = bytes(range(256)) * 10
+    topic = memory_topic(tmp_path, None)
+    topic.append(Chunk(payload + b"\n", payload.count(b"\n") + 1, 1, NEWLINE))
+    cursor = topic.open(Program(Seq(), Mode.LIVE, Output.CHUNKS))
+    assert cursor.next(Step()) is Code.UNSET
+    batch = cursor.read()[1]
+    assert isinstance(batch, list)
+    assert batch[0].chunk.payload == payload + b"\n"
+
+
+@pytest.mark.parametrize(("start", "position"), [("earliest", 6), ("end", 10), ("resume", 6), (8, 8), (2, 6)])
+def test_reader_starts_where_it_is_told(tmp_path: Path, start: str | int, position: int) -> None:
+    topic = memory_topic(tmp_path, 4)
+    topic.append(numbered(0, 10))
+    reader = topic.reader("r", start, keep=False)
+    assert (reader.position, reader.missed_records) == (position, 4 if start == 2 else 0)
+
+
+@pytest.mark.parametrize("start", [11, "newest"])
+def test_reader_with_an_impossible_start_is_refused(tmp_path: Path, start: str | int) -> None:
+    topic = memory_topic(tmp_path, 4)
+    topic.append(numbered(0, 10))
+    with pytest.raises(ConfigError):
+        topic.reader("r", start, keep=False)
+
+
+def test_readers_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 4)
+    assert [topic.reader("c", "end", keep=False).name for _ in range(3)] == ["c", "c#2", "c#3"]
+
+
+def test_stored_position_holds_from_the_start(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 4, positions={"sink": Position(7, 0)})
+    assert topic.append(numbered(0, 9), _set()).accepted == 4
+    assert topic.stats()["readers"][0]["connected"] is False  # type: ignore[index]
+
+
+def test_position_beyond_the_log_skips_ahead_and_counts_the_loss(tmp_path: Path) -> None:
+    topic = file_topic(tmp_path, {}, positions={"sink": Position(7, 30)}, at_least=20)
+    assert (topic.version(), topic.counters.lost) == (30, 30)
+    topic.append(numbered(0, 1))
+    assert offsets(topic) == [30]
+
+
+def test_position_of_a_dead_incarnation_starts_at_the_floor(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 4, positions={"sink": Position(3, 500)})
+    assert (topic.version(), topic.position_of("sink")) == (0, 0)
+
+
+def test_moves_of_kept_readers_are_reported(tmp_path: Path) -> None:
+    told: list[tuple[str, str, int, int]] = []
+    topic = memory_topic(tmp_path, 4, on_position=lambda *args: told.append(args))
+    topic.append(numbered(0, 3))
+    topic.reader("k", "earliest", keep=True).move(2)
+    topic.reader("other", "earliest", keep=False).move(3)
+    assert told == [("t", "k", 7, 0), ("t", "k", 7, 2)]
+
+
+def test_seek_moves_a_reader_and_its_owner_learns_it(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 10)
+    topic.append(numbered(0, 8))
+    reader = topic.reader("r", "earliest", keep=True)
+    assert reader.sought() is None
+    assert topic.seek("r", "end") == 8
+    assert (reader.sought(), reader.sought(), reader.position) == (8, None, 8)
+    with pytest.raises(NotFound, match="no reader"):
+        topic.seek("nobody", "end")
+
+
+def test_closed_topic_refuses_and_wakes_a_blocked_writer(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 2)
+    topic.reader("r", "earliest", keep=False)
+    writer = threading.Thread(target=lambda: topic.append(numbered(0, 9)))
+    writer.start()
+    eventually(lambda: topic.blocked() is not None)
+    topic.close()
+    writer.join(10)
+    assert not writer.is_alive()
+    with pytest.raises(Unavailable):
+        topic.append(numbered(0, 1))
+
+
+def test_file_topic_with_max_bytes_keeps_what_a_reader_needs(tmp_path: Path) -> None:
+    topic = file_topic(tmp_path, {"max_bytes": 8192, "segment_bytes": 4096, "framing": "newline"})
+    reader = topic.reader("r", "earliest", keep=True)
+    accepted = topic.append(lines(*[b"x" * 99] * 200), _set()).accepted
+    assert accepted == 81
+    reader.move(81)
+    for _ in range(20):
+        topic.append(lines(*[b"x" * 99] * 10))
+        reader.move(topic.version())
+    assert topic.floor() > 0
+    assert topic.stats()["bytes"] <= 8192  # type: ignore[operator]
+
+
+def test_file_topic_overwrites_whole_segments(tmp_path: Path) -> None:
+    topic = file_topic(tmp_path, {"max_bytes": 8192, "write_full": "overwrite", "framing": "newline"})
+    topic.reader("r", "earliest", keep=True)
+    for _ in range(50):
+        assert topic.append(lines(*[b"x" * 99] * 10)).accepted == 10
+    assert topic.stats()["bytes"] <= 8192  # type: ignore[operator]
+    assert topic.counters.overwritten == topic.floor() > 0
+    assert len(data(topic._log)) == 500 - topic.floor()
+
+
+def test_stats_count_both_sides(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 10)
+    topic.append(numbered(0, 8))
+    drain(topic.open(Program()))
+    stats = topic.stats()
+    assert (stats["records_in"], stats["records_out"], stats["bytes_in"], stats["bytes_out"]) == (8, 8, 24, 24)
