@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -83,3 +84,42 @@ class EngineProcess:
         self.client.close()
         if self._process is not None and self._process.poll() is None:
             self.kill()
+
+
+class QuickEngine:
+    """An engine that can be killed and started again within a fraction of a second."""
+
+    def __init__(self, data_dir: Path, config: dict[str, Any]) -> None:
+        self.paths = prepare(data_dir, config)
+        self.client = EngineClient.from_file(self.paths.flight_json, wait_s=60)
+        self._zygote = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("engine_zygote.py")), str(self.paths.root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._pid = 0
+
+    def start(self) -> None:
+        assert self._zygote.stdin is not None and self._zygote.stdout is not None
+        self._zygote.stdin.write(b"start\n")
+        self._zygote.stdin.flush()
+        said: dict[str, Any] = {}
+        while not ("pid" in said and "ready" in said):
+            line = self._zygote.stdout.readline()
+            assert line, "the engine's parent is gone"
+            said = {**json.loads(line), **said}
+            assert "error" not in said, said
+        self._pid = said["pid"]
+
+    def kill(self) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        self.client.close()
+        with contextlib.suppress(ProcessLookupError):
+            self.kill()
+        self._zygote.kill()
+        self._zygote.wait()
+        for pipe in (self._zygote.stdin, self._zygote.stdout):
+            if pipe is not None:
+                pipe.close()

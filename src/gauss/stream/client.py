@@ -38,6 +38,13 @@ from gauss.stream.protocol import (
 STAGE_SCHEMA = pa.schema([pa.field("ts_ms", pa.int64()), pa.field("data", pa.binary())])
 """What is staged: `ts_ms` null or below 0 takes the largest of the epoch's inputs."""
 
+# gRPC by itself waits ever longer, up to two minutes, before it tries a server again that was away.
+RECONNECT = [
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 250),
+]
+
 NOTHING = pa.record_batch([[], []], schema=STAGE_SCHEMA)
 
 GONE = (flight.FlightUnavailableError, flight.FlightInternalError, flight.FlightCancelledError)
@@ -76,7 +83,7 @@ class EngineClient:
             if self._pid != os.getpid():
                 _first_use_in_this_process()
                 hold_run_lock(self._lock_path)
-                self._flight = flight.FlightClient(self.endpoint)
+                self._flight = flight.FlightClient(self.endpoint, generic_options=RECONNECT)
                 self._pid = os.getpid()
             return self._flight
 
@@ -101,7 +108,7 @@ class EngineClient:
             except (flight.FlightError, pa.ArrowException) as error:
                 raise as_gauss_error(error) from error
             time.sleep(pause)
-            pause = min(pause * 2, 1.0)
+            pause = min(pause * 2, 0.2)
 
     def _action(self, body: msgspec.Struct, reply: type[T], wait_s: float | None = None) -> T:
         action = flight.Action("call", msgspec.json.encode(body))

@@ -1,0 +1,153 @@
+"""kill -9 of a real engine in the middle of publishes: no half epoch, none twice, none lost."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from gauss.model.errors import Fenced, GaussError, ProtocolError
+from gauss.stream.client import EngineClient
+from gauss.stream.protocol import At, Claim, Ends, Publish, Scan, Stage
+from helpers.engine_process import QuickEngine
+
+EPOCH_ROWS = 50
+KILLS = 30
+TOPICS = [{"name": name, "storage": "file"} for name in ("in", "left", "right")]
+BY_SPARK: dict[str, Any] = {
+    "topics": TOPICS,
+    "processors": [
+        {
+            "name": "p",
+            "plugin": "filter",
+            "source": {"topic": "in", "read": "offset"},
+            "target": {"topic": "left"},
+            "config": {"input": {"format": "json"}, "where": ".x > 1"},
+        }
+    ],
+}
+BY_PUMP: dict[str, Any] = {
+    "topics": TOPICS,
+    "processors": [
+        {
+            "name": "pass",
+            "plugin": "passthrough",
+            "source": {"topic": "in", "read": "offset"},
+            "target": {"topic": "left"},
+        }
+    ],
+}
+
+
+@pytest.fixture
+def spark_like(tmp_path: Path) -> Iterator[QuickEngine]:
+    engine = QuickEngine(tmp_path, BY_SPARK)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def pumped(tmp_path: Path) -> Iterator[QuickEngine]:
+    engine = QuickEngine(tmp_path, BY_PUMP)
+    yield engine
+    engine.close()
+
+
+def rows(client: EngineClient, topic: str) -> list[tuple[int, bytes]]:
+    return [
+        (offset, data)
+        for batch in client.scan(Scan(topic))
+        for offset, data in zip(batch.column(0).to_pylist(), batch.column(2).to_pylist(), strict=True)
+    ]
+
+
+class Writer(threading.Thread):
+    """Stages and publishes epoch after epoch into two topics, as a Spark query does, and again after each failure."""
+
+    def __init__(self, client: EngineClient) -> None:
+        super().__init__(daemon=True)
+        self.client = client
+        self.stopping = threading.Event()
+        self.acknowledged = -1
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                self._query()
+            except (ProtocolError, Fenced):
+                continue  # the engine died with the stages: the epoch is run again under a new claim
+            except GaussError:
+                if not self.stopping.is_set():
+                    raise
+
+    def _query(self) -> None:
+        claimed = self.client.claim(Claim("p", "c", ["in"], ["left", "right"]))
+        epoch = claimed.epoch + 1
+        # Spark repeats the last epoch when its commit log lacks it.
+        for number in range(max(epoch - 1, 0), 1 << 30):
+            if self.stopping.is_set():
+                return
+            stages = {topic: f"{topic}-{number}-{claimed.generation}" for topic in ("left", "right")}
+            for topic, stage in stages.items():
+                data = pa.array([b"%d:%d" % (number, row) for row in range(EPOCH_ROWS)], pa.binary())
+                batch = pa.record_batch({"ts_ms": pa.nulls(EPOCH_ROWS, pa.int64()), "data": data})
+                self.client.stage(Stage(stage, "p", claimed.generation, topic), [batch])
+            ends: Ends = {name: At(at.inc, number + 1) for name, at in claimed.start.items()}
+            publish = Publish("p", claimed.generation, "c", number, ends, {topic: [stages[topic]] for topic in stages})
+            self.client.publish(publish)
+            self.acknowledged = number
+
+
+@pytest.mark.fault
+def test_killed_in_the_middle_of_publishes_every_epoch_is_there_whole_and_once(spark_like: QuickEngine) -> None:
+    spark_like.start()
+    writer = Writer(spark_like.client)
+    writer.start()
+    chance = random.Random(7)
+    for _ in range(KILLS):
+        time.sleep(chance.uniform(0.0, 0.25))
+        spark_like.kill()
+        spark_like.start()
+    time.sleep(0.3)
+    writer.stopping.set()
+    writer.join(30)
+    assert not writer.is_alive()
+    spark_like.kill()
+    spark_like.start()
+    assert writer.acknowledged > 0
+    left, right = rows(spark_like.client, "left"), rows(spark_like.client, "right")
+    epochs = len(left) // EPOCH_ROWS
+    assert epochs >= writer.acknowledged + 1
+    expected = [b"%d:%d" % (epoch, row) for epoch in range(epochs) for row in range(EPOCH_ROWS)]
+    assert [data for _, data in left] == expected
+    assert [data for _, data in right] == expected
+    assert [offset for offset, _ in left] == list(range(len(left)))
+
+
+@pytest.mark.fault
+def test_passthrough_between_files_is_exactly_once_across_kills(pumped: QuickEngine) -> None:
+    pumped.start()
+    chance = random.Random(11)
+    sent = 0
+    for _ in range(8):
+        for _ in range(chance.randrange(1, 6)):
+            batch = pa.record_batch(
+                {"data": pa.array([b"%d" % number for number in range(sent, sent + 200)], pa.binary())}
+            )
+            assert pumped.client.append("in", [batch]) == 200
+            sent += 200
+        time.sleep(chance.uniform(0.0, 0.05))
+        pumped.kill()
+        pumped.start()
+    deadline = time.monotonic() + 20
+    while pumped.client.command("topic", {"name": "left"})["end"] < sent and time.monotonic() < deadline:
+        time.sleep(0.05)
+    expected = [(number, b"%d" % number) for number in range(sent)]
+    assert rows(pumped.client, "in") == expected
+    assert rows(pumped.client, "left") == expected
