@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import typer
 
 from gauss.model.errors import GaussError, Unavailable, from_dict
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 DEFAULT_DATA_DIR = Path(".gauss")
 DataDirOption = Annotated[
@@ -41,6 +43,8 @@ class Client:
 
     def lines(self, *path: str, **query: Any) -> Iterator[bytes]:
         """A stream of NDJSON, line by line, as it comes."""
+        from http.client import HTTPException
+
         response = self._open("GET", path, query, accept=NDJSON)
         with response:
             try:
@@ -56,6 +60,8 @@ class Client:
     def _open(
         self, method: str, path: tuple[str, ...], query: Query, body: Any = None, accept: str = "application/json"
     ) -> HTTPResponse:
+        from http.client import HTTPConnection, HTTPException  # `gauss run` takes the options from here, not this
+
         url = urlsplit(self.endpoint)
         assert url.hostname is not None
         connection = HTTPConnection(url.hostname, url.port, timeout=self.timeout)

@@ -148,11 +148,9 @@ class Running:
         if self.engine.state == "ready":
             try:
                 found = self.command("health", wait_s=0.0)
-                if self.graph.needs_spark:
-                    starting |= self._judge_queries(reasons)
             except GaussError as error:
                 reasons.append(f"the engine does not answer: {error.message}")
-        reasons += [reason for reason in found.get("reasons", []) if reason not in reasons]
+        reasons += found.get("reasons", [])
         status = "degraded" if reasons or found.get("status") == "degraded" else "ready"
         if starting or (found.get("status") == "starting" and not reasons):
             status = "starting"
@@ -170,17 +168,6 @@ class Running:
                 for child in self.children
             ],
         }
-
-    def _judge_queries(self, reasons: list[str]) -> bool:
-        """Adds the queries that failed to the reasons; True while one of them is still starting."""
-        starting = False
-        for processor in self.command("processors.ls", wait_s=0.0)["processors"]:
-            if processor["where"] != "spark":
-                continue
-            starting |= processor["state"] == "starting"
-            if processor["state"] == "failed":
-                reasons.append(f"{processor['name']} failed: {processor['detail']}")
-        return starting
 
     def stop(self, now: threading.Event) -> bool:
         """Drains and ends all within STOP_SECONDS, at once when `now` is set; True if nobody had to be killed."""

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from gauss.model.errors import GaussError
+from gauss.stream.control.stall import Stalls
 
 if TYPE_CHECKING:
     from gauss.stream.control.run import Running
@@ -26,6 +27,7 @@ class Sampler:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="sample", daemon=True)
         self._seen: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
+        self._stalls = Stalls()
         self._rows: dict[str, list[dict[str, Any]]] = {"topics": [], "processors": []}
 
     def start(self) -> None:
@@ -59,6 +61,14 @@ class Sampler:
             for row in found:
                 row["rates"] = self._rates(kind, row, now)
         self._rows = rows
+        driver = running.driver
+        if driver is not None and driver.state == "ready":
+            if stuck := self._stalls.look(rows["processors"], rows["topics"], now):
+                log.error("no progress though records wait, the driver is restarted: %s", ", ".join(stuck))
+                self._stalls.forget()
+                driver.restart()
+        else:
+            self._stalls.forget()
 
     def _rates(self, kind: str, row: dict[str, Any], now: float) -> dict[str, float]:
         key = (kind, row["name"])

@@ -1,0 +1,38 @@
+"""Sees a driver that hangs as a whole: one that only a query of which stands still ends by itself after a minute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+STALL_SECONDS = 90.0
+
+Row = dict[str, Any]
+
+
+class Stalls:
+    """Remembers when each Spark query last got on."""
+
+    def __init__(self, seconds: float = STALL_SECONDS) -> None:
+        self._seconds = seconds
+        self._seen: dict[str, tuple[tuple[int, int], float]] = {}
+
+    def look(self, processors: list[Row], topics: list[Row], now: float) -> list[str]:
+        """Queries that have had records to read and no progress for too long. A full target is no stall."""
+        blocked = {topic["name"] for topic in topics if topic.get("blocked_by") or topic.get("blocked_s")}
+        stuck = []
+        for row in processors:
+            if row["where"] != "spark":
+                continue
+            place = (row["epoch"], row["records"])
+            before, since = self._seen.get(row["name"], (None, now))
+            idle = not row["behind"] or row["state"] not in ("running", "starting") or row["target"] in blocked
+            if idle or place != before:
+                since = now
+            self._seen[row["name"]] = (place, since)
+            if now - since >= self._seconds:
+                stuck.append(str(row["name"]))
+        return stuck
+
+    def forget(self) -> None:
+        """After a restart everybody begins anew."""
+        self._seen.clear()
