@@ -134,7 +134,11 @@ def _own_lint(processor: Processor, entries: Entries) -> None:
     if processor.spec is None or processor.spec.lint is None or processor.config is None:
         return
     source = processor.definition.source
-    context = LintContext(input_fields=_input_fields(processor, entries), read=source.read if source else "")
+    context = LintContext(
+        input_fields=_input_fields(processor, entries),
+        read=source.read if source else "",
+        start=source.start if source else None,
+    )
     try:
         sentences = processor.spec.lint(processor.config, context)
     except Exception as error:  # a third party's code may fail in any way

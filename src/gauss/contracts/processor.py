@@ -58,6 +58,8 @@ class LintContext:
     """Fields of the input format, None when it has no schema."""
     read: str = ""
     """The read mode its source asks for."""
+    start: str | int | None = None
+    """`source.start`, if it is set."""
 
 
 class Transform(Protocol):

@@ -368,3 +368,50 @@ def test_a_source_and_a_sink_around_one_topic_move_everything(bench: Bench) -> N
         sender.start()
         assert receive(out, len(wire)) == wire
         sender.join(10)
+
+
+@pytest.mark.parametrize("stored", ["newline", "length_prefixed"])
+def test_a_file_topic_is_sent_whether_or_not_it_keeps_the_same_framing(bench: Bench, stored: str) -> None:
+    topic = bench.topic("file", framing=stored, **({"delimiter": "\n"} if stored == "newline" else {}))
+    source, sink = bench.source(topic), bench.sink(topic)
+    wire = lines(0, 50_000)
+    with sink.connect() as out, source.connect() as into:
+        sender = threading.Thread(target=into.sendall, args=(wire,))
+        sender.start()
+        assert receive(out, len(wire)) == wire
+        sender.join(10)
+    with sink.connect() as late:
+        assert receive(late, len(wire)) == wire
+
+
+def test_resume_finds_the_record_in_a_file_topic_that_is_framed_anew(bench: Bench) -> None:
+    topic = bench.topic("file")
+    sink = bench.sink(topic, start="resume")
+    wire = b"".join(b"%09999d\n" % number for number in range(1_000))
+    append(topic, wire)
+    with narrow(sink) as sock:
+        assert receive(sock, 2_000_000) == wire[:2_000_000]
+    until(lambda: sink.status.connections == 0)
+    position = topic.position_of("tcp-sink")
+    assert 200 <= position < 260
+    with sink.connect() as sock:
+        assert receive(sock, len(wire) - position * 10_000) == wire[position * 10_000 :]
+
+
+def test_each_client_gets_a_container_header_of_its_own(bench: Bench) -> None:
+    import pyarrow as pa
+
+    batch = pa.record_batch({"n": pa.array([1, 2, 3])})
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, batch.schema) as writer:
+        for _ in range(3):
+            writer.write_batch(batch)
+    arrow = {"framing": "arrow_ipc_streaming"}
+    topic = bench.topic()
+    source, sink = bench.source(topic, input=arrow), bench.sink(topic, output=arrow)
+    with source.connect() as into:
+        into.sendall(stream.getvalue().to_pybytes())
+    until(lambda: topic.version() == 3)
+    for _ in range(2):
+        with sink.connect() as out, pa.ipc.open_stream(out.makefile("rb")) as reader:
+            assert [reader.read_next_batch().column("n").to_pylist() for _ in range(3)] == [[1, 2, 3]] * 3

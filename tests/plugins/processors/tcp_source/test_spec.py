@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from gauss.contracts.processor import LintContext
 from gauss.plugins.processors.tcp_sink.spec import SPEC as SINK
 from gauss.plugins.processors.tcp_source.spec import SPEC as SOURCE
 from gauss.plugins.processors.tcp_source.spec import TcpSourceConfig
@@ -46,14 +47,14 @@ def test_each_fault_is_told(config: dict[str, Any], told: str) -> None:
     assert told in fault(config)
 
 
-def test_start_is_refused_with_latest() -> None:
-    from gauss.contracts.processor import LintContext
-
+def test_start_is_refused_with_latest_and_in_the_source() -> None:
     config = SINK.validate({"port": 1, "output": INPUT, "start": "end"})
     assert SINK.lint is not None
     assert SINK.lint(config, LintContext(input_fields=None, read="offset")) == []
     (told,) = SINK.lint(config, LintContext(input_fields=None, read="latest"))
-    assert '"start"' in told
+    assert told.startswith("start: has no meaning")
+    (told,) = SINK.lint(config, LintContext(input_fields=None, read="offset", start="end"))
+    assert "move it from source" in told
 
 
 def test_specs_load_without_heavy_modules() -> None:
