@@ -136,7 +136,9 @@ class Ledger:
                 except StorageError:
                     self._moved = moved
                     raise
-            self._journal.sync()
+        # Outside the lock, so that no publish waits for the disk; only this thread replaces the journal's file.
+        self._journal.sync()
+        with self._lock:
             if self._journal.size > max(COMPACT_BYTES, 4 * self._compacted):
                 self._journal.compact(lambda: _encoder.encode(self.state))
                 self._compacted = self._journal.size

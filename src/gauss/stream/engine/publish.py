@@ -165,7 +165,7 @@ class Publisher:
         letters: list[Letter],
         cancel: threading.Event,
     ) -> Ends:
-        ready: dict[str, list[Chunk]] = {DEAD_TOPIC: []}
+        ready: dict[str, list[Chunk]] = {}
         for name, parts in chunks.items():
             ready[name] = []
             for chunk in parts:
@@ -174,6 +174,7 @@ class Publisher:
                 if fit is not None and fit.count:
                     ready[name].append(fit)
         if letters:
+            # Named only when it gets something: its lock would make every publish wait for every other.
             fit, _ = self._topics[DEAD_TOPIC].fit(letters_chunk(letters, int(time.time() * 1000)))
             ready[DEAD_TOPIC] = [fit] if fit is not None else []
         for name, parts in ready.items():

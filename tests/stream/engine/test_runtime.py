@@ -1,0 +1,286 @@
+"""The engine as a whole: readiness, ports, draining, disk, health, dead letters and what a restart finds."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from gauss.contracts.edge import DeadLetter
+from gauss.model.errors import ConfigError, NotFound
+from gauss.stream.client import EngineClient
+from gauss.stream.engine import status
+from gauss.stream.engine.runtime import Engine
+from gauss.stream.protocol import Claim, Latest, Scan
+from helpers.engine_process import EngineProcess, free_port, prepare
+
+NEWLINE = {"framing": "newline", "delimiter": "\n"}
+
+
+def config(**given: Any) -> dict[str, Any]:
+    """TCP → a (memory) → passthrough → b (file) → TCP."""
+    ports = {"in": free_port(), "out": free_port()}
+    made: dict[str, Any] = {
+        "topics": [
+            {"name": "a", "storage": "memory", "storage_config": {"storage_size": 100}},
+            {"name": "b", "storage": "file", "storage_config": {"framing": "newline", "delimiter": "\n"}},
+        ],
+        "processors": [
+            {"name": "in", "plugin": "tcp-source", "target": {"topic": "a"}},
+            {
+                "name": "pass",
+                "plugin": "passthrough",
+                "source": {"topic": "a", "read": "offset"},
+                "target": {"topic": "b"},
+            },
+            {"name": "out", "plugin": "tcp-sink", "source": {"topic": "b", "read": "offset"}},
+        ],
+    }
+    made["processors"][0]["config"] = {"port": ports["in"], "input": NEWLINE}
+    made["processors"][2]["config"] = {"port": ports["out"], "output": NEWLINE}
+    return {**made, **given}
+
+
+def port(made: dict[str, Any], name: str) -> int:
+    return next(int(each["config"]["port"]) for each in made["processors"] if each["name"] == name)
+
+
+def eventually(true: Callable[[], object]) -> bool:
+    deadline = time.monotonic() + 15
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(true())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
+    engines: list[Engine] = []
+
+    def start(**given: Any) -> Engine:
+        prepare(tmp_path, config(**given))
+        engine = Engine(tmp_path)
+        engines.append(engine)
+        engine.open()
+        engine.start()
+        return engine
+
+    yield start
+    for engine in engines:
+        engine.close()
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[EngineProcess]:
+    engine = EngineProcess(tmp_path, config())
+    yield engine
+    engine.close()
+
+
+def connected(engine: Engine) -> EngineClient:
+    return EngineClient.from_file(engine.paths.flight_json, wait_s=10)
+
+
+def feed(client: EngineClient, topic: str, *records: bytes) -> int:
+    return client.append(topic, [pa.record_batch({"data": pa.array(records, pa.binary())})])
+
+
+def content(client: EngineClient, topic: str) -> list[bytes]:
+    return [data for batch in client.scan(Scan(topic)) for data in batch.column("data").to_pylist()]
+
+
+def test_process_says_ready_serves_and_ends_on_sigterm(process: EngineProcess) -> None:
+    said = process.start()
+    assert said["ready"] is True
+    health = process.client.command("health")
+    assert (health["status"], health["pid"]) == ("ready", said["pid"])
+    feed(process.client, "a", b"one", b"two")
+    assert eventually(lambda: content(process.client, "b") == [b"one", b"two"])
+    assert process.terminate() == 0
+    assert all(json.loads(line)["level"] for line in process.log().splitlines())
+    process.restart_ready()
+    assert content(process.client, "b") == [b"one", b"two"]
+    assert content(process.client, "a") == []
+
+
+def test_port_in_use_at_the_first_start_is_reported_with_a_hint(process: EngineProcess) -> None:
+    made = json.loads(process.paths.pipeline_json.read_text())
+    with socket.create_server(("127.0.0.1", port(made, "in"))):
+        said = process.start()
+    assert str(port(made, "in")) in said["error"]["message"]
+    assert said["error"]["hint"]
+
+
+def test_port_in_use_at_a_restart_is_tried_again(process: EngineProcess) -> None:
+    process.restart_ready()
+    process.kill()
+    made = json.loads(process.paths.pipeline_json.read_text())
+    with socket.create_server(("127.0.0.1", port(made, "in"))):
+        process.restart_ready()
+        assert eventually(lambda: process.client.command("health")["status"] == "degraded")
+        assert "source in" in process.client.command("health")["reasons"][0]
+    assert eventually(lambda: process.client.command("health")["status"] == "ready")
+
+
+def test_missing_pipeline_file_is_a_reported_error(tmp_path: Path) -> None:
+    engine = EngineProcess(tmp_path, config())
+    engine.paths.pipeline_json.unlink()
+    said = engine.start()
+    assert (said["error"]["code"], "pipeline.json" in said["error"]["message"]) == ("config", True)
+
+
+def test_records_pass_from_socket_to_socket(run: Callable[..., Engine]) -> None:
+    engine = run()
+    made = json.loads(engine.paths.pipeline_json.read_text())
+    with (
+        socket.create_connection(("127.0.0.1", port(made, "in"))) as source,
+        socket.create_connection(("127.0.0.1", port(made, "out"))) as sink,
+    ):
+        source.sendall(b"".join(b"line %d\n" % number for number in range(1000)))
+        sink.settimeout(10)
+        got = b""
+        while got.count(b"\n") < 1000:
+            got += sink.recv(1 << 16)
+    assert got.splitlines()[-1] == b"line 999"
+
+
+def test_blocked_topic_degrades_health_and_names_the_client(
+    run: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "BLOCKED_S", 0.2)
+    made = config()
+    made["processors"] = [made["processors"][2] | {"source": {"topic": "a", "read": "offset"}}]
+    engine = run(**made)
+    client = connected(engine)
+    with socket.create_connection(("127.0.0.1", port(made, "out"))) as idle:
+        assert eventually(lambda: client.command("readers.ls", {"topic": "a"})["readers"])
+        peer = idle.getsockname()[0]
+        writer = EngineClient.from_file(engine.paths.flight_json)
+        # More than both socket buffers hold, into a ring of 100 records: the topic must block.
+        big = [b"x" * 100_000] * 400
+        threading.Thread(target=lambda: feed(writer, "a", *big), daemon=True).start()
+        assert eventually(lambda: client.command("health")["status"] == "degraded")
+        (reason,) = client.command("health")["reasons"]
+        assert "topic a is blocked: sink out" in reason and peer in reason and "has not read for" in reason
+
+
+def test_disk_below_the_minimum_stops_sources_and_degrades_health(run: Callable[..., Engine]) -> None:
+    engine = run(engine={"min_free_bytes": 1 << 60})
+    assert not engine.may_read()
+    health = connected(engine).command("health")
+    assert health["status"] == "degraded" and "min_free_bytes" in health["reasons"][0]
+
+
+def test_memory_topic_begins_a_new_incarnation_and_file_topic_keeps_its_own(process: EngineProcess) -> None:
+    process.restart_ready()
+    before = {name: process.client.command("topic", {"name": name})["inc"] for name in ("a", "b")}
+    process.kill()
+    process.restart_ready()
+    after = {name: process.client.command("topic", {"name": name})["inc"] for name in ("a", "b")}
+    assert after["a"] > before["a"]
+    assert after["b"] == before["b"]
+
+
+def test_unread_records_of_a_memory_topic_are_counted_as_lost(tmp_path: Path) -> None:
+    made = config()
+    made["processors"][1]["plugin"] = "filter"
+    made["processors"][1]["config"] = {"input": {"format": "json"}, "where": ".x > 1"}
+    engine = EngineProcess(tmp_path, made)
+    engine.restart_ready()
+    feed(engine.client, "a", *[b"x"] * 40)
+    claimed = engine.client.claim(Claim("pass", "c", ["a"], ["b"]))
+    time.sleep(2.2)  # the ledger notes the ends of memory topics every second
+    engine.kill()
+    engine.restart_ready()
+    again = engine.client.claim(Claim("pass", "c", ["a"], ["b"]))
+    assert again.start == claimed.start
+    engine.client.latest(Latest("pass", again.generation, again.start, 100, 1 << 20))
+    (reader,) = engine.client.command("readers.ls", {"topic": "a"})["readers"]
+    assert reader["lost_on_restart"] == 40
+    engine.close()
+
+
+def test_processor_gone_from_the_config_loses_its_position_with_a_line(tmp_path: Path) -> None:
+    engine = EngineProcess(tmp_path, config())
+    engine.restart_ready()
+    feed(engine.client, "a", b"x")
+    assert eventually(lambda: content(engine.client, "b") == [b"x"])
+    engine.terminate()
+    made = config()
+    del made["processors"][1]
+    again = EngineProcess(tmp_path, made)
+    again.restart_ready()
+    assert "processor pass is no longer in the config" in again.log()
+    again.close()
+
+
+def test_dead_letters_are_listed_shown_and_replayed_once(run: Callable[..., Engine]) -> None:
+    engine = run()
+    client = connected(engine)
+    topic = engine.topic("a")
+    for offset in (3, 4, 3):
+        engine.dead.write(
+            DeadLetter("bad_json", "no brace", "decode", "pass", b"bytes %d" % offset, "a", topic.inc, offset, 50)
+        )
+    engine.dead.write(DeadLetter("too_long", "", "frame", "in", b"z" * (2 << 20), ts_ms=60))
+    listed = client.command("dlq.ls")
+    assert listed["total"] == 4
+    assert [(group["reason"], group["count"]) for group in listed["groups"]] == [("bad_json", 3), ("too_long", 1)]
+    newest = client.command("dlq.show", {"limit": 2})["letters"]
+    assert [letter["dead_offset"] for letter in newest] == [3, 2]
+    assert newest[0]["truncated"] == 2 << 20 and len(base64.b64decode(newest[0]["data"])) == 1 << 20
+    assert client.command("dlq.replay", {"processor": "pass"})["replayed"] == 2
+    assert eventually(lambda: sorted(content(client, "b")) == [b"bytes 3", b"bytes 4"])
+    again = client.command("dlq.replay", {"processor": "pass"})
+    assert (again["replayed"], again["already"]) == (0, 3)
+    with pytest.raises(ConfigError, match="source or sink"):
+        client.command("dlq.replay", {"processor": "in"})
+    with pytest.raises(NotFound):
+        client.command("dlq.replay", {"processor": "nobody"})
+
+
+def test_record_that_the_target_can_not_hold_becomes_a_dead_letter_of_the_epoch(run: Callable[..., Engine]) -> None:
+    engine = run()
+    client = connected(engine)
+    feed(client, "a", b"fine", b"two\nlines", b"good")
+    assert eventually(lambda: content(client, "b") == [b"fine", b"good"])
+    (letter,) = client.command("dlq.show")["letters"]
+    assert (letter["stage"], letter["processor"]) == ("store", "pass")
+    assert base64.b64decode(letter["data"]) == b"two\nlines"
+
+
+def test_commands_answer_in_their_documented_shapes(run: Callable[..., Engine]) -> None:
+    engine = run()
+    client = connected(engine)
+    feed(client, "a", b"x", b"y")
+    assert eventually(lambda: client.command("topic", {"name": "b"})["end"] == 2)
+    names = [topic["name"] for topic in client.command("topics")["topics"]]
+    assert names == ["_dead", "_retry.pass", "a", "b"]
+    topic = client.command("topic", {"name": "a"})
+    assert (topic["storage"], topic["hidden"], topic["appended"], topic["fill"]) == ("memory", False, 2, 0.0)
+    (reader,) = topic["readers"]
+    assert (reader["name"], reader["position"], reader["behind"], reader["behind_ms"]) == ("pass", 2, 0, 0)
+    states = {row["name"]: row["state"] for row in client.command("processors.ls")["processors"]}
+    assert states == {"in": "running", "pass": "running", "out": "running"}
+    metrics = client.command("metrics")["metrics"]
+    assert all(row["name"].startswith("gauss_") and isinstance(row["value"], int | float) for row in metrics)
+    values = {(row["name"], row["labels"].get("topic")): row["value"] for row in metrics}
+    assert values["gauss_topic_records_total", "a"] == 2
+    sought = client.command("readers.seek", {"topic": "a", "reader": "pass", "to": "earliest"})
+    assert sought["name"] == "pass"
+    assert eventually(lambda: client.command("topic", {"name": "b"})["end"] == 4)
+    with pytest.raises(NotFound):
+        client.command("readers.seek", {"topic": "a", "reader": "nobody", "to": "end"})
+    with pytest.raises(ConfigError, match="needs"):
+        client.command("readers.seek", {"topic": "a", "reader": "pass"})
+    assert client.command("readers.drop", {"topic": "a", "reader": "pass"})["dropped"]["name"] == "pass"
+    assert client.command("readers.ls", {"topic": "a"})["readers"] == []
+    assert client.command("drain", {"seconds": 1}) == {"drained": True}
+    assert client.command("health")["status"] == "draining"
