@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -115,3 +116,33 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     made = session.start(SparkSection(), data_dir)
     yield made
     session.stop(made, data_dir)
+
+
+class Drivers:
+    """Starts driver processes, and ends them with everything they started."""
+
+    def __init__(self) -> None:
+        self.made: list[subprocess.Popen[bytes]] = []
+
+    def __call__(self, run: EngineRun) -> subprocess.Popen[bytes]:
+        self.made.append(spawn("gauss.stream.driver", run.data_dir.root))
+        return self.made[-1]
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """Kills a driver, its JVM and its workers."""
+        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.kill()
+        process.wait()
+        for child in children:
+            try:
+                child.kill()
+            except psutil.NoSuchProcess:
+                pass
+
+
+@pytest.fixture
+def spawn_driver() -> Iterator[Drivers]:
+    drivers = Drivers()
+    yield drivers
+    for process in drivers.made:
+        drivers.end(process)

@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from gauss.config.spec import Pipeline
-from gauss.contracts.processor import Where
+from gauss.contracts.processor import ProcessorSpec, Where
 from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
-from gauss.stream.client import EngineClient
-from gauss.stream.driver import archive, session
-from gauss.stream.driver.errors import sentence
-from gauss.stream.driver.queries import Context, Query
+from gauss.registry import spec
+from gauss.stream.driver import archive, leave_out_pandas, session
 from gauss.stream.engine.logs import set_up_logs
 from gauss.stream.graph import build_graph
-from gauss.stream.protocol import DriverSync
 
 TICK_SECONDS = 0.2
 SYNC_EVERY = 3
@@ -61,14 +58,19 @@ class Driver:
         """Returns when every query is up, or waits for the records that decide its types."""
         pipeline = load(self.data_dir)
         flight = pipeline.engine.token_file or self.data_dir.flight_json
+        names = {node.name for node in build_graph(pipeline).on(Where.SPARK)}
+        processors = [entry for entry in pipeline.processors if entry.name in names]
+        if all(spec(ProcessorSpec, entry.plugin).implementation.startswith("gauss.") for entry in processors):
+            leave_out_pandas()
+        # Loaded only now: these import pyarrow, and that pandas.
+        from gauss.stream.client import EngineClient
+        from gauss.stream.driver.queries import Context, Query
+
         client = EngineClient.from_file(self.data_dir.flight_json)
         self.session = session.start(pipeline.spark, self.data_dir)
         self.client = client
         context = Context(self.session, client, pipeline, self.data_dir, str(flight))
-        self.queries = [
-            Query(context, next(entry for entry in pipeline.processors if entry.name == node.name))
-            for node in build_graph(pipeline).on(Where.SPARK)
-        ]
+        self.queries = [Query(context, entry) for entry in processors]
         for query in self.queries:
             query.tick()
 
@@ -96,6 +98,8 @@ class Driver:
 
     def _sync(self) -> None:
         try:
+            from gauss.stream.protocol import DriverSync
+
             told = self.client.sync(DriverSync([query.status() for query in self.queries]))
         except GaussError as error:
             log.warning("the engine did not take the status: %s", error.message)
@@ -127,6 +131,8 @@ def main() -> int:
     try:
         driver.start()
     except Exception as error:
+        from gauss.stream.driver.errors import sentence
+
         log.exception("the driver did not start")
         known = error if isinstance(error, GaussError) else GaussError(f"Spark did not start: {sentence(error)}")
         known.hint = known.hint or f"the whole story is in {data_dir.logs}: driver.log, spark.log, spark.out"

@@ -61,7 +61,7 @@ def result(session: SparkSession, plan: ReadPlan, transform: Transform, records:
     """What the transform makes of a topic's records (or of the given ones): either `_data`, or columns to encode."""
     if records is None:
         records = session.readStream.format("gauss").option("plan", to_option(plan)).load()
-    made = transform.apply(_nested(records, plan.fields))
+    made = transform.apply(_nested(records, plan.decoded().names))
     if "_data" in made.columns:
         return made.select(*(name for name in ("_ts_ms", "_data") if name in made.columns))
     if not [name for name in made.columns if name != "_ts_ms"]:
@@ -89,9 +89,9 @@ def start(session: SparkSession, read: ReadPlan, write: WritePlan, transform: Tr
     )
 
 
-def _nested(records: DataFrame, fields: list[FieldRef]) -> DataFrame:
+def _nested(records: DataFrame, fields: list[str]) -> DataFrame:
     """Paths as SQL knows them: `$.order.id` becomes `order.id`; a spread array keeps its path as a name."""
-    paths = [field.name for field in fields if field.name.startswith("$.") and "[*]" not in field.name]
+    paths = [name for name in fields if name.startswith("$.") and "[*]" not in name]
     if not paths:
         return records
     tree: dict[str, Any] = {}

@@ -1,18 +1,23 @@
-"""What a query's readers and writers are told: plain data in Spark's options, never the token."""
+"""What a query's readers and writers are told: plain data in Spark's options, never the token.
+
+Every process between the driver and a task imports this module: what is heavy (pydantic, the registry) is loaded
+where it is used.
+"""
 
 from __future__ import annotations
 
+import base64
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 
-from gauss.config.spec import Pipeline, ProcessorDef
-from gauss.contracts.field_types import arrow_type
-from gauss.contracts.format import FieldType, Format, FormatSpec
-from gauss.registry import build, spec
 from gauss.stream.protocol import Ends
+
+if TYPE_CHECKING:
+    from gauss.config.spec import Pipeline, ProcessorDef
+    from gauss.contracts.format import Format
 
 BLOCK_ROWS = 65_536
 """Ranges are cut at multiples of this, whatever the number of cores, so that a replay makes the same blocks."""
@@ -25,6 +30,9 @@ class FormatRef(msgspec.Struct, frozen=True):
     config: dict[str, Any] = {}
 
     def build(self) -> Format:
+        from gauss.contracts.format import FormatSpec
+        from gauss.registry import build, spec
+
         found = spec(FormatSpec, self.plugin)
         made: Format = build(found, found.validate(self.config))
         return made
@@ -38,6 +46,9 @@ class FieldRef(msgspec.Struct, frozen=True):
     attrs: dict[str, Any] = {}
 
     def arrow(self) -> pa.Field:
+        from gauss.contracts.field_types import arrow_type
+        from gauss.contracts.format import FieldType
+
         # A value of any kind travels as its JSON text; the mark tells the codec so.
         mark = {b"gauss": b"json"} if self.type == "json" else None
         return pa.field(self.name, arrow_type(FieldType(self.type, self.attrs)), metadata=mark)
@@ -53,7 +64,8 @@ class ReadPlan(msgspec.Struct, frozen=True):
     start: Ends
     read: str = "offset"
     format: FormatRef | None = None
-    fields: list[FieldRef] = []
+    fields: str = ""
+    """What is decoded: an Arrow schema as base64."""
     keep_data: bool = True
     """Whether the record's bytes go along as `_data`."""
     max_rows: int = 500_000
@@ -61,12 +73,14 @@ class ReadPlan(msgspec.Struct, frozen=True):
     target_ms: int = 200
 
     def decoded(self) -> pa.Schema:
-        return pa.schema([field.arrow() for field in self.fields])
+        if not self.fields:
+            return pa.schema([])
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.fields)))
 
     def schema(self) -> pa.Schema:
         """Columns of the DataFrame: the fields, the record's time (unless a field has that name) and hidden ones."""
-        columns = [pa.field(field.name, field.arrow().type) for field in self.fields]
-        if "ts_ms" not in {field.name for field in self.fields}:
+        columns = [pa.field(field.name, field.type) for field in self.decoded()]
+        if "ts_ms" not in {field.name for field in columns}:
             columns.append(pa.field("ts_ms", pa.int64()))
         columns.append(pa.field("_ts_ms", pa.int64()))
         if self.keep_data:
@@ -86,6 +100,11 @@ class WritePlan(msgspec.Struct, frozen=True):
     """Where Spark's offset log lies."""
     target: str
     format: FormatRef | None = None
+
+
+def encode_fields(fields: list[FieldRef]) -> str:
+    """The `fields` of a ReadPlan."""
+    return base64.b64encode(pa.schema([field.arrow() for field in fields]).serialize().to_pybytes()).decode()
 
 
 def to_option(plan: ReadPlan | WritePlan) -> str:

@@ -16,7 +16,7 @@ from gauss.stream.driver import compile as compiling
 from gauss.stream.driver import detect
 from gauss.stream.driver.checkpoint import Checkpoint
 from gauss.stream.driver.errors import sentence
-from gauss.stream.driver.plan import FieldRef, ReadPlan, WritePlan, plan_hash
+from gauss.stream.driver.plan import FieldRef, ReadPlan, WritePlan, encode_fields, plan_hash
 from gauss.stream.driver.sink import offsets_of
 from gauss.stream.protocol import Claim, Claimed, DriverCommand, Latest, Publish, QueryStatus, Read
 
@@ -114,7 +114,7 @@ class Query:
             start=self._claimed.start,
             read=self.processor.source.read,
             format=self._design.input,
-            fields=self._design.decided(kinds),
+            fields=encode_fields(self._design.decided(kinds)),
             max_rows=section.max_batch_rows,
             max_bytes=section.max_batch_bytes,
             target_ms=section.target_batch_ms,

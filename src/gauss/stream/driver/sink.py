@@ -96,7 +96,7 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.publish(messages, batchId, offsets_of(self.plan.checkpoint_dir, batchId))
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002
         self.forget(messages)
 
 

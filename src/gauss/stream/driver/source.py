@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -25,11 +25,13 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from gauss.contracts.format import Format
 from gauss.stream.client import EngineClient
 from gauss.stream.driver.pace import Pace
 from gauss.stream.driver.plan import BLOCK_ROWS, FormatRef, ReadPlan, WritePlan
 from gauss.stream.protocol import At, Ends, Latest, Read, StageDead
+
+if TYPE_CHECKING:
+    from gauss.contracts.format import Format
 
 MAX_LETTER_BYTES = 1 << 20
 DEAD_BLOCK = 1_024
@@ -74,12 +76,12 @@ class GaussDataSource(DataSource):
         end = msgspec.json.decode(self.options["end"], type=Ends)
         return BatchReader(self._read_plan(), schema, end)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002
         from gauss.stream.driver.sink import StreamWriter
 
         return StreamWriter(msgspec.json.decode(self.options["plan"], type=WritePlan))
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002
         from gauss.stream.driver.sink import BatchWriter
 
         ends = msgspec.json.decode(self.options["ends"], type=Ends)
@@ -143,9 +145,8 @@ class _Reading:
         if self.plan.format is not None and len(fields):
             decoded = format_of(self.plan.format).decode_batch(data, fields)
             for index, reason, detail in decoded.bad:
-                letters.append(
-                    self._letter(part, offsets[index].as_py(), times[index].as_py(), data[index], reason, detail)
-                )
+                where = (offsets[index].as_py(), times[index].as_py())
+                letters.append(self._letter(part, where, data[index].as_py(), (reason, detail)))
             if decoded.bad:
                 good = pa.array(decoded.good)
                 times, data = times.take(good), data.take(good)
@@ -156,10 +157,8 @@ class _Reading:
         arrays = [a if a.type == f.type else a.cast(f.type) for a, f in zip(arrays, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _letter(
-        self, part: Range, offset: int, ts_ms: int, data: pa.Scalar, reason: str, detail: str
-    ) -> dict[str, Any]:
-        raw = data.as_py()
+    def _letter(self, part: Range, where: tuple[int, int], raw: bytes, verdict: tuple[str, str]) -> dict[str, Any]:
+        (offset, ts_ms), (reason, detail) = where, verdict
         column = detail.split(":", 1)[0] if ": " in detail and " " not in detail.split(":", 1)[0] else ""
         letter = {
             "reason": reason,
