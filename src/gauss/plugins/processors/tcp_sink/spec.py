@@ -37,8 +37,8 @@ def _lint(config: PluginConfig, context: LintContext) -> list[str]:
     assert isinstance(config, TcpSinkConfig)
     told = []
     if context.read == "latest" and config.start is not None:
-        told.append('start: has no meaning with read = "latest", which begins at the newest record; leave it out')
-    if context.start is not None:
+        told.append('"start" has no meaning with read = "latest", which begins at the newest record: leave it out')
+    if context.read == "offset" and (context.start in ("earliest", "end") or isinstance(context.start, int)):
         told.append('"start" of a tcp-sink stands in its config, since each client begins there: move it from source')
     return told
 
