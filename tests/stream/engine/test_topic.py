@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 import time
 from pathlib import Path
@@ -344,6 +345,56 @@ def test_file_topic_overwrites_whole_segments(tmp_path: Path) -> None:
     assert topic.stats()["bytes"] <= 8192  # type: ignore[operator]
     assert topic.counters.overwritten == topic.floor() > 0
     assert len(data(topic._log)) == 500 - topic.floor()
+
+
+def test_blocking_file_topic_waits_while_the_disk_is_full(tmp_path: Path) -> None:
+    topic = file_topic(tmp_path, {"fsync": "never"})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    try:
+        writer = threading.Thread(target=lambda: topic.append(lines(b"x" * 50_000)))
+        writer.start()
+        eventually(lambda: topic.blocked() is not None)
+        blocked = topic.blocked()
+        assert blocked is not None
+        assert "disk is full" in blocked.detail
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    writer.join(10)
+    assert (topic.version(), topic.blocked()) == (1, None)
+
+
+def test_dropping_file_topic_counts_what_the_disk_refused(tmp_path: Path) -> None:
+    topic = file_topic(tmp_path, {"fsync": "never", "write_full": "drop"})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    try:
+        assert topic.append(lines(b"x" * 50_000)) == (0, 1, 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert topic.append(lines(b"y")).accepted == 1
+
+
+def test_producers_and_readers_at_once_pass_everything_once(tmp_path: Path) -> None:
+    topic, each = memory_topic(tmp_path, 50), 400
+    reader, cursor = topic.reader("r", "earliest", keep=False), topic.open(LIVE)
+
+    def produce(name: int) -> None:
+        for number in range(0, each, 8):
+            topic.append(lines(*[b"%d:%d" % (name, number + step) for step in range(8)]))
+
+    producers = [threading.Thread(target=produce, args=(name,)) for name in range(4)]
+    for producer in producers:
+        producer.start()
+    seen: list[tuple[int, int, bytes]] = []
+    while len(seen) < 4 * each:
+        topic.wait(cursor.position, 1)
+        seen += drain(cursor)
+        reader.move(cursor.position)
+    assert [record[0] for record in seen] == list(range(4 * each))
+    for name in range(4):
+        mine = [record[2] for record in seen if record[2].startswith(b"%d:" % name)]
+        assert mine == [b"%d:%d" % (name, number) for number in range(each)]
 
 
 def test_stats_count_both_sides(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -98,6 +99,42 @@ def test_full_disk_leaves_nothing_half_written(tmp_path: Path, suffix: str) -> N
     put(log, numbered(3, 2, ts_ms=20_000))
     log.close()
     assert data(open_log("file", tmp_path, {"framing": "newline"})) == [b"r0", b"r1", b"r2", b"r3", b"r4"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 KiB; only root may mount one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", disk], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("config", [{}, {"segment_bytes": 4096}], ids=["one segment", "many segments"])
+def test_log_on_a_full_disk_keeps_all_and_goes_on_when_there_is_room(
+    small_disk: Path, config: dict[str, object]
+) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * 150_000)
+    log = open_log("file", small_disk, config)
+    written = 0
+    with pytest.raises(DiskFull):
+        while True:
+            put(log, arrow(*[b"r%06d" % (written + step) for step in range(100)], ts_ms=list(range(100))))
+            written += 100
+    log.rollback()
+    assert (log.end, len(records(log))) == (written, written)
+    ballast.unlink()
+    put(log, arrow(b"r%06d" % written, ts_ms=100))
+    log.close()
+    found = data(open_log("file", small_disk, config))
+    assert found == [b"r%06d" % number for number in range(written + 1)]
 
 
 WRITER = """

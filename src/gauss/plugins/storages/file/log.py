@@ -295,9 +295,14 @@ class FileLog:
             handles = [*self._unsynced, *self._segments[-1].handles()]
             self._unsynced, self._dirty = [], False
         self._synced_at = time.monotonic()
-        with said_plainly("syncing", self._root):
-            for handle in handles:
-                handle.sync()
+        try:
+            with said_plainly("syncing", self._root):
+                for handle in handles:
+                    handle.sync()
+        except StorageError:
+            with self._write_lock:
+                self._unsynced, self._dirty = [*handles, *self._unsynced], True
+            raise
 
     def close(self) -> None:
         if self._folder_lock is None:

@@ -103,9 +103,8 @@ class Segment:
         data.truncate(size)
         if self._times is not None:
             self._times.truncate(min(os.fstat(self._times.fd).st_size, 8 * (end - self.base)))
-        buffer = self._index.buffer
-        assert isinstance(buffer, bytearray)
-        del buffer[blocks * ENTRY.size :]
+        # A fresh buffer: a reader may be searching the old one.
+        self._index = BlockIndex(bytearray(self._index.buffer[: blocks * ENTRY.size]))
         self.end, self.size, self.blocks = end, size, blocks
         self.last_ts = last.ts_ms if last else 0
 

@@ -135,25 +135,24 @@ class Ring:
     def offset_at(self, ts_ms: int) -> int:
         end, blocks = self._end, self._blocks
         index = bisect_left(blocks.last_ts, ts_ms, blocks.head)
-        if index >= len(blocks.starts) or blocks.starts[index] >= end:
-            return end
-        chunk = blocks.chunks[index]
-        if chunk is None:
-            return self._floor
-        inside = 0 if isinstance(chunk.ts_ms, int) else int(np.searchsorted(chunk.ts_ms, ts_ms))
-        return min(max(blocks.starts[index] + inside, self._floor), end)
+        # Slices: a rollback may take what is not visible while we look.
+        for start, chunk in zip(blocks.starts[index : index + 1], blocks.chunks[index : index + 1], strict=False):
+            if chunk is None:
+                return self._floor
+            inside = 0 if isinstance(chunk.ts_ms, int) else int(np.searchsorted(chunk.ts_ms, ts_ms))
+            return min(max(start + inside, self._floor), end)
+        return end
 
     def bytes_from(self, offset: int) -> int:
         blocks = self._blocks
         index = max(bisect_right(blocks.ends, offset), blocks.head)
-        if not (before := blocks.sums[index : index + 1]):
-            return 0
-        held = self._total - before[0]
-        chunk = blocks.chunks[index]
-        passed = offset - blocks.starts[index]
-        if chunk is not None and passed > 0 and chunk.nbytes <= SMALL:
-            held -= int(record_ends(chunk)[passed - 1])  # joined chunks count record by record
-        return held
+        one = slice(index, index + 1)
+        for start, chunk, before in zip(blocks.starts[one], blocks.chunks[one], blocks.sums[one], strict=False):
+            held, passed = self._total - before, offset - start
+            if chunk is not None and passed > 0 and chunk.nbytes <= SMALL:
+                held -= int(record_ends(chunk)[passed - 1])  # joined chunks count record by record
+            return held
+        return 0
 
     def offset_within(self, limit: int) -> int:
         blocks = self._blocks
