@@ -95,6 +95,8 @@ def test_dead_incarnation_ends_in_the_current_one_and_is_counted_once(tmp_path: 
     assert reply.end["in"] == At(again.topics["in"].inc, 2)
     assert reply.rows == 2
     assert again.running.readers["in"].lost_on_restart == 30
+    again.sources.lost_range(Read("in", old["in"].inc, 20, 50, "p", again.generation), 20, 50)
+    assert again.running.readers["in"].lost_on_restart == 30
 
 
 def test_on_restart_fail_is_an_error_that_names_the_topic(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def head(name: str, generation: int = 1) -> Stage:
 
 
 def content(stages: Stages, name: str) -> list[bytes]:
-    return [data for found in stages.name("p", 1, [name])[0].read() for data in found.column("data").to_pylist()]
+    return [data for found in stages.name("p", 1, "out", [name])[0].read() for data in found.column("data").to_pylist()]
 
 
 def test_stage_beyond_the_cap_goes_to_disk_and_reads_the_same(tmp_path: Path) -> None:
@@ -40,16 +40,18 @@ def test_unknown_stage_and_stage_of_another_generation_are_refused(tmp_path: Pat
     stages = Stages(tmp_path, 1000)
     stages.put(head("s"), [batch(b"a")])
     with pytest.raises(ProtocolError, match="unknown stage"):
-        stages.name("p", 1, ["s", "other"])
+        stages.name("p", 1, "out", ["s", "other"])
     with pytest.raises(ProtocolError, match="unknown stage"):
-        stages.name("p", 2, ["s"])
+        stages.name("p", 2, "out", ["s"])
+    with pytest.raises(ProtocolError, match="unknown stage"):
+        stages.name("p", 1, "elsewhere", ["s"])
 
 
 def test_abort_removes_only_what_no_publish_has_named(tmp_path: Path) -> None:
     stages = Stages(tmp_path, 1000)
     stages.put(head("named"), [batch(b"a")])
     stages.put(head("free"), [batch(b"b")])
-    stages.name("p", 1, ["named"])
+    stages.name("p", 1, "out", ["named"])
     assert stages.abort("p", 1, ["named", "free", "never"]) == 1
     assert content(stages, "named") == [b"a"]
 

@@ -130,7 +130,7 @@ class Publisher:
             begin = row.start_of(publish.epoch)
             assert begin is not None
             staged = {
-                name: self._stages.name(publish.processor, publish.generation, stages)
+                name: self._stages.name(publish.processor, publish.generation, name, stages)
                 for name, stages in publish.targets.items()
             }
             dead = self._stages.dead(publish.processor, begin, publish.ends)

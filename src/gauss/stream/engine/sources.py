@@ -96,11 +96,12 @@ class Sources:
 
     def lost_on_restart(self, running: Running, topic: Topic, at: At) -> None:
         """Counts, once, what the dead incarnation held behind this reader, as far as it is known."""
-        key = (topic.name, at.inc, at.off, -1)
-        if key not in running.lost:
+        if (key := whole(topic.name, at.inc)) not in running.lost:
             running.lost.add(key)
-            last = self._ledger.position(topic.name, END_MARK)
-            count = max(last.off - at.off, 0) if last is not None and last.inc == at.inc else 0
+            last, row = self._ledger.position(topic.name, END_MARK), self._ledger.row(running.name)
+            done = row.ends.get(topic.name) if row is not None else None
+            begin = max(at.off, done.off) if done is not None and done.inc == at.inc else at.off
+            count = max(last.off - begin, 0) if last is not None and last.inc == at.inc else 0
             if topic.name in running.readers:
                 running.readers[topic.name].lost(count)
             log.warning(
@@ -123,13 +124,20 @@ class Sources:
         row = self._ledger.row(read.processor)
         done = row.ends.get(read.topic) if row is not None else None
         key = (read.topic, read.inc, start, stop)
-        if key in running.lost or (done is not None and (done.inc, done.off) >= (read.inc, stop)):
+        if key in running.lost or whole(read.topic, read.inc) in running.lost:
+            return
+        if done is not None and (done.inc, done.off) >= (read.inc, stop):
             return
         running.lost.add(key)
         if read.topic in running.readers:
             reader = running.readers[read.topic]
             (reader.lost if read.inc != self._topics[read.topic].inc else reader.missed)(stop - start)
         log.warning("processor %s: records %d to %d of topic %s are gone", read.processor, start, stop, read.topic)
+
+
+def whole(topic: str, inc: int) -> tuple[str, int, int, int]:
+    """The key under which everything of a dead incarnation was counted."""
+    return topic, inc, -1, -1
 
 
 def within_bytes(topic: Topic, begin: int, stop: int, size: int) -> int:

@@ -113,15 +113,17 @@ class Stages:
         if staged.path is not None:
             staged.path.unlink(missing_ok=True)
 
-    def name(self, processor: str, generation: int, names: list[str]) -> list[Staged]:
+    def name(self, processor: str, generation: int, topic: str, names: list[str]) -> list[Staged]:
         """The stages a publish names, in its order; from now on no abort removes them."""
         with self._lock:
             found = []
             for name in names:
                 staged = self._stages.get(name)
-                if staged is None or (staged.head.processor, staged.head.generation) != (processor, generation):
+                head = staged.head if staged is not None else None
+                owner = (head.processor, head.generation, head.topic) if head is not None else None
+                if staged is None or owner != (processor, generation, topic):
                     raise ProtocolError(
-                        f'processor "{processor}" publishes the unknown stage {name}',
+                        f'processor "{processor}" publishes the unknown stage {name} into topic "{topic}"',
                         hint="the engine restarted or the stage is of an older claim; run the epoch again",
                     )
                 found.append(staged)
