@@ -12,7 +12,11 @@ from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.model.errors import ConfigError
 
-app = typer.Typer(no_args_is_help=True, help="Dead letters: records that could not be framed, decoded or stored.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Dead letters: records that could not be framed, decoded or stored.",
+)
 
 Processor = Annotated[str | None, typer.Option("--processor", "-p", help="Only those of this processor.")]
 Reason = Annotated[str | None, typer.Option("--reason", "-r", help="Only those with this reason code.")]

@@ -10,7 +10,9 @@ from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.cli.topics import seconds
 
-app = typer.Typer(no_args_is_help=True, help="Processors: their states, and what to do with one that failed.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Processors: their states, and what to do with one that failed."
+)
 
 Name = Annotated[str, typer.Argument(help="The processor's name.")]
 

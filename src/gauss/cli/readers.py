@@ -10,7 +10,11 @@ from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.cli.topics import show_readers
 
-app = typer.Typer(no_args_is_help=True, help="The registered readers of topics: where they are, and moving them.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="The registered readers of topics: where they are, and moving them.",
+)
 
 Topic = Annotated[str, typer.Argument(help="The topic that is read.")]
 Reader = Annotated[str, typer.Argument(help="The reader, as `gauss readers ls` names it.")]

@@ -36,7 +36,7 @@ def command(
     Examples: gauss run pipeline.toml · gauss run pipeline.toml --quiet --data-dir /var/lib/gauss · gauss run --json
 
     With --json: one status object per second on stdout. Exit codes: 0 stopped as asked, 1 the config has faults or
-    a port or the data directory is taken, 3 or 4 a process could not be started or kept up.
+    the data directory is taken, 3 the pipeline could not be started (a port is taken, no Java) or kept up.
     """
     # Everything heavy is imported after the engine has been spawned: it starts up meanwhile, on another core.
     from gauss.api.server import Server, listen, url_of
@@ -75,7 +75,8 @@ def command(
     finally:
         _stop(running, server, output, stops)
     if failure is not None:
-        raise failure
+        output.error(failure)
+        raise typer.Exit(1 if isinstance(failure, ConfigError) else 3)
 
 
 class Stops:
