@@ -20,7 +20,7 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             os.environ["GAUSS_READY_FD"] = str(os.dup(1))
-            os._exit(engine.main())
+            engine.main()
         os.write(1, json.dumps({"pid": child}).encode() + b"\n")
         with contextlib.suppress(ChildProcessError):
             os.waitpid(child, 0)

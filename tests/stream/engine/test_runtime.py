@@ -11,15 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
+from pyarrow import flight
 
 from gauss.contracts.edge import DeadLetter
 from gauss.model.errors import ConfigError, NotFound
 from gauss.stream.client import EngineClient
 from gauss.stream.engine import status
 from gauss.stream.engine.runtime import Engine
-from gauss.stream.protocol import Claim, Latest, Scan
+from gauss.stream.protocol import Append, Claim, Latest, Scan
 from helpers.engine_process import EngineProcess, free_port, prepare
 
 NEWLINE = {"framing": "newline", "delimiter": "\n"}
@@ -108,6 +110,18 @@ def test_process_says_ready_serves_and_ends_on_sigterm(process: EngineProcess) -
     process.restart_ready()
     assert content(process.client, "b") == [b"one", b"two"]
     assert content(process.client, "a") == []
+
+
+def test_client_that_stalls_in_the_middle_of_a_call_does_not_hold_up_the_end(process: EngineProcess) -> None:
+    process.restart_ready()
+    told = json.loads(process.paths.flight_json.read_text())
+    options = flight.FlightCallOptions(headers=[(b"authorization", b"Bearer " + told["token"].encode())])
+    with flight.FlightClient(told["endpoint"]) as stalling:
+        descriptor = flight.FlightDescriptor.for_command(msgspec.json.encode(Append("a")))
+        writer, _ = stalling.do_put(descriptor, pa.schema([("data", pa.binary())]), options)
+        writer.write_batch(pa.record_batch({"data": pa.array([b"x"], pa.binary())}))
+        assert eventually(lambda: content(process.client, "a") == [b"x"])
+        assert process.terminate() == 0
 
 
 def test_port_in_use_at_the_first_start_is_reported_with_a_hint(process: EngineProcess) -> None:

@@ -184,6 +184,7 @@ class Publisher:
         count = rows_between(row.start_of(epoch) or {}, ends)
         ended = self._append(running.name, row, epoch, ends, ready)
         running.records += count
+        running.bytes += sum(chunk.nbytes for parts in ready.values() for chunk in parts)
         running.dead += len(letters)
         if reason := running.ratio.add(count, len(letters), time.monotonic()):
             self.stop(running, reason)

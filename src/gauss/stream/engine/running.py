@@ -27,6 +27,8 @@ class Running:
     stopped: str = ""
     """Why it was stopped; cleared by a retry."""
     records: int = 0
+    """Taken in; `bytes` are what was written."""
+    bytes: int = 0
     dead: int = 0
     lost: set[tuple[str, int, int, int]] = field(default_factory=set)
     """Ranges that were counted as lost: a task's retry asks for them again."""

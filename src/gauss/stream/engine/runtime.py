@@ -34,6 +34,7 @@ from gauss.stream.protocol import Abort, Action, At, Claim, DriverSync, Latest, 
 
 MAINTAIN_S = 1.0
 BIND_TRIES = 40
+CALLS_S = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -213,7 +214,9 @@ class Engine:
         deadline = time.monotonic() + seconds
         edges = list(self.edges.values())
         listening.drain([each for each in edges if each.node.role is Role.SOURCE], seconds / 2)
-        while time.monotonic() < deadline and any(lag(self, name)[0] for name in self.pumps):
+        while time.monotonic() < deadline and any(
+            pump.status.state == "running" and lag(self, name)[0] for name, pump in self.pumps.items()
+        ):
             time.sleep(0.02)
         listening.drain([each for each in edges if each.node.role is Role.SINK], max(deadline - time.monotonic(), 0.2))
 
@@ -232,7 +235,10 @@ class Engine:
         for pump in self.pumps.values():
             pump.join(5)
         if self._server is not None:
-            self._server.shutdown()
+            # It waits for every call under way, and a client that stalls in the middle of one would hold it for ever.
+            ending = threading.Thread(target=self._server.shutdown, name="end-flight", daemon=True)
+            ending.start()
+            ending.join(CALLS_S)
         if self._maintainer.is_alive():
             self._maintainer.join(5)
         for topic in self.topics.values():

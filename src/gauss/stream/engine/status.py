@@ -140,7 +140,8 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
         return row | {"state": "starting", "detail": ""}
     running, ledger_row, query = engine.publisher.running[name], engine.ledger.row(name), query_of(engine, name)
     row |= {key: getattr(query, key) for key in ("state", "detail", "batch_rows", "batch_ms", "rows_per_second")}
-    row |= {"failures": query.failures, "trace": query.trace, "records": running.records, "dead": running.dead}
+    row |= {"failures": query.failures, "trace": query.trace}
+    row |= {"records": running.records, "bytes": running.bytes, "dead": running.dead}
     row["behind"], row["behind_ms"] = lag(engine, name)
     if ledger_row is not None:
         row |= {"epoch": ledger_row.epoch, "generation": ledger_row.generation}
@@ -176,6 +177,8 @@ def health_reasons(engine: Engine) -> list[str]:
         query = query_of(engine, name)
         if query.state in ("failed", "stopped") and not engine.draining:
             reasons.append(f"transform {name} {query.state}: {query.detail}")
+        elif query.state == "waiting" and query.failures:
+            reasons.append(f"transform {name} starts again after {query.failures} failures: {query.detail}")
     if engine.board.silence() > SILENT_S:
         reasons.append(f"driver: not heard of for {engine.board.silence():.0f} s")
     return reasons
