@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -215,3 +217,15 @@ def test_a_key_of_another_certificate_is_named_at_the_start(tmp_path: Path) -> N
     authority.issue("two")
     with pytest.raises(ConfigError, match=r"can't use certificate one.pem with key two.key"):
         transport("tcp-server", {"port": 0, "tls": {"cert": "one.pem", "key": "two.key"}}, tmp_path)
+
+
+def test_the_open_file_limit_is_raised_for_the_connections_that_are_allowed() -> None:
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4096));"
+        "from gauss.plugins.transports.tcp_server.spec import SPEC;"
+        "from gauss.plugins.transports.tcp_server.transport import TcpServer;"
+        "TcpServer(SPEC.validate({'port': 0})).start(lambda c: None, lambda what, why: None);"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert 1_000 < int(found.stdout) <= 4_096

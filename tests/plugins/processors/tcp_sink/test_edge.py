@@ -344,6 +344,24 @@ def test_drain_sends_what_the_topic_holds_and_ends_the_stream(bench: Bench) -> N
     assert sink.status.connections == 0
 
 
+def test_drain_ends_a_tls_stream_with_a_goodbye(bench: Bench, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.issue("server")
+    topic = bench.topic()
+    sink = bench.sink(topic, tls={"cert": "server.pem", "key": "server.key"})
+    context = ssl.create_default_context(cafile=str(authority.path))
+    append(topic, lines(0, 3))
+    with (
+        sink.connect() as sock,
+        context.wrap_socket(sock, server_hostname="localhost", suppress_ragged_eofs=False) as tls,
+    ):
+        assert receive(tls, 21) == lines(0, 3)
+        draining = threading.Thread(target=sink.edge.drain, args=(5,))
+        draining.start()
+        assert tls.recv(1) == b""
+    draining.join(5)
+
+
 def test_drain_gives_up_on_a_client_that_never_reads(bench: Bench) -> None:
     topic = bench.topic()
     sink = bench.sink(topic)

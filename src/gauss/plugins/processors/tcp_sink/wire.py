@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import socket
 import ssl
@@ -83,8 +84,11 @@ class Wire:
         """Ends the stream so that the peer gets its last byte: closing over unread input would reset it."""
         deadline = time.monotonic() + LINGER_SECONDS
         try:
-            socket.socket.shutdown(self._sock, socket.SHUT_WR)
             self._sock.settimeout(LINGER_SECONDS)
+            if isinstance(self._sock, ssl.SSLSocket):
+                with contextlib.suppress(OSError):  # the peer need not answer the goodbye that tells it of a whole end
+                    self._sock.unwrap()
+            socket.socket.shutdown(self._sock, socket.SHUT_WR)
             while time.monotonic() < deadline and socket.socket.recv(self._sock, DISCARD_BYTES):
                 pass
         except OSError:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import ipaddress
 import logging
+import resource
 import selectors
 import socket
 import ssl
@@ -32,6 +33,7 @@ log = logging.getLogger("gauss.transport")
 
 BACKLOG = 1024
 CLOSE_SECONDS = 5.0
+SPARE_FILES = 512
 
 
 class TcpServer:
@@ -51,11 +53,12 @@ class TcpServer:
         self._accepted = 0
         self._refused = 0
         self._last_error = ""
-        self._last_refusal_logged = 0.0
+        self._last_logged = 0.0
         self._tell: Callable[[str, str], None] = lambda _what, _why: None
 
     def start(self, serve: Callable[[Connection], None], tell: Callable[[str, str], None]) -> None:
         self._tell = tell
+        _allow_open_files(self._config.max_connections)
         self._listener = self._bind()
         self._accepting = start_thread(self._accept_loop, f"accept:{self._address[1]}", serve)
 
@@ -142,7 +145,7 @@ class TcpServer:
                     if error.errno not in (errno.ECONNABORTED, errno.EPROTO):
                         # Out of descriptors or memory: the peer stays in the backlog, so leave time for others to end.
                         self._last_error = f"accept: {error.strerror}"
-                        log.warning("port %d can't accept: %s", self._address[1], error.strerror)
+                        self._log_rarely("port %d can't accept: %s", self._address[1], error.strerror)
                         time.sleep(0.2)
 
     def _admit(self, sock: socket.socket, address: tuple[str, int], serve: Callable[[Connection], None]) -> None:
@@ -157,14 +160,10 @@ class TcpServer:
             self._threads[sock] = None
         try:
             sock.setblocking(True)
-            thread = start_thread(self._run, f"tcp:{self._address[1]}:{peer}", sock, peer, serve)
+            start_thread(self._run, f"tcp:{self._address[1]}:{peer}", sock, peer, serve)
         except (OSError, RuntimeError) as error:  # the process has no thread left to give
             self._forget(sock)
             self._refuse(sock, peer, str(error))
-            return
-        with self._lock:
-            if sock in self._threads:
-                self._threads[sock] = thread
 
     def _allowed(self, host: str) -> bool:
         address = ipaddress.ip_address(plain_host(host))
@@ -172,6 +171,8 @@ class TcpServer:
 
     def _run(self, sock: socket.socket, peer: str, serve: Callable[[Connection], None]) -> None:
         stream = sock
+        with self._lock:
+            self._threads[sock] = threading.current_thread()
         try:
             tune(sock, self._config.keepalive)
             if self._tls is not None:
@@ -210,7 +211,21 @@ class TcpServer:
             self._refused += 1
         self._last_error = f"{peer} refused: {reason}"
         self._tell("refused", self._last_error)
-        # A flood of refusals is one line per second, with the count so far.
-        if time.monotonic() - self._last_refusal_logged >= 1.0:
-            self._last_refusal_logged = time.monotonic()
-            log.warning("port %d: %s refused: %s (%d refused so far)", self._address[1], peer, reason, self._refused)
+        told = "port %d: %s refused: %s (%d refused so far)"
+        self._log_rarely(told, self._address[1], peer, reason, self._refused)
+
+    def _log_rarely(self, message: str, *values: object) -> None:
+        """A flood of the same trouble is one line per second."""
+        if time.monotonic() - self._last_logged >= 1.0:
+            self._last_logged = time.monotonic()
+            log.warning(message, *values)
+
+
+def _allow_open_files(connections: int) -> None:
+    """Room for this many connections beside everything else, as far as the system lets a process go."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = len(list(Path("/proc/self/fd").iterdir())) + connections + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        wanted = max(wanted, 2 * soft)  # the next listener needs its own
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
