@@ -27,7 +27,16 @@ INLET = retry_inlet("p")
 class Delivery:
     """Processor `p` reads topic `in` (and its inlet) and writes `out`."""
 
-    def __init__(self, directory: Path, *, size: int | None = None, on_restart: str = "continue", read: str = "offset"):
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        size: int | None = None,
+        on_restart: str = "continue",
+        read: str = "offset",
+        synced: frozenset[str] = frozenset(),
+        durable: frozenset[str] = frozenset(),
+    ) -> None:
         self.directory = directory
         self.ledger = Ledger(directory / "journal")
         self.stages = Stages(directory / "stages", 1 << 20)
@@ -35,9 +44,13 @@ class Delivery:
         self.topics = {name: self._topic(name, size if name in ("in", "out") else None) for name in names}
         self.stopped: list[str] = []
         self.publisher = Publisher(
-            self.topics, self.ledger, self.stages, on_stop=lambda _, reason: self.stopped.append(reason)
+            self.topics,
+            self.ledger,
+            self.stages,
+            synced=synced,
+            on_stop=lambda _, reason: self.stopped.append(reason),
         )
-        self.sources = Sources(self.topics, self.ledger, self.publisher, frozenset())
+        self.sources = Sources(self.topics, self.ledger, self.publisher, durable)
         self.running = Running("p", ("in", INLET), DeadRatio(0.5), read=read, on_restart=on_restart)
         self.publisher.add(self.running)
         self.generation = 0

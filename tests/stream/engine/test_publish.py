@@ -247,3 +247,16 @@ def test_ledger_survives_reopening_and_epochs_go_on(tmp_path: Path) -> None:
     assert (claimed.known, claimed.epoch, claimed.generation) == (True, 0, 2)
     row = again.ledger.row("p")
     assert row is not None and row.ends == ends
+
+
+@pytest.mark.parametrize(("synced", "expected"), [(frozenset[str](), 0), (frozenset({"out"}), 1)])
+def test_commit_is_forced_to_disk_where_a_target_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synced: frozenset[str], expected: int
+) -> None:
+    delivery = Delivery(tmp_path, synced=synced)
+    delivery.claim()
+    stage = delivery.stage(b"a")
+    calls: list[int] = []
+    monkeypatch.setattr(os, "fsync", calls.append)
+    delivery.publish(0, 0, stage)
+    assert len(calls) == expected

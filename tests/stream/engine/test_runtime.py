@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import socket
 import threading
 import time
@@ -298,3 +299,24 @@ def test_commands_answer_in_their_documented_shapes(run: Callable[..., Engine]) 
     assert client.command("readers.ls", {"topic": "a"})["readers"] == []
     assert client.command("drain", {"seconds": 1}) == {"drained": True}
     assert client.command("health")["status"] == "draining"
+
+
+def test_file_topic_that_lost_its_tail_uses_no_offset_twice_and_counts_the_loss(run: Callable[..., Engine]) -> None:
+    made = config(topics=[{"name": name, "storage": "file"} for name in ("a", "b")])
+    engine = run(**made)
+    client = connected(engine)
+    feed(client, "a", *(b"%d" % number for number in range(100)))
+    assert eventually(lambda: engine.topic("b").version() == 100)
+    client.close()
+    engine.close()
+    for name in ("a", "b"):
+        (segment,) = (engine.paths.topics / name).glob("*.log")
+        os.truncate(segment, segment.stat().st_size // 2)
+    again = run(**made)
+    for name in ("a", "b"):
+        topic = again.topic(name)
+        assert (topic.version(), topic.counters.lost > 30) == (100, True)
+    client = connected(again)
+    feed(client, "a", b"new")
+    assert eventually(lambda: content(client, "b")[-1:] == [b"new"])
+    assert again.topic("b").version() == 101

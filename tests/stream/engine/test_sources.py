@@ -129,3 +129,16 @@ def test_latest_reader_ends_at_the_newest_record_and_holds_nothing_back(tmp_path
     reply = delivery.latest(delivery.ends(0), rows=10)
     assert (reply.end, reply.rows) == (delivery.ends(50), 1)
     assert delivery.topics["in"].readers.slowest() is None
+
+
+def test_durable_topic_keeps_the_last_two_epochs_until_it_is_read_to_its_end(tmp_path: Path) -> None:
+    delivery = Delivery(tmp_path, durable=frozenset({"in"}))
+    delivery.feed(*[b"x"] * 50)
+    delivery.claim()
+    for epoch, end in enumerate((10, 20, 30, 40)):
+        delivery.publish(epoch, end)
+    delivery.latest(delivery.ends(40))
+    assert delivery.running.readers["in"].position == 20
+    delivery.publish(4, 50)
+    delivery.latest(delivery.ends(50))
+    assert delivery.running.readers["in"].position == 50
