@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import os
@@ -180,6 +181,19 @@ def test_tail_over_websocket_gives_one_record_per_message(run: Run, ask: Ask) ->
         time.sleep(0.3)
         put(ask, "tailed", b"x", b"y")
         assert [json.loads(socket.recv(10))["data"] for _ in range(2)] == ["x", "y"]
+
+
+def test_idle_websocket_that_leaves_ends_its_reading_thread(run: Run) -> None:
+    content = found(run)
+    address = content["endpoint"].replace("http", "ws") + f"/api/topics/tailed/tail?start=end&token={content['token']}"
+    control = psutil.Process(content["pid"])
+    before = control.num_threads()
+    with contextlib.ExitStack() as sockets:
+        for _ in range(20):
+            sockets.enter_context(ws_connect(address))
+        wait_until(lambda: control.num_threads() >= before + 10, 10, "the tails are up")
+        busy = control.num_threads()
+    wait_until(lambda: control.num_threads() <= busy - 10, 10, "the reading threads end with their clients")
 
 
 @pytest.mark.parametrize(("path", "code"), [("plain/tail", "unauthorized"), ("none/tail?token={}", "not_found")])

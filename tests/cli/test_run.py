@@ -56,6 +56,20 @@ def test_signal_stops_with_exit_0_and_leaves_nothing(make: Make, number: signal.
     assert list((run.data_dir / "run").iterdir()) == []
 
 
+def test_nohup_keeps_a_run_when_the_terminal_goes(make: Make) -> None:
+    run = make()
+    run.process = subprocess.Popen(
+        ["nohup", GAUSS, "run", str(run.config), "--quiet", "--data-dir", str(run.data_dir)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd=run.folder,
+    )  # fmt: skip
+    run.output.touch()
+    run.wait_ready()
+    run.process.send_signal(signal.SIGHUP)
+    time.sleep(1.0)
+    assert run.api("/api/health")["status"] == "ready"
+    assert run.stop() == 0
+
+
 @pytest.mark.fault
 def test_stopped_engine_does_not_keep_the_run_from_ending(make: Make) -> None:
     run = make().start()

@@ -8,6 +8,7 @@ import msgspec
 from fastapi import APIRouter, Body
 from fastapi.responses import Response
 
+from gauss.contracts.processor import Role
 from gauss.stream.control.run import Running
 
 _MEDIA = {"text": "text/plain; charset=utf-8", "mermaid": "text/plain; charset=utf-8", "svg": "image/svg+xml"}
@@ -73,6 +74,26 @@ def routes(running: Running) -> APIRouter:
         reason: Annotated[str | None, Body()] = None,
         offsets: Annotated[list[int] | None, Body()] = None,
     ) -> dict[str, Any]:
-        return running.command("dlq.replay", processor=processor, reason=reason, offsets=offsets)
+        if processor is not None:
+            return running.command("dlq.replay", processor=processor, reason=reason, offsets=offsets)
+        return _replay_all(running, reason, offsets)
 
     return router
+
+
+def _replay_all(running: Running, reason: str | None, offsets: list[int] | None) -> dict[str, Any]:
+    """Every transform's letters; those of edges never were records, so they count as refused."""
+    total: dict[str, Any] = {"replayed": 0, "already": 0, "refused": 0, "refused_hint": ""}
+    groups = running.command("dlq.ls")["groups"]
+    for name in dict.fromkeys(group["processor"] for group in groups):
+        node = running.graph.processors.get(name)
+        if node is not None and node.role is Role.TRANSFORM:
+            done = running.command("dlq.replay", processor=name, reason=reason, offsets=offsets)
+            for key in ("replayed", "already", "refused"):
+                total[key] += done[key]
+        elif offsets is None:
+            mine = [group for group in groups if group["processor"] == name and reason in (None, group["reason"])]
+            total["refused"] += sum(group["count"] for group in mine)
+    if total["refused"]:
+        total["refused_hint"] = "they never were records of a topic, or are not whole: correct them and send them again"
+    return total

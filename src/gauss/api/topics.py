@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -104,10 +105,7 @@ def routes(running: Running) -> APIRouter:
             limit = given.get("limit")
             scan = _live(name, given.get("start", "end"), int(limit) if limit and limit.isdigit() else None)
             stream = await run_in_threadpool(running.client().tail, scan)
-            async for text in follow(stream, lambda batch: lines(batch, decode)):
-                for line in text.splitlines():
-                    await socket.send_text(line.decode())
-            await socket.close()
+            await _send_until_left(socket, follow(stream, lambda batch: lines(batch, decode)))
         except GaussError as error:
             await socket.send_text(msgspec.json.encode({"error": error.to_dict()}).decode())
             await socket.close(4000 + errors.status_of(error))
@@ -129,6 +127,28 @@ def routes(running: Running) -> APIRouter:
         return await run_in_threadpool(_append, running, name, framing, given, body)
 
     return router
+
+
+async def _send_until_left(socket: WebSocket, texts: AsyncIterator[bytes]) -> None:
+    """A message per record; ends with the stream, or as soon as the client leaves, records or not."""
+
+    async def send() -> None:
+        async for text in texts:
+            for line in text.splitlines():
+                await socket.send_text(line.decode())
+        await socket.close()
+
+    async def listen() -> None:
+        while (await socket.receive())["type"] != "websocket.disconnect":
+            pass
+
+    tasks = [asyncio.create_task(send()), asyncio.create_task(listen())]
+    done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    for task in done:
+        task.result()
 
 
 def _live(topic: str, start: str | None, limit: int | None) -> Scan:

@@ -86,7 +86,8 @@ class Stops:
         self.asked = threading.Event()
         self.now = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._on_signal)
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+                signal.signal(number, self._on_signal)
 
     def _on_signal(self, *_: object) -> None:
         (self.now if self.asked.is_set() else self.asked).set()

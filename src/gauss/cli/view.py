@@ -35,7 +35,7 @@ def render(
     parts.append(_processors(_chosen(status["processors"], sort, pattern), sort))
     dead = next((topic["records"] for topic in status["topics"] if topic["name"] == "_dead"), 0)
     if dead:
-        parts += [Text(), Text(f"{dead:,} dead letters: gauss dlq ls", style="yellow")]
+        parts += [Text(), Text(f"{dead:,} dead letter{'' if dead == 1 else 's'}: gauss dlq ls", style="yellow")]
     if footer:
         parts += [Text(), Text(footer, style="dim")]
     return Group(*parts)
