@@ -20,6 +20,8 @@ from gauss.plugins.processors.tcp_sink.wire import TICK_SECONDS, Wire
 STEP = Step(limit=1 << 20, max_bytes=1 << 20)
 """Small enough that the topic gets room again while the rest is still being sent."""
 FIRST_LOOK_SECONDS = 0.001
+DRAIN_LOOK_SECONDS = 0.01
+LONGEST_LOOK_SECONDS = 2.0
 
 
 class PeerGone(GaussError):
@@ -66,7 +68,7 @@ class Client:
         self._position = 0
         self._unconfirmed: deque[tuple[int, Encoded]] = deque()
         self._confirmed = 0
-        self._look = FIRST_LOOK_SECONDS
+        self._look = self._confirm_look = FIRST_LOOK_SECONDS
         self.shown: dict[str, object] = {
             "since_ms": time.time_ns() // 1_000_000,
             "position": 0,
@@ -96,6 +98,7 @@ class Client:
                     cursor.close()
                     self._unconfirmed.clear()
                     cursor = self._open_at(sought)
+                    reader.move(sought)  # a move of ours may have come between
                 if self._forward(cursor, reader, confirmed):
                     continue
                 if self._stop.at is not None and cursor.position >= self._stop.at and not self._under_way(confirmed):
@@ -128,24 +131,26 @@ class Client:
         return True
 
     def _rest(self, cursor: Cursor, reader: ReaderHandle, confirmed: bool) -> None:
-        """Waits for news from the topic; looks at intervals whether the peer is there and has confirmed."""
-        patience = FIRST_LOOK_SECONDS if confirmed and self._unconfirmed else self._idle_seconds()
-        while self._topic.wait(cursor.position, patience) <= cursor.position:
-            if self._wire.peer_has_gone():
-                raise PeerGone("the client closed the connection")
-            if self._stop.now.is_set() or self._stop.at is not None:
-                self._stop.now.wait(FIRST_LOOK_SECONDS)
-                return
-            if confirmed and self._unconfirmed:
-                reader.move(self._confirmed_position(exact=False))
-                patience = min(patience * 2, TICK_SECONDS)
-            else:
-                patience = self._idle_seconds()
+        """Waits for news from the topic; without any, looks whether the peer is there and has confirmed."""
+        unconfirmed = confirmed and bool(self._unconfirmed)
+        if self._topic.wait(cursor.position, self._patience(unconfirmed)) > cursor.position:
+            return
+        if self._wire.peer_has_gone():
+            raise PeerGone("the client closed the connection")
+        if unconfirmed:
+            reader.move(self._confirmed_position(exact=False))
 
-    def _idle_seconds(self) -> float:
+    def _patience(self, unconfirmed: bool) -> float:
+        if self._stop.at is not None:
+            return DRAIN_LOOK_SECONDS
+        if unconfirmed:  # a full topic may be waiting for the peer to confirm
+            self._confirm_look = min(self._confirm_look * 2, TICK_SECONDS)
+            return self._confirm_look
         # Soon at first, since many who connect hang up at once; later all clients together wake some two hundred
-        # times a second at most, however many they are.
-        self._look = min(self._look * 2, max(TICK_SECONDS, self._context.status.connections / 200))
+        # times a second, however many they are, but none sleeps so long that a stop would wait for it.
+        self._look = min(
+            self._look * 2, max(TICK_SECONDS, min(self._context.status.connections / 200, LONGEST_LOOK_SECONDS))
+        )
         return self._look
 
     def _under_way(self, confirmed: bool) -> bool:
@@ -155,7 +160,7 @@ class Client:
         """The newest record now, then the newest one whenever there is a newer: never an older after a newer."""
         seen = 0
         while not self._stop.now.is_set():
-            version = self._topic.wait(seen, self._idle_seconds())
+            version = self._topic.wait(seen, self._patience(False))
             if version > seen:
                 cursor = self._topic.open(Program(Last(), Mode.SNAPSHOT, Output.CHUNKS))
                 if cursor.next(Step(limit=1)) is Code.UNSET:
@@ -173,6 +178,7 @@ class Client:
 
     def _send(self, placed: list[Placed], confirmed: bool) -> None:
         encoded = [self._encoder.encode(entry) for entry in placed]
+        self._confirm_look = FIRST_LOOK_SECONDS
         if confirmed:
             end = self._wire.handed
             for entry in encoded:
