@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from gauss.contracts.framing import Framing
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.storage import StorageContext
 from gauss.model.errors import Collected
-from gauss.scan.merge import coalesced, joined, record_ends, same_kind
+from gauss.scan.merge import coalesced, record_ends
 
 SMALL = 4 << 10
-"""Chunks below this are joined with their neighbours: a ring of single records would hold mostly objects."""
+SMALL_RUN = 64
+JOINED = 16 << 10
+"""So many chunks below SMALL are joined into chunks up to JOINED: a ring of single records would hold mostly
+objects. Not sooner, for a reader that keeps up gets each as it came."""
 
 
 class _Blocks:
@@ -33,16 +37,34 @@ class _Blocks:
         self.head = 0
 
     def compacted(self) -> _Blocks:
+        """A copy without the emptied slots."""
         fresh = _Blocks()
-        fresh.starts = self.starts[self.head :]
-        fresh.ends = self.ends[self.head :]
-        fresh.chunks = self.chunks[self.head :]
-        fresh.last_ts = self.last_ts[self.head :]
-        fresh.sums = self.sums[self.head :]
+        for column, copy in zip(self._columns(), fresh._columns(), strict=True):
+            copy.extend(column[self.head :])
         return fresh
 
+    def joined_from(self, first: int) -> _Blocks:
+        """A copy in which small neighbours from block `first` on are joined."""
+        fresh = _Blocks()
+        for column, copy in zip(self._columns(), fresh._columns(), strict=True):
+            copy.extend(column[:first])
+        fresh.head = self.head
+        pairs = zip(self.starts[first:], self.chunks[first:], strict=True)
+        tail = [Placed(start, chunk) for start, chunk in pairs if chunk is not None]
+        for offset, chunk in coalesced(tail, small=SMALL, large=JOINED):
+            fresh.starts.append(offset)
+            fresh.ends.append(offset + chunk.count)
+            fresh.chunks.append(chunk)
+            fresh.last_ts.append(chunk.last_ts())
+            # As they were counted: joined Arrow buffers are a little smaller than their parts.
+            fresh.sums.append(self.sums[bisect_left(self.starts, offset)])
+        return fresh
+
+    def _columns(self) -> tuple[list[Any], ...]:
+        return self.starts, self.ends, self.chunks, self.last_ts, self.sums
+
     def cut(self, length: int) -> None:
-        for column in (self.starts, self.ends, self.chunks, self.last_ts, self.sums):
+        for column in self._columns():
             del column[length:]
 
 
@@ -57,6 +79,7 @@ class Ring:
         self._floor = self._end = self._appended = start
         self._shown = 0  # how many of the blocks are visible
         self._total = 0
+        self._small_run = 0  # how many of the newest chunks are small and not joined
         self._total_shown = 0
         self._last_ts = 0
         self._last_ts_shown = 0
@@ -83,26 +106,22 @@ class Ring:
         self._last_ts = blocks.last_ts[-1]
 
     def reveal(self) -> None:
-        blocks = self._blocks
-        self._join_small(blocks)
-        self._shown = len(blocks.starts)
+        self._join_small()
+        self._shown = len(self._blocks.starts)
         self._total_shown, self._last_ts_shown = self._total, self._last_ts
         self._end = self._appended  # last: readers look at nothing beyond it
 
-    def _join_small(self, blocks: _Blocks) -> None:
-        """Joins the newest visible chunk and a first small one behind it."""
-        last = self._shown - 1
-        if last < blocks.head or len(blocks.starts) != self._shown + 1 or blocks.starts[-1] != blocks.ends[last]:
+    def _join_small(self) -> None:
+        """Joins the newest chunks once many of them are small. Readers go on with the blocks that they have."""
+        blocks = self._blocks
+        newest = blocks.chunks[-1] if blocks.chunks else None
+        added = len(blocks.starts) - self._shown
+        self._small_run = self._small_run + added if newest is not None and newest.nbytes <= SMALL else 0
+        if self._small_run < SMALL_RUN:
             return
-        older, newer = blocks.chunks[last], blocks.chunks[-1]
-        if older is None or newer is None or older.nbytes + newer.nbytes > SMALL or not same_kind(older, newer):
-            return
-        merged, last_ts = joined([older, newer]), blocks.last_ts[-1]
-        blocks.cut(self._shown)
-        # The joined chunk only reaches further than the old one: a reader cuts at the end that it knows.
-        blocks.chunks[last] = merged
-        blocks.ends[last] = self._appended
-        blocks.last_ts[last] = last_ts
+        first = max(len(blocks.starts) - self._small_run, blocks.head)
+        self._small_run = 0
+        self._blocks = blocks.joined_from(first)
 
     def rollback(self) -> None:
         self._blocks.cut(self._shown)
@@ -149,7 +168,7 @@ class Ring:
         one = slice(index, index + 1)
         for start, chunk, before in zip(blocks.starts[one], blocks.chunks[one], blocks.sums[one], strict=False):
             held, passed = self._total - before, offset - start
-            if chunk is not None and passed > 0 and chunk.nbytes <= SMALL:
+            if chunk is not None and passed > 0 and chunk.nbytes <= JOINED:
                 held -= int(record_ends(chunk)[passed - 1])  # joined chunks count record by record
             return held
         return 0
@@ -158,14 +177,13 @@ class Ring:
         blocks = self._blocks
         surplus = self._total - limit
         index = bisect_left(blocks.sums, surplus, blocks.head)
-        if index < len(blocks.starts):
-            return blocks.starts[index]
-        chunk = blocks.chunks[-1] if blocks.chunks else None
-        if chunk is None:
-            return self._appended
-        # The newest chunk alone is above the limit: its newest records stay, one at least.
-        passed = int(np.searchsorted(record_ends(chunk), surplus - blocks.sums[-1]) + 1)
-        return blocks.starts[-1] + min(passed, chunk.count - 1)
+        newest = index == len(blocks.starts)
+        chunk = blocks.chunks[index - 1] if index > blocks.head else None
+        if chunk is not None and (newest or chunk.nbytes <= JOINED):
+            # Small chunks count record by record; of the newest one, at least one record stays.
+            passed = int(np.searchsorted(record_ends(chunk), surplus - blocks.sums[index - 1])) + 1
+            return blocks.starts[index - 1] + min(passed, chunk.count - 1 if newest else chunk.count)
+        return self._appended if newest else blocks.starts[index]
 
     def trim(self, floor: int) -> None:
         floor = min(floor, self._end)
