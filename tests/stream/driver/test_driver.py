@@ -17,10 +17,6 @@ QUOTE_FIELDS = [
     {"name": "bid", "type": "double"},
     {"name": "$.x.id", "type": "int64"},
 ]
-    {"name": "symbol", "type": "string"},
-    {"name": "bid", "type": "double"},
-    {"name": "$.x.id", "type": "int64"},
-]
 CONFIG: dict[str, Any] = {
     "formats": [{"name": "quote", "plugin": "json", "config": {"fields": QUOTE_FIELDS}}],
     "topics": [{"name": name, "storage": "file"} for name in ("in", "kept", "derived", "guessed")],

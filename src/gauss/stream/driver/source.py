@@ -236,7 +236,7 @@ class StreamReader(_Reading, DataSourceStreamReader):
         reply = engine(self.plan.flight).latest(asked)
         if reply.end == asked.start:
             return start  # the very same text: any difference would make a batch
-        self._pace.given(time.monotonic(), reply.rows)
+        self._pace.given(time.monotonic(), reply.rows, reply.lag)
         return msgspec.to_builtins(reply.end)  # type: ignore[no-any-return]
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -1,0 +1,211 @@
+"""JSON filter + derive from topic to topic: Gauss against the same job written by hand with from_json and to_json.
+
+Both read the same topic through the same source and publish through the same sink; they differ only in where JSON
+is decoded and encoded. Also: how long a record takes from one topic to the other at a low rate.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gauss.config.spec import Pipeline, SparkSection
+from gauss.contracts.format import SourceField, SourceSchema
+from gauss.model.paths import DataDir
+from gauss.stream.client import EngineClient
+from gauss.stream.driver import compile as compiling
+from gauss.stream.driver import session
+from gauss.stream.driver.plan import ReadPlan, WritePlan, encode_fields
+from gauss.stream.protocol import Claim
+
+RECORDS = 800_000
+WARM_UP = 200_000
+PROBES = 60
+QUERY = "SELECT symbol, bid, ask, (bid + ask) / 2 AS mid, ts FROM input WHERE bid > 66.6"
+DDL = "symbol string, bid double, ask double, ts bigint"
+FIELDS = [{"name": part.split()[0], "type": part.split()[1].replace("bigint", "int64")} for part in DDL.split(", ")]
+
+
+class ByHand:
+    """What one would write without Gauss's codec."""
+
+    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
+        return []
+
+    def apply(self, records: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        row = F.from_json(F.col("_data").cast("string"), DDL)
+        columns = records.select("_ts_ms", row.alias("r")).select("_ts_ms", "r.*").where("bid > 66.6")
+        made = F.struct("symbol", "bid", "ask", F.expr("(bid + ask) / 2").alias("mid"), "ts")
+        return columns.select("_ts_ms", F.to_json(made).cast("binary").alias("_data"))
+
+
+def config() -> dict[str, Any]:
+    sizes = {"storage_size": "unlimited", "storage_bytes": "1GiB"}
+    sql = {"input": {"format": "quote"}, "query": QUERY}
+    names = ("by_hand", "gauss", "probe")
+    return {
+        "formats": [{"name": "quote", "plugin": "json", "config": {"fields": FIELDS}}],
+        "topics": [
+            {"name": f"{name}.{side}", "storage": "memory", "storage_config": sizes}
+            for name in names
+            for side in ("in", "out")
+        ],
+        "processors": [
+            {
+                "name": name,
+                "plugin": "sql",
+                "source": {"topic": f"{name}.in", "read": "offset"},
+                "target": {"topic": f"{name}.out"},
+                "config": sql,
+            }
+            for name in names
+        ],
+    }
+
+
+class Bench:
+    """An engine process and a Spark session over a throw-away data directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.data_dir = DataDir(root)
+        for folder in (self.data_dir.run, self.data_dir.logs, self.data_dir.cache):
+            folder.mkdir(parents=True)
+        self.pipeline = Pipeline.model_validate(config())
+        dumped = {**self.pipeline.model_dump(mode="json"), "base_dir": str(root), "data_dir": str(root)}
+        self.data_dir.pipeline_json.write_text(json.dumps(dumped))
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            endpoint = f"grpc://127.0.0.1:{sock.getsockname()[1]}"
+        self.data_dir.flight_json.write_text(json.dumps({"endpoint": endpoint, "token": secrets.token_hex(8)}))
+        read, write = os.pipe()
+        self.engine = subprocess.Popen(
+            [sys.executable, "-m", "gauss.stream.engine", str(root)],
+            env={**os.environ, "GAUSS_READY_FD": str(write)},
+            pass_fds=[write],
+        )
+        os.close(write)
+        with os.fdopen(read) as ready:
+            assert json.loads(ready.readline()).get("ready")
+        self.client = EngineClient.from_file(self.data_dir.flight_json)
+        self.spark = session.start(SparkSection(), self.data_dir)
+
+    def start(self, name: str, transform: Any = None) -> Any:
+        """A query for one of the processors, with its own transform or the given one."""
+        processor = next(entry for entry in self.pipeline.processors if entry.name == name)
+        design = compiling.design(self.pipeline, processor)
+        claimed = self.client.claim(Claim(name, "bench", [f"{name}.in"], [f"{name}.out"]))
+        fields = [] if transform else design.decided({})
+        flight = str(self.data_dir.flight_json)
+        read = ReadPlan(
+            flight, name, claimed.generation, claimed.start, format=design.input, fields=encode_fields(fields)
+        )
+        folder = str(self.data_dir.checkpoints / name)
+        write = WritePlan(flight, name, claimed.generation, "bench", folder, f"{name}.out", design.output)
+        return compiling.start(self.spark, read, write, transform or design.transform)
+
+    def send(self, topic: str, records: list[bytes]) -> None:
+        schema = pa.schema([pa.field("data", pa.binary(), nullable=False)])
+        for start in range(0, len(records), 50_000):
+            data = pa.array(records[start : start + 50_000], pa.binary())
+            self.client.append(topic, [pa.RecordBatch.from_arrays([data], schema=schema)])
+
+    def end_of(self, topic: str) -> int:
+        return int(self.client.command("topic", {"name": topic})["end"])
+
+    def wait(self, topic: str, end: int, pause: float = 0.02) -> None:
+        while self.end_of(topic) < end:
+            time.sleep(pause)
+
+    def close(self) -> None:
+        session.stop(self.spark, self.data_dir)
+        self.engine.terminate()
+        self.engine.wait()
+
+
+def quotes(count: int) -> list[bytes]:
+    return [
+        b'{"symbol":"SYM%03d","bid":%.4f,"ask":%.4f,"ts":%d}'
+        % (i % 500, i % 1000 / 10, i % 1000 / 10 + 0.05, 1700000000000 + i)
+        for i in range(count)
+    ]
+
+
+def throughput(bench: Bench, name: str, records: list[bytes], transform: Any = None) -> float:
+    """Records per second from one topic to the other, after a warm-up."""
+    kept = sum(1 for i in range(1000) if i / 10 > 66.6)
+    query = bench.start(name, transform)
+    bench.send(f"{name}.in", records[:WARM_UP])
+    bench.wait(f"{name}.out", WARM_UP // 1000 * kept)
+    query.stop()
+    bench.send(f"{name}.in", records)
+    query = bench.start(name, transform)
+    first = bench.end_of(f"{name}.out")
+    bench.wait(f"{name}.out", first + 1)
+    begun, already = time.perf_counter(), bench.end_of(f"{name}.out")
+    total = (WARM_UP + RECORDS) // 1000 * kept
+    bench.wait(f"{name}.out", total)
+    seconds = time.perf_counter() - begun
+    query.stop()
+    return (total - already) / kept * 1000 / seconds
+
+
+def latency(bench: Bench) -> list[float]:
+    """Milliseconds from an append of 50 records until they are visible in the other topic."""
+    query = bench.start("probe")
+    batch = [record.replace(b'"bid":', b'"bid":9') for record in quotes(50)]
+    found = []
+    end = 0
+    for probe in range(PROBES):
+        begun = time.perf_counter()
+        bench.send("probe.in", batch)
+        end += sum(1 for record in batch if float(json.loads(record)["bid"]) > 66.6)
+        bench.wait("probe.out", end, 0.002)
+        if probe >= 10:
+            found.append((time.perf_counter() - begun) * 1000)
+        time.sleep(0.05)
+    query.stop()
+    return found
+
+
+def run() -> list[dict[str, Any]]:
+    """One row per measure."""
+    records = quotes(RECORDS)
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder) / "data")
+        try:
+            by_hand = throughput(bench, "by_hand", records, ByHand())
+            gauss = throughput(bench, "gauss", records)
+            waited = latency(bench)
+        finally:
+            bench.close()
+    cuts = statistics.quantiles(waited, n=100)
+    return [
+        {"name": "json filter + derive, by hand", "value": round(by_hand), "unit": "rec/s"},
+        {"name": "json filter + derive, gauss", "value": round(gauss), "unit": "rec/s"},
+        {"name": "gauss / by hand", "value": round(gauss / by_hand, 2), "unit": "×", "aim": "≥ 2"},
+        {"name": "topic → Spark → topic latency p50", "value": round(statistics.median(waited)), "unit": "ms"},
+        {"name": "topic → Spark → topic latency p99", "value": round(cuts[98]), "unit": "ms"},
+    ]
+
+
+def main(show: Callable[[str], None] = print) -> None:
+    for row in run():
+        show(json.dumps(row, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The same pipeline on a standalone cluster: a real master and worker, and an executor that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(400)]
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def wait_until(check: Any, seconds: float = 90.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.3)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """The master's address and the worker's process."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    port, web, worker_web = free_port(), free_port(), free_port()
+    log = (tmp_path / "cluster.log").open("wb")
+
+    def launch(*arguments: str) -> subprocess.Popen[bytes]:
+        command = [str(home / "bin" / "spark-class"), *arguments]
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+    def workers() -> int:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5) as reply:
+                return int(json.load(reply)["aliveworkers"])
+        except OSError:
+            return -1
+
+    base = "org.apache.spark.deploy"
+    master = launch(f"{base}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web))
+    wait_until(lambda: workers() >= 0)
+    worker = launch(
+        *(f"{base}.worker.Worker", "--host", "127.0.0.1", "--webui-port", str(worker_web)),
+        *("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work"), f"spark://127.0.0.1:{port}"),
+    )
+    wait_until(lambda: workers() == 1)
+    yield f"spark://127.0.0.1:{port}", psutil.Process(worker.pid)
+    for process in (worker, master):
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    log.close()
+
+
+def executors(worker: psutil.Process) -> list[psutil.Process]:
+    return [
+        child
+        for child in worker.children(recursive=True)
+        if any("CoarseGrainedExecutorBackend" in part for part in child.cmdline())
+    ]
+
+
+def test_query_on_a_cluster_outlives_a_killed_executor(
+    cluster: tuple[str, psutil.Process], make_engine: Any, spawn_driver: Any
+) -> None:
+    master, worker = cluster
+    conf = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+    }
+    run = make_engine(
+        {
+            "topics": [{"name": name, "storage": "file"} for name in ("in", "out")],
+            "processors": [
+                {
+                    "name": "keep",
+                    "plugin": "filter",
+                    "source": {"topic": "in", "read": "offset"},
+                    "target": {"topic": "out"},
+                    "config": {"input": {"format": "json"}, "where": ".n % 2 == 0"},
+                }
+            ],
+            "spark": {"master": master, "conf": conf},
+        }
+    )
+    records = [b'{"n":%d}' % number for number in range(400)]
+    run.send("in", records[:200])
+    driver = spawn_driver(run)
+    assert run.wait_for("out", 100, 120) == records[:200:2]
+
+    [executor] = executors(worker)
+    executor.kill()
+    run.send("in", records[200:])
+    assert run.wait_for("out", 200, 120) == records[::2]
+    assert driver.poll() is None

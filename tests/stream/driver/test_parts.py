@@ -1,0 +1,235 @@
+"""The driver's parts that need neither a JVM nor an engine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from gauss.config.spec import Pipeline, SparkSection
+from gauss.model.errors import ConfigError, ProtocolError
+from gauss.model.paths import DataDir
+from gauss.plugins.formats.json.codec import JsonFormat
+from gauss.plugins.formats.json.spec import JsonConfig
+from gauss.stream.driver import detect
+from gauss.stream.driver.checkpoint import Checkpoint
+from gauss.stream.driver.errors import sentence
+from gauss.stream.driver.pace import Pace
+from gauss.stream.driver.plan import BLOCK_ROWS, FieldRef, FormatRef, WritePlan, plan_hash
+from gauss.stream.driver.session import JAVA_CLASSES, settings
+from gauss.stream.driver.sink import offsets_of, stage_batch
+from gauss.stream.driver.source import Range, ranges
+from gauss.stream.protocol import At
+
+
+def test_ranges_are_cut_at_multiples_of_the_block_wherever_they_start() -> None:
+    found = ranges({"t": At(1, 10)}, {"t": At(1, BLOCK_ROWS * 2 + 5)})
+    assert [(r.start, r.stop) for r in found] == [
+        (10, BLOCK_ROWS),
+        (BLOCK_ROWS, BLOCK_ROWS * 2),
+        (BLOCK_ROWS * 2, BLOCK_ROWS * 2 + 5),
+    ]
+
+
+def test_ranges_of_a_dead_incarnation_hold_what_lies_in_the_current_one() -> None:
+    assert ranges({"t": At(1, 100)}, {"t": At(2, 7)}) == [Range("t", 2, 0, 7)]
+
+
+def test_ranges_of_an_idle_batch_are_none() -> None:
+    assert ranges({"t": At(1, 5), "_retry.p": At(3, 0)}, {"t": At(1, 5), "_retry.p": At(3, 0)}) == []
+
+
+def test_ranges_of_a_latest_reader_hold_the_newest_record() -> None:
+    assert ranges({"t": At(1, 5)}, {"t": At(1, 90)}, "latest") == [Range("t", 1, 89, 90)]
+
+
+def test_pace_grows_while_batches_are_full_and_quick() -> None:
+    pace = Pace(200, 100_000)
+    for second in range(5):
+        pace.given(second, pace.rows)
+        pace.asked(second + 0.05)
+    assert pace.rows == 100_000
+
+
+def test_pace_shrinks_after_a_slow_batch_and_stays_after_a_small_one() -> None:
+    pace = Pace(200, 100_000)
+    pace.given(0, 20_000)
+    pace.asked(2.0)
+    assert pace.rows == 10_000
+    pace.given(3, 5)
+    pace.asked(3.01)
+    assert pace.rows == 10_000
+
+
+def test_pace_lets_batches_last_longer_far_behind() -> None:
+    pace = Pace(200, 100_000)
+    pace.given(0, 20_000, lag=1_000_000)
+    pace.asked(0.4)
+    assert pace.rows == 40_000
+
+
+def test_offsets_of_an_epoch_come_from_sparks_log(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "3").write_text('v1\n{"batchWatermarkMs":0}\n{"t": {"inc": 1, "off": 9}}')
+    assert offsets_of(str(tmp_path), 3) == {"t": At(1, 9)}
+    with pytest.raises(ProtocolError, match="epoch 4"):
+        offsets_of(str(tmp_path), 4)
+
+
+def started(tmp_path: Path) -> tuple[Checkpoint, str]:
+    checkpoint = Checkpoint(DataDir(tmp_path), "p", "hash")
+    identity = checkpoint.open()
+    checkpoint.mark_started()
+    (checkpoint.spark / "offsets").mkdir(parents=True)
+    (checkpoint.spark / "metadata").write_text('{"id":"x"}')
+    (checkpoint.spark / "offsets" / "0").write_text('v1\n{}\n{"t":{"inc":1,"off":9}}')
+    return checkpoint, identity
+
+
+def test_checkpoint_keeps_its_identity_while_it_can_be_read(tmp_path: Path) -> None:
+    checkpoint, identity = started(tmp_path)
+    assert checkpoint.open() == identity
+    assert checkpoint.planned() == 0
+    assert checkpoint.committed() is None
+
+
+@pytest.mark.parametrize("damage", ["gone", "torn", "no metadata"])
+def test_lost_or_unreadable_checkpoint_gets_a_new_identity(tmp_path: Path, damage: str) -> None:
+    checkpoint, identity = started(tmp_path)
+    if damage == "gone":
+        shutil.rmtree(checkpoint.spark)
+    elif damage == "torn":
+        (checkpoint.spark / "offsets" / "1").write_text("v1\n{}\n{half")
+    else:
+        (checkpoint.spark / "metadata").unlink()
+    assert checkpoint.open() != identity
+    assert not checkpoint.spark.exists()
+
+
+def test_skipping_needs_a_planned_epoch(tmp_path: Path) -> None:
+    checkpoint, _ = started(tmp_path)
+    with pytest.raises(ConfigError, match="nothing to skip"):
+        checkpoint.mark_committed(5)
+    checkpoint.mark_committed(0)
+    assert checkpoint.committed() == 0
+
+
+def processor(where: str) -> Pipeline:
+    entry = {
+        "name": "p",
+        "plugin": "filter",
+        "source": {"topic": "a", "read": "offset"},
+        "target": {"topic": "b"},
+        "config": {"input": {"format": "json"}, "where": where},
+    }
+    topics = [{"name": name, "storage": "memory"} for name in "ab"]
+    return Pipeline.model_validate({"topics": topics, "processors": [entry]})
+
+
+def test_plan_hash_changes_with_the_plan_alone() -> None:
+    one, same, other = processor(".a > 1"), processor(".a > 1"), processor(".a > 2")
+    assert plan_hash(one, one.processors[0]) == plan_hash(same, same.processors[0])
+    assert plan_hash(one, one.processors[0]) != plan_hash(other, other.processors[0])
+
+
+def test_staged_records_are_bytes_as_they_came_or_columns_encoded() -> None:
+    plan = WritePlan("f", "p", 1, "c", "d", "t", FormatRef("json"))
+    passed = stage_batch(pa.record_batch({"_ts_ms": [7], "_data": [b"x"]}), plan)
+    assert passed.to_pylist() == [{"ts_ms": 7, "data": b"x"}]
+    encoded = stage_batch(pa.record_batch({"a": [1]}), plan)
+    assert encoded.to_pylist() == [{"ts_ms": None, "data": b'{"a":1}'}]
+
+
+def test_kinds_of_a_sample_decide_types() -> None:
+    records = [b'{"i":1,"n":1,"s":"a","l":[1.5],"m":1,"o":{"x":true}}', b'{"i":2,"n":1.5,"m":"b"}', b"bad"]
+    found = detect.decide(["i", "n", "s", "l", "m", "$.o.x", "none"], records, JsonFormat(JsonConfig()))
+    assert {name: ref.type for name, ref in found.items()} == {
+        "i": "int64",
+        "n": "double",
+        "s": "string",
+        "l": "array",
+        "m": "json",
+        "$.o.x": "bool",
+        "none": "json",
+    }
+    assert found["l"].attrs == {"element": "double"}
+
+
+def test_decided_kinds_survive_in_their_file(tmp_path: Path) -> None:
+    kinds = {"a": FieldRef("a", "array", {"element": "string"})}
+    detect.save(tmp_path / "kinds.json", kinds)
+    assert detect.load(tmp_path / "kinds.json") == kinds
+    assert detect.load(tmp_path / "other.json") == {}
+
+
+JAVA_TRACE = """\
+[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: Task 0 failed
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "x.py", line 1, in write
+gauss.model.errors.Fenced: processor "p" was claimed again
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:581)
+Caused by: java.lang.RuntimeException: boom
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (JAVA_TRACE, 'processor "p" was claimed again'),
+        (ConfigError("no such field"), "no such field"),
+        (
+            "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `bidd` cannot be resolved. SQLSTATE: 42703; line 1",
+            "A column with name `bidd` cannot be resolved.",
+        ),
+        ("java.io.IOException: No space left on device\n\tat x.y(Z.java:1)", "No space left on device (IOException)"),
+        ("", "Spark gave no reason"),
+    ],
+)
+def test_an_error_becomes_one_sentence(error: Any, expected: str) -> None:
+    found = sentence(error)
+    assert found.startswith(expected)
+    assert "\n" not in found and "\tat " not in found
+
+
+def test_local_master_retries_tasks_and_a_cluster_gets_no_class_of_ours(tmp_path: Path) -> None:
+    local = settings(SparkSection(), DataDir(tmp_path))
+    assert local["spark.master"] == "local[*,3]"
+    assert local["spark.hadoop.fs.file.impl"] == "gauss.LocalFiles"
+    cluster = settings(SparkSection(master="spark://h:7077", conf={"spark.ui.enabled": "true"}), DataDir(tmp_path))
+    assert cluster["spark.master"] == "spark://h:7077"
+    assert "spark.hadoop.fs.file.impl" not in cluster
+    assert cluster["spark.ui.enabled"] == "true"
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="needs a JDK")
+def test_the_shipped_class_is_what_its_source_compiles_to(tmp_path: Path) -> None:
+    import zipfile
+
+    import pyspark
+
+    hadoop = next((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"))
+    source = JAVA_CLASSES.with_name("LocalFiles.java")
+    subprocess.run(["javac", "--release", "17", "-cp", hadoop, "-d", tmp_path, source], check=True)
+    with zipfile.ZipFile(JAVA_CLASSES) as jar:
+        shipped = {name: jar.read(name) for name in jar.namelist() if name.endswith(".class")}
+    compiled = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*.class")}
+    assert sorted(shipped) == sorted(compiled)
+
+    def members(classes: Path | str) -> str:
+        command = ["javap", "-p", "-cp", f"{classes}:{hadoop}", "gauss.LocalFiles", "gauss.LocalFiles$Raw"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    assert members(JAVA_CLASSES) == members(tmp_path)
+
+
+def test_options_never_hold_the_token() -> None:
+    from gauss.stream.driver.plan import ReadPlan, to_option
+
+    option = json.loads(to_option(ReadPlan("/run/flight.json", "p", 1, {})))
+    assert option["flight"] == "/run/flight.json"
+    assert not [key for key in option if "token" in key]
