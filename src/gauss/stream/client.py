@@ -45,7 +45,7 @@ RECONNECT = [
     ("grpc.max_reconnect_backoff_ms", 250),
 ]
 
-NOTHING = pa.record_batch([[], []], schema=STAGE_SCHEMA)
+NOTHING = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in STAGE_SCHEMA], schema=STAGE_SCHEMA)
 
 GONE = (flight.FlightUnavailableError, flight.FlightInternalError, flight.FlightCancelledError)
 """What a call meets when the engine is not there or goes away meanwhile."""

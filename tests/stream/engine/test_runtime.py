@@ -113,6 +113,14 @@ def test_process_says_ready_serves_and_ends_on_sigterm(process: EngineProcess) -
     assert content(process.client, "a") == []
 
 
+@pytest.mark.parametrize("heavy", ["pandas", "polars", "numba", "pyspark"])
+def test_process_that_moved_records_has_loaded_nothing_heavy(process: EngineProcess, heavy: str) -> None:
+    said = process.start()
+    feed(process.client, "a", b"one")
+    assert eventually(lambda: content(process.client, "b") == [b"one"])
+    assert f"/{heavy}/" not in Path(f"/proc/{said['pid']}/maps").read_text()
+
+
 def test_client_that_stalls_in_the_middle_of_a_call_does_not_hold_up_the_end(process: EngineProcess) -> None:
     process.restart_ready()
     told = json.loads(process.paths.flight_json.read_text())

@@ -17,6 +17,10 @@ from gauss.stream.engine.logs import set_up_logs
 
 DRAIN_S = 4.0
 
+# pyarrow imports pandas at the first array it makes, only to ask whether it was given one of pandas' own:
+# half a second and 40 MB for nothing. An entry of None makes that import fail, which pyarrow takes for "not installed".
+sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+
 
 def report(message: dict[str, Any]) -> None:
     """One line to whoever started this process."""
