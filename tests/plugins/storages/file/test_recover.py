@@ -156,15 +156,29 @@ def test_folder_in_use_is_refused(tmp_path: Path) -> None:
     open_log("file", tmp_path).close()
 
 
-def test_missing_bytes_in_an_earlier_segment_are_reported(tmp_path: Path) -> None:
-    log = open_log("file", tmp_path, {"segment_bytes": 4096})
-    for number in range(10):
-        put(log, lines(b"x" * 2000, ts_ms=number))
+def test_missing_bytes_in_an_earlier_segment_leave_a_gap(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = {"segment_bytes": 4096, "framing": "newline"}
+    log = open_log("file", tmp_path, config)
+    for number in range(6):
+        put(log, lines(b"x" * 1500, ts_ms=number))
     log.close()
     with _file(tmp_path, "log").open("r+b") as file:
-        file.truncate(100)
-    with pytest.raises(StorageError, match="found 100"):
-        open_log("file", tmp_path, {"segment_bytes": 4096})
+        file.truncate(1600)
+    log = open_log("file", tmp_path, config)
+    assert [record[0] for record in records(log)] == [0, 2, 3, 4, 5]
+    assert "records 1 to 2 are lost" in caplog.text
+
+
+def test_files_of_others_in_the_folder_stay(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    others = [tmp_path / "mine" / name for name in ("app.log", "5.index", "note.times")]
+    for other in others:
+        other.write_text("mine")
+    log = open_log("file", tmp_path, {"data_dir": "mine"})
+    put(log, numbered(0, 2))
+    log.close()
+    assert len(records(open_log("file", tmp_path, {"data_dir": "mine"}))) == 2
+    assert [other.read_text() for other in others] == ["mine"] * 3
 
 
 def test_incarnation_is_stored_before_the_first_append(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,26 +10,26 @@ from pathlib import Path
 import numpy as np
 
 from gauss.contracts.framing import Framing
-from gauss.model.errors import StorageError
 from gauss.plugins.storages.file.disk import mapped
 from gauss.plugins.storages.file.index import DTYPE, ENTRY, OWN_TIMES, BlockIndex, Entry
 from gauss.plugins.storages.file.segment import Segment
 
+log = logging.getLogger(__name__)
+
 
 def open_segments(root: Path, framing: Framing, committed: Callable[[int], bool]) -> list[Segment]:
     """The segments of a folder in order, the last one open for writing and cut to what is whole and committed."""
-    found = sorted(root.rglob("*.index"), key=lambda path: int(path.stem))
     segments: list[Segment] = []
-    for path in found:
+    for path in sorted(_files(root, "index"), key=lambda path: int(path.stem)):
         segment = Segment(path.parent, int(path.stem), framing, 0)
         _measure(segment)
         segments.append(segment)
-    for stray in root.rglob("*.log"):  # data whose index never came, or was removed first
+    for stray in _files(root, "log"):  # data whose index never came, or was removed first
         if not stray.with_suffix(".index").exists():
             stray.unlink()
             stray.with_suffix(".times").unlink(missing_ok=True)
     for earlier in segments[:-1]:
-        _require_whole(earlier)
+        _mend(earlier)
     torn_publish = 0
     while segments:
         last = segments[-1]
@@ -49,6 +50,12 @@ def open_segments(root: Path, framing: Framing, committed: Callable[[int], bool]
     return segments
 
 
+def _files(root: Path, suffix: str) -> list[Path]:
+    """Files that are ours by their names: the folder may be the user's own."""
+    name = "[0-9]" * 20 + f".{suffix}"
+    return [*root.glob(name), *root.glob(f"[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]/{name}")]
+
+
 def _measure(segment: Segment) -> None:
     """Takes end, size and last time from the last whole index entry."""
     size = segment.path("index").stat().st_size
@@ -61,14 +68,17 @@ def _measure(segment: Segment) -> None:
     segment.end, segment.size, segment.last_ts = last.end, last.end_position, last.ts_ms
 
 
-def _require_whole(segment: Segment) -> None:
-    """A segment that others follow was finished long ago: if bytes lack, the disk lost them."""
+def _mend(segment: Segment) -> None:
+    """A segment that others follow lacks bytes only if the disk lost them: what is whole stays, a gap follows."""
     size = segment.path("log").stat().st_size if segment.path("log").exists() else 0
-    if size < segment.size:
-        raise StorageError(
-            f"{segment.path('log')}: expected {segment.size} bytes, found {size}",
-            hint="restore the file, or move this segment's .log and .index away to go on without its records",
-        )
+    if size >= segment.size:
+        return
+    end = segment.end
+    segment.blocks, _ = _whole_blocks(segment)
+    segment.begin_writing()
+    segment.cut(segment.blocks)
+    segment.stop_writing()
+    log.warning("%s: records %d to %d are lost: the disk kept %d bytes", segment.path("log"), segment.end, end, size)
 
 
 def _whole_blocks(segment: Segment) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Placed
 from gauss.contracts.framing import Framing
 from gauss.model.errors import StorageError
-from gauss.plugins.storages.file.disk import Handle, mapped
+from gauss.plugins.storages.file.disk import Handle, mapped, sync_folder
 from gauss.plugins.storages.file.index import ENTRY, MAX_BLOCK_BYTES, OWN_TIMES, BlockIndex, Entry
 
 CHUNK_BYTES = 256 << 10
@@ -78,6 +78,7 @@ class Segment:
             times = chunk.ts_ms.astype("<i8").tobytes()
             if self._times is None:
                 self._times = Handle(self.path("times"))
+                sync_folder(self.folder)
             # A record's time stands at 8 × its number in the segment; what shares one time leaves a hole.
             self._times.write(times, 8 * (self.end - self.base))
         last_ts, flags = chunk.last_ts(), OWN_TIMES if times else 0
