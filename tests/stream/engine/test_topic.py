@@ -268,7 +268,21 @@ def test_reader_with_an_impossible_start_is_refused(tmp_path: Path, start: str |
 
 def test_readers_of_one_name_are_told_apart(tmp_path: Path) -> None:
     topic = memory_topic(tmp_path, 4)
-    assert [topic.reader("c", "end", keep=False).name for _ in range(3)] == ["c", "c#2", "c#3"]
+    readers = [topic.reader("c", "end", keep=False) for _ in range(4)]
+    assert [reader.name for reader in readers] == ["c", "c#2", "c#3", "c#4"]
+    readers[2].close()
+    readers[1].close()
+    readers[0].close()
+    assert [topic.reader("c", "end", keep=False).name for _ in range(4)] == ["c", "c#2", "c#3", "c#5"]
+
+
+def test_thousands_of_readers_come_and_go_quickly(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 4)
+    readers = [topic.reader("c", "end", keep=False) for _ in range(3_000)]
+    assert len({reader.name for reader in readers}) == 3_000
+    for reader in readers:
+        reader.close()
+    assert topic.readers.all() == ()
 
 
 def test_stored_position_holds_from_the_start(tmp_path: Path) -> None:

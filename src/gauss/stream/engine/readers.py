@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
 import time
 from collections.abc import Callable
@@ -87,6 +88,7 @@ class Readers:
         self._by_name: dict[str, Reader] = {}
         self._all: tuple[Reader, ...] = ()
         self._stored = kept
+        self._free_numbers: dict[str, list[int]] = {}  # per name a heap; its last is above all in use
 
     def all(self) -> tuple[Reader, ...]:
         return self._all
@@ -117,9 +119,7 @@ class Readers:
                 known.connected = True
                 known.moved_at = time.monotonic()
                 return known
-            unique, number = name, 2
-            while unique in self._by_name:
-                unique, number = f"{name}#{number}", number + 1
+            unique = self._unique(name)
             position = place(start, floor, end)
             reader = Reader(unique, max(position, floor), keep, self._moved)
             reader.missed(max(floor - position, 0))
@@ -127,6 +127,24 @@ class Readers:
             self._by_name[unique] = reader
             self._all = tuple(self._by_name.values())
             return reader
+
+    def _unique(self, name: str) -> str:
+        """The name itself, or with the lowest free number: a sink may have thousands of clients."""
+        if name not in self._by_name:
+            return name
+        free = self._free_numbers.setdefault(name, [2])
+        number = heapq.heappop(free)
+        if not free:
+            free.append(number + 1)
+        return f"{name}#{number}"
+
+    def _forget(self, reader: Reader) -> None:
+        if self._by_name.pop(reader.name, None) is None:
+            return
+        self._all = tuple(self._by_name.values())
+        name, numbered, number = reader.name.partition("#")
+        if numbered and name in self._free_numbers:
+            heapq.heappush(self._free_numbers[name], int(number))
 
     def get(self, name: str) -> Reader:
         reader = self._by_name.get(name)
@@ -138,8 +156,7 @@ class Readers:
     def drop(self, name: str) -> Reader:
         with self._lock:
             reader = self.get(name)
-            del self._by_name[name]
-            self._all = tuple(self._by_name.values())
+            self._forget(reader)
             return reader
 
     def _closed(self, reader: Reader) -> None:
@@ -147,8 +164,7 @@ class Readers:
             return
         with self._lock:
             if self._by_name.get(reader.name) is reader:
-                del self._by_name[reader.name]
-                self._all = tuple(self._by_name.values())
+                self._forget(reader)
         self._moved(reader)
 
 
