@@ -98,6 +98,7 @@ def test_records_sent_are_queried_in_order_by_pages(ask: Ask) -> None:
     after = ""
     for _ in range(4):
         page = ask("GET", f"/api/topics/queried/query?limit=10{after}").json()
+        assert "records" in page, page
         seen += page["records"]
         if page["next"] is None:
             break
