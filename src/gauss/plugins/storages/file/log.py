@@ -27,7 +27,7 @@ from gauss.plugins.storages.memory.ring import Ring
 
 FORMAT = 1
 TAIL_BYTES = 4 << 20
-"""The newest records stay in memory too: a reader that keeps up touches no file."""
+"""So much of the newest, up to twice that, stays in memory too: a reader that keeps up touches no file."""
 MAPPED_SEGMENTS = 16
 
 
@@ -55,6 +55,7 @@ class FileLog:
         self._shown_blocks = active.blocks
         self._shown_segments = len(self._segments)
         self._tail = Ring(None, None, start=active.end)
+        self._tail_grown = 0
         self._unsynced: list[Handle] = []
         self._dirty = False
         self._synced_at = time.monotonic()
@@ -182,13 +183,16 @@ class FileLog:
             self._appended = active.end
             self._dirty = True
             self._tail.append(chunk)
+            self._tail_grown += chunk.nbytes
 
     def reveal(self) -> None:
         with self._write_lock:
             self._shown_segments = len(self._segments)
             self._shown_blocks = self._segments[-1].blocks
         self._tail.reveal()
-        self._tail.trim(self._tail.offset_within(TAIL_BYTES))
+        if self._tail_grown > TAIL_BYTES:
+            self._tail_grown = 0
+            self._tail.trim(self._tail.offset_within(TAIL_BYTES))
         self._end = self._appended
 
     def rollback(self) -> None:
