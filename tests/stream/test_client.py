@@ -239,6 +239,10 @@ def test_engine_that_stays_away_is_unavailable(tmp_path: Path) -> None:
     client = EngineClient.from_file(prepare(tmp_path, CONFIG).flight_json, wait_s=0.3)
     with pytest.raises(Unavailable, match="does not answer"):
         client.command("health")
+    with pytest.raises(Unavailable, match="does not answer"):
+        list(client.read(Read("in", 1, 0, 10)))
+    with pytest.raises(Unavailable, match="does not answer"):
+        client.stage(Stage("s", "f", 1, "out"), [records(b"x")])
 
 
 def test_missing_flight_file_says_that_nothing_runs(tmp_path: Path) -> None:

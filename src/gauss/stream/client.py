@@ -148,19 +148,29 @@ class EngineClient:
 
     def read(self, read: Read) -> Iterator[pa.RecordBatch]:
         """Records of a range; goes on behind the last one it gave when the engine restarts meanwhile."""
-        start = read.start
+        start, reader = read.start, None
         while start < read.stop:
-            ticket = msgspec.structs.replace(read, start=start)
-            reader = self._call(lambda ticket=ticket: self._get(ticket))  # type: ignore[misc]
-            try:
-                for chunk in reader:
-                    yield chunk.data
-                    start = chunk.data.column(0)[-1].as_py() + 1
+            if reader is None:
+                ticket = msgspec.structs.replace(read, start=start)
+                # A stream that is not there fails at its first batch, so that is part of the call that waits.
+                reader, batch = self._call(lambda ticket=ticket: self._begun(ticket))  # type: ignore[misc]
+            else:
+                try:
+                    batch = next(reader, None)
+                except GONE:
+                    reader = None
+                    continue
+                except (flight.FlightError, pa.ArrowException) as error:
+                    raise as_gauss_error(error) from error
+            if batch is None:
                 return
-            except GONE:
-                continue
-            except (flight.FlightError, pa.ArrowException) as error:
-                raise as_gauss_error(error) from error
+            yield batch.data
+            start = batch.data.column(0)[-1].as_py() + 1
+
+    def _begun(self, ticket: Read) -> tuple[Any, Any]:
+        """A stream and its first batch."""
+        reader = iter(self._get(ticket))
+        return reader, next(reader, None)
 
     def scan(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """Records for people; a live scan ends when the engine stops, or when this generator is closed."""
