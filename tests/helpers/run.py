@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -20,9 +21,15 @@ GAUSS = str(Path(sys.executable).with_name("gauss"))
 
 
 def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """A port below the range from which the kernel gives ports to clients: nobody gets it in the meantime."""
+    while True:
+        port = random.randint(10_000, 32_000)
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = 30.0, what: str = "") -> Any:
