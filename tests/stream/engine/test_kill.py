@@ -14,7 +14,7 @@ import pytest
 
 from gauss.model.errors import Fenced, GaussError, ProtocolError
 from gauss.stream.client import EngineClient
-from gauss.stream.protocol import At, Claim, Ends, Publish, Scan, Stage
+from gauss.stream.protocol import At, Claim, Ends, Publish, Read, Scan, Stage
 from helpers.engine_process import QuickEngine
 
 EPOCH_ROWS = 50
@@ -151,3 +151,19 @@ def test_passthrough_between_files_is_exactly_once_across_kills(pumped: QuickEng
     expected = [(number, b"%d" % number) for number in range(sent)]
     assert rows(pumped.client, "in") == expected
     assert rows(pumped.client, "left") == expected
+
+
+@pytest.mark.fault
+def test_read_goes_on_behind_its_last_record_when_the_engine_is_killed_meanwhile(pumped: QuickEngine) -> None:
+    pumped.start()
+    total = 20_000
+    data = pa.array([b"%01000d" % number for number in range(total)], pa.binary())
+    assert pumped.client.append("in", [pa.record_batch({"data": data})]) == total
+    inc = pumped.client.command("topic", {"name": "in"})["inc"]
+    offsets: list[int] = []
+    for batch in pumped.client.read(Read("in", inc, 0, total)):
+        if len(offsets) < total // 2 <= len(offsets) + batch.num_rows:
+            pumped.kill()
+            pumped.start()
+        offsets += batch.column(0).to_pylist()
+    assert offsets == list(range(total))
