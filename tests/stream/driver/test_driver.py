@@ -98,3 +98,42 @@ def test_records_pass_once_through_restarts_kills_and_lost_checkpoints(make_engi
     assert driver.poll() is None
     driver.send_signal(signal.SIGTERM)
     assert driver.wait(30) == 0
+
+
+def test_a_query_that_fails_five_times_at_an_epoch_stops_and_can_skip_it(make_engine: Any, spawn_driver: Any) -> None:
+    query = "SELECT IF(n = 13, raise_error('unlucky'), n) AS n FROM input"
+    run = make_engine(
+        {
+            "formats": [{"name": "n", "plugin": "json", "config": {"fields": [{"name": "n", "type": "int64"}]}}],
+            "topics": [{"name": name, "storage": "file"} for name in ("in", "out")],
+            "processors": [
+                {
+                    "name": "p",
+                    "plugin": "sql",
+                    "source": {"topic": "in", "read": "offset"},
+                    "target": {"topic": "out"},
+                    "config": {"input": {"format": "n"}, "query": query},
+                }
+            ],
+        }
+    )
+    run.send("in", [b'{"n":1}'])
+    driver = spawn_driver(run)
+    assert run.wait_for("out", 1) == [b'{"n":1}']
+    run.send("in", [b'{"n":13}'])
+
+    def shown() -> dict[str, Any]:
+        found: dict[str, Any] = run.client.command("processors.ls")["processors"][0]
+        return found
+
+    deadline = time.monotonic() + 120
+    while shown()["state"] != "failed" and time.monotonic() < deadline:
+        time.sleep(0.3)
+    assert (shown()["state"], shown()["failures"]) == ("failed", 5)
+    assert "unlucky" in shown()["detail"]
+    assert "\tat " not in shown()["detail"]
+
+    run.client.command("processors.skip", {"name": "p"})
+    run.send("in", [b'{"n":2}'])
+    assert run.wait_for("out", 2) == [b'{"n":1}', b'{"n":2}']
+    assert driver.poll() is None

@@ -27,7 +27,7 @@ class Sql:
 
     def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
         """The columns that the query names, as Spark's own parser sees them."""
-        found = named_columns(self._query)
+        found = NamedColumns(self._query)
         if schema is not None:
             names = {name.lower() for name in found.names}
             return [f for f in schema.fields if found.star or _touches(f.name.removeprefix("$.").lower(), names)]
@@ -74,7 +74,7 @@ def row_by_row(result: DataFrame) -> bool:
         node = node.children().apply(0)
 
 
-class named_columns:  # noqa: N801
+class NamedColumns:
     """The dotted names a query reads, without the view's own name or alias; `star` when it takes all."""
 
     def __init__(self, query: str) -> None:
