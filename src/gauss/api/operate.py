@@ -28,10 +28,13 @@ def routes(running: Running) -> APIRouter:
     @router.get("/graph", tags=["run"], summary="The pipeline's graph")
     def graph(format: Literal["text", "mermaid", "svg", "json"] = "json") -> Response:
         if format == "json":
-            return Response(msgspec.json.encode(running.graph.to_dict()), media_type="application/json")
+            return Response(
+                msgspec.json.encode(running.redactor.redact_data(running.graph.to_dict())),
+                media_type="application/json",
+            )
         from gauss.stream.draw import DRAWINGS
 
-        return Response(running.redact(DRAWINGS[format](running.graph)), media_type=_MEDIA[format])
+        return Response(running.redactor.redact(DRAWINGS[format](running.graph)), media_type=_MEDIA[format])
 
     @router.get("/processors", tags=["processors"], summary="Every processor with its state and counters")
     def processors() -> dict[str, Any]:

@@ -51,7 +51,7 @@ def command(
     for warning in checked.warnings:
         output.note(str(warning), style="yellow")
     listener = listen(pipeline.api.host, pipeline.api.port)
-    running = Running(pipeline, config=checked.file, data_dir=data_dir, redact=checked.redactor.redact)
+    running = Running(pipeline, config=checked.file, data_dir=data_dir, redactor=checked.redactor)
     running.url = url_of(listener)
     running.start()
 

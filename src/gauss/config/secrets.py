@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -80,23 +79,9 @@ class Redactor:
         known = isinstance(value, int | float) and len(str(value)) > _SHORT and str(value) in self._secrets
         return HIDDEN if known else value
 
-    def logging_filter(self) -> logging.Filter:
-        """Hides secrets in every record of a log handler, arguments included."""
-        return _RedactingFilter(self)
-
 
 def _forms(secret: str) -> tuple[str, str, str]:
     return secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]
-
-
-class _RedactingFilter(logging.Filter):
-    def __init__(self, redactor: Redactor) -> None:
-        super().__init__()
-        self.redactor = redactor
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = self.redactor.redact(record.getMessage()), ()
-        return True
 
 
 def substitute(value: Any, base_dir: Path, redactor: Redactor, report: Report, path: KeyPath = ()) -> Any:

@@ -9,17 +9,17 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gauss.config.secrets import Redactor
 from gauss.config.spec import Pipeline
 from gauss.model.errors import ConfigError, GaussError, Unavailable
+from gauss.stream.child import set_up_logs
 from gauss.stream.control.datadir import Held, hold, write_private
 from gauss.stream.control.processes import process_age
 from gauss.stream.control.sample import Sampler
 from gauss.stream.control.supervise import Child, ChildSpec
-from gauss.stream.engine.logs import set_up_logs
 from gauss.stream.graph import build_graph
 
 if TYPE_CHECKING:
@@ -37,13 +37,11 @@ log = logging.getLogger("gauss.control")
 class Running:
     """One `gauss run`, from the first lock to the last process. Endpoint and token are chosen once."""
 
-    def __init__(
-        self, pipeline: Pipeline, *, config: Path, data_dir: Path, redact: Callable[[str], str] = lambda text: text
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, *, config: Path, data_dir: Path, redactor: Redactor | None = None) -> None:
         self.pipeline = pipeline
         self.graph = build_graph(pipeline)
         self.config = config
-        self.redact = redact
+        self.redactor = redactor or Redactor()
         """Hides what came from the environment or a secret file."""
         self.started = time.monotonic() - process_age()
         self.token = secrets.token_urlsafe(24)
@@ -53,7 +51,7 @@ class Running:
         self._client: ControlClient | None = None
         self._client_lock = threading.Lock()
         try:
-            set_up_logs(self.held.paths.logs, "control")
+            set_up_logs(self.held.paths.logs, "control", self.redactor)
             logging.getLogger("uvicorn").setLevel(logging.WARNING)
             self._write_files()
         except BaseException:
@@ -90,6 +88,7 @@ class Running:
                 **self.pipeline.model_dump(mode="json"),
                 "base_dir": str(self.config.parent.absolute()),
                 "data_dir": str(paths.root),
+                "secrets": sorted(self.redactor.secrets),
             },
         )
 
@@ -113,7 +112,10 @@ class Running:
     def raise_if_given_up(self, child: Child) -> None:
         """Why a child was given up, with secrets hidden."""
         if child.state == "failed" and child.error is not None:
-            child.error.message, child.error.hint = self.redact(child.error.message), self.redact(child.error.hint)
+            child.error.message, child.error.hint = (
+                self.redactor.redact(child.error.message),
+                self.redactor.redact(child.error.hint),
+            )
             raise child.error
 
     def client(self) -> ControlClient:
@@ -158,7 +160,7 @@ class Running:
             status = "draining"
         return {
             "status": status,
-            "reasons": [self.redact(reason) for reason in reasons],
+            "reasons": [self.redactor.redact(reason) for reason in reasons],
             "uptime_s": round(time.monotonic() - self.started, 1),
             "url": self.url,
             "config": str(self.config),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -10,15 +9,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
-from gauss.config.spec import Pipeline
 from gauss.contracts.processor import ProcessorSpec, Where
 from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
 from gauss.registry import spec
+from gauss.stream.child import assignment, report, set_up_logs
 from gauss.stream.driver import archive, leave_out_pandas, session
-from gauss.stream.engine.logs import set_up_logs
 from gauss.stream.graph import build_graph
 
 TICK_SECONDS = 0.2
@@ -28,22 +25,6 @@ STALLED, JVM_GONE = 75, 76
 """Exit codes after which control starts the driver again."""
 
 log = logging.getLogger("gauss.driver")
-
-
-def load(data_dir: DataDir) -> Pipeline:
-    """The checked config that control left for its children."""
-    config: dict[str, Any] = json.loads(data_dir.pipeline_json.read_text())
-    for key in ("base_dir", "data_dir"):
-        config.pop(key, None)
-    return Pipeline.model_validate(config)
-
-
-def report(message: dict[str, Any]) -> None:
-    """One line to whoever started this process."""
-    fd = os.environ.pop("GAUSS_READY_FD", "")
-    if fd:
-        os.write(int(fd), json.dumps(message).encode() + b"\n")
-        os.close(int(fd))
 
 
 class Driver:
@@ -56,7 +37,7 @@ class Driver:
 
     def start(self) -> None:
         """Returns when every query is up, or waits for the records that decide its types."""
-        pipeline = load(self.data_dir)
+        pipeline = assignment(self.data_dir).pipeline
         flight = pipeline.engine.token_file or self.data_dir.flight_json
         names = {node.name for node in build_graph(pipeline).on(Where.SPARK)}
         processors = [entry for entry in pipeline.processors if entry.name in names]
@@ -123,12 +104,12 @@ class Driver:
 
 def main() -> int:
     data_dir = DataDir(Path(sys.argv[1]).resolve())
-    set_up_logs(data_dir.logs, "driver")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     driver = Driver(data_dir)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: driver.ended.set())
     try:
+        set_up_logs(data_dir.logs, "driver", assignment(data_dir).redactor)
         driver.start()
     except Exception as error:
         from gauss.stream.driver.errors import sentence

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
-from gauss.stream.engine.logs import set_up_logs
+from gauss.stream.child import assignment, report, set_up_logs
 
 DRAIN_S = 4.0
 
@@ -28,27 +26,22 @@ class NoPandas:
             raise ModuleNotFoundError("the engine does without pandas", name=name)
 
 
-def report(message: dict[str, Any]) -> None:
-    """One line to whoever started this process."""
-    fd = os.environ.pop("GAUSS_READY_FD", "")
-    if fd:
-        os.write(int(fd), json.dumps(message).encode() + b"\n")
-        os.close(int(fd))
-
-
 def main() -> None:
     sys.meta_path.insert(0, NoPandas)
     data_dir = Path(sys.argv[1])
-    set_up_logs(DataDir(data_dir).logs, "engine")
+    paths = DataDir(data_dir)
+    # Where the compiled walks over length prefixes are kept; numba looks at it when it is first imported.
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(paths.cache / "numba"))
     log = logging.getLogger("gauss.engine")
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     try:
+        set_up_logs(paths.logs, "engine", assignment(paths).redactor)
         from gauss.stream.client import hold_run_lock
-        from gauss.stream.engine.runtime import load
+        from gauss.stream.engine.runtime import Engine
 
-        engine = load(data_dir)
+        engine = Engine(data_dir)
         hold_run_lock(engine.lock_path)
         engine.open()
         engine.start()

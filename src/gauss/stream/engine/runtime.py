@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gauss.config.spec import Pipeline
 from gauss.contracts.edge import DeadLetter
 from gauss.contracts.processor import Role, Where
-from gauss.model.errors import ConfigError, GaussError, NotFound, StorageError, Unavailable
+from gauss.model.errors import GaussError, NotFound, StorageError, Unavailable
 from gauss.model.paths import DataDir
+from gauss.stream.child import assignment
 from gauss.stream.engine import building, commands, listening
 from gauss.stream.engine.dead import DEAD_TOPIC, DeadLetters, DeadRatio
 from gauss.stream.engine.driver_board import DriverBoard
@@ -44,10 +44,8 @@ class Engine:
 
     def __init__(self, data_dir: Path) -> None:
         self.paths = DataDir(data_dir)
-        config = json.loads(self.paths.pipeline_json.read_text())
-        self._base_dir = Path(config.pop("base_dir"))
-        config.pop("data_dir", None)
-        self.pipeline = Pipeline.model_validate(config)
+        given = assignment(self.paths)
+        self.pipeline, self._base_dir = given.pipeline, given.base_dir
         self.graph = build_graph(self.pipeline)
         self._flight_file = json.loads(self.paths.flight_json.read_text())
         self.lock_path: str = self._flight_file.get("lock", "")
@@ -248,11 +246,3 @@ class Engine:
                 log.warning("topic %s: %s", topic.name, error.message)
         self.stages.clear()
         self.ledger.close()
-
-
-def load(data_dir: Path) -> Engine:
-    """The engine of a data directory that control has prepared."""
-    try:
-        return Engine(data_dir)
-    except FileNotFoundError as error:
-        raise ConfigError(f"{error.filename} is missing", hint="the engine is started by gauss run") from error

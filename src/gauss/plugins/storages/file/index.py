@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 import numpy as np
+import xxhash
 
 from gauss.contracts.framing import Buffer
 
 ENTRY = struct.Struct("<qqqqIIII")
-"""offset, position, ts_ms, publish, count, length, crc32, flags; ts_ms is the block's largest."""
+"""offset, position, ts_ms, publish, count, length, checksum, flags; ts_ms is the block's largest."""
 
 DTYPE = np.dtype(
     [
@@ -22,7 +22,7 @@ DTYPE = np.dtype(
         ("publish", "<i8"),
         ("count", "<u4"),
         ("length", "<u4"),
-        ("crc", "<u4"),
+        ("checksum", "<u4"),
         ("flags", "<u4"),
     ]
 )
@@ -45,20 +45,23 @@ class Entry(NamedTuple):
     publish: int
     records: int
     length: int
-    crc: int
+    checksum: int
     flags: int
 
     def sealed(self, payload: Buffer, times: bytes) -> Entry:
         """With the checksum of the bytes, their times and the entry itself."""
-        return self._replace(crc=self._sum(payload, times))
+        return self._replace(checksum=self._sum(payload, times))
 
     def holds(self, payload: Buffer, times: bytes) -> bool:
         """Whether the checksum says so."""
-        return self.crc == self._sum(payload, times)
+        return self.checksum == self._sum(payload, times)
 
     def _sum(self, payload: Buffer, times: bytes) -> int:
-        header = _SUMMED.pack(*self[:6], self.flags)
-        return zlib.crc32(header, zlib.crc32(times, zlib.crc32(payload)))
+        # XXH3, not crc32: twelve times as fast, and a checksum of every byte is the dearest part of an append.
+        summed = xxhash.xxh3_64(payload)
+        summed.update(times)
+        summed.update(_SUMMED.pack(*self[:6], self.flags))
+        return summed.intdigest() & 0xFFFFFFFF
 
     @property
     def end(self) -> int:
