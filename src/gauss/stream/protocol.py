@@ -134,6 +134,8 @@ class Publish(msgspec.Struct, tag=True):
     ends: Ends
     targets: dict[str, list[str]]
     """Topic → stages in partition order; targets that got nothing are named too."""
+    skip: bool = False
+    """An operator passes this epoch over: its records become dead letters instead."""
 
 
 class Published(msgspec.Struct):

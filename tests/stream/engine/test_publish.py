@@ -260,3 +260,16 @@ def test_commit_is_forced_to_disk_where_a_target_asks_for_it(
     monkeypatch.setattr(os, "fsync", calls.append)
     delivery.publish(0, 0, stage)
     assert len(calls) == expected
+
+
+def test_skipped_epoch_becomes_dead_letters_and_stops_nobody(tmp_path: Path) -> None:
+    delivery = Delivery(tmp_path)
+    delivery.feed(*(b"r%d" % number for number in range(200)))
+    delivery.claim()
+    delivery.publish(0, 50, delivery.stage(b"a"))
+    delivery.publish(1, 200, skip=True)
+    letters = [json.loads(data) for data in delivery.data(DEAD_TOPIC)]
+    assert [letter["offset"] for letter in letters] == list(range(50, 200))
+    assert {(letter["reason"], letter["processor"], letter["topic"]) for letter in letters} == {("skipped", "p", "in")}
+    assert not delivery.stopped
+    assert delivery.data() == [b"a"]

@@ -103,3 +103,13 @@ def test_files_of_an_earlier_engine_are_removed(tmp_path: Path) -> None:
     (tmp_path / "7.arrows").write_bytes(b"old")
     Stages(tmp_path, 0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_dead_letters_outlive_the_engine_and_go_with_their_generation(tmp_path: Path) -> None:
+    Stages(tmp_path, 1 << 20).put_dead(StageDead("p", 1, "in", 5, 0, 10, [{"offset": 3}]))
+    reopened = Stages(tmp_path, 1 << 20)
+    (found,) = reopened.dead("p", {"in": At(5, 0)}, {"in": At(5, 10)})
+    assert found.letters == [{"offset": 3}]
+    reopened.sweep("p", 2)
+    assert not reopened.dead("p", {"in": At(5, 0)}, {"in": At(5, 10)})
+    assert not Stages(tmp_path, 1 << 20).dead("p", {"in": At(5, 0)}, {"in": At(5, 10)})

@@ -233,7 +233,7 @@ class Query:
         self.state = State.STARTING
 
     def _skip(self) -> None:
-        """Publishes the failing epoch empty, and tells Spark that it is done: its range is not read again."""
+        """Sends the failing epoch to the dead letters, and tells Spark that it is done: its range is not read again."""
         epoch = self.checkpoint.planned()
         if epoch is None or epoch == self.checkpoint.committed():
             raise ConfigError("no epoch is half done: there is nothing to skip", hint="gauss processors retry")
@@ -242,8 +242,9 @@ class Query:
             return
         assert self.processor.target is not None
         ends = offsets_of(str(self.checkpoint.spark), epoch)
+        targets: dict[str, list[str]] = {self.processor.target.topic: []}
         self.context.client.publish(
-            Publish(self.name, claimed.generation, self._identity, epoch, ends, {self.processor.target.topic: []})
+            Publish(self.name, claimed.generation, self._identity, epoch, ends, targets, skip=True)
         )
         self.checkpoint.mark_committed(epoch)
 

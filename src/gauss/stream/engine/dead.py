@@ -19,6 +19,7 @@ from gauss.contracts.edge import DeadLetter, TopicHandle
 DEAD_TOPIC = "_dead"
 RETRY_PREFIX = "_retry."
 MAX_DATA_BYTES = 1 << 20
+SKIPPED = "skipped"
 RATIO_SECONDS = 10
 RATIO_LETTERS = 100
 """Fewer dead letters than this within the window stop nobody, whatever their share."""
@@ -65,6 +66,23 @@ def staged_letter(processor: str, fields: dict[str, Any]) -> Letter:
         letter.truncated = len(letter.data) * 3 // 4
         letter.data = letter.data[: MAX_DATA_BYTES // 3 * 4]
     return letter
+
+
+def skipped(chunk: Chunk, offset: int) -> list[DeadLetter]:
+    """Letters for records that an operator passed over."""
+    times = chunk.ts_ms
+    return [
+        DeadLetter(
+            SKIPPED,
+            "the operator skipped this place",
+            "transform",
+            "",
+            data.as_py(),
+            offset=offset + index,
+            ts_ms=times if isinstance(times, int) else int(times[index]),
+        )
+        for index, data in enumerate(chunk.data())
+    ]
 
 
 def letters_chunk(letters: Iterable[Letter], ts_ms: int) -> Chunk:

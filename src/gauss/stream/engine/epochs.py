@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.cursor import Code, OffsetRange, Program, Step
+from gauss.contracts.cursor import Code, OffsetRange, Output, Program, Step
 from gauss.model.errors import Collected, ProtocolError
+from gauss.stream.engine.dead import Letter, letter_of, skipped
 from gauss.stream.engine.entries import ProcessorRow
 from gauss.stream.engine.stages import Staged
 from gauss.stream.engine.topic import Topic
@@ -83,6 +84,25 @@ def staged_chunks(staged: Staged, ts_ms: int) -> list[Chunk]:
             times = np.where(given < 0, ts_ms, given)
         chunks.append(Chunk(data, len(data), times))
     return chunks
+
+
+def skipped_letters(topics: Mapping[str, Topic], processor: str, start: Ends, end: Ends) -> list[Letter]:
+    """A letter for each record of an epoch that is still there."""
+    letters: list[Letter] = []
+    for name, at in end.items():
+        topic = topics[name]
+        begin = start[name].off if name in start and start[name].inc == at.inc else 0
+        if at.inc != topic.inc or (begin := max(begin, topic.floor())) >= at.off:
+            continue
+        cursor = topic.open(Program(OffsetRange(begin, at.off), output=Output.CHUNKS))
+        while cursor.next(Step()) is Code.UNSET:
+            for offset, chunk in cursor.read()[1] or ():
+                letters += [
+                    letter_of(letter._replace(processor=processor, topic=name, inc=at.inc))
+                    for letter in skipped(chunk, offset)
+                ]
+        cursor.close()
+    return letters
 
 
 def last_ts(topic: Topic, at: At) -> int:

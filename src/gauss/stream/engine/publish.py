@@ -10,9 +10,16 @@ from contextlib import ExitStack
 
 from gauss.contracts.chunk import Chunk
 from gauss.model.errors import Fenced, NotFound, ProtocolError, Unavailable
-from gauss.stream.engine.dead import DEAD_TOPIC, Letter, letter_of, letters_chunk, staged_letter
+from gauss.stream.engine.dead import DEAD_TOPIC, SKIPPED, Letter, letter_of, letters_chunk, staged_letter
 from gauss.stream.engine.entries import ClaimMade, EpochPublished, ProcessorRow
-from gauss.stream.engine.epochs import held, input_ts, published_before, rows_between, staged_chunks
+from gauss.stream.engine.epochs import (
+    held,
+    input_ts,
+    published_before,
+    rows_between,
+    skipped_letters,
+    staged_chunks,
+)
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.running import Running
 from gauss.stream.engine.stages import Stages
@@ -135,6 +142,8 @@ class Publisher:
             }
             dead = self._stages.dead(publish.processor, begin, publish.ends)
             letters = [staged_letter(publish.processor, fields) for stage in dead for fields in stage.letters]
+            if publish.skip:
+                letters = skipped_letters(self._topics, publish.processor, begin, publish.ends)
             ts_ms = input_ts(self._topics, publish.ends)
             chunks = {
                 name: [chunk for stage in found for chunk in staged_chunks(stage, ts_ms)]
@@ -186,7 +195,8 @@ class Publisher:
         running.records += count
         running.bytes += sum(chunk.nbytes for parts in ready.values() for chunk in parts)
         running.dead += len(letters)
-        if reason := running.ratio.add(count, len(letters), time.monotonic()):
+        failed = sum(letter.reason != SKIPPED for letter in letters)
+        if reason := running.ratio.add(count, failed, time.monotonic()):
             self.stop(running, reason)
         return ended
 

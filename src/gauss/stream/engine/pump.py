@@ -11,7 +11,7 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Cursor, Mode, OffsetRange, Output, Placed, Program, Seq, Step
 from gauss.contracts.edge import DeadLetter, EngineTransform
 from gauss.model.errors import Fenced, GaussError, Unavailable
-from gauss.stream.engine.dead import letter_of
+from gauss.stream.engine.dead import letter_of, skipped
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.running import Running
@@ -181,7 +181,7 @@ class Pump(threading.Thread):
     def _apply(self, placed: list[Placed]) -> tuple[list[Chunk], list[DeadLetter]]:
         if self._skip:
             self._skip = False
-            return [], [letter for offset, chunk in placed for letter in _skipped(chunk, offset)]
+            return [], [letter for offset, chunk in placed for letter in skipped(chunk, offset)]
         changed = [self._transform.apply(chunk, offset) for offset, chunk in placed]
         chunks = [made.chunk for made in changed if made.chunk is not None and made.chunk.count]
         return chunks, [letter for made in changed for letter in made.dead]
@@ -204,19 +204,3 @@ def _taken(cursor: Cursor) -> list[Placed]:
     _, placed = cursor.read()
     assert isinstance(placed, list)
     return placed
-
-
-def _skipped(chunk: Chunk, offset: int) -> list[DeadLetter]:
-    times = chunk.ts_ms
-    return [
-        DeadLetter(
-            "skipped",
-            "the operator skipped this place",
-            "transform",
-            "",
-            data.as_py(),
-            offset=offset + index,
-            ts_ms=times if isinstance(times, int) else int(times[index]),
-        )
-        for index, data in enumerate(chunk.data())
-    ]

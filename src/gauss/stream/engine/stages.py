@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from gauss.model.errors import DiskFull, ProtocolError, StorageError
@@ -46,7 +48,9 @@ class Stages:
         self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
         self._stages: dict[str, Staged] = {}
-        self._dead: dict[tuple[str, str, int, int, int], StageDead] = {}
+        # Dead letters outlive the engine: an epoch that has nothing else names no stage whose absence would tell.
+        kept = [msgspec.json.decode(path.read_bytes(), type=StageDead) for path in directory.glob("*.dead")]
+        self._dead = {_key(dead): dead for dead in kept}
         self._files = 0
         self.used = 0
         """Bytes in memory."""
@@ -156,11 +160,9 @@ class Stages:
                 for name, staged in self._stages.items()
                 if staged.head.processor == processor and staged.head.generation < generation
             ]
-            for key in [
-                key for key, dead in self._dead.items() if key[0] == processor and dead.generation < generation
-            ]:
-                del self._dead[key]
+            stale = [dead for key, dead in self._dead.items() if key[0] == processor and dead.generation < generation]
         self._remove(gone)
+        self.done_dead(stale)
 
     def _remove(self, names: list[str]) -> None:
         with self._lock:
@@ -171,7 +173,14 @@ class Stages:
     def put_dead(self, dead: StageDead) -> None:
         """Keeps the dead letters of a range; the same range again (a task's retry) replaces them."""
         with self._lock:
-            self._dead[dead.processor, dead.topic, dead.inc, dead.start, dead.stop] = dead
+            path = self._dead_path(dead)
+            fresh = path.with_suffix(".new")
+            fresh.write_bytes(msgspec.json.encode(dead))
+            fresh.replace(path)
+            self._dead[_key(dead)] = dead
+
+    def _dead_path(self, dead: StageDead) -> Path:
+        return self._directory / f"{hashlib.sha256(repr(_key(dead)).encode()).hexdigest()[:32]}.dead"
 
     def dead(self, processor: str, start: Ends, end: Ends) -> list[StageDead]:
         """Dead letters of an epoch's ranges, in the order of their records."""
@@ -185,10 +194,15 @@ class Stages:
     def done_dead(self, letters: Iterable[StageDead]) -> None:
         with self._lock:
             for dead in letters:
-                self._dead.pop((dead.processor, dead.topic, dead.inc, dead.start, dead.stop), None)
+                if self._dead.pop(_key(dead), None) is not None:
+                    self._dead_path(dead).unlink(missing_ok=True)
 
     def clear(self) -> None:
         self._remove(list(self._stages))
+
+
+def _key(dead: StageDead) -> tuple[str, str, int, int, int]:
+    return dead.processor, dead.topic, dead.inc, dead.start, dead.stop
 
 
 def _within(key: tuple[str, str, int, int, int], start: At | None, end: At | None) -> bool:
