@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from helpers.feeds import send
+from helpers.run import Run, free_port, wait_until
+
 ROOT = Path(__file__).parents[1]
 SUITE = ROOT / "tests" / "helpers" / "sample_plugin_suite.py"
 
@@ -87,3 +90,21 @@ def test_the_pipeline_in_its_readme_passes_the_check(installed: dict[str, str], 
         text=True,
     )
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.spark
+def test_pipeline_of_its_readme_runs_with_both_plugins(installed: dict[str, str], tmp_path: Path) -> None:
+    readme = (ROOT / "examples" / "plugin" / "README.md").read_text()
+    found = re.search(r"```toml\n(.*?)```", readme, re.DOTALL)
+    assert found is not None
+    port = free_port()
+    run = Run(tmp_path, found[1].replace("9100", str(port)))
+    run.environment = installed
+    try:
+        run.start()
+        send(port, b'16:{"word":"hello"},16:{"word":"world"},')
+        wait_until(lambda: run.topic("shouted")["end"] == 2, 60, "two shouted words")
+        lines = run.cli("query", "shouted", "--json").stdout.splitlines()
+        assert [json.loads(json.loads(line)["data"])["word"] for line in lines] == ["HELLO", "WORLD"]
+    finally:
+        run.end()

@@ -52,6 +52,7 @@ class Run:
         self.config.write_text(config)
         self.process: subprocess.Popen[bytes] | None = None
         self.output = folder / "output.txt"
+        self.environment = dict(os.environ)
 
     def start(self, *, ready: bool = True, seconds: float = 60.0) -> Run:
         with self.output.open("ab") as output:
@@ -60,6 +61,7 @@ class Run:
                 stdout=output,
                 stderr=output,
                 cwd=self.folder,
+                env=self.environment,
                 start_new_session=True,
             )
         if ready:
@@ -101,6 +103,7 @@ class Run:
             capture_output=True,
             text=True,
             cwd=self.folder,
+            env=self.environment,
             timeout=60,
             input=text,
             check=False,

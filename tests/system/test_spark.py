@@ -140,3 +140,45 @@ def test_ring_smaller_than_one_burst_passes_everything(gauss: Make) -> None:
     send(feed, b"".join(b'{"n":%d}\n' % n for n in range(20_000)))
     wait_until(lambda: published(run) == 10_000, 90, "10,000 doubles")
     assert [row["n"] for row in outputs(run)] == list(range(0, 20_000, 2))
+
+
+def test_dead_letters_are_replayed_once_after_the_fix(gauss: Make) -> None:
+    feed = free_port()
+    run = gauss(doubler(feed)).start()
+    send(feed, b'{"n":2}\n{"n":4.5}\n{"n":6}\n')
+    wait_until(lambda: published(run) == 2, 60, "2 doubles")
+    run.stop()
+    run.config.write_text(doubler(feed).replace('type = "int64"', 'type = "double"').replace("n % 2 = 0", "n > 0"))
+    run.start()
+    assert json.loads(run.cli("dlq", "replay", "--processor", "doubler", "--json").stdout)["replayed"] == 1
+    wait_until(lambda: published(run) == 3, 60, "the replayed record")
+    assert json.loads(run.cli("dlq", "replay", "--processor", "doubler", "--json").stdout)["replayed"] == 0
+    time.sleep(1)
+    assert [row["n"] for row in outputs(run)] == [2, 6, 4.5]
+
+
+def test_latest_reader_on_spark_gives_newest_records_in_order(gauss: Make) -> None:
+    feed = free_port()
+    run = gauss(doubler(feed).replace('read = "offset"', 'read = "latest"')).start()
+    send(feed, b"".join(b'{"n":%d}\n' % n for n in range(0, 10_000, 2)))
+    wait_until(lambda: published(run) and outputs(run)[-1]["n"] == 9_998, 60, "the newest record")
+    seen = [row["n"] for row in outputs(run)]
+    assert seen == sorted(set(seen))
+    assert len(seen) < 5_000
+
+
+@pytest.mark.fault
+def test_control_killed_under_load_loses_and_doubles_nothing(gauss: Make) -> None:
+    feed = free_port()
+    run = gauss(doubler(feed)).start()
+    counter = Counter(feed, 30_000)
+    wait_until(lambda: published(run) > 2_000, 60, "flow")
+    assert run.process is not None
+    run.process.kill()
+    run.process.wait()
+    run.start(seconds=120)
+    wait_until(lambda: counter.acknowledged >= 30_000, 120, "all acknowledged")
+    wait_until(lambda: published(run) == expected_end(run), 120, "all published")
+    inputs = [row["n"] for row in outputs(run, "numbers")]
+    assert sorted(set(inputs)) == list(range(30_000))
+    assert [row["n"] for row in outputs(run)] == [n for n in inputs if n % 2 == 0]

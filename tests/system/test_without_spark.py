@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -103,3 +104,15 @@ def test_second_run_on_the_same_data_directory_is_refused_with_the_pid(gauss: Ma
     done = run.cli("run", str(run.config), "--quiet", check=False)
     assert done.returncode != 0
     assert str(run.process.pid) in done.stdout + done.stderr
+
+
+def test_secret_of_the_environment_shows_nowhere(gauss: Make) -> None:
+    feed = free_port()
+    run = gauss(example_1(feed, free_port()).replace(f"port = {feed}", 'port = "${FEED_PORT}"'))
+    run.environment["FEED_PORT"] = str(feed)
+    run.start()
+    told = json.dumps([run.api(path) for path in ("/api/health", "/api/graph", "/api/topics", "/api/processors")])
+    printed = run.cli("topics").stdout + run.cli("processors", "ls").stdout
+    assert run.stop() == 0
+    logged = "".join(path.read_text() for path in (run.data_dir / "logs").iterdir())
+    assert str(feed) not in told + printed + logged + run.output.read_text()

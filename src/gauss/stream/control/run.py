@@ -129,11 +129,12 @@ class Running:
             return self._client
 
     def command(self, name: str, /, *, wait_s: float = _ANSWER_SECONDS, **args: Any) -> dict[str, Any]:
-        """Asks the engine; Unavailable while it is not up."""
+        """Asks the engine, and hides the config's secrets in its answer; Unavailable while it is not up."""
         if self.engine.state != "ready":
             raise Unavailable(f"the engine is {self.engine.state}", hint="try again in a moment")
         given = {key: value for key, value in args.items() if value is not None}
-        return self.client().command(name, given, wait_s=wait_s)
+        reply: dict[str, Any] = self.redactor.redact_data(self.client().command(name, given, wait_s=wait_s))
+        return reply
 
     def health(self) -> dict[str, Any]:
         """`ready` once every listener and query is up; `degraded` with the reasons."""
