@@ -101,7 +101,9 @@ def view(world: World, seconds: float) -> Group:
 def start(data_dir: Path) -> subprocess.Popen[bytes]:
     """`gauss run`, quietly; returns when it says it is ready."""
     command = [str(GAUSS), "run", str(HERE / "market.toml"), "--quiet", "--data-dir", str(data_dir)]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    # The JVM's class archive is kept beside the checkout: the second demo starts in half the time.
+    environment = {"GAUSS_CACHE_DIR": str(HERE.parents[1] / ".cache"), **os.environ}
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, env=environment)
     assert run.stdout is not None
     for raw in run.stdout:
         console.print(f"  {raw.decode().rstrip()}")
