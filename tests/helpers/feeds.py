@@ -28,6 +28,19 @@ def send(port: int, data: bytes) -> None:
             pass
 
 
+def push_until_stuck(sock: socket.socket, data: bytes, seconds: float = 60.0) -> None:
+    """Sends the same bytes until the other side has not taken any for two seconds; fails if it takes them for ever."""
+    sock.setblocking(False)
+    deadline, taken = time.monotonic() + seconds, time.monotonic()
+    while time.monotonic() - taken < 2:
+        assert time.monotonic() < deadline, "back-pressure never reached the sender"
+        try:
+            sock.send(data)
+            taken = time.monotonic()
+        except BlockingIOError:
+            time.sleep(0.05)
+
+
 class Collector:
     """Reads lines from a sink in the background, reconnecting as a real client would."""
 

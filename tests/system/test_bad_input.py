@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.feeds import Collector, connect, send
+from helpers.feeds import Collector, connect, push_until_stuck, send
 from helpers.pipelines import example_1
 from helpers.run import GAUSS, Run, free_port, wait_until
 
@@ -82,18 +82,7 @@ def test_client_that_never_reads_blocks_the_topic_and_is_named(gauss: Make) -> N
     lazy = connect(out)
     lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     source = connect(feed)
-    source.setblocking(False)
-    line = b"x" * 999 + b"\n"
-    stuck = 0
-    deadline = time.monotonic() + 30
-    while stuck < 20 and time.monotonic() < deadline:
-        try:
-            source.send(line * 64)
-            stuck = 0
-        except BlockingIOError:
-            stuck += 1
-            time.sleep(0.05)
-    assert stuck >= 20, "back-pressure never reached the sender"
+    push_until_stuck(source, (b"x" * 999 + b"\n") * 64)
     health = wait_until(
         lambda: (found := run.api("/api/health"))["status"] == "degraded" and found, 30, "health names the reader"
     )
@@ -122,18 +111,7 @@ def test_full_disk_stops_sources_before_anything_is_lost(gauss: Make, small_disk
     run.data_dir = small_disk / ".gauss"
     run.start()
     source = connect(feed)
-    source.setblocking(False)
-    line = b"y" * 9_999 + b"\n"
-    stuck = 0
-    deadline = time.monotonic() + 60
-    while stuck < 40 and time.monotonic() < deadline:
-        try:
-            source.send(line * 16)
-            stuck = 0
-        except BlockingIOError:
-            stuck += 1
-            time.sleep(0.05)
-    assert stuck >= 40, "the source went on reading into a full disk"
+    push_until_stuck(source, (b"y" * 9_999 + b"\n") * 16)
     health = run.api("/api/health")
     assert health["status"] == "degraded"
     assert "disk" in json.dumps(health)
