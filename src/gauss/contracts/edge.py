@@ -119,6 +119,14 @@ class EdgeStatus:
     dead: int = 0
     clients: dict[str, dict[str, object]] = field(default_factory=dict)
 
+    def told(self, what: str, why: str) -> None:
+        """What the transport says of itself: a connection refused, or a state."""
+        self.detail = why
+        if what == "refused":
+            self.refused += 1
+        else:
+            self.state = what
+
 
 @dataclass(frozen=True)
 class EdgeContext:

@@ -55,13 +55,8 @@ class TcpSink:
         self._context.status.state = "stopped"
 
     def _told(self, what: str, why: str) -> None:
-        status = self._context.status
         with self._changed:
-            status.detail = why
-            if what == "refused":
-                status.refused += 1
-            else:
-                status.state = what
+            self._context.status.told(what, why)
 
     def _serve(self, connection: Connection) -> None:
         client = Client(self._context, self._config, connection, self._stop, bury=self._bury, count=self._count)

@@ -51,13 +51,8 @@ class TcpSource:
         self._context.status.state = "stopped"
 
     def _told(self, what: str, why: str) -> None:
-        status = self._context.status
         with self._quiet:
-            status.detail = why
-            if what == "refused":
-                status.refused += 1
-            else:
-                status.state = what
+            self._context.status.told(what, why)
 
     def _serve(self, connection: Connection) -> None:
         status = self._context.status
