@@ -73,11 +73,14 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
 
 
 def executors(worker: psutil.Process) -> list[psutil.Process]:
-    return [
-        child
-        for child in worker.children(recursive=True)
-        if any("CoarseGrainedExecutorBackend" in part for part in child.cmdline())
-    ]
+    return [child for child in worker.children(recursive=True) if is_executor(child)]
+
+
+def is_executor(process: psutil.Process) -> bool:
+    try:
+        return any("CoarseGrainedExecutorBackend" in part for part in process.cmdline())
+    except psutil.NoSuchProcess:  # a worker that has just ended; a zombie counts as such
+        return False
 
 
 def test_query_on_a_cluster_outlives_a_killed_executor(
