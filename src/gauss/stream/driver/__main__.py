@@ -49,6 +49,7 @@ class Driver:
 
         client = EngineClient.from_file(self.data_dir.flight_json)
         self.session = session.start(pipeline.spark, self.data_dir)
+        session.warm_up(self.session)
         self.client = client
         context = Context(self.session, client, pipeline, self.data_dir, str(flight))
         self.queries = [Query(context, entry) for entry in processors]

@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from gauss.config.spec import SparkSection
 from gauss.model.paths import DataDir
 
 AFTER_SECONDS = 20.0
+BATCHES = 5
 
 
 def train(data_dir: DataDir) -> subprocess.Popen[bytes] | None:
@@ -40,18 +42,23 @@ def stop(trainer: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> int:
-    """Runs a small streaming query, so that its classes are loaded, and lets the JVM write the archive."""
+    """Runs a small query as the driver would, so that its classes are loaded, and lets the JVM write the archive."""
     os.nice(19)
     data_dir = DataDir(Path(sys.argv[1]).resolve())
     from gauss.stream.driver import session
+    from gauss.stream.driver.training import TrainingSource
 
     spark = session.start(SparkSection(), data_dir, training=True)
+    spark.dataSource.register(TrainingSource)
     with tempfile.TemporaryDirectory() as folder:
-        rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+        spark.createDataFrame([], TrainingSource.SCHEMA).createOrReplaceTempView("input")
+        rows = spark.readStream.format("training").load()
         rows.createOrReplaceTempView("input")
-        made = spark.sql("SELECT value, value * 2 AS d, upper(cast(value AS string)) AS s FROM input WHERE value > 3")
-        query = made.writeStream.format("noop").option("checkpointLocation", folder).start()
-        query.awaitTermination(5)
+        made = spark.sql("SELECT n, n * 2 AS d, upper(s) AS u, x / 2 AS h, data FROM input WHERE n > 3 AND s <> 'x'")
+        query = made.writeStream.format("training").option("checkpointLocation", folder).start()
+        deadline = time.monotonic() + 60
+        while (query.lastProgress or {"batchId": 0})["batchId"] < BATCHES and time.monotonic() < deadline:
+            time.sleep(0.1)
         query.stop()
     session.stop(spark, data_dir, wait_seconds=300.0)
     return 0
