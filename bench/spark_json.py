@@ -32,7 +32,7 @@ from gauss.stream.driver import session
 from gauss.stream.driver.plan import ReadPlan, WritePlan, encode_fields
 from gauss.stream.protocol import Claim
 
-RECORDS = 600_000
+RECORDS = 2_000_000
 WARM_UP = 100_000
 PROBES = 60
 QUERY = "SELECT symbol, bid, ask, (bid + ask) / 2 AS mid, ts FROM input WHERE bid > 66.6"

@@ -70,7 +70,10 @@ def test_pace_lets_batches_last_longer_far_behind() -> None:
     pace = Pace(200, 100_000)
     pace.given(0, 20_000, lag=1_000_000)
     pace.asked(0.4)
-    assert pace.rows == 40_000
+    assert pace.rows == 50_000
+    pace.given(1, 50_000, lag=60_000)
+    pace.asked(1.4)
+    assert pace.rows == 25_000
 
 
 def test_offsets_of_an_epoch_come_from_sparks_log(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 FIRST_ROWS = 20_000
 LEAST_ROWS = 1_000
-BACKLOG_BATCHES = 5
+BACKLOG_SECONDS = 1.0
 BACKLOG_FACTOR = 5
-"""This many batches behind, latency is lost anyway: batches may last longer, which costs fewer triggers."""
+"""With more than a second's work waiting, latency is lost anyway: longer batches cost fewer triggers."""
+MOST_GROWTH = 4.0
 
 
 class Pace:
@@ -18,21 +19,22 @@ class Pace:
         self.rows = min(FIRST_ROWS, max_rows)
         self._began: float | None = None
         self._given = 0
-        self._behind = False
+        self._left = 0
 
     def given(self, now: float, rows: int, lag: int = 0) -> None:
         """A batch of `rows` begins, of `lag` that wait."""
-        self._began, self._given, self._behind = now, rows, lag > rows * BACKLOG_BATCHES
+        self._began, self._given, self._left = now, rows, lag - rows
 
     def asked(self, now: float) -> None:
         """The next batch is asked for, so the last one is over."""
         if self._began is None:
             return
         seconds, self._began = max(now - self._began, 0.001), None
-        target = self._target * (BACKLOG_FACTOR if self._behind else 1)
+        behind = self._left > self._given / seconds * BACKLOG_SECONDS
+        target = self._target * (BACKLOG_FACTOR if behind else 1)
         full = self._given >= self.rows * 0.9
         if seconds > target * 1.5 and self._given > LEAST_ROWS:
             self.rows = max(LEAST_ROWS, int(self._given * max(target / seconds, 0.5)))
         elif full and seconds < target * 0.9:
             # A trigger has a fixed cost, so twice the rows take less than twice the time.
-            self.rows = min(self._max, int(self.rows * min(2.0, target / seconds)))
+            self.rows = min(self._max, int(self.rows * min(MOST_GROWTH, target / seconds)))

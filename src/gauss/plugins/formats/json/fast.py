@@ -28,6 +28,10 @@ _NOT_TEXT = r"^(?:[-0-9\[{]|true$|false$)"
 """How polars writes a value that was no string; a string may look the same, so this only raises suspicion."""
 
 
+_MAYBE_NOT_TEXT = np.isin(np.arange(256), np.frombuffer(b"-0123456789[{tf", np.uint8))
+"""By first byte: whether such a value can match."""
+
+
 class Fast(NamedTuple):
     """Decoded columns, and which records must be looked at one by one instead (their rows mean nothing)."""
 
@@ -44,7 +48,7 @@ def decode(data: pa.BinaryArray, columns: list[Column]) -> Fast | None:
     """None: some record is bad, polars does not say which."""
     count = len(data)
     buffer = _lines(data)
-    if np.count_nonzero(np.frombuffer(buffer, np.uint8) == 10) != count - 1:
+    if _count(buffer, b"\n") != count - 1:
         return None
     try:
         frame = pl.read_ndjson(buffer, schema=_schema(columns))
@@ -54,17 +58,35 @@ def decode(data: pa.BinaryArray, columns: list[Column]) -> Fast | None:
         return None
     decoded = [_column(frame, entry) for entry in columns]
     suspects = np.zeros(count, dtype=bool)
-    if b"\\u" in buffer:
+    if b"\\" in buffer and b"\\u" in buffer:  # one byte is found much faster than two
         # An escape may be half a surrogate pair, or spell a name in another way.
         suspects |= _bits(pc.match_substring(data, b"\\u"))
     _twice(data, buffer, columns, decoded, suspects)
     for entry, values in zip(columns, decoded, strict=True):
         if entry.type.name in ("string", "varchar"):
-            suspects |= values.str.contains(_NOT_TEXT).fill_null(False).to_numpy()
+            suspects |= _not_text(values)
         elif entry.type.name in RANGES and entry.type.name != "int64":
             suspects |= ~values.is_between(*_within(entry)).fill_null(True).to_numpy()
     arrays = [_arrow(values, entry, suspects) for values, entry in zip(decoded, columns, strict=True)]
     return Fast(arrays, suspects if suspects.any() else None)
+
+
+def _count(buffer: bytes, byte: bytes) -> int:
+    """How often a byte stands in a buffer; four times as fast as `bytes.count` where it stands often."""
+    return int(np.count_nonzero(np.frombuffer(buffer, np.uint8) == byte[0]))
+
+
+def _not_text(values: pl.Series) -> np.ndarray:
+    """Which values may have been no strings; their first bytes rule most of them out."""
+    text = values.to_arrow().cast(pa.large_string())
+    offsets = np.frombuffer(text.buffers()[1], np.int64)[text.offset : text.offset + len(text) + 1]
+    found = offsets[1:] > offsets[:-1]
+    if found.any():
+        bytes_ = np.frombuffer(text.buffers()[2], np.uint8)
+        found[found] = _MAYBE_NOT_TEXT[bytes_[offsets[:-1][found]]]
+    if found.any():
+        found[found] = values.filter(pl.Series(found)).str.contains(_NOT_TEXT).fill_null(False).to_numpy()
+    return found
 
 
 def _lines(data: pa.BinaryArray) -> bytes:
@@ -114,7 +136,7 @@ def _twice(
     names = {part for entry in columns for part in entry.parts}
     complete = all(values.null_count() == 0 for values in decoded)
     # Every name is there at least once, and there are no more colons than names: none is there twice.
-    if complete and all(len(entry.parts) == 1 for entry in columns) and buffer.count(b":") == count * len(names):
+    if complete and all(len(entry.parts) == 1 for entry in columns) and _count(buffer, b":") == count * len(names):
         return
     for name in names:
         quoted = b'"' + name.encode() + b'"'
