@@ -61,6 +61,8 @@ def result(session: SparkSession, plan: ReadPlan, transform: Transform, records:
     """What the transform makes of a topic's records (or of the given ones): either `_data`, or columns to encode."""
     if records is None:
         records = session.readStream.format("gauss").option("plan", to_option(plan)).load()
+    if "ts_ms" not in records.columns:  # a field of the format may have that name: then it is the one a query sees
+        records = records.withColumn("ts_ms", F.col("_ts_ms"))
     made = transform.apply(_nested(records, plan.decoded().names))
     if "_data" in made.columns:
         return made.select(*(name for name in ("_ts_ms", "_data") if name in made.columns))

@@ -78,10 +78,8 @@ class ReadPlan(msgspec.Struct, frozen=True):
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.fields)))
 
     def schema(self) -> pa.Schema:
-        """Columns of the DataFrame: the fields, the record's time (unless a field has that name) and hidden ones."""
+        """Columns that the reader gives: the fields, the record's time and, if asked for, its bytes."""
         columns = [pa.field(field.name, field.type) for field in self.decoded()]
-        if "ts_ms" not in {field.name for field in columns}:
-            columns.append(pa.field("ts_ms", pa.int64()))
         columns.append(pa.field("_ts_ms", pa.int64()))
         if self.keep_data:
             columns.append(pa.field("_data", pa.binary()))

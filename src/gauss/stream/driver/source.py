@@ -151,8 +151,7 @@ class _Reading:
                 good = pa.array(decoded.good)
                 times, data = times.take(good), data.take(good)
             columns = dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True))
-        # A field of the format may be called ts_ms: then it is the one that a query sees.
-        columns = {"ts_ms": times, "_ts_ms": times, "_data": data} | columns
+        columns |= {"_ts_ms": times, "_data": data}
         arrays = [columns[field.name] for field in schema]
         arrays = [a if a.type == f.type else a.cast(f.type) for a, f in zip(arrays, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
