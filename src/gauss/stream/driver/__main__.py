@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gauss.contracts.processor import ProcessorSpec, Where
@@ -43,15 +44,17 @@ class Driver:
         processors = [entry for entry in pipeline.processors if entry.name in names]
         if all(spec(ProcessorSpec, entry.plugin).implementation.startswith("gauss.") for entry in processors):
             leave_out_pandas()
-        # Loaded only now: these import pyarrow, and that pandas.
-        from gauss.stream.client import EngineClient
-        from gauss.stream.driver.queries import Context, Query
+        with ThreadPoolExecutor(1) as starting:
+            # The JVM boots while this side loads what it needs.
+            started = starting.submit(session.start, pipeline.spark, self.data_dir)
+            # Loaded only now: these import pyarrow, and that pandas.
+            from gauss.stream.client import EngineClient
+            from gauss.stream.driver.queries import Context, Query
 
-        client = EngineClient.from_file(self.data_dir.flight_json)
-        self.session = session.start(pipeline.spark, self.data_dir)
+            self.client = EngineClient.from_file(self.data_dir.flight_json)
+            self.session = started.result()
         session.warm_up(self.session)
-        self.client = client
-        context = Context(self.session, client, pipeline, self.data_dir, str(flight))
+        context = Context(self.session, self.client, pipeline, self.data_dir, str(flight))
         self.queries = [Query(context, entry) for entry in processors]
         for query in self.queries:
             query.tick()

@@ -176,3 +176,22 @@ def test_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> Non
     found = records(log)
     assert len(found) >= acknowledged > 0
     assert found == [(number, number, b"r%d" % number) for number in range(len(found))]
+
+
+@pytest.mark.parametrize(("fsync", "forced"), [("always", True), ("never", False)])
+def test_data_and_index_are_forced_to_disk_before_they_show_only_with_always(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
+) -> None:
+    log = open_log("file", tmp_path, {"fsync": fsync, "framing": "newline"})
+    put(log, numbered(0, 5))
+    synced: list[tuple[str, int]] = []
+
+    def note(fd: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{fd}").readlink().suffix, log.end))
+
+    monkeypatch.setattr("os.fsync", note)
+    monkeypatch.setattr("os.fdatasync", note)
+    put(log, numbered(5, 5))
+    assert {suffix for suffix, _ in synced} == ({".log", ".index"} if forced else set())
+    assert all(end == 5 for _, end in synced)
+    log.close()
