@@ -48,6 +48,7 @@ SPEC = ProcessorSpec(
     implementation="gauss.plugins.processors.filter.transform:Filter",
     role=Role.TRANSFORM,
     where=Where.SPARK,
+    reads=frozenset({"offset", "latest"}),
     active=True,
     lint=lint,
 )
