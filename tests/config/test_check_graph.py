@@ -168,7 +168,7 @@ def test_read_mode_that_the_processor_lacks_is_refused(judge: Judge, sound: str)
     text = sound + transform("filter", config, read="query")
     [fault] = judge(text).errors
     assert fault.message == 'processor "step": filter can\'t read topic "quotes" by "query"'
-    assert fault.expected == "one of offset"
+    assert fault.expected == "one of latest, offset"
 
 
 def test_start_with_latest_is_refused(judge: Judge, sound: str) -> None:
