@@ -105,8 +105,12 @@ def _move(feed: socket.socket, out: socket.socket, record: bytes, seconds: float
     feeder = threading.Thread(target=push)
     feeder.start()
     buffer, received = bytearray(BLOCK), 0
+    out.settimeout(0.2)  # the last byte may come before the feeder says that it was the last
     while not fed.is_set() or received < sent:
-        received += out.recv_into(buffer)
+        try:
+            received += out.recv_into(buffer)
+        except TimeoutError:
+            continue
     feeder.join()
     return received
 
