@@ -8,7 +8,6 @@ import os
 import secrets
 import select
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +16,7 @@ from typing import Any
 from gauss.config.spec import Pipeline
 from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+from helpers.run import free_port
 
 
 def prepare(data_dir: Path, config: dict[str, Any]) -> DataDir:

@@ -80,10 +80,6 @@ class Redactor:
         return HIDDEN if known else value
 
 
-def _forms(secret: str) -> tuple[str, str, str]:
-    return secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]
-
-
 def substitute(value: Any, base_dir: Path, redactor: Redactor, report: Report, path: KeyPath = ()) -> Any:
     """The value with every reference filled in; what can't be filled in is reported and left empty."""
     if isinstance(value, dict):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -21,12 +20,7 @@ from gauss.config.spec import Pipeline, SparkSection
 from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
 from gauss.stream.protocol import Scan
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+from helpers.run import free_port
 
 
 class EngineRun:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -16,13 +15,9 @@ from typing import Any
 import psutil
 import pytest
 
+from helpers.run import free_port
+
 pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(400)]
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def wait_until(check: Any, seconds: float = 90.0) -> None:

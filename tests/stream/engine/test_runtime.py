@@ -25,7 +25,8 @@ from gauss.stream.client import EngineClient
 from gauss.stream.engine import status
 from gauss.stream.engine.runtime import Engine
 from gauss.stream.protocol import Append, Claim, Latest, Scan
-from helpers.engine_process import EngineProcess, free_port, prepare
+from helpers.engine_process import EngineProcess, prepare
+from helpers.run import free_port
 
 NEWLINE = {"framing": "newline", "delimiter": "\n"}
 
