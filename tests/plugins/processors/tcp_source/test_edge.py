@@ -205,20 +205,20 @@ def test_a_full_topic_stops_the_sender_until_there_is_room_and_nothing_is_lost(b
     topic = bench.topic(storage_size=1_000)
     topic.reader("r", "earliest", keep=False)
     source = bench.source(topic)
-    data = b"".join(b"%0999d\n" % number for number in range(20_000))  # 20 MB: more than the kernel buffers
+    data = b"".join(b"%0999d\n" % number for number in range(60_000))  # 60 MB: more than the kernel buffers
     with source.connect() as sock:
         sender = fill(sock, data)
         until(lambda: topic.version() == 1_000)
         time.sleep(0.3)
         assert topic.version() == 1_000
         assert sender.is_alive()
-        pass_all(topic, 20_000)
+        pass_all(topic, 60_000)
         sender.join(20)
         assert not sender.is_alive()
     until(lambda: source.status.connections == 0)
-    assert topic.version() == 20_000
+    assert topic.version() == 60_000
     assert topic.counters.dropped == 0
-    assert [int(record) for record in records(topic)] == list(range(19_000, 20_000))
+    assert [int(record) for record in records(topic)] == list(range(59_000, 60_000))
 
 
 def test_nothing_is_read_while_the_disk_is_low(bench: Bench) -> None:
