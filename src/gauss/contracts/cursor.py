@@ -2,6 +2,9 @@
 
 `open(program)` pins, `next(step)` prepares a batch or says why not, `read()` gives it, `close()` lets go.
 Waiting is the reader's affair: an idle live cursor answers INVALID at once (`Provider.wait` blocks instead).
+
+A provider yields the candidates of a view; the expressions of a program are run over them by the scan engine
+(`gauss.scan`), beside the provider and metered, unless the provider knows a faster way to the same answer.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gauss.contracts.chunk import Chunk
+    from gauss.contracts.format import Format
+    from gauss.scan.program.ir import Stage
 
 
 class Code(IntEnum):
@@ -33,20 +38,44 @@ class Mode(Enum):
 class Output(Enum):
     """What `read` gives."""
 
-    ROWS = "rows"  # one Arrow batch (offset, ts_ms, data)
+    ROWS = "rows"  # one Arrow batch of the candidates' columns, or of what the expressions make of them
+    COLUMNAR = "columnar"  # the same as an Arrow IPC stream
+    SCALAR = "scalar"  # one value per row: the program's result has a single column
     CHUNKS = "offset_len"  # chunks as they lie in the log: what a socket can be sent without re-framing
+
+
+class ViewId(IntEnum):
+    """The views of the specification; no provider declares KNN or BITMAP yet."""
+
+    SEQ = 0x0302_0001
+    RANGE = 0x0302_0002
+    PREFIX = 0x0302_0003
+    POINT = 0x0302_0004
+    KNN = 0x0302_0005
+    BITMAP = 0x0302_0006
+    AGG = 0x0302_0007
+
+
+class OutId(IntEnum):
+    """The outputs of the specification; no provider declares TAGGED yet."""
+
+    ROWS = 0x0303_0001
+    COLUMNAR = 0x0303_0002
+    SCALAR = 0x0303_0003
+    OFFSET_LEN = 0x0303_0004
+    TAGGED = 0x0303_0005
 
 
 @dataclass(frozen=True)
 class Seq:
-    """Everything from an offset on; None: from the floor."""
+    """Everything, for a log from an offset on; None: from the floor."""
 
     start: int | None = None
 
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """Records [start, stop)."""
+    """Records [start, stop) of a log."""
 
     start: int
     stop: int
@@ -65,7 +94,53 @@ class Last:
     """The newest record."""
 
 
-View = Seq | OffsetRange | TimeRange | Last
+@dataclass(frozen=True)
+class KeyRange:
+    """Rows of a table whose key is in [start, stop), in the order of the keys' bytes; None: no bound."""
+
+    start: str | None
+    stop: str | None
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Rows of a table whose key begins so."""
+
+    prefix: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """The row of one key."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class Agg:
+    """One candidate with one column per aggregate, named as asked: `agg(n: count, high: max(.bid))`."""
+
+    aggregates: tuple[tuple[str, str, str], ...]
+    """(name, one of count, sum, min, max, avg; the field, empty for count)"""
+
+
+View = Seq | OffsetRange | TimeRange | Last | KeyRange | Prefix | Point | Agg
+VIEW_IDS: dict[type, ViewId] = {
+    Seq: ViewId.SEQ,
+    OffsetRange: ViewId.RANGE,
+    TimeRange: ViewId.RANGE,
+    KeyRange: ViewId.RANGE,
+    Prefix: ViewId.PREFIX,
+    Last: ViewId.POINT,
+    Point: ViewId.POINT,
+    Agg: ViewId.AGG,
+}
+OUT_IDS = {
+    Output.ROWS: OutId.ROWS,
+    Output.COLUMNAR: OutId.COLUMNAR,
+    Output.SCALAR: OutId.SCALAR,
+    Output.CHUNKS: OutId.OFFSET_LEN,
+}
 
 
 @dataclass(frozen=True)
@@ -75,6 +150,32 @@ class Program:
     view: View = field(default_factory=Seq)
     mode: Mode = Mode.SNAPSHOT
     output: Output = Output.ROWS
+    stages: tuple[Stage, ...] = ()
+    """What is done with each candidate, in order: kept or dropped, or made into another row."""
+    format: str = ""
+    """The format by which the candidates' `data` is decoded; empty: the provider's own, if it has one."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What may be asked of a provider; anything else is INVALID, anything above a limit REJECTED."""
+
+    views: frozenset[type]
+    """Classes of views."""
+    outputs: frozenset[Output]
+    live: bool
+    ops: frozenset[str] | None = None
+    """Operations of expressions; None: all of the language."""
+    builtins: frozenset[str] | None = None
+    """Functions of expressions; None: all of the language."""
+    max_fuel_item: int = 1_000_000
+    """The cost of one candidate."""
+    max_fuel_scan: int = 1 << 50
+    """The cost of a whole scan."""
+    max_batch_items: int = 1 << 20
+    max_batch_bytes: int = 64 << 20
+    jit: bool = True
+    """Whether compiled programs may be kept."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +209,19 @@ class Cursor(Protocol):
 
 
 class Provider(Protocol):
-    """A storage's readable side."""
+    """A storage's readable side: the candidates of a view. Root(V) is immutable and readers take no lock."""
 
     inc: int
+    capabilities: Capabilities
+
+    def candidates(self) -> pa.Schema:
+        """The columns of a candidate: offset, ts_ms, data for a log; key, version, ts_ms, deleted, data for a
+        table (`deleted` is true only in the tail of a live scan)."""
+        ...
+
+    def format(self) -> Format | None:
+        """How `data` is decoded when a program names no format; None: not at all."""
+        ...
 
     def version(self) -> int:
         """The next offset: everything below it is visible."""

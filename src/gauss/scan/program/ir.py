@@ -70,6 +70,30 @@ class Call:
 
 Expr = Literal | Path | Unary | Binary | Call
 
+
+@dataclass(frozen=True)
+class Select:
+    """`select(condition)`: drops the rows for which it is not true."""
+
+    condition: Expr
+
+
+@dataclass(frozen=True)
+class Make:
+    """`{symbol, mid: (.bid + .ask) / 2}`: a row of these columns."""
+
+    columns: tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """`.bid * 2`: a row of one value; null is a row too."""
+
+    expr: Expr
+
+
+Stage = Select | Make | Value
+
 ORDERING = frozenset({"<", "<=", ">", ">="})
 EQUALITY = frozenset({"==", "!="})
 ARITHMETIC = frozenset({"+", "-", "*", "/", "%"})
