@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from gauss.scan.program.ir import ARITHMETIC, EQUALITY, ORDERING, Binary, Call, Expr, Kind, Literal, Path, Typed, Unary
@@ -91,9 +92,15 @@ def _number(value: Any) -> float | None:
     return None if math.isnan(number) else number
 
 
+def _whole(value: Any) -> int | None:
+    if isinstance(value, Decimal):  # how Arrow holds an unsigned 64-bit number
+        return int(value) if value.is_finite() and value == value.to_integral_value() else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 _COERCE: dict[Kind, Callable[[Any], Any]] = {
     Kind.NUMBER: _number,
-    Kind.INT: lambda value: value if isinstance(value, int) and not isinstance(value, bool) else None,
+    Kind.INT: _whole,
     Kind.STRING: lambda value: value if isinstance(value, str) else None,
     Kind.BOOL: lambda value: value if isinstance(value, bool) else None,
     Kind.ANY: lambda value: value,
