@@ -176,6 +176,8 @@ class Capabilities:
     max_batch_bytes: int = 64 << 20
     jit: bool = True
     """Whether compiled programs may be kept."""
+    seek: bool = False
+    """Whether a step may put the cursor elsewhere within its view."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,8 @@ class Step:
 
     limit: int = 65_536
     max_bytes: int = 4 << 20
+    seek: int | str | None = None
+    """Where to go on, within the view: an offset of a log, a key of a table; only where `Capabilities.seek`."""
 
 
 class Placed(NamedTuple):

@@ -10,6 +10,7 @@ GaussError                 message + hint; `retryable` says whether trying again
 ├── ProtocolError          a call breaks the delivery rules (gap in epochs, other source ends)
 ├── NotFound               no such topic, processor, reader or record
 ├── Collected              the asked offset is behind the floor
+├── Rejected               a limit or a policy does not allow it
 └── Unavailable            the engine or a peer does not answer (retryable)
 """
 
@@ -74,6 +75,10 @@ class NotFound(GaussError):
 
 class Collected(GaussError):
     code = "collected"
+
+
+class Rejected(GaussError):
+    code = "rejected"
 
 
 class Unavailable(GaussError):
