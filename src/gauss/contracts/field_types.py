@@ -1,11 +1,22 @@
-"""What each field type is in Arrow, chosen so that Spark holds the same type."""
+"""What each field type is in Arrow, chosen so that Spark holds the same type, and back again.
+
+The source type travels in the column's metadata, so that a writer restores what Spark has no type for:
+uint64 is decimal(20,0), text that need not be UTF-8 is binary, a decimal above 38 digits is a string, a timestamp finer
+than a microsecond is an int64 of nanoseconds, a tuple is a struct, a map with keys that are no text an array of pairs.
+"""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pyarrow as pa
 
-from gauss.contracts.format import FieldType
+from gauss.contracts.format import FieldType, SourceField
 from gauss.model.errors import ConfigError
+
+MARK = b"source_type"
+"""The metadata key of a column's source type."""
 
 _SIMPLE = {
     "int8": pa.int8(),
@@ -25,19 +36,131 @@ _SIMPLE = {
     "json": pa.string(),
     "bytes": pa.binary(),
     "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
+    "time": pa.int64(),  # microseconds since midnight
+    "duration": pa.int64(),  # nanoseconds
+    "enum": pa.int32(),
+    # Postgres' own names
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
+    "text": pa.string(),
+    "bpchar": pa.string(),
+    "jsonb": pa.string(),
+    "bytea": pa.binary(),
+    "uuid": pa.binary(),
+    "timestamptz": pa.timestamp("us", tz="UTC"),
 }
 
 
 def arrow_type(field_type: FieldType) -> pa.DataType:
     """The Arrow type of a field type."""
-    if field_type.name == "decimal":
-        return pa.decimal128(field_type.attrs["precision"], field_type.attrs.get("scale", 0))
-    if field_type.name == "array":
-        element = field_type.attrs["element"]
-        inner = FieldType(element) if isinstance(element, str) else FieldType(element["name"], element.get("attrs", {}))
-        return pa.list_(pa.field("element", arrow_type(inner)))
+    name, attrs = field_type.name, field_type.attrs
+    match name:
+        case "int8" if attrs.get("bits") == 64:  # Postgres counts bytes, everybody else bits
+            return pa.int64()
+        case "decimal" | "numeric":
+            precision = attrs.get("precision")
+            if precision is None or precision > 38:
+                return pa.string()
+            return pa.decimal128(precision, attrs.get("scale", 0))
+        case "timestamp":
+            # Local time is kept as if it were UTC; the source type says so.
+            return pa.int64() if attrs.get("precision", 6) > 6 else pa.timestamp("us", tz="UTC")
+        case "string" | "varchar" | "text" | "bpchar" if attrs.get("utf8") is False:
+            return pa.binary()
+        case "array":
+            return pa.list_(pa.field("element", arrow_type(parse_type(attrs["element"]))))
+        case "map":
+            key, value = arrow_type(parse_type(attrs.get("key", "string"))), arrow_type(parse_type(attrs["value"]))
+            if pa.types.is_string(key):
+                return pa.map_(key, value)
+            return pa.list_(pa.field("element", pa.struct([("key", key), ("value", value)])))
+        case "tuple" | "struct":
+            members = [parse_member(index, member) for index, member in enumerate(attrs["fields"])]
+            return pa.struct([pa.field(name, arrow_type(kind)) for name, kind in members])
     try:
-        return _SIMPLE[field_type.name]
+        return _SIMPLE[name]
     except KeyError:
-        raise ConfigError(f'type "{field_type.name}" has no form in Spark', hint=", ".join(_SIMPLE)) from None
+        known = ", ".join([*_SIMPLE, "decimal", "timestamp", "array", "map", "tuple", "struct"])
+        raise ConfigError(f'type "{name}" has no form in Spark', hint=known) from None
+
+
+def parse_type(value: Any) -> FieldType:
+    """A type as it stands in attributes: its name, or `{name, attrs}`."""
+    if isinstance(value, FieldType):
+        return value
+    return FieldType(value) if isinstance(value, str) else FieldType(value["name"], value.get("attrs", {}))
+
+
+def parse_member(index: int, member: Any) -> tuple[str, FieldType]:
+    """A member of a tuple (a type, named by its place: `f0`) or of a struct (`{name, type}`)."""
+    if isinstance(member, dict) and "type" in member:
+        return member["name"], parse_type(member["type"])
+    return f"f{index}", parse_type(member)
+
+
+def plain_type(field_type: FieldType) -> dict[str, Any]:
+    """A type as it stands in attributes and metadata."""
+    return {"name": field_type.name, "attrs": field_type.attrs}
+
+
+def arrow_field(field: SourceField) -> pa.Field:
+    """A field as a column: its Arrow type, and its own type in the metadata."""
+    mark = {MARK: json.dumps(plain_type(field.field_type), sort_keys=True).encode()}
+    return pa.field(field.name, arrow_type(field.field_type), metadata=mark)
+
+
+def arrow_schema(fields: tuple[SourceField, ...] | list[SourceField]) -> pa.Schema:
+    """All columns of a format."""
+    return pa.schema([arrow_field(field) for field in fields])
+
+
+def source_type(field: pa.Field) -> FieldType:
+    """The type that a column came from: what its metadata says, else what its Arrow type tells."""
+    mark = (field.metadata or {}).get(MARK)
+    return parse_type(json.loads(mark)) if mark else type_of(field.type)
+
+
+def type_of(arrow: pa.DataType) -> FieldType:
+    """The field type of an Arrow type, whoever made it."""
+    kinds = pa.types
+    if kinds.is_dictionary(arrow):
+        return type_of(arrow.value_type)
+    if kinds.is_decimal(arrow):
+        return FieldType("decimal", {"precision": arrow.precision, "scale": arrow.scale})
+    if kinds.is_timestamp(arrow):
+        digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[arrow.unit]
+        return FieldType("timestamp", {"precision": digits} | ({} if arrow.tz else {"timezone": False}))
+    if kinds.is_map(arrow):
+        key, value = type_of(arrow.key_type), type_of(arrow.item_type)
+        return FieldType("map", {"key": plain_type(key), "value": plain_type(value)})
+    if kinds.is_list(arrow) or kinds.is_large_list(arrow) or kinds.is_fixed_size_list(arrow):
+        return FieldType("array", {"element": plain_type(type_of(arrow.value_type))})
+    if kinds.is_struct(arrow):
+        return FieldType("struct", {"fields": [{"name": f.name, "type": plain_type(type_of(f.type))} for f in arrow]})
+    for test, name in _TESTS:
+        if test(arrow):
+            return FieldType(name)
+    if kinds.is_integer(arrow):
+        return FieldType(str(arrow))
+    raise ConfigError(f"Arrow type {arrow} has no field type", hint="cast the column to a type that Spark knows")
+
+
+_TESTS = (
+    (pa.types.is_boolean, "bool"),
+    (pa.types.is_float16, "float"),
+    (pa.types.is_float32, "float"),
+    (pa.types.is_floating, "double"),
+    (pa.types.is_string, "string"),
+    (pa.types.is_large_string, "string"),
+    (pa.types.is_string_view, "string"),
+    (pa.types.is_binary, "bytes"),
+    (pa.types.is_large_binary, "bytes"),
+    (pa.types.is_binary_view, "bytes"),
+    (pa.types.is_fixed_size_binary, "bytes"),
+    (pa.types.is_date, "date"),
+    (pa.types.is_time, "time"),
+    (pa.types.is_duration, "duration"),
+    (pa.types.is_null, "string"),
+)

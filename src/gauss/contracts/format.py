@@ -41,30 +41,47 @@ class FormatSpec(PluginSpec):
     KIND: ClassVar[str] = "format"
 
 
+class BadRecord(ValueError):
+    """Why a record can't be decoded: a fixed reason code, the column, and a sentence."""
+
+    def __init__(self, reason: str, detail: str, column: str = "") -> None:
+        super().__init__(detail)
+        self.reason, self.detail, self.column = reason, detail, column
+
+
 class Decoded(NamedTuple):
-    """A batch decoded: `rows` has a line for each good record, `good` their indexes, `bad` the rest."""
+    """A batch decoded: `rows` has the rows of the good records, `good` the record of each row, `bad` the rest."""
 
     rows: pa.RecordBatch
     good: np.ndarray
+    """Ascending; a record that holds several rows stands there several times, one that holds none not at all."""
     bad: list[tuple[int, str, str]]
     """(index, reason code, what was wrong)"""
+    spread: bool = False
+    """Whether some good record has not exactly one row."""
 
 
-class Format(Protocol):
-    """A third party writes `decode`, `encode` and `schema`; the batch forms have a default that calls them."""
+class RecordFormat(Protocol):
+    """What a third party writes; `format_batch.batched` gives it the batch forms."""
 
     def schema(self) -> SourceSchema | None:
         """The fixed schema, or None when records say themselves what they hold."""
         ...
 
     def decode(self, data: bytes) -> dict[str, Any]:
-        """One record; raises ValueError with what is wrong with it."""
+        """One record; raises ValueError (BadRecord gives the reason a code) with what is wrong with it."""
         ...
 
     def encode(self, row: dict[str, Any]) -> bytes: ...
+
+
+class Format(RecordFormat, Protocol):
+    """With the batch forms. A format whose records hold several rows also has `decode_rows(data) -> list[dict]`."""
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         """The named fields of many records, with the same verdict for each as `decode` would give."""
         ...
 
-    def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray: ...
+    def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """As many records as rows, or a single one where the format keeps many rows in a record."""
+        ...

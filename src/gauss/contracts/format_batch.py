@@ -1,0 +1,125 @@
+"""The batch forms of a format that has none: a loop over `decode` and `encode`, right for every format.
+
+The built-in formats use the same pieces for the records that their fast ways do not vouch for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from gauss.contracts.format import BadRecord, Decoded, Format, RecordFormat, SourceSchema
+
+Bad = list[tuple[int, str, str]]
+_MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
+
+
+def batched(made: RecordFormat) -> Format:
+    """The format itself if it has batch forms, else one that calls it record by record."""
+    return cast("Format", made) if hasattr(made, "decode_batch") else _Batched(made)
+
+
+class _Batched:
+    """A format of single records, with batch forms."""
+
+    def __init__(self, records: RecordFormat) -> None:
+        self._records = records
+
+    def schema(self) -> SourceSchema | None:
+        return self._records.schema()
+
+    def decode(self, data: bytes) -> dict[str, Any]:
+        return self._records.decode(data)
+
+    def encode(self, row: dict[str, Any]) -> bytes:
+        return self._records.encode(row)
+
+    def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
+        rows, good, bad = decode_each(self._records.decode, enumerate(data.to_pylist()))
+        return to_columns(rows, good, bad, fields)
+
+    def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        return pa.array([self._records.encode(row) for row in rows.to_pylist()], pa.binary())
+
+
+def decode_each(
+    decode: Callable[[bytes], Any], records: Iterable[tuple[int, bytes]]
+) -> tuple[list[Any], list[int], Bad]:
+    """What `decode` makes of each (index, record), the indexes of the good ones, and a verdict for each bad one."""
+    rows: list[Any] = []
+    good: list[int] = []
+    bad: Bad = []
+    for index, record in records:
+        try:
+            rows.append(decode(record))
+        except (ValueError, RecursionError) as error:
+            bad.append((index, *verdict(error)))
+        else:
+            good.append(index)
+    return rows, good, bad
+
+
+def verdict(error: Exception) -> tuple[str, str]:
+    """(reason, detail with the column before it) of what `decode` raised."""
+    reason = getattr(error, "reason", "undecodable")
+    # Unicode's errors have a `reason` of their own: prose, no code.
+    if isinstance(error, UnicodeError):
+        reason = "bad_utf8"
+    column = getattr(error, "column", "")
+    return reason, (f"{column}: " if column else "") + str(error)
+
+
+def to_columns(rows: list[dict[str, Any]], good: list[int], bad: Bad, fields: pa.Schema) -> Decoded:
+    """Rows as columns; a row with a value that does not fit its column joins the bad ones."""
+    try:
+        arrays = [pa.array([find(row, field.name) for row in rows], field.type) for field in fields]
+    except _MISFITS:
+        misfits = {place: found for place, row in enumerate(rows) if (found := _misfit(row, fields)) is not None}
+        bad = sorted([*bad, *((good[place], "wrong_type", found) for place, found in misfits.items())])
+        rows = [row for place, row in enumerate(rows) if place not in misfits]
+        good = [index for place, index in enumerate(good) if place not in misfits]
+        arrays = [pa.array([find(row, field.name) for row in rows], field.type) for field in fields]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=fields) if len(fields) else empty_rows(len(rows))
+    return Decoded(batch, np.array(good, np.int64), bad)
+
+
+def empty_rows(count: int) -> pa.RecordBatch:
+    """Rows without columns."""
+    return pa.RecordBatch.from_arrays([pa.nulls(count)], ["_"]).select([])
+
+
+def _misfit(row: dict[str, Any], fields: pa.Schema) -> str | None:
+    for field in fields:
+        value = find(row, field.name)
+        try:
+            pa.array([value], field.type)
+        except _MISFITS:
+            return f"{field.name}: {value!r:.100} is no {field.type}"
+    return None
+
+
+def find(row: Any, name: str) -> Any:
+    """A row's value by name, or by a path into it: `$.order.id`, `$.items[*].sku`."""
+    if not name.startswith("$.") or (isinstance(row, dict) and name in row):
+        return row.get(name) if isinstance(row, dict) else None
+    return _walk(row, name[2:].split("."))
+
+
+def _walk(value: Any, parts: list[str]) -> Any:
+    for place, part in enumerate(parts):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(part.removesuffix("[*]"))
+        if part.endswith("[*]"):
+            rest = parts[place + 1 :]
+            if not isinstance(value, list):
+                return None if value is None else _not_array(part, value)
+            return [_walk(item, rest) for item in value] if rest else value
+    return value
+
+
+def _not_array(part: str, value: Any) -> Any:
+    raise BadRecord("wrong_type", f"expected an array, found {type(value).__name__}", part.removesuffix("[*]"))
