@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -105,19 +106,25 @@ class Bench:
         self.client = EngineClient.from_file(self.data_dir.flight_json)
         self.spark = session.start(SparkSection(), self.data_dir)
 
-    def start(self, name: str, transform: Any = None) -> Any:
+    def start(self, name: str, by_hand: Any = None) -> Any:
         """A query for one of the processors, with its own transform or the given one."""
         processor = next(entry for entry in self.pipeline.processors if entry.name == name)
         design = compiling.design(self.pipeline, processor)
         claimed = self.client.claim(Claim(name, "bench", [f"{name}.in"], [f"{name}.out"]))
-        fields = [] if transform else design.decided({})
+        if by_hand:
+            design = replace(design, transform=by_hand, fields=[], hosted=None)
         flight = str(self.data_dir.flight_json)
         read = ReadPlan(
-            flight, name, claimed.generation, claimed.start, format=design.input, fields=encode_fields(fields)
+            flight,
+            name,
+            claimed.generation,
+            claimed.start,
+            format=design.input,
+            fields=encode_fields(design.decided({})),
         )
         folder = str(self.data_dir.checkpoints / name)
         write = WritePlan(flight, name, claimed.generation, "bench", folder, f"{name}.out", design.output)
-        return compiling.start(self.spark, read, write, transform or design.transform)
+        return compiling.start(self.spark, read, write, design)
 
     def send(self, topic: str, records: list[bytes]) -> None:
         schema = pa.schema([pa.field("data", pa.binary(), nullable=False)])

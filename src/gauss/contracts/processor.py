@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from gauss.contracts.plugin import PluginConfig, PluginSpec
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from gauss.contracts.format import SourceField, SourceSchema
@@ -40,6 +41,8 @@ class ProcessorSpec(PluginSpec):
     """Changes the number of records."""
     stateful: bool = False
     keeps_order: bool = True
+    hosted: bool = False
+    """Its transform is an `ArrowTransform`: a task reads, transforms and stages, and no record passes the JVM."""
     engine_implementation: str = ""
     """The `EngineTransform` of a transform that runs on EITHER side; `implementation` is then the one on Spark."""
     reads: frozenset[str] = frozenset({"offset"})
@@ -73,4 +76,12 @@ class Transform(Protocol):
     def apply(self, records: DataFrame) -> DataFrame:
         """`records` has the decoded fields beside `ts_ms` and the hidden `_data`, `_ts_ms`. The result holds
         either `_data` (bytes passed on unchanged) or the columns to encode; it may keep `_ts_ms`."""
+        ...
+
+
+class ArrowTransform(Transform, Protocol):
+    """A transform of single records that has a second form, with the same answers, on Arrow columns."""
+
+    def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """As `apply`; a field inside an object is a column under its path, `$.order.id`."""
         ...

@@ -21,9 +21,9 @@ from gauss.stream.driver.checkpoint import Checkpoint
 from gauss.stream.driver.errors import sentence
 from gauss.stream.driver.pace import Pace
 from gauss.stream.driver.plan import BLOCK_ROWS, FieldRef, FormatRef, WritePlan, plan_hash
+from gauss.stream.driver.reading import Range, ranges
 from gauss.stream.driver.session import JAVA_CLASSES, settings
 from gauss.stream.driver.sink import offsets_of, stage_batch
-from gauss.stream.driver.source import Range, ranges
 from gauss.stream.protocol import At
 
 

@@ -13,8 +13,8 @@ from gauss.config.spec import Pipeline, ProcessorDef
 from gauss.contracts.format import SourceField
 from gauss.contracts.processor import ProcessorSpec, Transform
 from gauss.model.errors import ConfigError
-from gauss.registry import build, spec
-from gauss.stream.driver.plan import FieldRef, FormatRef, ReadPlan, WritePlan, format_ref, to_option
+from gauss.registry import spec
+from gauss.stream.driver.plan import FieldRef, FormatRef, ReadPlan, TransformRef, Work, WritePlan, format_ref, to_option
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,6 +30,8 @@ class Design:
     input: FormatRef | None
     output: FormatRef | None
     fields: list[SourceField]
+    hosted: TransformRef | None
+    """How a task builds the transform, if it can do the work by itself."""
 
     @property
     def undecided(self) -> list[str]:
@@ -49,12 +51,11 @@ class Design:
 def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
     """Builds the transform and asks it what must be decoded; raises ConfigError."""
     found = spec(ProcessorSpec, processor.plugin)
-    transform: Transform = build(found, found.validate(processor.config))
     sides = {side: (processor.config.get(side) or {}).get("format") for side in ("input", "output")}
     read, written = format_ref(pipeline, sides["input"]), format_ref(pipeline, sides["output"])
-    schema = read.build().schema() if read else None
-    fields = transform.bind(schema, written.build().schema() if written else None)
-    return Design(processor, found.stateful, transform, read, written or read, fields)
+    ref = TransformRef(processor.plugin, processor.config, read, written)
+    transform, fields = ref.build()
+    return Design(processor, found.stateful, transform, read, written or read, fields, ref if found.hosted else None)
 
 
 def result(session: SparkSession, plan: ReadPlan, transform: Transform, records: DataFrame | None = None) -> DataFrame:
@@ -78,10 +79,15 @@ def passes_bytes(session: SparkSession, plan: ReadPlan, transform: Transform) ->
     return "_data" in result(session, plan, transform, nothing).columns
 
 
-def start(session: SparkSession, read: ReadPlan, write: WritePlan, transform: Transform) -> Any:
+def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Design) -> Any:
     """Starts the streaming query."""
-    read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, transform))
-    frame = result(session, read, transform)
+    if design.hosted is not None:
+        write = msgspec.structs.replace(write, work=Work(read, design.hosted))
+        read = msgspec.structs.replace(read, hosted=True)
+        frame = session.readStream.format("gauss").option("plan", to_option(read)).load()
+    else:
+        read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, design.transform))
+        frame = result(session, read, design.transform)
     return (
         frame.writeStream.format("gauss")
         .queryName(read.processor)

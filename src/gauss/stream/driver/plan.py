@@ -17,10 +17,15 @@ from gauss.stream.protocol import Ends
 
 if TYPE_CHECKING:
     from gauss.config.spec import Pipeline, ProcessorDef
-    from gauss.contracts.format import Format
+    from gauss.contracts.format import Format, SourceField
+    from gauss.contracts.processor import Transform
 
 BLOCK_ROWS = 65_536
 """Ranges are cut at multiples of this, whatever the number of cores, so that a replay makes the same blocks."""
+
+
+RANGES = pa.schema([("topic", pa.string()), ("inc", pa.int64()), ("start", pa.int64()), ("stop", pa.int64())])
+"""What passes the JVM for a range of records that its task reads by itself."""
 
 
 class FormatRef(msgspec.Struct, frozen=True):
@@ -36,6 +41,25 @@ class FormatRef(msgspec.Struct, frozen=True):
         found = spec(FormatSpec, self.plugin)
         made: Format = build(found, found.validate(self.config))
         return made
+
+
+class TransformRef(msgspec.Struct, frozen=True):
+    """A processor's transform by plugin and config, with the formats that its config names."""
+
+    plugin: str
+    config: dict[str, Any] = {}
+    input: FormatRef | None = None
+    output: FormatRef | None = None
+
+    def build(self) -> tuple[Transform, list[SourceField]]:
+        """The transform, bound to its formats, and the fields it needs; raises ConfigError."""
+        from gauss.contracts.processor import ProcessorSpec
+        from gauss.registry import build, spec
+
+        found = spec(ProcessorSpec, self.plugin)
+        made: Transform = build(found, found.validate(self.config))
+        schemas = [ref.build().schema() if ref else None for ref in (self.input, self.output)]
+        return made, made.bind(*schemas)
 
 
 class FieldRef(msgspec.Struct, frozen=True):
@@ -68,6 +92,8 @@ class ReadPlan(msgspec.Struct, frozen=True):
     """What is decoded: an Arrow schema as base64."""
     keep_data: bool = True
     """Whether the record's bytes go along as `_data`."""
+    hosted: bool = False
+    """The reader gives offset ranges alone: the writer's tasks read and decode them."""
     max_rows: int = 500_000
     max_bytes: int = 64 << 20
     target_ms: int = 200
@@ -78,12 +104,21 @@ class ReadPlan(msgspec.Struct, frozen=True):
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.fields)))
 
     def schema(self) -> pa.Schema:
-        """Columns that the reader gives: the fields, the record's time and, if asked for, its bytes."""
+        """Columns that the reader gives: the fields, the record's time and, if asked for, its bytes; or the ranges."""
+        if self.hosted:
+            return RANGES
         columns = [pa.field(field.name, field.type) for field in self.decoded()]
         columns.append(pa.field("_ts_ms", pa.int64()))
         if self.keep_data:
             columns.append(pa.field("_data", pa.binary()))
         return pa.schema(columns)
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What a hosted task does with each range: read and decode it by one plan, transform it, then encode and stage."""
+
+    read: ReadPlan
+    transform: TransformRef
 
 
 class WritePlan(msgspec.Struct, frozen=True):
@@ -98,6 +133,8 @@ class WritePlan(msgspec.Struct, frozen=True):
     """Where Spark's offset log lies."""
     target: str
     format: FormatRef | None = None
+    work: Work | None = None
+    """Set when the query is hosted: what comes are offset ranges."""
 
 
 def encode_fields(fields: list[FieldRef]) -> str:

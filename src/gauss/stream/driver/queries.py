@@ -129,7 +129,7 @@ class Query:
             format=self._design.output,
         )
         self.checkpoint.mark_started()
-        self._running = compiling.start(self.context.session, read, write, self._design.transform)
+        self._running = compiling.start(self.context.session, read, write, self._design)
         self._progressed = time.monotonic()
         self.state, self.detail = State.RUNNING, ""
 

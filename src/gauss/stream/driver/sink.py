@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,20 +14,21 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from gauss.model.errors import ProtocolError
 from gauss.stream.client import STAGE_SCHEMA
-from gauss.stream.driver.plan import WritePlan
-from gauss.stream.driver.source import engine, format_of
+from gauss.stream.driver.plan import Work, WritePlan
+from gauss.stream.driver.reading import Range, engine, format_of
 from gauss.stream.protocol import Abort, Ends, Publish, Stage
 
 HIDDEN = ("_ts_ms", "_data")
 
+Place = tuple[str, int]
+"""Stages are published in this order: a partition's number, or the topic and first offset of a hosted range."""
+
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """What one task left at the engine; `stage` is empty when it had nothing."""
+    """What one task left at the engine, each stage with its place in the publish."""
 
-    partition: int
-    stage: str
-    rows: int
+    stages: list[tuple[Place, str]]
 
 
 def stage_batch(batch: pa.RecordBatch, plan: WritePlan) -> pa.RecordBatch:
@@ -41,6 +42,16 @@ def stage_batch(batch: pa.RecordBatch, plan: WritePlan) -> pa.RecordBatch:
     # Without a time of its own a record takes the largest of the epoch's inputs.
     times = batch.column(names.index("_ts_ms")) if "_ts_ms" in names else pa.nulls(len(batch), pa.int64())
     return pa.RecordBatch.from_arrays([times, data], schema=STAGE_SCHEMA)
+
+
+def stage_all(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int = 0) -> str:
+    """Keeps the records of some batches at the engine under a new stage; gives none when there are no records."""
+    kept = [stage_batch(batch, plan) for batch in batches]
+    if not kept:
+        return ""
+    stage = Stage(uuid.uuid4().hex, plan.processor, plan.generation, plan.target, partition)
+    engine(plan.flight).stage(stage, kept)
+    return stage.stage
 
 
 def offsets_of(checkpoint_dir: str, epoch: int) -> Ends:
@@ -61,30 +72,36 @@ class _Writing:
         self.plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self.plan.work is not None:
+            return self._host(self.plan.work, iterator)
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        batches = [stage_batch(batch, self.plan) for batch in iterator if batch.num_rows]
-        if not batches:
-            return Staged(partition, "", 0)
-        stage = Stage(uuid.uuid4().hex, self.plan.processor, self.plan.generation, self.plan.target, partition)
-        return Staged(partition, stage.stage, engine(self.plan.flight).stage(stage, batches))
+        stage = stage_all(self.plan, (batch for batch in iterator if batch.num_rows), partition)
+        return Staged([(("", partition), stage)] if stage else [])
+
+    def _host(self, work: Work, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Does the work of each range; what a task that fails half-way has staged goes at once."""
+        from gauss.stream.driver.hosted import run
+
+        done = Staged([])
+        try:
+            for row in (row for batch in iterator for row in batch.to_pylist()):
+                part = Range(**row)
+                stage = stage_all(self.plan, run(work, part))
+                done.stages += [((part.topic, part.start), stage)] if stage else []
+        except Exception:
+            self.forget([done])
+            raise
+        return done
 
     def publish(self, messages: list[WriterCommitMessage | None], epoch: int, ends: Ends) -> None:
         plan = self.plan
-        staged = sorted((m for m in messages if isinstance(m, Staged) and m.stage), key=lambda m: m.partition)
-        engine(plan.flight).publish(
-            Publish(
-                plan.processor,
-                plan.generation,
-                plan.checkpoint,
-                epoch,
-                ends,
-                {plan.target: [message.stage for message in staged]},
-            )
-        )
+        staged = sorted(stage for message in messages if isinstance(message, Staged) for stage in message.stages)
+        targets = {plan.target: [stage for _, stage in staged]}
+        engine(plan.flight).publish(Publish(plan.processor, plan.generation, plan.checkpoint, epoch, ends, targets))
 
-    def forget(self, messages: list[WriterCommitMessage | None]) -> None:
-        stages = [message.stage for message in messages if isinstance(message, Staged) and message.stage]
+    def forget(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        stages = [stage for message in messages if isinstance(message, Staged) for _, stage in message.stages]
         if stages:
             # Also called after a commit that raised: the engine keeps what a publish has named.
             engine(self.plan.flight).abort(Abort(self.plan.processor, self.plan.generation, stages))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
@@ -25,35 +21,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from gauss.stream.client import EngineClient
 from gauss.stream.driver.pace import Pace
-from gauss.stream.driver.plan import BLOCK_ROWS, FormatRef, ReadPlan, WritePlan
-from gauss.stream.protocol import At, Ends, Latest, Read, StageDead
-
-if TYPE_CHECKING:
-    from gauss.contracts.format import Format
-
-MAX_LETTER_BYTES = 1 << 20
-DEAD_BLOCK = 1_024
-"""Dead letters are staged by fixed blocks of offsets, so that a replay replaces them block by block."""
-DEAD_BYTES = 6 << 20
-"""What the letters of one block may hold together; an action has a size limit."""
-
-
-@lru_cache(maxsize=8)
-def engine(flight: str) -> EngineClient:
-    """One client per process and run; it opens its own connection after a fork."""
-    return EngineClient.from_file(Path(flight))
-
-
-@lru_cache(maxsize=32)
-def _format(ref: bytes) -> Format:
-    return msgspec.json.decode(ref, type=FormatRef).build()
-
-
-def format_of(ref: FormatRef) -> Format:
-    """The format, built once per process."""
-    return _format(msgspec.json.encode(ref))
+from gauss.stream.driver.plan import RANGES, ReadPlan, WritePlan
+from gauss.stream.driver.reading import Range, engine, ranges, read_decoded
+from gauss.stream.protocol import Ends, Latest
 
 
 class GaussDataSource(DataSource):
@@ -88,38 +59,12 @@ class GaussDataSource(DataSource):
         return BatchWriter(msgspec.json.decode(self.options["plan"], type=WritePlan), int(self.options["epoch"]), ends)
 
 
-@dataclass
-class Range(InputPartition):
-    """Records [start, stop) of one topic."""
-
-    topic: str
-    inc: int
-    start: int
-    stop: int
-
-
-def ranges(start: Ends, end: Ends, read: str = "offset") -> list[Range]:
-    """A pure function of the batch: cut at fixed multiples of a block, in topic order."""
-    found = []
-    for topic, stop in sorted(end.items()):
-        begin = start.get(topic, At(stop.inc, 0))
-        # Of a dead incarnation nothing is left: what there is lies in the current one.
-        first = begin.off if begin.inc == stop.inc else 0
-        if read == "latest" and not topic.startswith("_"):
-            first = max(first, stop.off - 1)
-        while first < stop.off:
-            last = min((first // BLOCK_ROWS + 1) * BLOCK_ROWS, stop.off)
-            found.append(Range(topic, stop.inc, first, last))
-            first = last
-    return found
-
-
 def to_ends(offset: dict[str, Any]) -> Ends:
     return msgspec.convert(offset, type=Ends)
 
 
 class _Reading:
-    """What stream and batch readers share: decode a range, stage its dead letters."""
+    """What stream and batch readers share: a range's records, or the range itself where its task is the host."""
 
     def __init__(self, plan: ReadPlan, schema: StructType) -> None:
         self.plan = plan
@@ -127,76 +72,14 @@ class _Reading:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
-        plan, client = self.plan, engine(self.plan.flight)
+        if self.plan.hosted:
+            yield pa.RecordBatch.from_pylist([asdict(partition)], schema=RANGES)
+            return
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        fields = plan.decoded()
-        ticket = Read(partition.topic, partition.inc, partition.start, partition.stop, plan.processor, plan.generation)
-        letters: list[dict[str, Any]] = []
-        for batch in client.read(ticket):
-            yield self._decode(batch, fields, schema, partition, letters)
-        if letters:
-            self._bury(letters, partition)
-
-    def _decode(
-        self, batch: pa.RecordBatch, fields: pa.Schema, schema: pa.Schema, part: Range, letters: list[dict[str, Any]]
-    ) -> pa.RecordBatch:
-        offsets, times, data = batch.column(0), batch.column(1), batch.column(2)
-        columns: dict[str, pa.Array] = {}
-        if self.plan.format is not None and len(fields):
-            decoded = format_of(self.plan.format).decode_batch(data, fields)
-            for index, reason, detail in decoded.bad:
-                where = (offsets[index].as_py(), times[index].as_py())
-                letters.append(self._letter(part, where, data[index].as_py(), (reason, detail)))
-            if decoded.bad:
-                good = pa.array(decoded.good)
-                times, data = times.take(good), data.take(good)
-            columns = dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True))
-        columns |= {"_ts_ms": times, "_data": data}
-        arrays = [columns[field.name] for field in schema]
-        arrays = [a if a.type == f.type else a.cast(f.type) for a, f in zip(arrays, schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    def _letter(self, part: Range, where: tuple[int, int], raw: bytes, verdict: tuple[str, str]) -> dict[str, Any]:
-        (offset, ts_ms), (reason, detail) = where, verdict
-        column = detail.split(":", 1)[0] if ": " in detail and " " not in detail.split(":", 1)[0] else ""
-        letter = {
-            "reason": reason,
-            "detail": detail,
-            "stage": "decode",
-            "processor": self.plan.processor,
-            "topic": part.topic,
-            "inc": part.inc,
-            "offset": offset,
-            "ts_ms": ts_ms,
-            "column": column,
-            "data": base64.b64encode(raw[:MAX_LETTER_BYTES]).decode(),
-        }
-        if len(raw) > MAX_LETTER_BYTES:
-            letter["truncated"] = len(raw)
-        return letter
-
-    def _bury(self, letters: list[dict[str, Any]], part: Range) -> None:
-        blocks: dict[int, list[dict[str, Any]]] = {}
-        for letter in letters:
-            blocks.setdefault(letter["offset"] // DEAD_BLOCK, []).append(letter)
-        for number, block in sorted(blocks.items()):
-            _fit(block)
-            start, stop = max(part.start, number * DEAD_BLOCK), min(part.stop, (number + 1) * DEAD_BLOCK)
-            engine(self.plan.flight).stage_dead(
-                StageDead(self.plan.processor, self.plan.generation, part.topic, part.inc, start, stop, block)
-            )
-
-
-def _fit(block: list[dict[str, Any]]) -> None:
-    """Cuts the bytes of huge letters so that a block fits into one action."""
-    sizes = np.array([len(letter["data"]) for letter in block])
-    if sizes.sum() <= DEAD_BYTES:
-        return
-    cap = DEAD_BYTES // len(block) // 4 * 4  # base64 is cut at whole groups
-    for letter in block:
-        if len(letter["data"]) > cap:
-            letter.setdefault("truncated", len(letter["data"]) // 4 * 3)
-            letter["data"] = letter["data"][:cap]
+        for batch in read_decoded(self.plan, partition):
+            arrays = [(batch.column(field.name), field.type) for field in schema]
+            arrays = [array if array.type == kind else array.cast(kind) for array, kind in arrays]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class BatchReader(_Reading, DataSourceReader):

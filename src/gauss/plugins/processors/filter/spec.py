@@ -48,7 +48,8 @@ SPEC = ProcessorSpec(
     implementation="gauss.plugins.processors.filter.transform:Filter",
     role=Role.TRANSFORM,
     where=Where.SPARK,
-    reads=frozenset({"offset", "latest"}),
+    reads=frozenset({"offset", "latest", "query"}),
     active=True,
+    hosted=True,
     lint=lint,
 )

@@ -1,16 +1,18 @@
-"""filter on Spark: an expression as a column."""
+"""filter: an expression as a Spark column, or over Arrow columns in a hosted task."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.model.errors import ConfigError
 from gauss.plugins.processors.filter.spec import FilterConfig
 from gauss.scan.program.check import check
 from gauss.scan.program.ir import Kind, Typed
 from gauss.scan.program.parse import parse
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
 _KINDS = {
@@ -49,6 +51,11 @@ class Filter:
             self._typed = check(self._program, {name: kind_of(field.field_type) for name, field in known.items()})
             if self._config.output is not None:
                 self._columns = [field.name for field in (output or schema).fields]
+                if missing := [name for name in self._columns if name.removeprefix("$.") not in known]:
+                    raise ConfigError(
+                        f"the output format writes {', '.join(missing)}, which the input format does not have",
+                        hint=f"it has: {', '.join(known)}",
+                    )
             wanted = {*self._program.paths(), *(name.removeprefix("$.") for name in self._columns or [])}
             return [field for name, field in known.items() if name in wanted]
         # Without a schema the use of a field says its kind, and an output's fields their types; when neither side
@@ -75,6 +82,18 @@ class Filter:
         if self._columns is None:
             return kept.select("_ts_ms", "_data")
         return kept.select("_ts_ms", *(column(name.removeprefix("$.")).alias(name) for name in self._columns))
+
+    def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """The records that match."""
+        from gauss.scan.program.arrow import compile_filter
+
+        assert self._typed is not None
+        dotted = records.rename_columns([name.removeprefix("$.") for name in records.schema.names])
+        keep = compile_filter(self._typed)(dotted)
+        if self._columns is None:
+            return records.select(["_ts_ms", "_data"]).filter(keep)
+        names = ["_ts_ms", *self._columns]
+        return dotted.select([name.removeprefix("$.") for name in names]).filter(keep).rename_columns(names)
 
 
 def column(name: str) -> Column:

@@ -1,0 +1,161 @@
+"""Ranges of a topic's records, decoded, with the dead letters that they hold: what every task begins with."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from gauss.stream.client import EngineClient
+from gauss.stream.driver.plan import BLOCK_ROWS, FormatRef, ReadPlan
+from gauss.stream.protocol import At, Ends, Read, StageDead
+
+if TYPE_CHECKING:
+    from gauss.contracts.format import Format
+
+MAX_LETTER_BYTES = 1 << 20
+DEAD_BLOCK = 1_024
+"""Dead letters are staged by fixed blocks of offsets, so that a replay replaces them block by block."""
+DEAD_BYTES = 6 << 20
+"""What the letters of one block may hold together; an action has a size limit."""
+DECODE_BYTES = 8 << 20
+"""Batches of a stream are put together up to this size before they are decoded: a call has a fixed cost."""
+
+
+@lru_cache(maxsize=8)
+def engine(flight: str) -> EngineClient:
+    """One client per process and run; it opens its own connection after a fork."""
+    return EngineClient.from_file(Path(flight))
+
+
+@lru_cache(maxsize=32)
+def _format(ref: bytes) -> Format:
+    return msgspec.json.decode(ref, type=FormatRef).build()
+
+
+def format_of(ref: FormatRef) -> Format:
+    """The format, built once per process."""
+    return _format(msgspec.json.encode(ref))
+
+
+@dataclass
+class Range(InputPartition):
+    """Records [start, stop) of one topic."""
+
+    topic: str
+    inc: int
+    start: int
+    stop: int
+
+
+def ranges(start: Ends, end: Ends, read: str = "offset") -> list[Range]:
+    """A pure function of the batch: cut at fixed multiples of a block, in topic order."""
+    found = []
+    for topic, stop in sorted(end.items()):
+        begin = start.get(topic, At(stop.inc, 0))
+        # Of a dead incarnation nothing is left: what there is lies in the current one.
+        first = begin.off if begin.inc == stop.inc else 0
+        if read == "latest" and not topic.startswith("_"):
+            first = max(first, stop.off - 1)
+        while first < stop.off:
+            last = min((first // BLOCK_ROWS + 1) * BLOCK_ROWS, stop.off)
+            found.append(Range(topic, stop.inc, first, last))
+            first = last
+    return found
+
+
+def read_decoded(plan: ReadPlan, part: Range) -> Iterator[pa.RecordBatch]:
+    """The fields of a range's records beside `_ts_ms` and `_data`; those that can't be decoded are staged as dead
+    letters of the range."""
+    fields = plan.decoded()
+    ticket = Read(part.topic, part.inc, part.start, part.stop, plan.processor, plan.generation)
+    letters: list[dict[str, Any]] = []
+    for batch in _coalesced(engine(plan.flight).read(ticket)):
+        yield _decode(plan, batch, fields, part, letters)
+    if letters:
+        _bury(plan, letters, part)
+
+
+def _coalesced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    kept: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        kept.append(batch)
+        size += batch.nbytes
+        if size >= DECODE_BYTES:
+            yield pa.concat_batches(kept)
+            kept, size = [], 0
+    if kept:
+        yield pa.concat_batches(kept)
+
+
+def _decode(
+    plan: ReadPlan, batch: pa.RecordBatch, fields: pa.Schema, part: Range, letters: list[dict[str, Any]]
+) -> pa.RecordBatch:
+    offsets, times, data = batch.column(0), batch.column(1), batch.column(2)
+    columns: dict[str, pa.Array] = {}
+    if plan.format is not None and len(fields):
+        decoded = format_of(plan.format).decode_batch(data, fields)
+        for index, reason, detail in decoded.bad:
+            where = (offsets[index].as_py(), times[index].as_py())
+            letters.append(_letter(plan, part, where, data[index].as_py(), (reason, detail)))
+        if decoded.bad:
+            good = pa.array(decoded.good)
+            times, data = times.take(good), data.take(good)
+        columns = dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True))
+    columns |= {"_ts_ms": times, "_data": data}
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _letter(
+    plan: ReadPlan, part: Range, where: tuple[int, int], raw: bytes, verdict: tuple[str, str]
+) -> dict[str, Any]:
+    (offset, ts_ms), (reason, detail) = where, verdict
+    column = detail.split(":", 1)[0] if ": " in detail and " " not in detail.split(":", 1)[0] else ""
+    letter = {
+        "reason": reason,
+        "detail": detail,
+        "stage": "decode",
+        "processor": plan.processor,
+        "topic": part.topic,
+        "inc": part.inc,
+        "offset": offset,
+        "ts_ms": ts_ms,
+        "column": column,
+        "data": base64.b64encode(raw[:MAX_LETTER_BYTES]).decode(),
+    }
+    if len(raw) > MAX_LETTER_BYTES:
+        letter["truncated"] = len(raw)
+    return letter
+
+
+def _bury(plan: ReadPlan, letters: list[dict[str, Any]], part: Range) -> None:
+    blocks: dict[int, list[dict[str, Any]]] = {}
+    for letter in letters:
+        blocks.setdefault(letter["offset"] // DEAD_BLOCK, []).append(letter)
+    for number, block in sorted(blocks.items()):
+        _fit(block)
+        start, stop = max(part.start, number * DEAD_BLOCK), min(part.stop, (number + 1) * DEAD_BLOCK)
+        engine(plan.flight).stage_dead(
+            StageDead(plan.processor, plan.generation, part.topic, part.inc, start, stop, block)
+        )
+
+
+def _fit(block: list[dict[str, Any]]) -> None:
+    """Cuts the bytes of huge letters so that a block fits into one action."""
+    sizes = np.array([len(letter["data"]) for letter in block])
+    if sizes.sum() <= DEAD_BYTES:
+        return
+    cap = DEAD_BYTES // len(block) // 4 * 4  # base64 is cut at whole groups
+    for letter in block:
+        if len(letter["data"]) > cap:
+            letter.setdefault("truncated", len(letter["data"]) // 4 * 3)
+            letter["data"] = letter["data"][:cap]
