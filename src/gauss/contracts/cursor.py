@@ -75,18 +75,18 @@ class Seq:
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """Records [start, stop) of a log."""
+    """Records [start, stop) of a log; None: to the pinned end."""
 
     start: int
-    stop: int
+    stop: int | None = None
 
 
 @dataclass(frozen=True)
 class TimeRange:
-    """Records with ts_ms in [start_ms, stop_ms)."""
+    """Records with ts_ms in [start_ms, stop_ms); None: to the pinned end."""
 
     start_ms: int
-    stop_ms: int
+    stop_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,8 @@ class Program:
     """What is done with each candidate, in order: kept or dropped, or made into another row."""
     format: str = ""
     """The format by which the candidates' `data` is decoded; empty: the provider's own, if it has one."""
+    text: str = field(default="", compare=False)
+    """What was written, if it was: errors point into it."""
 
 
 @dataclass(frozen=True)

@@ -45,16 +45,17 @@ class LogCursor:
         if self._live:
             raise ConfigError(f"expected a snapshot for {type(view).__name__}, found a live scan")
         if isinstance(view, OffsetRange):
-            if not view.start <= view.stop <= end:
-                raise ConfigError(f"expected a range below {end}, found [{view.start}, {view.stop})")
+            stop = end if view.stop is None else view.stop
+            if not view.start <= stop <= end:
+                raise ConfigError(f"expected a range below {end}, found [{view.start}, {stop})")
             if view.start < floor:
                 raise _collected(view.start, floor)
-            return view.start, view.stop
+            return view.start, stop
         if isinstance(view, TimeRange):
-            if view.start_ms > view.stop_ms:
+            if view.stop_ms is not None and view.start_ms > view.stop_ms:
                 raise ConfigError(f"expected from ≤ to, found [{view.start_ms}, {view.stop_ms})")
             start = max(floor, min(self._log.offset_at(view.start_ms), end))
-            return start, max(start, min(self._log.offset_at(view.stop_ms), end))
+            return start, end if view.stop_ms is None else max(start, min(self._log.offset_at(view.stop_ms), end))
         assert isinstance(view, Last)
         return max(end - 1, floor), end
 

@@ -208,7 +208,7 @@ def _any_array(*values: Vector) -> bool:
 
 
 def _nulls(value: Vector) -> bool:
-    return value.as_py() is None if isinstance(value, pa.Scalar) else value.null_count > 0
+    return bool(value.as_py() is None if isinstance(value, pa.Scalar) else value.null_count)
 
 
 def _is_text(held: pa.DataType) -> bool:
