@@ -36,11 +36,11 @@ class FormatRef(msgspec.Struct, frozen=True):
 
     def build(self) -> Format:
         from gauss.contracts.format import FormatSpec
+        from gauss.contracts.format_batch import batched
         from gauss.registry import build, spec
 
         found = spec(FormatSpec, self.plugin)
-        made: Format = build(found, found.validate(self.config))
-        return made
+        return batched(build(found, found.validate(self.config)))
 
 
 class TransformRef(msgspec.Struct, frozen=True):

@@ -107,7 +107,7 @@ def _decode(
         for index, reason, detail in decoded.bad:
             where = (offsets[index].as_py(), times[index].as_py())
             letters.append(_letter(plan, part, where, data[index].as_py(), (reason, detail)))
-        if decoded.bad:
+        if decoded.bad or decoded.spread:
             good = pa.array(decoded.good)
             times, data = times.take(good), data.take(good)
         columns = dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True))

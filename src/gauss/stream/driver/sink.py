@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -41,6 +42,8 @@ def stage_batch(batch: pa.RecordBatch, plan: WritePlan) -> pa.RecordBatch:
         data = format_of(plan.format).encode_batch(batch.select([name for name in names if name not in HIDDEN]))
     # Without a time of its own a record takes the largest of the epoch's inputs.
     times = batch.column(names.index("_ts_ms")) if "_ts_ms" in names else pa.nulls(len(batch), pa.int64())
+    if len(data) != len(batch):  # a format that keeps many rows in a record: it is as new as its newest row
+        times = pa.array([pc.max(times).as_py()], pa.int64())
     return pa.RecordBatch.from_arrays([times, data], schema=STAGE_SCHEMA)
 
 
