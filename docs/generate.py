@@ -104,7 +104,7 @@ def _table(model: type[BaseModel]) -> str:
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
     meanings = _meanings(model)
     for name, field in model.model_fields.items():
-        yield f"`{prefix}{name}`", type_of(field), _default(field), meanings.get(name, "")
+        yield f"`{prefix}{field.alias or name}`", type_of(field), _default(field), meanings.get(name, "")
         inner = inner_model(field.annotation)
         if inner is not None and inner is not model:
             many = "[]" if "list" in str(field.annotation) or "tuple" in str(field.annotation) else ""

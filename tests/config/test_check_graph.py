@@ -164,11 +164,10 @@ def test_read_mode_that_the_storage_lacks_names_topic_processor_asked_and_suppor
 
 
 def test_read_mode_that_the_processor_lacks_is_refused(judge: Judge, sound: str) -> None:
-    config = 'input = { format = "json" }, where = ".bid > 1"'
-    text = sound + transform("filter", config, read="query")
+    text = sound + transform("reframe", 'output = { framing = "fixed_size", frame_size = 10 }', read="latest")
     [fault] = judge(text).errors
-    assert fault.message == 'processor "step": filter can\'t read topic "quotes" by "query"'
-    assert fault.expected == "one of latest, offset"
+    assert fault.message == 'processor "step": reframe can\'t read topic "quotes" by "latest"'
+    assert fault.expected == "one of offset, query"
 
 
 def test_start_with_latest_is_refused(judge: Judge, sound: str) -> None:

@@ -12,6 +12,7 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Program, Step
 from gauss.contracts.storage import Capacity, StorageContext, WriteFull
 from gauss.plugins.storages.memory.ring import Ring
+from gauss.stream.engine.bounded import Bounded
 from gauss.stream.engine.dead import DEAD_TOPIC, DeadRatio
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.publish import Publisher
@@ -34,6 +35,7 @@ class Delivery:
         size: int | None = None,
         on_restart: str = "continue",
         read: str = "offset",
+        bounded: Bounded | None = None,
         synced: frozenset[str] = frozenset(),
         durable: frozenset[str] = frozenset(),
     ) -> None:
@@ -51,7 +53,7 @@ class Delivery:
             on_stop=lambda _, reason: self.stopped.append(reason),
         )
         self.sources = Sources(self.topics, self.ledger, self.publisher, durable)
-        self.running = Running("p", ("in", INLET), DeadRatio(0.5), read=read, on_restart=on_restart)
+        self.running = Running("p", ("in", INLET), DeadRatio(0.5), read=read, bounded=bounded, on_restart=on_restart)
         self.publisher.add(self.running)
         self.generation = 0
         self._numbers = itertools.count()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from gauss.model.errors import ConfigError
-from gauss.model.units import duration_ms
+from gauss.model.units import moment, moment_ms
 
 _encoder = msgspec.json.Encoder()
 
@@ -65,20 +64,10 @@ def time_ms(given: str | None, name: str) -> int | None:
     """Milliseconds of an ISO time (UTC unless it says otherwise), a number of ms, or `-5m` before now."""
     if given is None or given == "":
         return None
-    text = given.strip()
-    if text.lstrip("-").isdigit():
-        return int(text)
-    if text == "now":
-        return int(time.time() * 1000)
     try:
-        if text.startswith("-"):
-            return int(time.time() * 1000) - duration_ms(text[1:])
-        moment = datetime.datetime.fromisoformat(text)
+        return moment_ms(moment(given), int(time.time() * 1000))
     except ValueError:
         raise ConfigError(
             f"{name}: expected an ISO time, milliseconds, or a duration before now (got {given!r})",
             hint="such as 2026-01-31T12:00:00Z, 1769860800000 or -5m",
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return int(moment.timestamp() * 1000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gauss.config.bounds_rules import bounds_fit
 from gauss.config.cycles import no_blocking_cycle
 from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults, Scope
@@ -24,6 +25,7 @@ def check_graph(entries: Entries, faults: Faults) -> None:
         _topics_exist(processor, entries)
         _read_mode_fits(processor, topics)
         _start_fits(processor)
+        bounds_fit(processor)
         _own_lint(processor, entries)
         _no_latest_into_table(processor, topics)
     _schema_maps_exist(entries)

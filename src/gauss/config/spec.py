@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from gauss.contracts.plugin import Bytes
+from gauss.contracts.plugin import Bytes, Millis
+from gauss.model.units import moment
 
 
 def _matches(pattern: str, expected: str) -> AfterValidator:
@@ -27,11 +28,13 @@ Master = Annotated[
     str, _matches(r"local(\[.+\]|-cluster\[.+\])?|spark://.+:\d+", '"local[*]", "local[4]" or "spark://host:port"')
 ]
 Memory = Annotated[str, _matches(r"\d+[kmgtKMGT]", 'memory as Spark writes it, such as "512m" or "2g"')]
+Moment = Annotated[int | str, BeforeValidator(moment)]
+"""Unix ms, or text that counts from now."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
 
 class FormatDef(Section):
@@ -74,6 +77,12 @@ class SourceRef(Section):
     """`offset` (every record), `latest` (the newest), `query`, `snapshot` or `subscribe`, as the storage allows."""
     start: str | int | None = None
     """`earliest` (default), `end`, or an offset: where a reader without a position begins."""
+    from_: Annotated[Moment | None, Field(alias="from")] = None
+    """With `query`: the oldest `ts_ms` that is read, as ISO time, unix ms or before now (`"-1h"`); left out: all."""
+    to: Moment | None = None
+    """With `query`: reading ends before this `ts_ms`, given as `from` is; left out: the time at which it begins."""
+    every: Annotated[Millis, Field(gt=0)] | None = None
+    """With `query` or `snapshot`: repeats it at this interval; each query begins where the one before ended."""
 
 
 class TargetRef(Section):

@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
-from gauss.model.units import duration_ms, size_bytes
+from gauss.model.units import duration_ms, moment, size_bytes
 
-_UNITS = {duration_ms: "a duration", size_bytes: "a size in bytes"}
+_UNITS = {duration_ms: "a duration", size_bytes: "a size in bytes", moment: "a time"}
 _PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Path: "a path"}
 
 

@@ -170,7 +170,7 @@ def did_you_mean(given: str, known: typing.Iterable[str]) -> str:
 
 def _keys(model: type[BaseModel], inner: KeyPath) -> list[str]:
     found = _model_at(model, inner)
-    return sorted(found.model_fields) if found else []
+    return sorted(field.alias or name for name, field in found.model_fields.items()) if found else []
 
 
 def _field(model: type[BaseModel], inner: KeyPath) -> FieldInfo | None:

@@ -1,7 +1,8 @@
-"""Durations and sizes as people write them: `1m`, `250ms`, `64MiB`."""
+"""Durations, sizes and moments as people write them: `1m`, `64MiB`, `2026-01-31T12:00:00Z`, `-5m`."""
 
 from __future__ import annotations
 
+import datetime
 import re
 
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$")
@@ -24,6 +25,38 @@ def duration_ms(value: object) -> int:
     if isinstance(value, str) and (found := _DURATION.match(value.strip())):
         return round(float(found[1]) * _DURATION_MS[found[2]])
     raise ValueError('expected a duration such as "250ms", "10s", "1m", "2h" or "7d"')
+
+
+def moment(value: object) -> int | str:
+    """A time as unix ms; one that counts from now (`now`, `-5m`) stays text, since now is when it is asked for."""
+    if isinstance(value, datetime.datetime):
+        return round(_in_utc(value).timestamp() * 1000)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, datetime.date):
+        value = value.isoformat()
+    text = value.strip() if isinstance(value, str) else ""
+    try:
+        if text == "now" or text.startswith("-"):
+            moment_ms(text, 0)
+            return text
+        return int(text) if text.isdigit() else moment(datetime.datetime.fromisoformat(text))
+    except ValueError:
+        raise ValueError(
+            'expected unix milliseconds, an ISO time such as "2026-01-31T12:00:00Z", "now", '
+            'or a duration before now such as "-5m"'
+        ) from None
+
+
+def moment_ms(value: int | str, now_ms: int) -> int:
+    """Unix ms of a moment, at a certain time."""
+    if isinstance(value, int):
+        return value
+    return now_ms if value == "now" else now_ms - duration_ms(value.removeprefix("-"))
+
+
+def _in_utc(value: datetime.datetime) -> datetime.datetime:
+    return value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
 
 
 def size_bytes(value: object) -> int:

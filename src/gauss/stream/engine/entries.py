@@ -24,11 +24,21 @@ class Incarnated(msgspec.Struct, tag=True):
     inc: int
 
 
+class Bounds(msgspec.Struct, frozen=True):
+    """The times of a bounded read, as they were fixed when it first began."""
+
+    asked: str
+    """What the config said then; when it says something else, the read begins anew."""
+    from_ms: int
+    to_ms: int
+
+
 class ClaimMade(msgspec.Struct, tag=True):
     processor: str
     checkpoint: str
     generation: int
     start: Ends
+    bounds: Bounds | None = None
 
 
 class EpochPublished(msgspec.Struct, tag=True):
@@ -75,6 +85,8 @@ class ProcessorRow(msgspec.Struct):
     """Source ends of the last publish, of whichever checkpoint."""
     recent: list[tuple[int, Ends]] = []
     """The last epochs of the current checkpoint and their source ends."""
+    bounds: Bounds | None = None
+    """Of a bounded read."""
 
     def start_of(self, epoch: int) -> Ends | None:
         """Where an epoch begins; None when that is not known any more."""

@@ -34,6 +34,11 @@ def rows_between(start: Ends, end: Ends) -> int:
     return rows
 
 
+def behind(topic: Topic, at: At) -> int:
+    """How many visible records lie behind a place."""
+    return topic.version() - (max(at.off, topic.floor()) if at.inc == topic.inc else topic.floor())
+
+
 def held(row: ProcessorRow | None, topic: str, *, keep_epochs: bool = False) -> At | None:
     """Where a fresh checkpoint of the processor would go on; with `keep_epochs`, before its last two epochs."""
     if row is None:

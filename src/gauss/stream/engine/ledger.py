@@ -178,11 +178,11 @@ class Ledger:
     def _claimed(self, entry: ClaimMade) -> None:
         row = self.state.processors.get(entry.processor)
         if row is None:
-            row = ProcessorRow(entry.checkpoint, entry.generation, entry.start)
+            row = ProcessorRow(entry.checkpoint, entry.generation, entry.start, bounds=entry.bounds)
             self.state.processors[entry.processor] = row
-        if row.checkpoint != entry.checkpoint:
+        if (row.checkpoint, row.bounds) != (entry.checkpoint, entry.bounds):
             row.checkpoint, row.epoch, row.recent = entry.checkpoint, -1, []
-        row.generation, row.start = entry.generation, entry.start
+        row.generation, row.start, row.bounds = entry.generation, entry.start, entry.bounds
 
     def _published(self, entry: EpochPublished) -> None:
         row = self.state.processors[entry.processor]

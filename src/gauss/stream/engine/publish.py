@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from gauss.contracts.chunk import Chunk
 from gauss.model.errors import Fenced, NotFound, ProtocolError, Unavailable
 from gauss.stream.engine.dead import DEAD_TOPIC, SKIPPED, Letter, letter_of, letters_chunk, staged_letter
-from gauss.stream.engine.entries import ClaimMade, EpochPublished, ProcessorRow
+from gauss.stream.engine.entries import Bounds, ClaimMade, EpochPublished, ProcessorRow
 from gauss.stream.engine.epochs import (
     held,
     input_ts,
@@ -53,7 +53,9 @@ class Publisher:
     def add(self, running: Running, start: str | int = "earliest") -> None:
         """Registers a processor and its readers, where the ledger says or else at `start`."""
         row = self._ledger.row(running.name)
-        for name in running.sources if running.read == "offset" else ():
+        if running.bounded is not None and row is not None:
+            running.bounded.restore(row.bounds)
+        for name in running.sources if running.read != "latest" else ():
             topic = self._topics[name]
             place = start if name == running.sources[0] else "earliest"
             at = held(row, name, keep_epochs=True)
@@ -95,7 +97,9 @@ class Publisher:
             if self._closed:
                 running.cancel.set()
             row = self._ledger.row(claim.processor)
-            known = row is not None and row.checkpoint == claim.checkpoint
+            bounds = running.bounded.begin() if running.bounded is not None else None
+            same_range = row is None or row.bounds == bounds
+            known = row is not None and row.checkpoint == claim.checkpoint and same_range
             if claim.stateful and row is not None and row.ends and not known and not claim.drop_state:
                 raise ProtocolError(
                     f'the state of processor "{claim.processor}" is gone: its checkpoint is not that of its last run',
@@ -105,11 +109,22 @@ class Publisher:
             start = {name: self._start(running, row, name) for name in sources}
             if known and row is not None:
                 start |= row.start
+            elif bounds is not None and (row is None or not same_range):
+                start |= self._range_start(running, bounds)
             generation = (row.generation if row is not None else 0) + 1
-            self._ledger.commit(ClaimMade(claim.processor, claim.checkpoint, generation, start), sync=True)
+            self._ledger.commit(ClaimMade(claim.processor, claim.checkpoint, generation, start, bounds), sync=True)
             self._stages.sweep(claim.processor, generation)
             log.info("processor %s: generation %d, checkpoint %s", claim.processor, generation, claim.checkpoint)
             return Claimed(generation, start, row.epoch if known and row is not None else -1, known)
+
+    def _range_start(self, running: Running, bounds: Bounds) -> Ends:
+        """Where a bounded read begins for the first time; nothing before it is held back for it."""
+        name = running.sources[0]
+        topic = self._topics[name]
+        offset = max(topic.offset_at(bounds.from_ms), topic.floor())
+        if name in running.readers:
+            running.readers[name].move(offset)
+        return {name: At(topic.inc, offset)}
 
     def _start(self, running: Running, row: ProcessorRow | None, name: str) -> At:
         if (at := held(row, name)) is not None:
@@ -259,7 +274,8 @@ class Publisher:
             start = {source: self._start(running, row, source) for source in running.sources}
             start[topic] = At(self._topics[topic].inc, offset)
             generation = (row.generation if row is not None else 0) + 1
-            self._ledger.commit(ClaimMade(name, f"seek-{generation}", generation, start), sync=True)
+            bounds = row.bounds if row is not None else None
+            self._ledger.commit(ClaimMade(name, f"seek-{generation}", generation, start, bounds), sync=True)
             self._stages.sweep(name, generation)
             if topic in running.readers:
                 running.readers[topic].move(offset)

@@ -139,7 +139,7 @@ class Pump(threading.Thread):
         """One epoch: what is new in the retry inlet, else in the topic; waits a little when nothing is."""
         for name in reversed(self._running.sources):
             topic, at = self._topics[name], ends[name]
-            placed, stop = self._newest(topic, at) if self._running.read == "latest" else self._next(topic, at)
+            placed, stop = self._take(topic, at)
             if not placed:
                 continue
             began = time.monotonic()
@@ -153,8 +153,33 @@ class Pump(threading.Thread):
             self._told(placed, time.monotonic() - began)
             return ended
         source = self._running.sources[0]
-        self._topics[source].wait(ends[source].off, WAIT_S)
+        if self._running.bounded is not None:
+            self._sources.moved(self._running, source, ends[source])
+            self._stopping.wait(WAIT_S)  # what comes in may lie behind its range
+        else:
+            self._topics[source].wait(ends[source].off, WAIT_S)
         return ends
+
+    def _take(self, topic: Topic, at: At) -> tuple[list[Placed], int]:
+        """What may be read behind a place, and where that ends."""
+        if self._running.read == "latest":
+            return self._newest(topic, at)
+        if (bounded := self._running.range_in(topic.name)) is not None:
+            return self._within(topic, at, bounded.end(topic))
+        return self._next(topic, at)
+
+    def _within(self, topic: Topic, at: At, stop: int) -> tuple[list[Placed], int]:
+        """Records of a range, which may be gone in part."""
+        start = max(at.off, topic.floor())
+        if start >= stop:
+            return [], at.off
+        if start > at.off and topic.name in self._running.readers:
+            self._running.readers[topic.name].missed(start - at.off)
+        cursor = topic.open(Program(OffsetRange(start, stop), output=Output.CHUNKS))
+        try:
+            return _taken(cursor), cursor.position
+        finally:
+            cursor.close()
 
     def _next(self, topic: Topic, at: At) -> tuple[list[Placed], int]:
         position, cursor = self._cursors.get(topic.name, (-1, None))

@@ -5,8 +5,12 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
+from gauss.stream.engine.bounded import Bounded
 from gauss.stream.engine.dead import RETRY_PREFIX, DeadRatio
+from gauss.stream.engine.epochs import behind
 from gauss.stream.engine.readers import Reader
+from gauss.stream.engine.topic import Topic
+from gauss.stream.protocol import At
 
 
 @dataclass
@@ -18,6 +22,8 @@ class Running:
     """Its topic, then its retry inlet."""
     ratio: DeadRatio
     read: str = "offset"
+    bounded: Bounded | None = None
+    """The range of a query reader."""
     on_restart: str = "continue"
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while it publishes or is claimed."""
@@ -32,6 +38,15 @@ class Running:
     dead: int = 0
     lost: set[tuple[str, int, int, int]] = field(default_factory=set)
     """Ranges that were counted as lost: a task's retry asks for them again."""
+
+    def range_in(self, topic: str) -> Bounded | None:
+        """The range that bounds its reading of a topic; None: it reads on and on, as in its retry inlet."""
+        return self.bounded if topic == self.sources[0] else None
+
+    def behind(self, topic: Topic, at: At) -> int:
+        """How many records it may read behind a place."""
+        bounded = self.range_in(topic.name)
+        return behind(topic, at) if bounded is None else bounded.behind(topic, at)
 
 
 def retry_inlet(processor: str) -> str:

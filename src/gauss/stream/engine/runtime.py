@@ -13,10 +13,12 @@ from typing import Any
 
 from gauss.contracts.edge import DeadLetter
 from gauss.contracts.processor import Role, Where
+from gauss.contracts.storage import ReadMode
 from gauss.model.errors import GaussError, NotFound, StorageError, Unavailable
 from gauss.model.paths import DataDir
 from gauss.stream.child import assignment
 from gauss.stream.engine import building, commands, listening
+from gauss.stream.engine.bounded import Bounded
 from gauss.stream.engine.dead import DEAD_TOPIC, DeadLetters, DeadRatio
 from gauss.stream.engine.driver_board import DriverBoard
 from gauss.stream.engine.flight import FlightServer
@@ -85,6 +87,7 @@ class Engine:
                 (source.topic, retry_inlet(definition.name)),
                 DeadRatio(definition.max_dead_ratio),
                 read=source.read,
+                bounded=Bounded(source) if source.read == ReadMode.QUERY else None,
                 on_restart=definition.on_restart,
             )
             self.publisher.add(running, "earliest" if source.start is None else source.start)

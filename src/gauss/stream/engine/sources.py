@@ -10,12 +10,15 @@ from gauss.model.errors import ProtocolError, StorageError
 from gauss.stream.engine.epochs import epoch_after, held, rows_between
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.publish import Publisher
+from gauss.stream.engine.readers import Reader
 from gauss.stream.engine.running import Running
 from gauss.stream.engine.topic import Topic
 from gauss.stream.protocol import At, Ends, Latest, LatestReply, Read
 
 END_MARK = "@end"
 """The pseudo reader under which the ledger keeps the end of a memory topic, so that a loss can be counted."""
+
+BOUNDED_LOOK_S = 0.02
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +41,7 @@ class Sources:
         row = self._publisher.check_generation(latest.processor, latest.generation)
         if (again := epoch_after(row, latest.start)) is not None:
             # Spark's own log of that epoch is lost (its files are not fsynced): the same ends make it a no-op.
-            return LatestReply(again, rows_between(latest.start, again), self._lag(again))
+            return LatestReply(again, rows_between(latest.start, again), self._lag(again, running))
         for name, at in latest.start.items():
             if name not in self._topics:
                 raise ProtocolError(
@@ -54,16 +57,25 @@ class Sources:
             left = deadline - time.monotonic()
             if end != latest.start or left <= 0 or running.cancel.is_set():
                 break
+            if running.bounded is not None:
+                running.cancel.wait(min(left, BOUNDED_LOOK_S))  # what comes in may lie behind its range
+                continue
             first = next(iter(latest.start))
             self._topics[first].wait(self._topics[first].version(), left)
-        rows = rows_between(latest.start, end) if running.read == "offset" else int(end != latest.start)
-        return LatestReply(end, rows, self._lag(latest.start))
+        rows = int(end != latest.start) if running.read == "latest" else rows_between(latest.start, end)
+        return LatestReply(end, rows, self._lag(latest.start, running))
 
     def moved(self, running: Running, name: str, at: At) -> None:
         """The processor has passed everything before `at`: what lies there may go."""
         topic, reader = self._topics[name], running.readers.get(name)
         if reader is None:
             return
+        if (bounded := running.range_in(name)) is not None and bounded.is_done(topic, at):
+            if reader.connected:
+                reader.close()  # between two queries it holds nothing back
+            return
+        if not reader.connected:
+            reader = running.readers[name] = _registered_again(topic, reader, at)
         keep = at.off
         # A file topic keeps the last two epochs, unless it is read to its end: held back, it could be full for ever.
         if name in self._durable and at.off < topic.version():
@@ -81,9 +93,11 @@ class Sources:
             topic = self._topics[name]
             at, stop = end[name], topic.version()
             begin = at.off if at.inc == topic.inc else topic.floor()
+            if (bounded := running.range_in(name)) is not None:
+                stop = bounded.end(topic)
             if stop <= begin or rows <= 0 or size <= 0:
                 continue
-            if running.read == "offset":
+            if running.read != "latest":
                 stop = min(stop, begin + rows)
                 stop = within_bytes(topic, begin, stop, size)
                 size -= topic.bytes_from(begin) - topic.bytes_from(stop)
@@ -91,8 +105,8 @@ class Sources:
             end[name] = At(topic.inc, stop)
         return end
 
-    def _lag(self, at: Ends) -> int:
-        return sum(behind(self._topics[name], place) for name, place in at.items() if name in self._topics)
+    def _lag(self, at: Ends, running: Running) -> int:
+        return sum(running.behind(self._topics[name], place) for name, place in at.items() if name in self._topics)
 
     def lost_on_restart(self, running: Running, topic: Topic, at: At) -> None:
         """Counts, once, what the dead incarnation held behind this reader, as far as it is known."""
@@ -135,6 +149,15 @@ class Sources:
         log.warning("processor %s: records %d to %d of topic %s are gone", read.processor, start, stop, read.topic)
 
 
+def _registered_again(topic: Topic, before: Reader, at: At) -> Reader:
+    """The reader of a next query, with what was counted of the ones before."""
+    place = max(at.off, topic.floor()) if at.inc == topic.inc else topic.floor()
+    reader = topic.reader(before.name, place, keep=False)
+    reader.missed(before.missed_records)
+    reader.lost(before.lost_on_restart)
+    return reader
+
+
 def whole(topic: str, inc: int) -> tuple[str, int, int, int]:
     """The key under which everything of a dead incarnation was counted."""
     return topic, inc, -1, -1
@@ -153,8 +176,3 @@ def within_bytes(topic: Topic, begin: int, stop: int, size: int) -> int:
         else:
             high = middle - 1
     return low
-
-
-def behind(topic: Topic, at: At) -> int:
-    """How many visible records lie behind a place."""
-    return topic.version() - (max(at.off, topic.floor()) if at.inc == topic.inc else topic.floor())

@@ -11,8 +11,7 @@ from gauss.contracts.processor import Role
 from gauss.model.units import human_bytes
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.engine.driver_board import SILENT_S
-from gauss.stream.engine.epochs import held, last_ts
-from gauss.stream.engine.sources import behind
+from gauss.stream.engine.epochs import behind, held, last_ts
 from gauss.stream.engine.topic import Topic
 from gauss.stream.graph import ProcessorNode
 from gauss.stream.protocol import At, QueryStatus
@@ -92,11 +91,15 @@ def behind_ms(topic: Topic, at: At) -> int:
 def lag(engine: Engine, name: str) -> tuple[int, int]:
     """How many records, and how many ms, a transform is behind."""
     running, row = engine.publisher.processor(name), engine.ledger.row(name)
-    if running.read != "offset":
+    if running.read == "latest":
         return 0, 0
     places = [(engine.topics[source], held(row, source)) for source in running.sources]
     pairs = [(topic, at or At(topic.inc, topic.floor())) for topic, at in places]
-    return sum(behind(topic, at) for topic, at in pairs), max(behind_ms(topic, at) for topic, at in pairs)
+    waiting = [(topic, at) for topic, at in pairs if running.behind(topic, at)]
+    return (
+        sum(running.behind(topic, at) for topic, at in waiting),
+        max((behind_ms(topic, at) for topic, at in waiting), default=0),
+    )
 
 
 def query_of(engine: Engine, name: str) -> QueryStatus:
@@ -104,7 +107,20 @@ def query_of(engine: Engine, name: str) -> QueryStatus:
     query = engine.pumps[name].status if name in engine.pumps else engine.board.query(name)
     if stopped := engine.publisher.running[name].stopped:
         return msgspec.structs.replace(query, state="stopped", detail=stopped)
+    if query.state in ("starting", "running") and _is_done(engine, name):
+        bounded = engine.publisher.running[name].bounded
+        return msgspec.structs.replace(query, state="done", detail=bounded.outlook() if bounded is not None else "")
     return query
+
+
+def _is_done(engine: Engine, name: str) -> bool:
+    """Whether a bounded read has come to its end, its retry inlet included."""
+    running = engine.publisher.running[name]
+    topic = engine.topics[running.sources[0]]
+    at = held(engine.ledger.row(name), topic.name)
+    if running.bounded is None or at is None or not running.bounded.is_done(topic, at):
+        return False
+    return not lag(engine, name)[0]
 
 
 def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:

@@ -237,6 +237,10 @@ class Topic(LogProvider):
         """Bytes held from `offset` on: how far a reader there is behind."""
         return self._log.bytes_from(max(offset, self._log.floor))
 
+    def offset_at(self, ts_ms: int) -> int:
+        """The first visible offset whose ts_ms is not below the given one, the end if there is none."""
+        return self._log.offset_at(ts_ms)
+
     def position_of(self, name: str) -> int:
         return self.readers.get(name).position
 

@@ -19,5 +19,5 @@ SPEC = ProcessorSpec(
     role=Role.TRANSFORM,
     where=Where.EITHER,
     active=False,
-    reads=frozenset({"offset", "latest"}),
+    reads=frozenset({"offset", "latest", "query"}),
 )

@@ -39,5 +39,6 @@ SPEC = ProcessorSpec(
     role=Role.TRANSFORM,
     where=Where.ENGINE,
     active=True,
+    reads=frozenset({"offset", "query"}),
     framed="output",
 )

@@ -47,7 +47,7 @@ SPEC = ProcessorSpec(
     implementation="gauss.plugins.processors.sql.transform:Sql",
     role=Role.TRANSFORM,
     where=Where.SPARK,
-    reads=frozenset({"offset", "latest"}),
+    reads=frozenset({"offset", "latest", "query"}),
     active=True,
     lint=lint,
 )

@@ -1,0 +1,43 @@
+"""Bounded reads: `from`, `to` and `every` belong to some read modes only, and must make sense together."""
+
+from __future__ import annotations
+
+import time
+
+from gauss.config.entries import Processor
+from gauss.config.spec import SourceRef
+from gauss.contracts.storage import ReadMode
+from gauss.model.units import moment_ms
+
+TAKES = {ReadMode.QUERY: ("from", "to", "every"), ReadMode.SNAPSHOT: ("every",)}
+
+
+def bounds_fit(processor: Processor) -> None:
+    """Reports what does not fit the read mode, and a range that no record can be in."""
+    source = processor.definition.source
+    if source is None or source.read not in ReadMode._value2member_map_:
+        return
+    given = {"from": source.from_, "to": source.to, "every": source.every}
+    takes = TAKES.get(ReadMode(source.read), ())
+    for key in (key for key, value in given.items() if value is not None and key not in takes):
+        modes = " or ".join(f'"{mode}"' for mode, keys in TAKES.items() if key in keys)
+        processor.scope.add(
+            ("source", key),
+            f'"{key}" has no meaning with read = "{source.read}"',
+            hint=f'remove "{key}", or read by {modes}',
+        )
+    if source.read == ReadMode.QUERY:
+        _range_fits(processor, source)
+
+
+def _range_fits(processor: Processor, source: SourceRef) -> None:
+    now = int(time.time() * 1000)
+    start = moment_ms(source.from_, now) if source.from_ is not None else 0
+    stop = moment_ms(source.to, now) if source.to is not None else now
+    if start > now:
+        hint = 'a query reads what the topic holds; to wait for records to come, read by "offset"'
+        processor.scope.add(("source", "from"), '"from" lies in the future', found=source.from_, hint=hint)
+    elif start > stop:
+        processor.scope.add(
+            ("source", "from"), '"from" comes after "to"', expected="a time not after it", found=source.from_
+        )
