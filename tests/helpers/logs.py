@@ -95,7 +95,7 @@ def drain(cursor: Cursor, step: Step | None = None) -> list[tuple[int, int, byte
         if isinstance(batch, list):
             found += flatten(batch)
         else:
-            assert batch is not None
+            assert isinstance(batch, pa.RecordBatch)
             rows = batch.to_pydict()
             found += zip(rows["offset"], rows["ts_ms"], rows["data"], strict=True)
     return found

@@ -200,18 +200,36 @@ class Placed(NamedTuple):
 
 
 class Cursor(Protocol):
-    """A scan in progress. `position` is the offset of the next record it would give."""
+    """A scan in progress."""
 
-    pinned_version: int
-    position: int
-    missed: int
-    """Records that had been overwritten or collected before this cursor came to them."""
+    @property
+    def pinned_version(self) -> int: ...
+
+    @property
+    def position(self) -> int:
+        """The offset of the next record it would give."""
+        ...
+
+    @property
+    def missed(self) -> int:
+        """Records that had been overwritten or collected before this cursor came to them."""
+        ...
 
     def next(self, step: Step) -> Code: ...
 
-    def read(self) -> tuple[Code, pa.RecordBatch | list[Placed] | None]: ...
+    def read(self) -> tuple[Code, pa.RecordBatch | list[Placed] | bytes | None]:
+        """The prepared batch: rows and scalar as a batch, columnar as bytes, offset_len as chunks."""
+        ...
 
     def close(self) -> None: ...
+
+
+class Seekable(Cursor, Protocol):
+    """A cursor of a provider that declares `seek`."""
+
+    def seek(self, to: int | str) -> bool:
+        """Goes on elsewhere within the view; False, and nothing has moved, when `to` is outside."""
+        ...
 
 
 class Provider(Protocol):

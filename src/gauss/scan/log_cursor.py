@@ -8,13 +8,36 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from gauss.contracts.cursor import Code, Last, Mode, OffsetRange, Output, Placed, Program, Seq, Step, TimeRange
-from gauss.model.batch import RECORD_SCHEMA
+from gauss.contracts.cursor import (
+    Capabilities,
+    Code,
+    Last,
+    Mode,
+    OffsetRange,
+    Output,
+    Placed,
+    Program,
+    Seq,
+    Step,
+    TimeRange,
+)
+from gauss.model.batch import MOST_BYTES, RECORD_SCHEMA
 from gauss.model.errors import Collected, ConfigError
 from gauss.scan.merge import fitting
+from gauss.scan.outputs import Item
 
 if TYPE_CHECKING:
+    from gauss.contracts.format import Format
     from gauss.contracts.storage import Log
+
+CAPABILITIES = Capabilities(
+    views=frozenset({Seq, OffsetRange, TimeRange, Last}),
+    outputs=frozenset(Output),
+    live=True,
+    max_fuel_scan=1 << 63,  # a client may follow a topic for years
+    max_batch_bytes=MOST_BYTES,  # a record of any size can be read
+    seek=True,
+)
 
 
 class LogCursor:
@@ -25,12 +48,21 @@ class LogCursor:
         self.missed = 0
         self._provider = provider
         self._log = log
-        self._rows = program.output is Output.ROWS
+        self._rows = program.output is not Output.CHUNKS
         self._live = program.mode is Mode.LIVE
         self._placed: list[Placed] | None = None
         self._batch: pa.RecordBatch | None = None
         self._refused: Code | None = None
         self.position, self._stop = self._place(program)
+        self._start = self.position
+
+    def seek(self, to: int | str) -> bool:
+        """Goes on at an offset of the view; False when it lies outside."""
+        stop = self._log.end if self._stop is None else self._stop
+        if not isinstance(to, int) or not self._start <= to <= stop:
+            return False
+        self.position = to
+        return True
 
     def _place(self, program: Program) -> tuple[int, int | None]:
         """Where the scan begins and ends; None: it goes on with the log."""
@@ -72,7 +104,7 @@ class LogCursor:
             if self._rows:
                 stop = min(stop, self.position + step.limit)
             try:
-                placed = self._log.chunks(self.position, stop, step.max_bytes)
+                placed = self._fetch(stop, step)
             except Collected:
                 if not self._live:
                     self._refused = Code.REJECTED
@@ -85,6 +117,20 @@ class LogCursor:
             self._take(placed, step)
             return Code.UNSET
 
+    def _fetch(self, stop: int, step: Step) -> list[Placed]:
+        """Chunks from the position on. Rows fill their batch, so that batches do not depend on how a log is cut."""
+        placed = self._log.chunks(self.position, stop, step.max_bytes)
+        if not self._rows:
+            return placed
+        left = step.max_bytes - sum(entry.chunk.nbytes for entry in placed)
+        while placed and left > 0 and (at := placed[-1].offset + placed[-1].chunk.count) < stop:
+            more = self._log.chunks(at, stop, left)
+            if not more:
+                break
+            placed += more
+            left -= sum(entry.chunk.nbytes for entry in more)
+        return placed
+
     def _pass_over(self, floor: int) -> None:
         if floor > self.position:
             self.missed += floor - self.position
@@ -93,31 +139,32 @@ class LogCursor:
 
     def _take(self, placed: list[Placed], step: Step) -> None:
         """Keeps what the step allows, cut at chunk borders; only a chunk above the limit is itself cut."""
-        taken, count = 0, 0
+        taken = count = size = 0
         for entry in placed:
-            if taken and count + entry.chunk.count > step.limit:
+            chunk = entry.chunk
+            if taken and count + chunk.count > step.limit:
                 break
-            taken, count = taken + 1, count + entry.chunk.count
+            taken, count, size = taken + 1, count + chunk.count, size + chunk.nbytes
         del placed[taken:]
-        offset, chunk = placed[0]
         if taken == 1:
+            offset, chunk = placed[0]
             allowed = min(chunk.count, step.limit)
             if chunk.nbytes > 2 * step.max_bytes:
                 allowed = min(allowed, max(1, fitting(chunk, step.max_bytes)))
             if allowed < chunk.count:
                 chunk = chunk.slice(0, allowed)
                 placed[0] = Placed(offset, chunk)
+                count, size = allowed, chunk.nbytes
         last_offset, last = placed[-1]
         self.position = last_offset + last.count
         self._placed = placed
-        count = sum(entry.chunk.count for entry in placed)
-        self._provider.counted_out(count, sum(entry.chunk.nbytes for entry in placed))
+        self._provider.counted_out(count, size)
 
-    def read(self) -> tuple[Code, pa.RecordBatch | list[Placed] | None]:
+    def read(self) -> tuple[Code, Item | None]:
         if self._placed is None:
             return self._refused or Code.INVALID, None
         if not self._rows:
-            return Code.UNSET, list(self._placed)
+            return Code.UNSET, self._placed
         if self._batch is None:
             self._batch = rows(self._placed)
         return Code.UNSET, self._batch
@@ -143,6 +190,8 @@ def rows(placed: list[Placed]) -> pa.RecordBatch:
 class LogProvider:
     """The readable side of a log: versions, cursors and waiting."""
 
+    capabilities: Capabilities = CAPABILITIES
+
     def __init__(self, log: Log) -> None:
         self.inc = log.inc
         self._log = log
@@ -154,6 +203,13 @@ class LogProvider:
 
     def floor(self) -> int:
         return self._log.floor
+
+    def candidates(self) -> pa.Schema:
+        return RECORD_SCHEMA
+
+    def format(self) -> Format | None:
+        """Records are opaque here: a program names the format it wants."""
+        return None
 
     def open(self, program: Program) -> LogCursor:
         return LogCursor(self, self._log, program)

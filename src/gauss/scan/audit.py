@@ -1,0 +1,52 @@
+"""The double-run audit: two cursors over one snapshot must say the same; a provider that does not is broken."""
+
+from __future__ import annotations
+
+from gauss.contracts.cursor import Code, Cursor, Output, Step
+from gauss.model.errors import GaussError
+from gauss.scan.outputs import Item, encode_item
+
+
+class Audited:
+    """A cursor that runs beside its twin and raises when they part."""
+
+    def __init__(self, first: Cursor, second: Cursor, output: Output) -> None:
+        self._first, self._second, self._output = first, second, output
+        if first.pinned_version != second.pinned_version:
+            raise _parted("pinned", first.pinned_version, second.pinned_version)
+        self.pinned_version = first.pinned_version
+
+    @property
+    def position(self) -> int:
+        return self._first.position
+
+    @property
+    def missed(self) -> int:
+        return self._first.missed
+
+    def next(self, step: Step) -> Code:
+        code, other = self._first.next(step), self._second.next(step)
+        if code is not other:
+            raise _parted("answered next by", code, other)
+        if code is Code.UNSET:
+            self.read()
+        return code
+
+    def read(self) -> tuple[Code, Item | None]:
+        code, item = self._first.read()
+        other, twin = self._second.read()
+        if code is not other:
+            raise _parted("answered read by", code, other)
+        if item is not None and twin is not None:
+            one, two = encode_item(self._output, item), encode_item(self._output, twin)
+            if one != two:
+                raise _parted("gave", one[:40], two[:40])
+        return code, item
+
+    def close(self) -> None:
+        self._first.close()
+        self._second.close()
+
+
+def _parted(what: str, one: object, two: object) -> GaussError:
+    return GaussError(f"two runs of one scan {what} {one!r} and {two!r}", hint="the provider is not deterministic")

@@ -1,0 +1,316 @@
+"""Cursors that run a program beside its provider: `Plain` passes candidates on, `Staged` runs expressions over them.
+
+Both meter fuel, keep the limits of the capabilities and give the same for the same steps, however the provider
+happens to cut its candidates.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+
+from gauss.contracts.cursor import Capabilities, Code, Cursor, Mode, Output, Program, Seekable, Step
+from gauss.model.batch import value_lengths
+from gauss.scan.outputs import Item, ipc_stream, packed_size
+
+BYTES_PER_FUEL = 64
+"""A program without expressions costs one per row and one per so many bytes."""
+FEWEST_CANDIDATES = 1024
+MOST_CANDIDATES = 65_536
+CANDIDATE_BYTES = 4 << 20
+
+
+class Ran(NamedTuple):
+    """What the stages made of a batch of candidates."""
+
+    rows: pa.RecordBatch
+    kept: np.ndarray
+    """For each row the index of its candidate, ascending."""
+    fuel: np.ndarray
+    """For each candidate what it cost."""
+
+
+class Stages(Protocol):
+    """A program's stages, bound to a provider's candidates."""
+
+    def run(self, candidates: pa.RecordBatch) -> Ran: ...
+
+
+class Executor:
+    """What both kinds share: a provider's cursor, its limits and the prepared batch."""
+
+    def __init__(self, cursor: Cursor, program: Program, capabilities: Capabilities) -> None:
+        self.cursor = cursor
+        self.program = program
+        self.pinned_version = cursor.pinned_version
+        self.fuel = 0
+        self.size = 0
+        """The bytes of the prepared batch."""
+        self._limits = capabilities
+        self._live = program.mode is Mode.LIVE
+        self._final: Code | None = None
+
+    @property
+    def position(self) -> int:
+        return self.cursor.position
+
+    @property
+    def missed(self) -> int:
+        return self.cursor.missed
+
+    @property
+    def hold(self) -> int:
+        """The lowest version that this scan still needs."""
+        return max(self.pinned_version, self.position) if self._live else self.pinned_version
+
+    def refused(self, step: Step) -> Code | None:
+        """Why a step can't be taken; None: it can."""
+        limit, size = step.limit, step.max_bytes
+        if type(limit) is not int or limit <= 0 or type(size) is not int or size <= 0:
+            return Code.INVALID
+        if limit > self._limits.max_batch_items:
+            return Code.REJECTED
+        if step.seek is not None and (not self._limits.seek or not self._sought(step.seek)):
+            return Code.INVALID
+        return None
+
+    def _sought(self, to: int | str) -> bool:
+        return cast(Seekable, self.cursor).seek(to)
+
+    def next(self, step: Step) -> Code:
+        raise NotImplementedError
+
+    def read(self) -> tuple[Code, Item | None]:
+        raise NotImplementedError
+
+    def end(self, code: Code) -> None:
+        """Whatever is asked from now on is answered by this code."""
+        self._final = code
+        self.cursor.close()
+
+    def close(self) -> None:
+        self.end(Code.INVALID)
+
+
+class Plain(Executor):
+    """Candidates as they are: chunks stay chunks, and nothing is framed before somebody reads rows."""
+
+    def __init__(self, cursor: Cursor, program: Program, capabilities: Capabilities) -> None:
+        super().__init__(cursor, program, capabilities)
+        self._columnar = program.output is Output.COLUMNAR
+        self._chunks = program.output is Output.CHUNKS
+        self._checked: Step | None = None
+        self._rows = self._bytes = 0
+
+    def next(self, step: Step) -> Code:
+        if self._final is not None:
+            return self._final
+        if step is not self._checked:  # most readers take the same step again and again
+            if (code := self.refused(step)) is not None:
+                return code
+            self._checked = step if step.seek is None else None
+        code = self.cursor.next(step)
+        if code is Code.UNSET:
+            if self._chunks:
+                self._meter_chunks()
+            else:
+                self._meter_rows()
+            self.fuel = self._rows + self._bytes // BYTES_PER_FUEL
+            if self.fuel > self._limits.max_fuel_scan:
+                code = self._final = Code.REJECTED
+        return code
+
+    def _meter_chunks(self) -> None:
+        placed = self.cursor.read()[1]
+        assert isinstance(placed, list)
+        size = 0
+        for _, chunk in placed:
+            self._rows += chunk.count
+            # What Arrow takes for the same records depends on how they came to lie together.
+            size += chunk.nbytes if chunk.framing is not None else packed_size(chunk.payload)
+        self.size = size
+        self._bytes += size
+
+    def _meter_rows(self) -> None:
+        batch = self.cursor.read()[1]
+        assert isinstance(batch, pa.RecordBatch)
+        self._rows += batch.num_rows
+        self.size = row_bytes(batch)
+        self._bytes += self.size
+
+    def read(self) -> tuple[Code, Item | None]:
+        if self._final is not None:
+            return self._final, None
+        code, item = self.cursor.read()
+        return (code, ipc_stream(item)) if self._columnar and isinstance(item, pa.RecordBatch) else (code, item)
+
+
+class _Pending:
+    """Evaluated candidates, of which some have been given."""
+
+    def __init__(self, ran: Ran, candidates: pa.RecordBatch, place: str | None) -> None:
+        self.rows, self.kept = ran.rows, ran.kept
+        self.count = candidates.num_rows
+        self.costs = ran.fuel
+        self.total = np.cumsum(ran.fuel)
+        self.sizes = np.cumsum(row_sizes(ran.rows))
+        self.places = None if place is None else candidates.column(place).to_numpy()
+        self.row = self.candidate = 0
+
+    def spent(self, stop: int) -> int:
+        """What the candidates from the current one up to `stop` cost."""
+        before = int(self.total[self.candidate - 1]) if self.candidate else 0
+        return int(self.total[stop - 1]) - before if stop > self.candidate else 0
+
+
+class Staged(Executor):
+    """Expressions over candidates. It goes on while all rows are dropped, and fills a batch up to its limits, so that
+    batches do not depend on how the provider cuts; fuel is charged for the candidates up to the last row given."""
+
+    def __init__(self, cursor: Cursor, program: Program, capabilities: Capabilities, stages: Stages) -> None:
+        super().__init__(cursor, program, capabilities)
+        self._stages = stages
+        self._pending: _Pending | None = None
+        self._given: Item | None = None
+        self._position = cursor.position
+        self._asked = 0
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    def _sought(self, to: int | str) -> bool:
+        if not super()._sought(to):
+            return False
+        self._pending = None
+        self._position = self.cursor.position
+        return True
+
+    def next(self, step: Step) -> Code:
+        self._given = None
+        if self._final is not None:
+            return self._final
+        if (code := self.refused(step)) is not None:
+            return code
+        parts: list[pa.RecordBatch] = []
+        count = size = 0
+        most = min(step.max_bytes, self._limits.max_batch_bytes)
+        stopped: Code | None = None
+        while count < step.limit and stopped is None:
+            if self._pending is None and (stopped := self._fill(step)) is not None:
+                break
+            part, stopped = self._take(step.limit - count, most - size, first=not parts)
+            if part.num_rows:
+                parts.append(part)
+                count += part.num_rows
+                size += int(row_sizes(part).sum())
+        if not parts:
+            return stopped or Code.INVALID
+        self.size = size
+        batch = parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+        self._given = ipc_stream(batch) if self.program.output is Output.COLUMNAR else batch
+        return Code.UNSET
+
+    def _fill(self, step: Step) -> Code | None:
+        """Fetches and evaluates candidates; a code when there are none."""
+        # More at each go, so that a small first batch comes soon and a long search goes fast.
+        self._asked = min(max(2 * self._asked, step.limit, FEWEST_CANDIDATES), MOST_CANDIDATES)
+        code = self.cursor.next(Step(self._asked, CANDIDATE_BYTES))
+        if code is not Code.UNSET:
+            if code is not Code.INVALID:
+                self._final = code
+            return code
+        candidates = self.cursor.read()[1]
+        assert isinstance(candidates, pa.RecordBatch)
+        names = candidates.schema.names
+        place = "offset" if "offset" in names else "version" if self._live and "version" in names else None
+        self._pending = _Pending(self._stages.run(candidates), candidates, place)
+        return None
+
+    def _take(self, limit: int, size: int, *, first: bool) -> tuple[pa.RecordBatch, Code | None]:
+        """Rows of what is pending, and a code if nothing may follow them in this batch."""
+        pending = self._pending
+        assert pending is not None
+        stop, code = self._affordable(pending)
+        begin = pending.row
+        end = int(np.searchsorted(pending.kept, stop))
+        if end - begin > limit:
+            end = begin + limit
+        before = int(pending.sizes[begin - 1]) if begin else 0
+        fitting = int(np.searchsorted(pending.sizes, before + size, side="right"))
+        if fitting < end:
+            code, end, stop = Code.UNSET, fitting, int(pending.kept[fitting])
+            if first and end == begin:  # at least one row comes, unless no batch may hold it
+                if int(pending.sizes[begin]) - before > self._limits.max_batch_bytes:
+                    return pending.rows.slice(begin, 0), Code.REJECTED
+                end, stop = begin + 1, stop + 1
+        elif end - begin == limit:
+            code, stop = Code.UNSET, int(pending.kept[end - 1]) + 1
+        self._consume(pending, stop, end)
+        if code is Code.REJECTED and end == begin and first and self._scan_is_over(pending):
+            self._final = Code.REJECTED
+        return pending.rows.slice(begin, end - begin), code
+
+    def _affordable(self, pending: _Pending) -> tuple[int, Code | None]:
+        """Up to which candidate the fuel reaches; REJECTED when that is not all of them."""
+        start = pending.candidate
+        dear = np.flatnonzero(pending.costs[start:] > self._limits.max_fuel_item)
+        stop = start + int(dear[0]) if len(dear) else pending.count
+        before = int(pending.total[start - 1]) if start else 0
+        left = self._limits.max_fuel_scan - self.fuel
+        stop = min(stop, int(np.searchsorted(pending.total, before + left, side="right")))
+        return stop, Code.REJECTED if stop < pending.count else None
+
+    def _scan_is_over(self, pending: _Pending) -> bool:
+        """Whether it is the whole scan's fuel that ended, not one candidate's."""
+        cost = int(pending.costs[pending.candidate])
+        return cost <= self._limits.max_fuel_item or self.fuel + cost > self._limits.max_fuel_scan
+
+    def _consume(self, pending: _Pending, candidates: int, rows: int) -> None:
+        self.fuel += pending.spent(candidates)
+        if candidates == pending.count:
+            self._pending = None
+            self._position = self.cursor.position
+        else:
+            if pending.places is not None and candidates:
+                self._position = int(pending.places[candidates - 1]) + 1
+            pending.candidate, pending.row = candidates, rows
+
+    def read(self) -> tuple[Code, Item | None]:
+        if self._given is None:
+            return self._final or Code.INVALID, None
+        return Code.UNSET, self._given
+
+    def end(self, code: Code) -> None:
+        super().end(code)
+        self._pending = self._given = None
+
+
+def row_sizes(batch: pa.RecordBatch) -> np.ndarray:
+    """The bytes of each row: the values, without Arrow's own."""
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
+            sizes += value_lengths(column)
+        else:
+            sizes += _width(column.type)
+    return sizes
+
+
+def _width(type_: pa.DataType) -> int:
+    try:
+        return max(1, int(type_.bit_width) // 8)
+    except ValueError:  # a nested type: by its parts would be dear, and only records hold them
+        return 8
+
+
+def row_bytes(batch: pa.RecordBatch) -> int:
+    """The bytes of all rows."""
+    return sum(
+        packed_size(column)
+        if pa.types.is_binary(column.type) or pa.types.is_string(column.type)
+        else _width(column.type) * batch.num_rows
+        for column in batch.columns
+    )

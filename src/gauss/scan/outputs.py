@@ -1,0 +1,71 @@
+"""The blob of a batch, by output. rows: a MessagePack map of column names and rows. columnar: an Arrow IPC stream.
+scalar: a MessagePack array of values. offset_len: a MessagePack array of [offset, count, ts_ms, framing, bytes]."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gauss.contracts.cursor import Output, Placed
+from gauss.model.batch import packed, value_lengths
+
+Item: TypeAlias = pa.RecordBatch | list[Placed] | bytes
+"""What a cursor gives in process: a batch for rows and scalar, an IPC stream for columnar, chunks for offset_len."""
+
+
+def packed_size(data: pa.BinaryArray) -> int:
+    """The bytes of all values, without Arrow's own: the same however Arrow came to hold them."""
+    offsets = data.buffers()[1]
+    if offsets is None or not len(data):
+        return 0
+    ends = np.frombuffer(offsets, np.int32, count=data.offset + len(data) + 1)
+    return int(ends[-1]) - int(ends[data.offset])
+
+
+def ipc_stream(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream
+
+
+def read_ipc(blob: bytes) -> pa.RecordBatch:
+    return pa.ipc.open_stream(blob).read_next_batch()
+
+
+def encode_item(output: Output, item: Item) -> bytes:
+    """The blob of what a cursor gave."""
+    if isinstance(item, bytes):
+        return item
+    if isinstance(item, list):
+        return msgspec.msgpack.encode([_placed(entry) for entry in item])
+    if output is Output.SCALAR:
+        return msgspec.msgpack.encode(item.column(0).to_pylist())
+    columns = [column.to_pylist() for column in item.columns]
+    rows = list(zip(*columns, strict=True)) if columns else [()] * item.num_rows
+    return msgspec.msgpack.encode({"columns": item.schema.names, "rows": rows})
+
+
+def _placed(entry: Placed) -> list[Any]:
+    offset, chunk = entry
+    times = chunk.ts_ms if isinstance(chunk.ts_ms, int) else np.asarray(chunk.ts_ms).tolist()
+    if chunk.framing is not None:
+        return [offset, chunk.count, times, list(chunk.framing.key), bytes(chunk.payload)]
+    # Without a framing the lengths say where records end.
+    return [offset, chunk.count, times, value_lengths(chunk.payload).tolist(), bytes(packed(chunk.payload))]
+
+
+def decode_item(output: Output, blob: bytes) -> Any:
+    """What a blob holds: a list of row maps, a batch, a list of values, or a list of chunks."""
+    match output:
+        case Output.COLUMNAR:
+            return read_ipc(blob)
+        case Output.ROWS:
+            found = msgspec.msgpack.decode(blob)
+            return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+        case _:
+            return msgspec.msgpack.decode(blob)

@@ -1,0 +1,259 @@
+"""A reader task: slots, the calls slot / scan / next / read, and what they have cost. Every read is made by one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gauss.contracts.cursor import Code, Mode, Program, Step
+from gauss.model.errors import GaussError
+from gauss.scan.codes import code_of, error_of
+from gauss.scan.executor import Executor
+from gauss.scan.outputs import Item
+from gauss.scan.resources import OpKind, Resources
+from gauss.scan.sources import SourceId, SourceTask
+
+SLOTS = 1 << 16
+
+
+class CursorHandle(NamedTuple):
+    """What a slot holds: where the cursor runs, and over what. It never changes."""
+
+    source_task_id: SourceId
+    pinned_version: int
+    mode: Mode
+    cursor_id: int
+    route_hint: str
+
+
+class _Held(NamedTuple):
+    handle: CursorHandle
+    source: SourceTask
+    executor: Executor  # only its meter is looked at from here
+
+
+class ReaderTask:
+    """Reads by cursors in numbered slots until it is DONE. One thread calls it; `done` may come from another."""
+
+    def __init__(
+        self,
+        find: Callable[[SourceId], SourceTask],
+        *,
+        name: str = "",
+        lease_seconds: float | None = None,
+        allow: Callable[[OpKind], bool] | None = None,
+    ) -> None:
+        """`find` gives a source task or raises; `allow` is asked before every call, and its refusal rejects the call;
+        without a lease a task lives until its owner ends it."""
+        self.name = name
+        self.resources = Resources()
+        self.fault: Exception | None = None
+        """Why the last scan was refused, for messages."""
+        self.ended: Code | None = None
+        """The code of DONE; None: the task lives."""
+        self._find = find
+        self._allow = allow
+        self._slots: dict[int, _Held | None] = {}
+        self._free = 0  # no slot below is free
+        self._lease = None if lease_seconds is None else int(lease_seconds * 1e9)
+        self._began = self._touched = time.perf_counter_ns()
+
+    # --- the ABI ---
+
+    def slot(self, number: int | None = None) -> tuple[Code, int]:
+        """Allocates a slot, the lowest free one unless a number is named."""
+        if self.ended is not None:
+            return Code.PANIC, 0
+        self.resources.slot += 1
+        if self._refused(OpKind.SLOT):
+            return self._answer(Code.REJECTED), 0
+        if number is None:
+            if len(self._slots) == SLOTS:
+                return self._answer(Code.REJECTED), 0
+            number = self._free
+            while number in self._slots:
+                number += 1
+            self._free = number + 1
+        elif not _is_slot(number) or number in self._slots:
+            return self._answer(Code.INVALID), 0
+        self._slots[number] = None
+        return self._answer(Code.UNSET), number
+
+    def scan(self, slot: int, task_id: SourceId, program: bytes | Program) -> Code:
+        """Opens a cursor in an allocated, empty slot."""
+        if self.ended is not None:
+            return Code.PANIC
+        began = time.perf_counter_ns()
+        self.resources.scan += 1
+        self.fault = None
+        code = self._scan(slot, task_id, program)
+        self.resources.exec += time.perf_counter_ns() - began
+        return self._answer(code)
+
+    def _scan(self, slot: int, task_id: SourceId, program: bytes | Program) -> Code:
+        if self._slots.get(slot, False) is not None:  # not allocated, or occupied
+            return Code.INVALID
+        if self._refused(OpKind.SCAN):
+            return Code.REJECTED
+        try:
+            source = self._find(task_id)
+        except GaussError as fault:
+            self.fault = fault
+            return code_of(fault)
+        opened = source.open(program)
+        if opened.code is not Code.UNSET:
+            self.fault = opened.fault
+            return opened.code
+        executor = source.executor(opened.cursor_id)
+        handle = CursorHandle(
+            source.id, executor.pinned_version, executor.program.mode, opened.cursor_id, route_hint="local"
+        )
+        self.resources.fuel += 1  # opening is work too
+        self._slots[slot] = _Held(handle, source, executor)
+        source.readers.add(self)
+        return Code.UNSET
+
+    def next(self, slot: int, step: bytes | Step) -> Code:
+        """Prepares the next batch of the slot's cursor."""
+        if self.ended is not None:
+            return Code.PANIC
+        resources, began = self.resources, time.perf_counter_ns()
+        resources.next += 1
+        held = self._slots.get(slot)
+        if held is None:
+            code = Code.INVALID
+        elif self._allow is not None and not self._allow(OpKind.NEXT):
+            code = Code.REJECTED
+        else:
+            before = held.executor.fuel
+            code = held.source.next(held.handle.cursor_id, step)
+            resources.fuel += held.executor.fuel - before + 1  # an empty step is work too
+        self._touched = now = time.perf_counter_ns()
+        resources.exec += now - began
+        if code is not Code.UNSET:
+            resources.errs += 1
+        return code
+
+    def read(self, slot: int) -> tuple[Code, bytes]:
+        """The prepared batch as a blob."""
+        code, blob = self._read(slot, blob=True)
+        return code, blob if isinstance(blob, bytes) else b""
+
+    def take(self, slot: int) -> tuple[Code, Item | None]:
+        """The prepared batch as it is: a read inside one process, without a copy."""
+        return self._read(slot, blob=False)
+
+    def _read(self, slot: int, *, blob: bool) -> tuple[Code, Item | None]:
+        if self.ended is not None:
+            return Code.PANIC, None
+        resources, began = self.resources, time.perf_counter_ns()
+        resources.read += 1
+        held = self._slots.get(slot)
+        item: Item | None = None
+        if held is None:
+            code = Code.INVALID
+        elif self._allow is not None and not self._allow(OpKind.READ):
+            code = Code.REJECTED
+        elif blob:
+            code, item = held.source.read_blob(held.handle.cursor_id)
+        else:
+            code, item = held.source.read(held.handle.cursor_id)
+        if code is Code.UNSET and held is not None:
+            size = len(item) if isinstance(item, bytes) else held.executor.size
+            resources.recv += size
+            resources.peak = max(resources.peak, size)
+        else:
+            resources.errs += 1
+            item = None
+        self._touched = now = time.perf_counter_ns()
+        resources.exec += now - began
+        return code, item
+
+    def done(self, code: Code = Code.UNSET) -> Code:
+        """Ends the task with a code: every cursor is closed, every slot invalid, every counter stands still."""
+        if self.ended is not None:
+            return Code.PANIC
+        self.ended = code
+        self.resources.done += 1
+        self.resources.wall = time.perf_counter_ns() - self._began
+        for slot in list(self._slots):
+            self._empty(slot)
+        return Code.UNSET
+
+    # --- around the ABI ---
+
+    def release(self, slot: int) -> None:
+        """Gives a slot back and closes its cursor."""
+        if slot in self._slots:
+            self._empty(slot)
+            self._free = min(self._free, slot)
+
+    def handle(self, slot: int) -> CursorHandle | None:
+        """What stands in a slot; None: nothing."""
+        held = self._slots.get(slot)
+        return None if held is None else held.handle
+
+    def used(self) -> tuple[int, ...]:
+        """The sixteen counters, wall up to now."""
+        if self.ended is None:
+            self.resources.wall = time.perf_counter_ns() - self._began
+        return self.resources.values()
+
+    def lapsed(self) -> bool:
+        """Whether nobody has called it for longer than its lease."""
+        return self._lease is not None and time.perf_counter_ns() - self._touched > self._lease
+
+    def _empty(self, slot: int) -> None:
+        held = self._slots.pop(slot, None)
+        if held is not None:
+            held.source.close(held.handle.cursor_id)
+            if not any(other is not None and other.source is held.source for other in list(self._slots.values())):
+                held.source.readers.discard(self)
+
+    def _refused(self, op: OpKind) -> bool:
+        return self._allow is not None and not self._allow(op)
+
+    def _answer(self, code: Code) -> Code:
+        self._touched = time.perf_counter_ns()
+        if code is not Code.UNSET:
+            self.resources.errs += 1
+        return code
+
+
+def _is_slot(number: int) -> bool:
+    return type(number) is int and 0 <= number < SLOTS
+
+
+class TaskCursor:
+    """A reader task with one cursor, as code in the same process wants it."""
+
+    def __init__(self, source: SourceTask, program: Program, name: str = "") -> None:
+        self.task = ReaderTask(lambda _: source, name=name)
+        _, self._slot = self.task.slot()
+        code = self.task.scan(self._slot, source.id, program)
+        if code is not Code.UNSET:
+            fault, _ = self.task.fault, self.task.done(code)
+            raise fault or error_of(code, f'topic "{source.id.topic}" can\'t be read')
+        handle = self.task.handle(self._slot)
+        assert handle is not None
+        self.pinned_version = handle.pinned_version
+        self._executor = source.executor(handle.cursor_id)
+
+    @property
+    def position(self) -> int:
+        return self._executor.position
+
+    @property
+    def missed(self) -> int:
+        return self._executor.missed
+
+    def next(self, step: Step) -> Code:
+        return self.task.next(self._slot, step)
+
+    def read(self) -> tuple[Code, Item | None]:
+        return self.task.take(self._slot)
+
+    def close(self) -> None:
+        """Ends the task; a second time changes nothing."""
+        self.task.done()
