@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,6 +23,7 @@ from gauss.model.batch import MOST_BYTES, RECORD_SCHEMA
 from gauss.model.errors import Collected, ConfigError
 from gauss.scan.merge import fitting
 from gauss.scan.outputs import Item
+from gauss.scan.waiting import Waiting
 
 if TYPE_CHECKING:
     from gauss.contracts.format import Format
@@ -55,6 +54,10 @@ class LogCursor:
         self._refused: Code | None = None
         self.position, self._stop = self._place(program)
         self._start = self.position
+
+    @property
+    def hold(self) -> int:
+        return max(self.pinned_version, self.position) if self._live else self.pinned_version
 
     def seek(self, to: int | str) -> bool:
         """Goes on at an offset of the view; False when it lies outside."""
@@ -187,16 +190,15 @@ def rows(placed: list[Placed]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=RECORD_SCHEMA)
 
 
-class LogProvider:
+class LogProvider(Waiting):
     """The readable side of a log: versions, cursors and waiting."""
 
     capabilities: Capabilities = CAPABILITIES
 
     def __init__(self, log: Log) -> None:
+        super().__init__()
         self.inc = log.inc
         self._log = log
-        self._moved = threading.Condition()
-        self._watchers = 0
 
     def version(self) -> int:
         return self._log.end
@@ -213,26 +215,6 @@ class LogProvider:
 
     def open(self, program: Program) -> LogCursor:
         return LogCursor(self, self._log, program)
-
-    def wait(self, version: int, timeout: float) -> int:
-        """Blocks until the version is above `version` or the time is over; returns the version."""
-        if self._log.end > version:
-            return self._log.end
-        deadline = time.monotonic() + timeout
-        with self._moved:
-            self._watchers += 1  # before the end is looked at again, so that no move goes unseen
-            try:
-                while self._log.end <= version and (left := deadline - time.monotonic()) > 0:
-                    self._moved.wait(left)
-            finally:
-                self._watchers -= 1
-        return self._log.end
-
-    def announce(self) -> None:
-        """The version has moved (or the log is closing): wakes those who wait."""
-        if self._watchers:
-            with self._moved:
-                self._moved.notify_all()
 
     def counted_out(self, records: int, size: int) -> None:
         """A cursor has taken a batch."""

@@ -1,0 +1,39 @@
+"""Waiting for a version to move, without a lock where nobody waits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+
+
+class Waiting(ABC):
+    """Something with a version that grows."""
+
+    def __init__(self) -> None:
+        self._moved = threading.Condition()
+        self._watchers = 0
+
+    @abstractmethod
+    def version(self) -> int:
+        """Everything below it is visible."""
+
+    def wait(self, version: int, timeout: float) -> int:
+        """Blocks until the version is above `version` or the time is over; returns the version."""
+        if self.version() > version:
+            return self.version()
+        deadline = time.monotonic() + timeout
+        with self._moved:
+            self._watchers += 1  # before the version is looked at again, so that no move goes unseen
+            try:
+                while self.version() <= version and (left := deadline - time.monotonic()) > 0:
+                    self._moved.wait(left)
+            finally:
+                self._watchers -= 1
+        return self.version()
+
+    def announce(self) -> None:
+        """The version has moved (or all is closing): wakes those who wait."""
+        if self._watchers:
+            with self._moved:
+                self._moved.notify_all()
