@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gauss.config.spec import SparkSection
 from gauss.model.errors import ConfigError
 from gauss.model.paths import DataDir
+from gauss.stream.driver import launcher, zygote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,6 +157,15 @@ def _link(link: Path, target: Path) -> None:
     link.symlink_to(target)
 
 
+def _python(java: Java, folder: Path) -> Path:
+    """Writes the "python" that Spark starts: the launcher, which asks the zygote whose socket lies in the folder."""
+    script = java.home / "bin" / "python"
+    command = [sys.executable, "-I", "-S", launcher.__file__, str(folder), sys.executable]
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
 def settings(section: SparkSection, data_dir: DataDir) -> dict[str, str]:
     """Spark's configuration; what the user gives in `[spark] conf` comes last."""
     local = section.master.startswith("local")
@@ -207,6 +217,10 @@ def _with_retries(master: str) -> str:
     return f"{master[:-1]},3]" if master.startswith("local[") and "," not in master else master
 
 
+_zygotes: list[subprocess.Popen[bytes]] = []
+"""At most one: a process has one JVM, as pyspark has it."""
+
+
 def start(section: SparkSection, data_dir: DataDir, *, training: bool = False) -> SparkSession:
     """A session on a JVM of this process; `training`: one that writes the class archive at its end."""
     java = Java.of(data_dir)
@@ -216,6 +230,10 @@ def start(section: SparkSection, data_dir: DataDir, *, training: bool = False) -
     # The driver decides which Python the workers run, also on a cluster; the builder's setting does not help.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_DIRS"] = str(data_dir.cache / "spark-tmp")
+    if section.master.startswith("local") and not training:
+        # Executors of a cluster run elsewhere: there every process starts in the ordinary way.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(_python(java, data_dir.run))
+        _zygotes.append(zygote.start(data_dir.run))
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -256,5 +274,9 @@ def stop(session: SparkSession, data_dir: DataDir, wait_seconds: float = 6.0) ->
         fresh.rename(java.archive)
     from pyspark import SparkContext
 
+    while _zygotes:
+        with _zygotes.pop() as ending:
+            assert ending.stdin is not None
+            ending.stdin.close()
     SparkContext._gateway = None
     SparkContext._jvm = None
