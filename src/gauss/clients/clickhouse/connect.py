@@ -1,0 +1,61 @@
+"""A client of a ClickHouse: the embedded one or any other, by the same plain HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import clickhouse_connect
+
+from gauss.clients.clickhouse.errors import sorted_errors
+from gauss.clients.endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+SEND_RECEIVE_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Address:
+    """A server as a config names it."""
+
+    host: str
+    port: int = 0
+    """0: 8123, or 8443 with TLS."""
+    database: str = "default"
+    user: str = "default"
+    password: str = ""
+    secure: bool = False
+    verify: bool = True
+    ca_cert: str = ""
+    connect_seconds: int = 10
+
+    def __repr__(self) -> str:
+        return f"Address({self.user}@{self.host}:{self.port}/{self.database})"
+
+    @classmethod
+    def of(cls, endpoint: Endpoint) -> Address:
+        return cls(endpoint.host, endpoint.port, endpoint.database, endpoint.user, endpoint.password)
+
+
+def connect(address: Address | Endpoint) -> Client:
+    """A client that may be used by one thread at a time; it has no session, so that any number of them get along."""
+    if isinstance(address, Endpoint):
+        address = Address.of(address)
+    with sorted_errors():
+        return clickhouse_connect.get_client(
+            host=address.host,
+            port=address.port,
+            database=address.database,
+            username=address.user,
+            password=address.password,
+            secure=address.secure,
+            verify=address.verify,
+            ca_cert=address.ca_cert or None,
+            connect_timeout=address.connect_seconds,
+            send_receive_timeout=SEND_RECEIVE_SECONDS,
+            autogenerate_session_id=False,
+            # On loopback compression costs more than it saves.
+            compress=False if address.host in ("127.0.0.1", "localhost", "::1") else "lz4",
+        )

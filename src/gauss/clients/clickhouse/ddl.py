@@ -1,0 +1,124 @@
+"""CREATE TABLE from a target schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gauss.clients.clickhouse.quote import identifier, literal, qualified
+from gauss.clients.clickhouse.types import render_type
+from gauss.contracts.target import TargetField, TargetSchema
+from gauss.model.errors import ConfigError
+
+DEDUPLICATION_WINDOW = 10_000
+"""Blocks whose tokens a table remembers: what makes the retry of an insert harmless."""
+_ATTRS = {
+    "database", "table", "engine", "engine_params", "order_by", "partition_by", "primary_key", "sample_by", "ttl",
+    "settings", "comment",
+}  # fmt: skip
+_PROPS = {"default", "materialized", "alias", "ephemeral", "codec", "ttl", "comment"}
+_VALUES = ("default", "materialized", "alias", "ephemeral")
+
+
+def table_name(target: TargetSchema) -> str:
+    """The quoted name of a target's table."""
+    table = target.attrs.get("table")
+    if not isinstance(table, str) or not table:
+        raise ConfigError("the schema names no table", hint='write schema = { table = "quotes", … }')
+    return qualified(table, str(target.attrs.get("database") or ""))
+
+
+def engine_of(target: TargetSchema) -> str:
+    """The engine with its parameters: `ReplacingMergeTree(version)`."""
+    engine = str(target.attrs.get("engine") or "MergeTree").strip()
+    params = target.attrs.get("engine_params")
+    if "(" in engine:
+        return engine
+    return f"{engine}({', '.join(map(str, params or ()))})"
+
+
+def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
+    """The statement that makes a target's table."""
+    if unknown := set(target.attrs) - _ATTRS:
+        raise _unknown("schema", unknown, _ATTRS)
+    if not target.fields:
+        raise ConfigError("the schema has no columns", hint="let map_schema fill target.fields")
+    names = [field.name for field in target.fields]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ConfigError(f"columns named twice: {', '.join(sorted(twice))}", hint="rename one in the schema map")
+    columns = ",\n".join(f"    {column(field)}" for field in target.fields)
+    head = f"CREATE TABLE {'IF NOT EXISTS ' if if_not_exists else ''}{table_name(target)}"
+    return "\n".join([f"{head}\n(\n{columns}\n)", f"ENGINE = {engine_of(target)}", *_clauses(target)])
+
+
+def column(field: TargetField) -> str:
+    """A column's line: name, type, what it defaults to, codec, TTL, comment."""
+    if unknown := set(field.props) - _PROPS:
+        raise _unknown(f"column {field.name}", unknown, _PROPS)
+    given = [word for word in _VALUES if word in field.props]
+    if len(given) > 1:
+        raise ConfigError(f"column {field.name} can't be {' and '.join(given)}", hint="keep one of them")
+    parts = [identifier(field.name), render_type(field.field_type)]
+    parts += [f"{word.upper()} {field.props[word]}" for word in given]
+    if field.props.get("comment"):
+        parts.append(f"COMMENT {literal(str(field.props['comment']))}")
+    if field.props.get("codec"):
+        parts.append(f"CODEC({field.props['codec']})")
+    if field.props.get("ttl"):
+        parts.append(f"TTL {field.props['ttl']}")
+    return " ".join(parts)
+
+
+def order_by(target: TargetSchema) -> str:
+    """The sorting key: as asked for, else by `ts_ms`, else none."""
+    if asked := target.attrs.get("order_by"):
+        return _key(target, asked)
+    engine = engine_of(target)
+    if any(word in engine for word in ("Replacing", "Summing", "Aggregating", "Collapsing")):
+        raise ConfigError(
+            f"{engine} without order_by would merge all rows into one",
+            hint='name the columns that make a row unique: order_by = ["symbol", "ts_ms"]',
+        )
+    return identifier("ts_ms") if any(field.name == "ts_ms" for field in target.fields) else "tuple()"
+
+
+def _key(target: TargetSchema, asked: Any) -> str:
+    """Text is SQL; in a list, names of columns are quoted and the rest is SQL."""
+    if isinstance(asked, str):
+        return asked
+    names = {field.name for field in target.fields}
+    return f"({', '.join(identifier(item) if item in names else str(item) for item in asked)})"
+
+
+def _clauses(target: TargetSchema) -> list[str]:
+    attrs, merge_tree = target.attrs, "MergeTree" in engine_of(target)
+    clauses = []
+    if attrs.get("partition_by"):
+        clauses.append(f"PARTITION BY {_key(target, attrs['partition_by'])}")
+    if attrs.get("primary_key"):
+        clauses.append(f"PRIMARY KEY {_key(target, attrs['primary_key'])}")
+    if merge_tree:
+        clauses.append(f"ORDER BY {order_by(target)}")
+    if attrs.get("sample_by"):
+        clauses.append(f"SAMPLE BY {_key(target, attrs['sample_by'])}")
+    if attrs.get("ttl"):
+        clauses.append(f"TTL {attrs['ttl']}")
+    settings = dict(attrs.get("settings") or {})
+    if merge_tree and "Replicated" not in engine_of(target):
+        settings.setdefault("non_replicated_deduplication_window", DEDUPLICATION_WINDOW)
+    if settings:
+        clauses.append("SETTINGS " + ", ".join(f"{name} = {_value(value)}" for name, value in settings.items()))
+    if attrs.get("comment"):
+        clauses.append(f"COMMENT {literal(str(attrs['comment']))}")
+    return clauses
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return str(value) if isinstance(value, int | float) else literal(str(value))
+
+
+def _unknown(where: str, unknown: set[str], known: set[str]) -> ConfigError:
+    return ConfigError(
+        f"{where}: ClickHouse has no {', '.join(sorted(unknown))}", hint=f"it takes {', '.join(sorted(known))}"
+    )

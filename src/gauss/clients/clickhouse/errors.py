@@ -1,0 +1,70 @@
+"""ClickHouse's errors, sorted by what a writer can do about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import urllib3.exceptions
+from clickhouse_connect.driver.exceptions import ClickHouseError, DataError, StreamFailureError
+
+from gauss.clients.errors import RowError, Unclear
+from gauss.model.errors import ConfigError, DiskFull, GaussError, StorageError, Unavailable
+
+_UNCLEAR = {159, 209, 210, 236, 319, 394, 1002}
+_TRANSIENT = {3, 32, 170, 202, 203, 225, 241, 242, 252, 279, 285, 286, 364, 373, 425, 439, 473, 499, 574, 999, 1001}
+_DISK = {243, 596}
+_ROW = {
+    6, 25, 26, 27, 28, 33, 38, 41, 53, 69, 70, 72, 117, 128, 131, 134, 190, 321, 349, 376, 395, 407, 441, 467, 469,
+    538, 577, 589, 634, 636, 653, 675, 676, 690, 691, 698, 704,
+}  # fmt: skip
+_CONFIG = {
+    8, 10, 15, 16, 20, 35, 36, 42, 43, 44, 46, 47, 50, 51, 57, 60, 62, 63, 79, 80, 81, 82, 115, 164, 192, 193, 194,
+    344, 457, 497, 516, 718,
+}  # fmt: skip
+_HINTS = {
+    60: "make it again with CREATE TABLE, or restart the pipeline, which will",
+    81: "create the database, or name another in storage_config",
+    516: "check user and password in storage_config",
+    497: "grant the user the right, or name another",
+    252: "inserts are smaller or more frequent than merges can follow: raise insert_batch_size",
+}
+_COLUMN = re.compile(r"(?:column|Column|while converting column|name:) [`'\"]?([^`'\",:()]+?)[`'\"]?(?:[,:. )]|$)")
+_TRAILER = re.compile(r"\s*\(version [^)]*\)\s*.*$|\s*\(for url [^)]*\)\s*$", re.DOTALL)
+
+
+def sort_error(error: Exception) -> GaussError:
+    """The error as one of Gauss's kinds, with ClickHouse's own sentence."""
+    if isinstance(error, GaussError):
+        return error
+    code = getattr(error, "code", None)
+    text = str(error)
+    if code is None and (found := re.search(r"\bCode: (\d+)", text)):
+        code = int(found[1])
+    start = text.find("DB::Exception: ")
+    sentence = _TRAILER.sub("", text[start + 15 :] if start >= 0 else text).strip()
+    message = f"ClickHouse: {sentence}"
+    if code in _DISK or "No space left on device" in sentence:
+        return DiskFull(message, hint="free some space on ClickHouse's disk; the insert is tried again")
+    if code in _ROW or isinstance(error, DataError):
+        column = _COLUMN.search(sentence)
+        return RowError(message, column=column[1] if column else "")
+    if code in _CONFIG:
+        return ConfigError(message, hint=_HINTS.get(code, "compare the table with `gauss schema`"))
+    if code in _TRANSIENT:
+        return Unavailable(message, hint=_HINTS.get(code, "it is tried again"))
+    if code in _UNCLEAR or isinstance(error, StreamFailureError | urllib3.exceptions.HTTPError | OSError):
+        return Unclear(message, hint="it is read back and tried again")
+    if code is None and isinstance(error, ClickHouseError):
+        return Unclear(f"ClickHouse does not answer: {sentence}", hint="is the server up, and its address right?")
+    return StorageError(message, hint="see the server's log")
+
+
+@contextmanager
+def sorted_errors() -> Iterator[None]:
+    """Turns what the driver raises into Gauss's kinds."""
+    try:
+        yield
+    except (ClickHouseError, urllib3.exceptions.HTTPError, OSError) as error:
+        raise sort_error(error) from error

@@ -1,0 +1,62 @@
+"""The process that owns an embedded ClickHouse: the only one that imports chDB, and everybody's HTTP server."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gauss.clients.endpoint import Endpoint, Identity
+from gauss.clients.owner import own
+from gauss.model.errors import StorageError
+
+if TYPE_CHECKING:
+    from gauss.clients.clickhouse.http import ClickHouseServer
+
+USER = "default"
+DRAIN_SECONDS = 4.0
+"""Running requests may end within these: a guard loses patience after five."""
+
+
+class EmbeddedClickHouse:
+    def __init__(self) -> None:
+        self._server: ClickHouseServer | None = None
+
+    def start(self, directory: Path, known: Identity) -> Endpoint:
+        from gauss.clients.clickhouse.engine import Engine, EngineError
+        from gauss.clients.clickhouse.http import ClickHouseServer
+
+        store = directory / "store"
+        store.mkdir(mode=0o700, exist_ok=True)
+        try:
+            engine = Engine(store)
+        except (RuntimeError, EngineError) as error:
+            raise StorageError(
+                f"ClickHouse can't open {store}: {error}", hint="is the disk full, or the folder another version's?"
+            ) from error
+        self._server = ClickHouseServer(known.port, engine, USER, known.password)
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
+        return Endpoint("http", "127.0.0.1", self._server.server_port, USER, known.password, "default", os.getpid())
+
+    def died(self) -> str:
+        return ""
+
+    def stop(self) -> None:
+        if self._server is None:
+            return
+        self._server.shutdown()
+        self._server.socket.close()
+        deadline = time.monotonic() + DRAIN_SECONDS
+        while self._server.busy and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if not self._server.busy:
+            self._server.engine.close()
+
+
+if __name__ == "__main__":
+    code = own(EmbeddedClickHouse(), sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)  # an orderly exit hangs while chDB has connections

@@ -1,0 +1,94 @@
+"""Rows into ClickHouse by columns, once; and how to see afterwards whether they came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.ipc
+import xxhash
+
+from gauss.clients.clickhouse.errors import sorted_errors
+from gauss.clients.clickhouse.quote import identifier
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+INC_COLUMN, OFFSET_COLUMN = "_inc", "_offset"
+PINNED: Mapping[str, Any] = {
+    # 26.9 turns it on and deduplicates nothing then.
+    "async_insert": 0,
+    "insert_deduplicate": 1,
+    "input_format_null_as_default": 0,
+    "input_format_arrow_allow_missing_columns": 0,
+    # A batch stays one block, so that one token stands for it.
+    "max_insert_block_size": 1 << 24,
+    "min_insert_block_size_rows": 1 << 24,
+    "min_insert_block_size_bytes": 1 << 30,
+    "max_partitions_per_insert_block": 0,
+}
+"""What an insert relies on, whatever the server's profile says."""
+
+
+def token(table: str, topic: str, *, inc: int, generation: int, start: int, stop: int, part: str = "") -> str:
+    """The name of a batch for deduplication: the same range of the same topic gives the same name."""
+    text = "\0".join((table, topic, str(inc), str(generation), str(start), str(stop), part))
+    return xxhash.xxh3_128_hexdigest(text.encode())
+
+
+def insert(
+    client: Client,
+    table: str,
+    rows: pa.Table | pa.RecordBatch,
+    *,
+    token: str,
+    settings: Mapping[str, Any] | None = None,
+) -> None:
+    """Inserts rows under a token; `table` is quoted. Columns that are not among the rows take their defaults.
+
+    Raises RowError, Unavailable, Unclear or ConfigError. A token is always sent: with a deduplication window, equal
+    blocks without one would vanish.
+    """
+    names = ", ".join(map(identifier, rows.schema.names))
+    sink = pa.BufferOutputStream()
+    sink.write(f"INSERT INTO {table} ({names}) FORMAT ArrowStream\n".encode())
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
+    with sorted_errors():
+        client.raw_insert(
+            "",  # the statement stands in the block
+            insert_block=sink.getvalue().to_pybytes(),
+            settings={**PINNED, **(settings or {}), "insert_deduplication_token": token},
+        )
+
+
+def read_back(client: Client, table: str, inc: int, start: int, stop: int) -> pa.Table:
+    """`_offset` and its count of rows, for the offsets of [start, stop) that the table holds."""
+    query = (
+        f"SELECT {OFFSET_COLUMN} AS offset, count() AS rows FROM {table} "
+        f"WHERE {INC_COLUMN} = {{inc:Int64}} "
+        f"AND {OFFSET_COLUMN} >= {{start:Int64}} AND {OFFSET_COLUMN} < {{stop:Int64}} "
+        f"GROUP BY {OFFSET_COLUMN} ORDER BY {OFFSET_COLUMN}"
+    )
+    return query_arrow(client, query, {"inc": inc, "start": start, "stop": stop})
+
+
+def query_arrow(
+    client: Client, query: str, parameters: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None
+) -> pa.Table:
+    """A result as an Arrow table, with text as text and nothing cut."""
+    pinned = {"output_format_arrow_string_as_string": 1, "output_format_arrow_low_cardinality_as_dictionary": 0}
+    with sorted_errors():
+        content = client.raw_query(
+            query, parameters=dict(parameters or {}), fmt="ArrowStream", settings={**pinned, **(settings or {})}
+        )
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_all()
+
+
+def execute(client: Client, statements: Sequence[str]) -> None:
+    """DDL, one statement after the other."""
+    with sorted_errors():
+        for statement in statements:
+            client.command(statement)

@@ -1,0 +1,135 @@
+"""Where an embedded server is found: files in its directory, which only their owner may read."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from gauss.model.errors import StorageError
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Address and secret of a running server; never printed whole by accident."""
+
+    scheme: str
+    host: str
+    port: int
+    user: str
+    password: str
+    database: str
+    pid: int = 0
+    """The owner process; 0 for a server that Gauss did not start."""
+
+    @property
+    def url(self) -> str:
+        """What a user pastes into a client, secret included."""
+        secret = quote(self.password, safe="")
+        return f"{self.scheme}://{self.user}:{secret}@{self.host}:{self.port}/{quote(self.database, safe='')}"
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.scheme}://{self.user}@{self.host}:{self.port}/{self.database})"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a server keeps over restarts, so that clients which retry find it again."""
+
+    password: str
+    port: int
+
+
+def write_private(path: Path, content: dict[str, Any]) -> None:
+    """JSON in a file of mode 0600, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(descriptor)
+    temporary.replace(path)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def read_endpoint(directory: Path) -> Endpoint | None:
+    """The running server of a directory; None when none is announced."""
+    found = _read(directory / "endpoint.json")
+    return Endpoint(**found) if found else None
+
+
+def announce(directory: Path, endpoint: Endpoint) -> None:
+    write_private(directory / "endpoint.json", asdict(endpoint))
+
+
+def withdraw(directory: Path) -> None:
+    (directory / "endpoint.json").unlink(missing_ok=True)
+
+
+def identity(directory: Path, port: int = 0) -> Identity:
+    """The kept identity, made at the first call; `port` overrules the kept one."""
+    path = directory / "identity.json"
+    kept = _read(path) or {}
+    found = Identity(kept.get("password") or secrets.token_urlsafe(24), port or _usable(int(kept.get("port", 0))))
+    if asdict(found) != kept:
+        write_private(path, asdict(found))
+    return found
+
+
+def _usable(port: int) -> int:
+    """The port itself while nobody else has taken it, else a free one."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return _usable(0)
+        return int(probe.getsockname()[1])
+
+
+def lock(directory: Path, seconds: float) -> int:
+    """Takes a directory for this process; a predecessor that is ending is waited for."""
+    directory.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(directory / "owner.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(descriptor)
+                raise StorageError(
+                    f"{directory} belongs to another process, which still runs",
+                    hint="stop the run that uses this data directory, or choose another with --data-dir",
+                ) from None
+            time.sleep(0.02)
+
+
+def owned(directory: Path) -> bool:
+    """Whether an owner process holds the directory."""
+    try:
+        descriptor = os.open(directory / "owner.lock", os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

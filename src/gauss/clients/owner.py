@@ -1,0 +1,83 @@
+"""The life of a process that owns an embedded server: lock, start, announce, wait for the end, stop.
+
+`python -m gauss.clients.<system>.owner DIRECTORY [--port N] [--watch-stdin]`. It ends on SIGTERM or SIGINT, when its
+server dies, and with `--watch-stdin` when its standard input ends: that is how it notices that whoever started it is
+gone. One JSON line goes to the descriptor that GAUSS_READY_FD names, as from every child of a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from gauss.clients.endpoint import Endpoint, Identity, announce, identity, lock, withdraw
+from gauss.model.errors import GaussError
+
+LOCK_SECONDS = 10.0
+_CHECK_SECONDS = 0.5
+
+
+class OwnedServer(Protocol):
+    def start(self, directory: Path, known: Identity) -> Endpoint: ...
+
+    def died(self) -> str:
+        """Why the server is gone; empty while it runs."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+def own(server: OwnedServer, argv: list[str]) -> int:
+    """Runs a server until it is asked to end; the exit code is 0 for an orderly end."""
+    parser = argparse.ArgumentParser(description="owns an embedded server; started by gauss")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--watch-stdin", action="store_true")
+    args = parser.parse_args(argv)
+
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+
+    directory: Path = args.directory.absolute()
+    try:
+        lock(directory, LOCK_SECONDS)
+        withdraw(directory)
+        endpoint = server.start(directory, identity(directory, args.port))
+    except GaussError as error:
+        _report({"error": error.to_dict()})
+        print(f"{error.message} ({error.hint})" if error.hint else error.message, file=sys.stderr, flush=True)
+        server.stop()
+        return 1
+    announce(directory, endpoint)
+    _report({"ready": True, "host": endpoint.host, "port": endpoint.port})
+
+    watched = [woken, 0] if args.watch_stdin else [woken]
+    reason = ""
+    while not reason:
+        ended, _, _ = select.select(watched, [], [], _CHECK_SECONDS)
+        if woken in ended:
+            break
+        if 0 in ended and not os.read(0, 4096):
+            break
+        reason = server.died()
+    withdraw(directory)
+    server.stop()
+    if reason:
+        print(reason, file=sys.stderr, flush=True)
+    return 1 if reason else 0
+
+
+def _report(message: dict[str, object]) -> None:
+    descriptor = os.environ.pop("GAUSS_READY_FD", "")
+    if descriptor:
+        os.write(int(descriptor), json.dumps(message).encode() + b"\n")
+        os.close(int(descriptor))

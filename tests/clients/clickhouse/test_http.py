@@ -1,0 +1,258 @@
+"""The embedded ClickHouse, seen by clients that know nothing of Gauss."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import gzip
+import http.client
+import io
+import socket
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import clickhouse_connect
+import httpx
+import pyarrow as pa
+import pytest
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import DatabaseError, StreamFailureError
+
+from gauss.clients.endpoint import Endpoint
+
+
+def driver(endpoint: Endpoint, **options: Any) -> Client:
+    return clickhouse_connect.get_client(
+        host=endpoint.host, port=endpoint.port, username=endpoint.user, password=endpoint.password, **options
+    )
+
+
+@pytest.fixture(params=[False, "lz4", "zstd", "gzip"])
+def plain(request: pytest.FixtureRequest, clickhouse: Endpoint) -> Iterator[Client]:
+    """An unmodified client, with each compression."""
+    with driver(clickhouse, compress=request.param) as found:
+        yield found
+
+
+def post(endpoint: Endpoint, query: str, body: Any = b"", **params: str) -> httpx.Response:
+    headers = {"X-ClickHouse-User": endpoint.user, "X-ClickHouse-Key": endpoint.password}
+    url = f"http://{endpoint.host}:{endpoint.port}/?{urlencode({'query': query, **params})}"
+    return httpx.post(url, content=body, headers=headers, timeout=30)
+
+
+def test_query_gives_rows(plain: Client) -> None:
+    assert plain.query("SELECT number, toString(number) FROM numbers(3)").result_rows == [(0, "0"), (1, "1"), (2, "2")]
+
+
+def test_a_result_of_many_blocks_arrives_whole(plain: Client) -> None:
+    result = plain.query("SELECT number FROM numbers(300000)").result_columns[0]
+    assert len(result) == 300_000 and result[-1] == 299_999
+
+
+def test_inserts_of_every_way_arrive(plain: Client, table: str) -> None:
+    plain.command(f"CREATE TABLE {table} (a Int64, b String) ENGINE = MergeTree ORDER BY a")
+    plain.insert(table, [[1, "x"], [2, "y"]], column_names=["a", "b"])
+    plain.insert_arrow(table, pa.table({"a": [3], "b": ["z"]}))
+    plain.raw_insert(table, ["a", "b"], b"4,w\n", fmt="CSV")
+    plain.command(f"INSERT INTO {table} VALUES (5, 'v'), (6, upper('u'))")
+    plain.command(f"INSERT INTO {table} SELECT 7, 't'")
+    found = plain.query_arrow(f"SELECT * FROM {table} ORDER BY a")
+    assert found.to_pydict() == {"a": [1, 2, 3, 4, 5, 6, 7], "b": ["x", "y", "z", "w", "v", "U", "t"]}
+
+
+def test_arrow_stream_of_many_blocks_is_one_stream(plain: Client) -> None:
+    content = plain.raw_query("SELECT number, toString(number) AS s FROM numbers(200000)", fmt="ArrowStream")
+    found = pa.ipc.open_stream(content).read_all()
+    assert found.num_rows == 200_000 and found["s"][-1].as_py() == "199999"
+
+
+def test_arrow_stream_with_dictionaries_of_many_blocks_keeps_its_values(plain: Client) -> None:
+    content = plain.raw_query(
+        "SELECT toLowCardinality(toString(number % 1000 + intDiv(number, 65000) * 1000)) AS s FROM numbers(200000)",
+        fmt="ArrowStream",
+        settings={"output_format_arrow_low_cardinality_as_dictionary": 1},
+    )
+    found = pa.ipc.open_stream(content).read_all()["s"].cast(pa.string()).to_pylist()
+    assert found == [str(n % 1000 + n // 65000 * 1000) for n in range(200_000)]
+
+
+def test_an_empty_result_has_its_columns(plain: Client) -> None:
+    assert plain.query_arrow("SELECT 1 AS a, 'x' AS b WHERE 0").schema.names == ["a", "b"]
+    assert pa.ipc.open_stream(plain.raw_query("SELECT 1 AS a WHERE 0", fmt="ArrowStream")).schema.names == ["a"]
+    assert plain.query("SELECT 1 AS a WHERE 0").result_rows == []
+
+
+def test_parameters_are_values_whatever_they_hold(plain: Client) -> None:
+    hostile = "a'b\\c\td\ne`f\"g😀" + "x" * 9000
+    assert plain.query("SELECT {x:String}", parameters={"x": hostile}).result_rows == [(hostile,)]
+
+
+def test_settings_hold_for_one_request_and_a_set_holds_for_the_session(plain: Client) -> None:
+    ask = "SELECT getSetting('max_threads')"
+    plain.command("SET max_threads = 7")
+    assert plain.command(ask, settings={"max_threads": 3}) == 3
+    assert plain.command(ask) == 7
+
+
+def test_a_temporary_table_lives_in_its_session(plain: Client, clickhouse: Endpoint, table: str) -> None:
+    plain.command(f"CREATE TEMPORARY TABLE {table} (x Int8)")
+    plain.command(f"INSERT INTO {table} VALUES (5)")
+    assert plain.command(f"SELECT x FROM {table}") == 5
+    with driver(clickhouse) as other, pytest.raises(DatabaseError, match="UNKNOWN_TABLE"):
+        other.command(f"SELECT x FROM {table}")
+
+
+def test_an_error_carries_clickhouses_code(plain: Client) -> None:
+    with pytest.raises(DatabaseError, match="UNKNOWN_IDENTIFIER") as caught:
+        plain.query("SELECT bogus").result_rows  # noqa: B018
+    assert caught.value.code == 47
+
+
+def test_an_error_in_mid_stream_is_raised_and_never_a_short_result(plain: Client) -> None:
+    with pytest.raises((StreamFailureError, DatabaseError), match="throwIf"):
+        plain.query("SELECT number, throwIf(number = 700000) FROM numbers(1000000)").result_rows  # noqa: B018
+    assert plain.command("SELECT 1") == 1
+
+
+def test_query_of_another_database_leaves_the_session_where_it_was(clickhouse: Endpoint) -> None:
+    with driver(clickhouse, database="system") as client:
+        assert client.command("SELECT currentDatabase()") == "system"
+        assert client.command("SELECT currentDatabase()", use_database=False) == "default"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"X-ClickHouse-User": "default", "X-ClickHouse-Key": "wrong"},
+        {"Authorization": "Basic ZGVmYXVsdDp3cm9uZw=="},
+        {"Authorization": "Basic !!"},
+        {"Authorization": "Bearer x"},
+    ],
+)
+def test_without_the_secret_nothing_is_answered(clickhouse: Endpoint, headers: dict[str, str]) -> None:
+    response = httpx.get(f"http://127.0.0.1:{clickhouse.port}/?query=SELECT+1", headers=headers)
+    assert response.status_code == 403
+    assert response.headers["X-ClickHouse-Exception-Code"] == "516"
+    assert clickhouse.password not in response.text
+
+
+def test_curl_with_user_and_password_as_parameters(clickhouse: Endpoint) -> None:
+    parameters = urlencode({"query": "SELECT 41 + 1", "user": clickhouse.user, "password": clickhouse.password})
+    url = f"http://127.0.0.1:{clickhouse.port}/?{parameters}"
+    assert subprocess.run(["curl", "-sS", url], capture_output=True, text=True, check=True).stdout == "42\n"
+
+
+def test_curl_with_the_url_that_gauss_prints(clickhouse: Endpoint) -> None:
+    command = ["curl", "-sS", clickhouse.url, "--data-binary", "SELECT 1 FORMAT JSONEachRow"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == '{"1":1}\n'
+
+
+def test_ping_needs_no_secret(clickhouse: Endpoint) -> None:
+    assert httpx.get(f"http://127.0.0.1:{clickhouse.port}/ping").text == "Ok.\n"
+
+
+def test_get_changes_nothing(clickhouse: Endpoint, table: str) -> None:
+    headers = {"X-ClickHouse-User": clickhouse.user, "X-ClickHouse-Key": clickhouse.password}
+    query = urlencode({"query": f"CREATE TABLE {table} (a Int8) ENGINE = Memory"})
+    response = httpx.get(f"http://127.0.0.1:{clickhouse.port}/?{query}", headers=headers)
+    assert response.headers["X-ClickHouse-Exception-Code"] == "164"
+    assert post(clickhouse, f"EXISTS {table}").text == "0\n"
+
+
+def test_default_format_of_the_request_counts_when_the_query_names_none(clickhouse: Endpoint) -> None:
+    assert post(clickhouse, "SELECT 1 AS a", default_format="JSONEachRow").text == '{"a":1}\n'
+    assert post(clickhouse, "SELECT 1 AS a FORMAT CSV", default_format="JSONEachRow").text == "1\n"
+
+
+def test_json_of_many_blocks_is_one_document(clickhouse: Endpoint) -> None:
+    assert len(post(clickhouse, "SELECT number FROM numbers(150000) FORMAT JSON").json()["data"]) == 150_000
+
+
+def test_an_insert_streams_in_chunks_cut_anywhere(clickhouse: Endpoint, table: str) -> None:
+    post(clickhouse, f"CREATE TABLE {table} (a Int64, b String) ENGINE = MergeTree ORDER BY a")
+    sink = io.BytesIO()
+    rows = pa.table({"a": range(50_000), "b": [str(n) for n in range(50_000)]})
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=1000)
+    data = sink.getvalue()
+    pieces = (data[at : at + 7919] for at in range(0, len(data), 7919))
+    response = post(clickhouse, f"INSERT INTO {table} FORMAT ArrowStream", pieces)
+    assert response.status_code == 200, response.text
+    assert '"written_rows": "50000"' in response.headers["X-ClickHouse-Summary"]
+    assert post(clickhouse, f"SELECT count(), sum(a) FROM {table}").text == "50000\t1249975000\n"
+
+
+def test_a_client_that_dies_in_mid_insert_leaves_no_rows(clickhouse: Endpoint, table: str) -> None:
+    post(clickhouse, f"CREATE TABLE {table} (a Int64) ENGINE = MergeTree ORDER BY a")
+    parameters = {
+        "query": f"INSERT INTO {table} FORMAT TSV",
+        "user": clickhouse.user,
+        "password": clickhouse.password,
+    }
+    with socket.create_connection((clickhouse.host, clickhouse.port)) as sock:
+        head = f"POST /?{urlencode(parameters)} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+        sock.sendall(head.encode() + b"1\n2\n3\n" * 1000)
+    assert post(clickhouse, f"SELECT count() FROM {table}").text == "0\n"
+
+
+def test_an_insert_that_fails_in_mid_body_says_why(clickhouse: Endpoint, table: str) -> None:
+    post(clickhouse, f"CREATE TABLE {table} (a Int64) ENGINE = MergeTree ORDER BY a")
+    response = post(clickhouse, f"INSERT INTO {table} FORMAT TSV", b"1\n" * 100_000 + b"x\n" + b"2\n" * 1_000_000)
+    assert response.status_code == 400 and "Cannot parse" in response.text
+    assert post(clickhouse, f"SELECT count() FROM {table}").text == "0\n"
+
+
+def test_a_body_that_is_not_what_its_encoding_says_is_refused(clickhouse: Endpoint, table: str) -> None:
+    post(clickhouse, f"CREATE TABLE {table} (a Int64) ENGINE = MergeTree ORDER BY a")
+    url = f"http://127.0.0.1:{clickhouse.port}/?{urlencode({'query': f'INSERT INTO {table} FORMAT TSV'})}"
+    auth = (clickhouse.user, clickhouse.password)
+    for encoding, content in (("gzip", b"not"), ("gzip", gzip.compress(b"1\n" * 9999)[:-20]), ("br", b"x")):
+        response = httpx.post(url, content=content, headers={"Content-Encoding": encoding}, auth=auth)
+        assert response.status_code == 500, encoding
+    assert post(clickhouse, f"SELECT count() FROM {table}").text == "0\n"
+
+
+def test_a_session_in_use_is_refused_to_others(clickhouse: Endpoint) -> None:
+    slow = "SELECT sleepEachRow(0.4) FROM numbers(3) SETTINGS max_block_size = 1"
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: post(clickhouse, slow, session_id="shared-one"), range(4)))
+    codes = [answer.headers.get("X-ClickHouse-Exception-Code") for answer in answers]
+    assert codes.count(None) == 1 and codes.count("373") == 3
+
+
+def test_an_unknown_session_that_must_exist_is_refused(clickhouse: Endpoint) -> None:
+    response = post(clickhouse, "SELECT 1", session_id="never", session_check="1")
+    assert response.headers["X-ClickHouse-Exception-Code"] == "372"
+
+
+def test_a_closed_session_forgets(clickhouse: Endpoint) -> None:
+    post(clickhouse, "SET max_threads = 5", session_id="closing")
+    assert post(clickhouse, "SELECT getSetting('max_threads')", session_id="closing", close_session="1").text == "5\n"
+    assert post(clickhouse, "SELECT getSetting('max_threads')", session_id="closing").text != "5\n"
+
+
+def test_reads_run_beside_a_long_one(clickhouse: Endpoint) -> None:
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(post, clickhouse, "SELECT sleepEachRow(1) FROM numbers(2) SETTINGS max_block_size = 1")
+        assert post(clickhouse, "SELECT 1").text == "1\n"
+        assert not slow.done()
+        assert slow.result().status_code == 200
+
+
+def test_a_connection_serves_request_after_request_also_behind_errors(clickhouse: Endpoint) -> None:
+    connection = http.client.HTTPConnection(clickhouse.host, clickhouse.port)
+    headers = {"X-ClickHouse-User": clickhouse.user, "X-ClickHouse-Key": clickhouse.password}
+    for query, status in [("SELECT 1", 200), ("SELEC 1", 400), ("SELECT 1", 200), ("SELECT * FROM nope", 404)] * 2:
+        connection.request("POST", "/", query, headers)
+        response = connection.getresponse()
+        response.read()
+        assert response.status == status
+    connection.close()
+
+
+def test_external_data_are_refused_in_words(clickhouse: Endpoint) -> None:
+    url = f"http://127.0.0.1:{clickhouse.port}/?query=SELECT+1"
+    response = httpx.post(url, files={"t": b"1"}, auth=(clickhouse.user, clickhouse.password))
+    assert response.headers["X-ClickHouse-Exception-Code"] == "48"
