@@ -14,6 +14,7 @@ from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageContext, StorageSpec
 from gauss.contracts.transport import TransportSpec
+from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.topic import Topic
 
 log = logging.getLogger("bench")
@@ -36,7 +37,7 @@ def start_topic(storage: str, config: dict[str, Any], folder: Path) -> Topic:
         committed=lambda _: True,
         framing=framing,
     )
-    return Topic("bench", registry.build(spec, checked, context), spec.capacity(checked))
+    return LogTopic("bench", registry.build(spec, checked, context), spec.capacity(checked))
 
 
 def start_edge(plugin: str, config: dict[str, Any], topic: Topic) -> EdgeContext:

@@ -15,6 +15,7 @@ from gauss.plugins.storages.memory.ring import Ring
 from gauss.stream.engine.bounded import Bounded
 from gauss.stream.engine.dead import DEAD_TOPIC, DeadRatio
 from gauss.stream.engine.ledger import Ledger
+from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.running import Running, retry_inlet
 from gauss.stream.engine.sources import Sources
@@ -68,7 +69,7 @@ class Delivery:
             lambda *_: None,  # type: ignore[arg-type]
         )
         ring = Ring(None, context)
-        return Topic(name, ring, Capacity(size, None, WriteFull.BLOCK), at_least=self.ledger.highest(name, ring.inc))
+        return LogTopic(name, ring, Capacity(size, None, WriteFull.BLOCK), at_least=self.ledger.highest(name, ring.inc))
 
     def feed(self, *records: bytes, ts_ms: int = 1000, topic: str = "in") -> None:
         self.topics[topic].append(Chunk(pa.array(records, pa.binary()), len(records), ts_ms))

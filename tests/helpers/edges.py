@@ -16,6 +16,7 @@ from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageContext, StorageSpec
 from gauss.contracts.transport import Transport, TransportSpec
+from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.topic import Topic
 
 NEWLINE: dict[str, Any] = {"framing": "newline", "delimiter": "\n"}
@@ -81,7 +82,7 @@ class Bench:
             committed=lambda _: True,
             framing=framing,
         )
-        topic = Topic("t", registry.build(spec, checked, context), spec.capacity(checked), dead=self.dead.append)
+        topic = LogTopic("t", registry.build(spec, checked, context), spec.capacity(checked), dead=self.dead.append)
         self._topics.append(topic)
         return topic
 

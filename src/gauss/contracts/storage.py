@@ -6,13 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from gauss.contracts.plugin import PluginConfig, PluginSpec
+from gauss.model.errors import ConfigError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from gauss.contracts.chunk import Chunk
-    from gauss.contracts.cursor import Placed
+    from gauss.contracts.cursor import Capabilities, Cursor, Placed, Program
+    from gauss.contracts.edge import DeadLetter
+    from gauss.contracts.format import Format
     from gauss.contracts.framing import Framing
 
 
@@ -41,7 +46,7 @@ class Capacity:
 
 @dataclass(frozen=True, kw_only=True)
 class StorageSpec(PluginSpec):
-    """`implementation(config, context)` gives a `Log`."""
+    """`implementation(config, context)` gives a `Log`, or a `Table` where `offset` is no read mode."""
 
     KIND: ClassVar[str] = "storage"
 
@@ -52,6 +57,10 @@ class StorageSpec(PluginSpec):
     engine_owned: bool = True
     """The engine process holds the log, so edges and passthrough work on it without Spark."""
     capacity: Callable[[PluginConfig], Capacity]
+
+
+def _no_format(name: str) -> Format:
+    raise ConfigError(f'no format "{name}" here', hint="define it in [[formats]]")
 
 
 @dataclass(frozen=True)
@@ -69,34 +78,50 @@ class StorageContext:
     """Whether the publish with this number is in the commit journal."""
     framing: Callable[[str, dict[str, object]], Framing]
     """Builds a framing by name and parameters."""
+    format: Callable[[str], Format] = _no_format
+    """A format of the config, by name."""
 
 
-class Log(Protocol):
-    """An ordered log of records. One writer at a time (the topic's lock); readers take no lock.
+class Store(Protocol):
+    """What a topic keeps its records in. One writer at a time (the topic's lock); readers take no lock.
 
-    `append` makes records durable as the policy says, `reveal` makes them visible. What was appended and not
-    revealed is forgotten by `rollback` or by a crash.
+    Records are appended, then shown together by `reveal`. What was appended and not revealed is forgotten by
+    `rollback` or by a crash.
     """
 
     inc: int
-    framing: Framing | None
-    """The framing in which bytes are kept, or None when any is kept as it came."""
 
     @property
-    def floor(self) -> int: ...
+    def floor(self) -> int:
+        """The oldest place from which on everything can be read."""
+        ...
 
     @property
     def end(self) -> int:
         """The visible end."""
         ...
 
-    def append(self, chunk: Chunk, publish: int = 0) -> None:
-        """Adds records behind everything appended; `publish` numbers the journal entry that will commit them."""
-        ...
-
     def reveal(self) -> None: ...
 
     def rollback(self) -> None: ...
+
+    def last_ts(self) -> int:
+        """The largest visible ts_ms so far, 0 when there is none."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Log(Store, Protocol):
+    """An ordered log of records."""
+
+    framing: Framing | None
+    """The framing in which bytes are kept, or None when any is kept as it came."""
+
+    def append(self, chunk: Chunk, publish: int = 0) -> None:
+        """Adds records behind everything appended, durable as the policy says; `publish` numbers the journal entry
+        that will commit them."""
+        ...
 
     def chunks(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
         """Visible records of [start, stop) from `start` on, at least one chunk if there is any, up to about
@@ -123,13 +148,53 @@ class Log(Protocol):
         """Continue at a higher offset than the end, so that none is used twice; the gap is empty."""
         ...
 
-    def last_ts(self) -> int:
-        """The largest ts_ms so far, 0 when empty."""
-        ...
-
     def maintain(self, passed: int) -> None:
         """Called every second or so, beside the writer: fsync by interval, retention by age of what every reader
         has passed."""
         ...
 
-    def close(self) -> None: ...
+
+class Taken(NamedTuple):
+    """What a table made of a chunk: records applied, records refused because it is full, keys that gave way."""
+
+    accepted: int
+    dropped: int = 0
+    evicted: int = 0
+
+
+class Table(Store, Protocol):
+    """The newest record of each key, and a provider of scans (`contracts.cursor`). `end` is V: how many events
+    (upserts and deletions) were applied; Root(V) is what the first V of them leave."""
+
+    capabilities: Capabilities
+    counted_out: Callable[[int, int], None]
+    """Told of the records and bytes of every batch that a cursor takes."""
+
+    @property
+    def staged_end(self) -> int:
+        """V after `reveal`."""
+        ...
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[DeadLetter]]:
+        """The chunk with its keys, as `append` takes it, and what has none; beside the writer."""
+        ...
+
+    def append(self, chunk: Chunk) -> Taken:
+        """Applies records behind everything appended, as far as the capacity lets it."""
+        ...
+
+    def candidates(self) -> pa.Schema: ...
+
+    def format(self) -> Format | None: ...
+
+    def open(self, program: Program) -> Cursor: ...
+
+    def maintain(self) -> None:
+        """Called every second or so, beside the writer: compaction."""
+        ...

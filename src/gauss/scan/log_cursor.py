@@ -196,7 +196,7 @@ class LogProvider(Waiting):
     capabilities: Capabilities = CAPABILITIES
 
     def __init__(self, log: Log) -> None:
-        super().__init__()
+        Waiting.__init__(self)  # a topic is a provider and more: each base is set up by its name
         self.inc = log.inc
         self._log = log
 

@@ -16,8 +16,8 @@ from gauss.contracts.cursor import Code, Last, Mode, Output, Program, Seq, Step
 from gauss.contracts.edge import DeadLetter
 from gauss.contracts.storage import Capacity, StorageSpec, WriteFull
 from gauss.model.errors import ConfigError, NotFound, Unavailable
+from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.readers import Position
-from gauss.stream.engine.topic import Topic
 from helpers.logs import NEWLINE, arrow, data, drain, lines, numbered, open_log
 
 LIVE = Program(Seq(), Mode.LIVE)
@@ -25,16 +25,16 @@ LIVE = Program(Seq(), Mode.LIVE)
 
 def memory_topic(
     folder: Path, size: int | None, full: str = "block", size_bytes: int | None = None, **more: Any
-) -> Topic:
-    return Topic("t", open_log("memory", folder), Capacity(size, size_bytes, WriteFull(full)), **more)
+) -> LogTopic:
+    return LogTopic("t", open_log("memory", folder), Capacity(size, size_bytes, WriteFull(full)), **more)
 
 
-def file_topic(folder: Path, config: dict[str, Any], **more: Any) -> Topic:
+def file_topic(folder: Path, config: dict[str, Any], **more: Any) -> LogTopic:
     spec = registry.spec(StorageSpec, "file")
-    return Topic("t", open_log("file", folder, config), spec.capacity(spec.validate(config)), **more)
+    return LogTopic("t", open_log("file", folder, config), spec.capacity(spec.validate(config)), **more)
 
 
-def offsets(topic: Topic) -> list[int]:
+def offsets(topic: LogTopic) -> list[int]:
     return [record[0] for record in drain(topic.open(Program()))]
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gauss.contracts.cursor import Last, Mode, Program, Seq
 from gauss.contracts.storage import Capacity, WriteFull
 from gauss.scan.log_cursor import LogCursor
+from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.readers import Reader
-from gauss.stream.engine.topic import Topic
 from helpers.logs import drain, lines, open_log
 
 
@@ -71,7 +71,7 @@ def test_topic_agrees_with_the_model(
     cancel = threading.Event()
     cancel.set()  # a block that would wait gives up: what was accepted is what is compared
     with tempfile.TemporaryDirectory() as folder:
-        topic = Topic("t", open_log("memory", Path(folder)), Capacity(size, size_bytes, WriteFull(full)))
+        topic = LogTopic("t", open_log("memory", Path(folder)), Capacity(size, size_bytes, WriteFull(full)))
     model = Model(size, size_bytes, full)
     open_readers: list[tuple[Reader, LogCursor]] = []
     for action, value in steps:

@@ -13,16 +13,19 @@ from typing import Any
 from gauss import registry
 from gauss.config.spec import Pipeline, TopicDef
 from gauss.contracts.edge import DeadLetter, Edge, EdgeContext, EdgeStatus, EngineTransform
+from gauss.contracts.format import Format, FormatSpec
 from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec, Role
-from gauss.contracts.storage import StorageContext, StorageSpec
+from gauss.contracts.storage import ReadMode, StorageContext, StorageSpec
 from gauss.contracts.transport import TransportSpec
 from gauss.model.paths import DataDir
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.engine.ledger import Ledger
+from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.readers import Position
 from gauss.stream.engine.running import retry_inlet
 from gauss.stream.engine.sources import END_MARK
+from gauss.stream.engine.table_topic import TableTopic
 from gauss.stream.engine.topic import Topic
 from gauss.stream.graph import Graph, ProcessorNode
 from gauss.stream.protocol import At
@@ -70,10 +73,13 @@ class TopicBuilder:
             incarnation=lambda stored: self.ledger.incarnation(name, stored),
             committed=self.ledger.committed,
             framing=framing,
+            format=self._format,
         )
         opened = registry.build(spec, config, context)
+        if ReadMode.OFFSET not in spec.read_modes(config):
+            return TableTopic(name, opened, spec.capacity(config), dead=self.dead)
         known = self.ledger.state.positions.get(name, {})
-        topic = Topic(
+        topic = LogTopic(
             name,
             opened,
             spec.capacity(config),
@@ -85,6 +91,13 @@ class TopicBuilder:
         if topic.counters.lost:
             log.warning("topic %s: %d records that were known to exist are gone", name, topic.counters.lost)
         return topic
+
+    def _format(self, name: str) -> Format:
+        """A format of the config, or a plugin by its own name."""
+        defined = self.pipeline.format(name)
+        spec = registry.spec(FormatSpec, defined.plugin if defined else name)
+        built: Format = registry.build(spec, spec.validate(defined.config if defined else {}))
+        return built
 
 
 def drop_forgotten(graph: Graph, ledger: Ledger) -> None:

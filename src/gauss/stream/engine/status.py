@@ -32,27 +32,15 @@ def topic_row(engine: Engine, topic: Topic) -> dict[str, Any]:
         "hidden": node is None,
         **{key: stats[key] for key in ("inc", "floor", "end", "records", "bytes")},
         **{key: stats[key] for key in ("capacity_records", "capacity_bytes", "write_full")},
-        "fill": _fill(topic),
+        "fill": topic.fill(),
         "appended": stats["records_in"],
         "appended_bytes": stats["bytes_in"],
         **{key: stats[key] for key in ("dropped", "overwritten", "missed", "lost")},
         "blocked_s": stats["blocked_seconds"],
         "blocked_by": stats["blocked_by"],
-        "last_ts_ms": last_ts(topic, At(topic.inc, topic.version())),
+        "last_ts_ms": topic.last_ts(),
         "read_modes": list(node.read_modes) if node is not None else ["offset"],
     }
-
-
-def _fill(topic: Topic) -> float | None:
-    """How full it is of what readers have not passed, by records or bytes, whichever is nearer the bound."""
-    slowest = topic.readers.slowest()
-    start = topic.floor() if slowest is None else max(slowest.position, topic.floor())
-    parts = []
-    if topic.capacity.records:
-        parts.append((topic.version() - start) / topic.capacity.records)
-    if topic.capacity.bytes:
-        parts.append(topic.bytes_from(start) / topic.capacity.bytes)
-    return round(max(parts), 4) if parts else None
 
 
 def reader_rows(engine: Engine, topic: Topic) -> list[dict[str, Any]]:

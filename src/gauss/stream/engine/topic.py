@@ -1,24 +1,21 @@
-"""A topic: a log, its readers, and the rules of who may write how much when."""
+"""A topic, as edges, publishes and status see it; `log_topic` and `table_topic` are its two kinds."""
 
 from __future__ import annotations
 
 import threading
-import time
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Capabilities, Cursor, Program
 from gauss.contracts.edge import Appended, DeadLetter
-from gauss.contracts.storage import Capacity, Log, WriteFull
-from gauss.model.errors import DiskFull, StorageError, Unavailable
-from gauss.scan.log_cursor import LogProvider
-from gauss.stream.engine.admission import Admission, fit, lifted
-from gauss.stream.engine.readers import Position, Reader, Readers, place
-
-OnPosition = Callable[[str, str, int, int], None]
-"""(topic, reader, inc, offset): a kept reader has moved."""
-
-CANCEL_POLL_SECONDS = 0.1
+from gauss.contracts.format import Format
+from gauss.contracts.storage import Capacity, Store
+from gauss.scan.waiting import Waiting
+from gauss.stream.engine.readers import Reader, Readers
 
 
 @dataclass
@@ -48,273 +45,145 @@ class Blocked:
     detail: str
 
 
-class Topic(LogProvider):
-    """Implements `contracts.edge.TopicHandle`, and the steps of a publish."""
+class Topic(Waiting):
+    """Implements `contracts.edge.TopicHandle`, a provider of scans, and the steps of a publish: fit and wait_room;
+    under the lock stage_append, reveal or rollback, trim."""
 
-    def __init__(
-        self,
-        name: str,
-        log: Log,
-        capacity: Capacity,
-        *,
-        dead: Callable[[DeadLetter], None] = lambda _: None,
-        positions: dict[str, Position] | None = None,
-        at_least: int = 0,
-        on_position: OnPosition | None = None,
-    ) -> None:
-        """`positions` are the kept readers of the running config; `at_least` is the highest offset of this
-        incarnation that any ledger has seen, so that none is used twice."""
-        super().__init__(log)
+    capabilities: Capabilities
+    readers: Readers
+
+    def __init__(self, name: str, store: Store, capacity: Capacity, dead: Callable[[DeadLetter], None]) -> None:
+        Waiting.__init__(self)
         self.name = name
+        self.inc = store.inc
         self.capacity = capacity
         self.counters = Counters()
         self.lock = threading.RLock()
-        self._room = threading.Condition(self.lock)
-        self._waiting = 0
-        self._blocked_since: float | None = None
-        self._disk_full = False
-        self._over = False
-        self._closed = False
+        self._store = store
         self._dead = dead
-        self._on_position = on_position
-        self._last_ts = log.last_ts()
-        self._staged_records = self._staged_bytes = 0
-        kept = positions or {}
-        highest = max([at_least, *(position.offset for position in kept.values() if position.inc == log.inc)])
-        if highest > log.end:
-            self.counters.lost = highest - log.end
-            log.skip_to(highest)
-        self.readers = Readers(kept, self._reader_moved)
-        self.readers.restore(log.inc, log.floor)
-        self._admission = Admission(capacity, log, self.readers)
-        self.trim()
+        self._closed = False
 
-    # --- writing, as edges do it ---
+    # --- writing ---
 
+    @abstractmethod
     def append(self, chunk: Chunk, cancel: threading.Event | None = None) -> Appended:
         """Adds records as `write_full` allows; waits while the topic is full and blocks, until `cancel`."""
-        left, letters = self.fit(chunk)
-        for letter in letters:
-            self._dead(letter)
-        accepted = dropped = 0
-        with self.lock:
-            while left is not None and left.count:
-                if self._closed:
-                    raise Unavailable(f'topic "{self.name}" is closed', hint="the engine is stopping")
-                room = self._admission.admitted(left, self._log.end)
-                if room and self._write(left.slice(0, room)):
-                    accepted += room
-                    # Cutting even nothing off a lazy chunk would frame it.
-                    left = left.slice(room, left.count - room) if room < left.count else None
-                elif self.capacity.write_full is not WriteFull.BLOCK:
-                    dropped = left.count
-                    self.counters.dropped += dropped
-                    break
-                elif not self._wait_for_room(left, cancel):
-                    break
-            self._blocked_since = self._blocked_since if self._waiting else None
-        return Appended(accepted, dropped, self._log.end)
 
+    @abstractmethod
     def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[DeadLetter]]:
-        """The chunk as the log keeps it, and what its framing can't hold; None: nothing is left."""
-        kept, letters = fit(chunk, self._log.framing, self.name, self.inc)
-        self.counters.dead += len(letters)
-        return kept, letters
+        """The chunk as the topic keeps it, and what it can't hold; None: nothing is left."""
 
-    def _write(self, chunk: Chunk) -> bool:
-        """Appends and shows; False when the disk is full. Call with the lock held."""
-        try:
-            self.stage_append(chunk, 0)
-        except StorageError as error:
-            self.rollback()
-            self._disk_full = isinstance(error, DiskFull)
-            if self._disk_full:
-                return False
-            raise
-        self._disk_full = False
-        self._blocked_since = None
-        self.reveal()
-        self.trim()
-        return True
-
-    def _wait_for_room(self, chunk: Chunk | None, cancel: threading.Event | None) -> bool:
-        """Waits until something fits; False when cancelled or closed. Call with the lock held."""
-        self._waiting += 1  # before room is looked for again: a reader that moves now sees that somebody waits
-        pause = self._disk_full  # nobody tells when the disk has room: try again after a while
-        try:
-            while not self._closed and not (cancel is not None and cancel.is_set()):
-                if not pause and self._fits(chunk):
-                    return True
-                if self._blocked_since is None:
-                    self._blocked_since = time.monotonic()
-                self._room.wait(CANCEL_POLL_SECONDS)
-                pause = False
-            return False
-        finally:
-            self._waiting -= 1
-
-    def _fits(self, chunk: Chunk | None) -> bool:
-        if chunk is None:
-            return self._admission.has_room()
-        return self._admission.admitted(chunk, self._log.end) > 0
-
-    # --- writing, as a publish does it: fit and wait_room; under the lock stage_append, reveal or rollback, trim ---
-
+    @abstractmethod
     def wait_room(self, cancel: threading.Event | None = None) -> bool:
         """Waits until one record fits, without holding the lock; False when cancelled."""
-        with self.lock:
-            found = self._admission.has_room() or self._wait_for_room(None, cancel)
-            self._blocked_since = self._blocked_since if self._waiting else None
-            return found
 
+    @abstractmethod
     def stage_append(self, chunk: Chunk, publish: int) -> int:
-        """Appends a fitting chunk behind everything, invisible until `reveal`; gives how many records went in:
-        fewer than it holds only where `drop` refused some."""
-        if not chunk.count:
-            return 0
-        if publish and self.capacity.write_full is WriteFull.DROP:
-            room = self._admission.admitted(chunk, self.staged_end())
-            self.counters.dropped += chunk.count - room
-            if not room:
-                return 0
-            chunk = chunk.slice(0, room)
-        chunk = lifted(chunk, self._last_ts)
-        self._log.append(chunk, publish)
-        self._last_ts = chunk.last_ts()
-        self._staged_records += chunk.count
-        self._staged_bytes += chunk.nbytes
-        return chunk.count
+        """Appends a fitting chunk behind everything, invisible until `reveal`; gives how many records went in."""
 
+    @abstractmethod
     def staged_end(self) -> int:
         """Where the visible end will stand after `reveal`."""
-        return self._log.end + self._staged_records
 
+    @abstractmethod
     def reveal(self) -> None:
         """Moves the visible end over everything staged, and wakes who waits for it."""
-        self._log.reveal()
-        self.counters.records_in += self._staged_records
-        self.counters.bytes_in += self._staged_bytes
-        self._staged_records = self._staged_bytes = 0
-        self.announce()
 
+    @abstractmethod
     def rollback(self) -> None:
         """Forgets what is staged."""
-        self._log.rollback()
-        self._last_ts = self._log.last_ts()
-        self._staged_records = self._staged_bytes = 0
 
+    @abstractmethod
     def trim(self) -> None:
-        """Lets go what the capacity no longer holds; but for `overwrite`, never what a registered reader needs."""
-        with self.lock:
-            keep, before = self._admission.keep(), self._log.floor
-            self._over = keep.over
-            if keep.floor > before:
-                self._log.trim(keep.floor)
-                self.counters.overwritten += max(0, self._log.floor - max(before, keep.hold))
+        """Lets go what the capacity no longer holds."""
 
     # --- reading ---
 
+    def version(self) -> int:
+        return self._store.end
+
+    def floor(self) -> int:
+        return self._store.floor
+
+    @abstractmethod
+    def candidates(self) -> pa.Schema: ...
+
+    @abstractmethod
+    def format(self) -> Format | None: ...
+
+    @abstractmethod
+    def open(self, program: Program) -> Cursor: ...
+
+    @abstractmethod
     def reader(self, name: str, start: str | int, *, keep: bool) -> Reader:
         """Registers an offset reader; a kept one goes on where it stood."""
-        with self.lock:  # no record gives way between the look at the floor and the registration
-            reader = self.readers.register(name, start, keep, self._log.floor, self._log.end)
-        if keep:
-            self._tell_position(reader)
-        return reader
 
+    @abstractmethod
     def seek(self, name: str, start: str | int) -> int:
         """Puts a reader elsewhere; gives the offset."""
-        with self.lock:
-            offset = max(place(start, self._log.floor, self._log.end), self._log.floor)
-            self.readers.get(name).seek(offset)
-            return offset
 
+    @abstractmethod
     def drop_reader(self, name: str) -> None:
         """Forgets a reader: nothing is held for it any more."""
-        self._reader_moved(self.readers.drop(name))
 
+    @abstractmethod
     def bytes_from(self, offset: int) -> int:
         """Bytes held from `offset` on: how far a reader there is behind."""
-        return self._log.bytes_from(max(offset, self._log.floor))
 
+    @abstractmethod
     def offset_at(self, ts_ms: int) -> int:
         """The first visible offset whose ts_ms is not below the given one, the end if there is none."""
-        return self._log.offset_at(ts_ms)
 
     def position_of(self, name: str) -> int:
         return self.readers.get(name).position
 
-    def _reader_moved(self, reader: Reader) -> None:
-        if reader.keep:
-            self._tell_position(reader)
-        if self._over:
-            self.trim()
-        if self._waiting:
-            with self.lock:
-                self._room.notify_all()
-
-    def _tell_position(self, reader: Reader) -> None:
-        if self._on_position is not None:
-            self._on_position(self.name, reader.name, self.inc, reader.position)
-
     def counted_out(self, records: int, size: int) -> None:
+        """A cursor has taken a batch."""
         self.counters.records_out += records
         self.counters.bytes_out += size
 
-    def counted_missed(self, records: int) -> None:
-        self.counters.missed += records
-
     # --- state ---
 
+    @abstractmethod
     def maintain(self) -> None:
-        """Called every second or so: fsync by interval, retention by age."""
-        with self.lock:
-            slowest = self.readers.slowest()
-            passed = self._log.end if slowest is None else min(slowest.position, self._log.end)
-        self._log.maintain(passed)  # without the lock: syncing a disk takes its time
+        """Called every second or so, beside the writers."""
 
+    @abstractmethod
     def blocked(self) -> Blocked | None:
         """Who holds writers back, and for how long; None while nobody waits."""
-        since, now = self._blocked_since, time.monotonic()
-        if since is None:
-            return None
-        seconds = now - since
-        if self._disk_full:
-            return Blocked(self.name, "", "", seconds, 0.0, f'topic "{self.name}": the disk is full')
-        slowest = self.readers.slowest()
-        if slowest is None:
-            return None
-        idle = now - slowest.moved_at
-        who = f"{slowest.name}: client {slowest.peer}" if slowest.peer else slowest.name
-        return Blocked(self.name, slowest.name, slowest.peer, seconds, idle, f"{who} has not read for {idle:.0f} s")
 
+    @abstractmethod
+    def fill(self) -> float | None:
+        """How full it is of what it must keep, by records or bytes, whichever is nearer the bound; None: no bound."""
+
+    @abstractmethod
     def stats(self) -> dict[str, object]:
         """Everything that top, health and metrics show of this topic."""
-        end, floor = self._log.end, self._log.floor
-        held, blocked = self._admission.held_from(), self.blocked()
-        records, size = self.capacity.records, self.capacity.bytes
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wakes everybody and closes the store; appends are refused from now on."""
+
+    def last_ts(self) -> int:
+        """The largest visible ts_ms so far, 0 when there is none."""
+        return self._store.last_ts()
+
+    def filled(self, records: int, size: int) -> float | None:
+        """So much as a share of the capacity."""
+        bounds = ((records, self.capacity.records), (size, self.capacity.bytes))
+        parts = [held / most for held, most in bounds if most]
+        return round(max(parts), 4) if parts else None
+
+    def common_stats(self, records: int, size: int) -> dict[str, object]:
         return {
             "name": self.name,
             "inc": self.inc,
-            "floor": floor,
-            "end": end,
-            "records": end - floor,
-            "bytes": self._log.bytes_from(floor),
-            "capacity_records": records,
-            "capacity_bytes": size,
+            "floor": self.floor(),
+            "end": self.version(),
+            "records": records,
+            "bytes": size,
+            "capacity_records": self.capacity.records,
+            "capacity_bytes": self.capacity.bytes,
             "write_full": self.capacity.write_full.value,
-            "overshoot": max(0, end - held - records) if held is not None and records is not None else 0,
-            "overshoot_bytes": max(0, self._log.bytes_from(held) - size) if held is not None and size else 0,
             **vars(self.counters),
-            "blocked_seconds": round(blocked.seconds, 3) if blocked else 0.0,
-            "blocked_by": blocked.detail if blocked else "",
-            "readers": [reader.stats(end, held is not None) for reader in self.readers.all()],
         }
-
-    def close(self) -> None:
-        """Wakes everybody and closes the log; appends are refused from now on."""
-        with self.lock:
-            self._closed = True
-            self._room.notify_all()
-            self._log.close()
-        self.announce()

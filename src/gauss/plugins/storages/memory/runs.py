@@ -1,0 +1,173 @@
+"""Sorted runs: what a table's rows lie in. Runs never change; newer ones stand over older ones."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+PAGE_ROWS = 16_384
+PAGE_BYTES = 4 << 20
+
+CANDIDATES = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("ts_ms", pa.int64(), nullable=False),
+        pa.field("deleted", pa.bool_(), nullable=False),
+        pa.field("data", pa.binary(), nullable=False),
+    ]
+)
+KEY, VERSION, TS_MS, DELETED, DATA = range(5)
+
+Bound = str | None
+"""A key that ends a range; None: no end."""
+
+
+def fold(batches: Sequence[pa.RecordBatch], *, keep_deleted: bool) -> pa.RecordBatch:
+    """The newest event of each key, in the order of the keys' bytes; batches come oldest first."""
+    whole = pa.concat_batches(batches)
+    keys = whole.column(KEY)
+    order = pc.array_sort_indices(keys)  # stable, so the last of equal keys is the newest
+    ordered = keys.take(order)
+    if len(ordered) > 1:
+        newest = pc.not_equal(ordered.slice(0, len(ordered) - 1), ordered.slice(1))
+        order = order.filter(pa.concat_arrays([newest, pa.array([True])]))
+    if not keep_deleted:
+        order = order.filter(pc.invert(whole.column(DELETED).take(order)))
+    return whole.take(order)
+
+
+def paged(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Cut into pages, so that no array outgrows its offsets and a range costs no more than itself."""
+    if not batch.num_rows:
+        return []
+    rows = max(1, min(PAGE_ROWS, batch.num_rows * PAGE_BYTES // max(batch.nbytes, 1)))
+    return [batch.slice(start, rows) for start in range(0, batch.num_rows, rows)]
+
+
+class Run:
+    """Rows with distinct keys in pages, sorted when somebody first reads them: filling and sealing cost nothing."""
+
+    __slots__ = ("_pages", "_unsorted", "firsts", "rows")
+
+    def __init__(self, unsorted: list[pa.RecordBatch], count: int, rows: int) -> None:
+        """The first `count` of `unsorted`: a list that its writer only appends to."""
+        self._unsorted: tuple[list[pa.RecordBatch], int] | None = (unsorted, count)
+        self._pages: list[pa.RecordBatch] | None = None
+        self.firsts: list[str] = []
+        self.rows = rows
+        """How many; until they are sorted, events of the same key count each."""
+
+    @classmethod
+    def of(cls, pages: list[pa.RecordBatch]) -> Run:
+        """A run of sorted pages."""
+        run = cls([], 0, 0)
+        run._settle(pages)
+        return run
+
+    def pages(self) -> list[pa.RecordBatch]:
+        """Two readers may both sort: they come to the same."""
+        unsorted = self._unsorted
+        if self._pages is None and unsorted is not None:
+            batches, count = unsorted
+            self._settle(paged(fold(batches[:count], keep_deleted=True)) if count else [])
+        assert self._pages is not None
+        return self._pages
+
+    def _settle(self, pages: list[pa.RecordBatch]) -> None:
+        self.firsts = [page.column(KEY)[0].as_py() for page in pages]
+        self.rows = sum(page.num_rows for page in pages)
+        self._pages = pages  # last but one: whoever sees them needs the rest
+        self._unsorted = None
+
+    def between(self, low: Bound, high: Bound) -> list[pa.RecordBatch]:
+        """The rows with keys in [low, high), as slices of pages."""
+        pages = self.pages()
+        first = 0 if low is None else max(bisect_right(self.firsts, low) - 1, 0)
+        last = len(pages) if high is None else bisect_left(self.firsts, high)
+        found = []
+        for index in range(first, last):
+            page = pages[index]
+            start = place(page, low) if index == first else 0
+            stop = place(page, high) if index == last - 1 and high is not None else page.num_rows
+            if start < stop:
+                found.append(page.slice(start, stop - start))
+        return found
+
+
+def place(page: pa.RecordBatch, key: Bound) -> int:
+    """Where a key stands or would stand in a page."""
+    return 0 if key is None else int(pc.search_sorted(page.column(KEY), pa.scalar(key, pa.string())).as_py())
+
+
+def ranges(runs: Sequence[Run], low: Bound, high: Bound) -> Iterator[tuple[Bound, Bound]]:
+    """[low, high) in parts that hold about a page, cut as the run with most pages is."""
+    if not runs:
+        return
+    firsts = max((run.firsts for run in runs if run.pages()), key=len, default=[])
+    inner = firsts[1:]
+    inner = inner[0 if low is None else bisect_right(inner, low) : None if high is None else bisect_left(inner, high)]
+    edges: list[Bound] = [low, *inner, high]
+    yield from itertools.pairwise(edges)
+
+
+def rows_between(runs: Sequence[Run], low: Bound, high: Bound) -> Iterator[pa.RecordBatch]:
+    """What the runs, oldest first, hold of [low, high): live rows in the order of their keys."""
+    for start, stop in ranges(runs, low, high):
+        parts = [part for run in runs for part in run.between(start, stop)]
+        if len(parts) == 1 and not parts[0].column(DELETED).true_count:
+            yield parts[0]
+        elif parts and (found := fold(parts, keep_deleted=False)).num_rows:
+            yield found
+
+
+def merged(older: Run, newer: Run, *, keep_deleted: bool) -> Run:
+    """Both as one run. Pages of the older one in which nothing has changed are shared."""
+    pages: list[pa.RecordBatch] = []
+    for start, stop in ranges((older, newer), None, None):
+        below, above = older.between(start, stop), newer.between(start, stop)
+        if not above and (keep_deleted or not any(part.column(DELETED).true_count for part in below)):
+            pages += below
+        elif found := paged(fold([*below, *above], keep_deleted=keep_deleted)):
+            pages += found
+    return Run.of(_joined(pages))
+
+
+def _joined(pages: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Neighbours that deletions have left small become one."""
+    result: list[pa.RecordBatch] = []
+    for page in pages:
+        if (
+            result
+            and result[-1].num_rows + page.num_rows <= PAGE_ROWS // 2
+            and result[-1].nbytes + page.nbytes <= PAGE_BYTES // 2
+        ):
+            result[-1] = pa.concat_batches([result[-1], page])
+        else:
+            result.append(page)
+    return result
+
+
+def in_range(batch: pa.RecordBatch, low: Bound, high: Bound) -> pa.RecordBatch:
+    """The events of an unsorted batch whose keys are in [low, high)."""
+    keys = batch.column(KEY)
+    if low is not None:
+        batch = batch.filter(pc.greater_equal(keys, low))
+        keys = batch.column(KEY)
+    return batch if high is None else batch.filter(pc.less(keys, high))
+
+
+def candidate_batch(
+    keys: pa.StringArray, first_version: int, ts_ms: int | np.ndarray, deleted: np.ndarray | None, data: pa.BinaryArray
+) -> pa.RecordBatch:
+    """Consecutive events from `first_version` on."""
+    count = len(keys)
+    versions = pa.array(np.arange(first_version, first_version + count, dtype=np.int64))
+    times = pa.array(np.full(count, ts_ms, dtype=np.int64) if isinstance(ts_ms, int) else ts_ms, pa.int64())
+    gone = pa.array(np.zeros(count, bool) if deleted is None else deleted)
+    return pa.RecordBatch.from_arrays([keys, versions, times, gone, data], schema=CANDIDATES)

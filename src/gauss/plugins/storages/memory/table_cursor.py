@@ -1,0 +1,206 @@
+"""A scan of a table: the rows of one root in the order of their keys, then, in a live scan, every event after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gauss.contracts.cursor import Code, KeyRange, Mode, Point, Prefix, Program, Seq, Step, TimeRange
+from gauss.model.batch import value_lengths
+from gauss.model.errors import Collected, ConfigError
+from gauss.plugins.storages.memory.runs import DATA, KEY, TS_MS, VERSION, Bound, in_range, rows_between
+
+if TYPE_CHECKING:
+    from gauss.plugins.storages.memory.table import Events, Table
+
+
+ROW_BYTES = 17
+"""What version, time and mark of a row take."""
+
+
+class TableCursor:
+    """Pinned at the version that was current when it was opened; `position` is the last version it has delivered."""
+
+    missed = 0
+
+    def __init__(self, table: Table, program: Program, closed: Callable[[], object]) -> None:
+        self._closed = closed
+        self._counted = table.counted_out
+        self._live = program.mode is Mode.LIVE
+        self._low, self._high = key_range(program)
+        self._times = program.view if isinstance(program.view, TimeRange) else None
+        start = program.view.start if isinstance(program.view, Seq) else None
+        root = table.pin()
+        self.pinned_version = self.position = self.hold = root.version
+        self._runs = root.runs()
+        self._tail: Events | None = root.last if self._live else None
+        self._pages: Iterator[pa.RecordBatch] | None = self._rows(self._low)
+        self._left: pa.RecordBatch | None = None
+        self._batch: pa.RecordBatch | None = None
+        self._in_root = True
+        self._refused: Code | None = None
+        if start is not None:
+            self._start_after(table, start)
+
+    def _start_after(self, table: Table, version: int) -> None:
+        """A live scan that has Root(version) already: the tail alone."""
+        if not self._live:
+            raise ConfigError("expected no version to start from: a snapshot is of the current one")
+        if version > self.pinned_version:
+            raise ConfigError(f"expected a version up to {self.pinned_version}, found {version}")
+        self._tail = table.tail_at(version)
+        if self._tail is None:
+            raise Collected(f"the events after version {version} are gone", hint="scan without a version")
+        self.position = self.hold = version
+        self._pages, self._runs = None, ()
+
+    def _rows(self, low: Bound) -> Iterator[pa.RecordBatch]:
+        if self._times is None:
+            yield from rows_between(self._runs, low, self._high)
+            return
+        for batch in rows_between(self._runs, low, self._high):
+            times = batch.column(TS_MS)
+            inside = pc.greater_equal(times, self._times.start_ms)
+            if self._times.stop_ms is not None:
+                inside = pc.and_(inside, pc.less(times, self._times.stop_ms))
+            if inside.true_count:
+                yield batch.filter(inside)
+
+    def next(self, step: Step) -> Code:
+        self._batch = None
+        if self._refused is not None:
+            return self._refused
+        if step.limit <= 0 or step.max_bytes <= 0:
+            return Code.INVALID
+        parts, code = self._gather(step)
+        if not parts:
+            return code
+        self._batch = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        if self._tail is not None and not self._in_root:
+            passed = self._tail.stop if self._left is None else int(self._batch.column(VERSION)[-1].as_py())
+            self.position = self.hold = passed
+        self._counted(self._batch.num_rows, self._batch.nbytes)
+        return Code.UNSET
+
+    def _gather(self, step: Step) -> tuple[list[pa.RecordBatch], Code]:
+        """Rows up to the limits of a step, at least one; batches do not depend on how pages and links are cut."""
+        parts: list[pa.RecordBatch] = []
+        rows, size = step.limit, step.max_bytes
+        while rows > 0:
+            if self._left is None:
+                root = self._pages is not None
+                if (code := self._load()) is not Code.UNSET:
+                    return parts, code
+                if root and self._pages is None and parts:
+                    break  # the root ends a batch
+                if self._left is None:
+                    continue
+            count, took = _fitting(self._left, rows, size, at_least=0 if parts else 1)
+            if count:
+                self._in_root = self._pages is not None
+                parts.append(self._left.slice(0, count))
+            if count < self._left.num_rows:
+                self._left = self._left.slice(count)
+                break
+            self._left = None
+            rows, size = rows - count, size - took
+        return parts, Code.UNSET
+
+    def _load(self) -> Code:
+        """What comes next into `_left`, which may stay empty; any other code than UNSET: nothing does now."""
+        if self._pages is not None:
+            self._left = next(self._pages, None)
+            if self._left is None:
+                self._pages = None
+                if self._live:
+                    self._runs = ()  # a reader that stays for a week holds no more than it has not read
+            return Code.UNSET
+        following = self._tail.next if self._tail is not None else None
+        if following is None:
+            return self._refused or Code.INVALID
+        batch = in_range(following.batch, self._low, self._high)
+        self._left = batch if batch.num_rows else None
+        if self._left is None:
+            self.position = self.hold = following.stop
+        self._tail = following
+        if self._refused is not None:  # meanwhile the writer has given it up
+            self._tail = None
+            return self._refused
+        return Code.UNSET
+
+    def seek(self, to: int | str) -> bool:
+        """Goes on at the first row whose key is not below `to`; only within the view, and only in the root."""
+        inside = (
+            isinstance(to, str) and (self._low is None or to >= self._low) and (self._high is None or to < self._high)
+        )
+        if not inside or self._refused is not None or (self._live and self._pages is None):
+            return False
+        self._pages, self._left, self._batch = self._rows(str(to)), None, None
+        return True
+
+    def read(self) -> tuple[Code, pa.RecordBatch | None]:
+        if self._batch is None:
+            return self._refused or Code.INVALID, None
+        return Code.UNSET, self._batch
+
+    def close(self) -> None:
+        self._refuse(Code.INVALID)
+        self._closed()
+
+    def reject(self) -> None:
+        """It holds more of the tail than is kept for anybody."""
+        self._refuse(Code.REJECTED)
+
+    def _refuse(self, code: Code) -> None:
+        self._refused = code
+        self._runs, self._pages, self._left, self._batch, self._tail = (), None, None, None, None
+
+    def tail(self) -> Events | None:
+        """The last link of the tail that it has taken; None: it is no live scan."""
+        return self._tail
+
+
+def key_range(program: Program) -> tuple[Bound, Bound]:
+    """The keys that a view may hold, as [low, high)."""
+    match program.view:
+        case Seq():
+            return None, None
+        case TimeRange() as times:
+            if times.stop_ms is not None and times.start_ms > times.stop_ms:
+                raise ConfigError(f"expected from ≤ to, found [{times.start_ms}, {times.stop_ms})")
+            if program.mode is Mode.LIVE:
+                raise ConfigError("expected a snapshot for a range of times, found a live scan")
+            return None, None
+        case KeyRange(start, stop):
+            if start is not None and stop is not None and start > stop:
+                raise ConfigError(f'expected from ≤ to, found ["{start}", "{stop}")')
+            return start, stop
+        case Point(key):
+            return key, key + "\0"
+        case Prefix(prefix):
+            return prefix, after_prefix(prefix)
+        case view:
+            raise ConfigError(
+                f"a table can't be read by {type(view).__name__}: it keeps the newest row of each key, not an order",
+                hint="read it as seq, range of keys or times, prefix or point",
+            )
+
+
+def after_prefix(prefix: str) -> Bound:
+    """The lowest key above all that begin so; UTF-8 sorts as code points do."""
+    text = prefix.rstrip("\U0010ffff")
+    if not text:
+        return None
+    following = ord(text[-1]) + 1
+    return text[:-1] + chr(0xE000 if following == 0xD800 else following)
+
+
+def _fitting(batch: pa.RecordBatch, rows: int, size: int, *, at_least: int) -> tuple[int, int]:
+    """How many of the batch's first rows fit, and how many bytes they hold."""
+    ends = np.cumsum(value_lengths(batch.column(DATA)) + value_lengths(batch.column(KEY)) + ROW_BYTES)
+    count = max(at_least, min(batch.num_rows, rows, int(np.searchsorted(ends, size, side="right"))))
+    return count, int(ends[count - 1]) if count else 0
