@@ -2,134 +2,226 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
-from gauss.model.errors import ConfigError
+from gauss.scan.program.fault import ProgramFault, fault
 from gauss.scan.program.ir import (
     ARITHMETIC,
     EQUALITY,
     ORDERING,
-    STRING_TESTS,
+    ROUNDINGS,
+    VALUE,
     Binary,
     Call,
     Expr,
+    If,
     Kind,
+    Kinds,
+    Literal,
+    Make,
     Path,
     Program,
+    Stage,
     Typed,
     Unary,
-    children,
+    Value,
+    expressions,
+    kind_of,
+    walk,
 )
-from gauss.scan.program.parse import fault
 
 _NUMERIC = (Kind.INT, Kind.NUMBER)
+_MAX_PATTERN = 256
 
 
-def check(program: Program, fields: Mapping[str, Kind] | None = None) -> Typed:
-    """Types a program by a format's fields, or by the use it makes of them when there are none.
+@dataclass(frozen=True)
+class Checked:
+    """Stages whose every field has a kind."""
+
+    fields: dict[str, Kind]
+    """What is read of a candidate."""
+    scopes: tuple[Kinds, ...]
+    """What each stage sees."""
+    columns: dict[str, Kind] | None
+    """What comes out; None: the candidates as they are."""
+
+
+def check(program: Program, fields: Kinds | None = None) -> Typed:
+    """Types an expression by a format's fields, or by the use it makes of them when there are none.
 
     `.bid > 100` makes `.bid` a number, `.symbol == "BTC"` a string, `.a == .b` makes both the same.
     """
-    return _Checker(program, fields).run()
+    return Typed(program, check_stages((Value(program.root),), program.text, fields).fields)
+
+
+def check_stages(stages: tuple[Stage, ...], text: str, fields: Kinds | None = None) -> Checked:
+    """Types a program's stages; a field's kind may be known by what a later stage does with a column made of it."""
+    return _Checker(stages, text, fields).run()
 
 
 class _Checker:
-    def __init__(self, program: Program, fields: Mapping[str, Kind] | None) -> None:
-        self.program = program
+    def __init__(self, stages: tuple[Stage, ...], text: str, fields: Kinds | None) -> None:
+        self.stages = stages
+        self.text = text
         self.inferred = fields is None
-        self.kinds: dict[str, Kind] = dict.fromkeys(program.paths(), Kind.ANY)
-        if fields is not None:
-            for name in self.kinds:
-                if name not in fields:
-                    raise ConfigError(f'the input format has no field "{name}"', hint=f"it has: {', '.join(fields)}")
-                self.kinds[name] = fields[name]
-        self.typed = Typed(program, self.kinds)
+        self.fields: dict[str, Kind] = {}
+        self.makers: list[int] = []
+        """For each stage the one that made what it sees; -1: it sees the candidate."""
+        self.made: dict[int, dict[str, Expr]] = {}
+        maker = -1
+        for index, stage in enumerate(stages):
+            self.makers.append(maker)
+            for root in expressions(stage):
+                for node in walk(root):
+                    if isinstance(node, Path):
+                        self._resolve(node, maker, fields)
+            if isinstance(stage, Make | Value):
+                maker = index
+                self.made[index] = dict(stage.columns) if isinstance(stage, Make) else {"": stage.expr}
+        self.last = maker
+        self.kinds: dict[int, dict[str, Kind]] = {-1: self.fields}
 
-    def run(self) -> Typed:
+    def run(self) -> Checked:
         while True:
-            before = dict(self.kinds)
-            self._infer(self.program.root)
-            if self.kinds == before:
+            for index, columns in self.made.items():
+                seen = self.kinds[self.makers[index]]
+                self.kinds[index] = {name: kind_of(expr, seen) for name, expr in columns.items()}
+            before = dict(self.fields)
+            if self.inferred:
+                for stage, maker in zip(self.stages, self.makers, strict=True):
+                    for root in expressions(stage):
+                        for node in walk(root):
+                            self._infer(node, maker)
+            if self.fields == before:
                 break
-        self._verify(self.program.root)
-        return self.typed
+        for stage, maker in zip(self.stages, self.makers, strict=True):
+            for root in expressions(stage):
+                for node in walk(root):
+                    self._verify(node, self.kinds[maker])
+        out = None if self.last < 0 else {name or VALUE: kind for name, kind in self.kinds[self.last].items()}
+        return Checked(self.fields, tuple(self.kinds[maker] for maker in self.makers), out)
 
-    def _infer(self, node: Expr) -> None:
+    def _resolve(self, node: Path, maker: int, fields: Kinds | None) -> None:
+        if maker >= 0:
+            if node.name in (known := self.made[maker]):
+                return
+            if not node.parts:
+                raise self._fault(node, '"." is a whole row here', "name a column, e.g. ." + next(iter(known)))
+            if "" in known:
+                raise self._fault(
+                    node, f'the stage before makes a single value, without a field "{node.name}"', "use ."
+                )
+            raise self._fault(node, f'the stage before makes no column "{node.name}"', f"it makes: {', '.join(known)}")
+        if not node.parts:
+            raise self._fault(node, '"." is a whole record here', "name a field, e.g. .bid")
+        if fields is None:
+            self.fields.setdefault(node.name, Kind.ANY)
+        elif node.name in fields:
+            self.fields[node.name] = fields[node.name]
+        else:
+            raise self._fault(node, f'the source has no field "{node.name}"', f"it has: {', '.join(fields)}")
+
+    def _infer(self, node: Expr, maker: int) -> None:
+        kinds = self.kinds[maker]
         match node:
             case Binary(op=op) if op in ARITHMETIC and op != "+":
-                self._use(node.left, Kind.NUMBER)
-                self._use(node.right, Kind.NUMBER)
-            case Binary(op=op) if op in ORDERING or op in EQUALITY or op == "+":
-                left, right = self.typed.kind(node.left), self.typed.kind(node.right)
-                self._use(node.left, right)
-                self._use(node.right, left)
+                self._use(node.left, Kind.NUMBER, maker)
+                self._use(node.right, Kind.NUMBER, maker)
+            case Binary(op=op) if op in ORDERING or op in EQUALITY or op in ("+", "//"):
+                left, right = kind_of(node.left, kinds), kind_of(node.right, kinds)
+                self._use(node.left, right, maker)
+                self._use(node.right, left, maker)
+            case If():
+                then, other = kind_of(node.then, kinds), kind_of(node.other, kinds)
+                self._use(node.then, other, maker)
+                self._use(node.other, then, maker)
             case Unary(op="-"):
-                self._use(node.operand, Kind.NUMBER)
-            case Call():
-                self._use(node.subject, Kind.STRING)
-                for argument in node.arguments:
-                    self._use(argument, Kind.STRING)
-        for child in children(node):
-            self._infer(child)
+                self._use(node.operand, Kind.NUMBER, maker)
+            case Call(name=name) if name in ROUNDINGS:
+                self._use(node.subject, Kind.NUMBER, maker)
+            case Call(name=name) if name != "tostring":
+                for operand in (node.subject, *node.arguments):
+                    self._use(operand, Kind.STRING, maker)
 
-    def _use(self, node: Expr, kind: Kind) -> None:
-        if kind in (Kind.ANY, Kind.NULL) or not self.inferred:
+    def _use(self, node: Expr, kind: Kind, maker: int) -> None:
+        if kind in (Kind.ANY, Kind.NULL, Kind.OPAQUE):
             return
-        if isinstance(node, Binary) and node.op == "+":  # numbers or strings, as its surroundings say
-            self._use(node.left, kind)
-            self._use(node.right, kind)
-        if not isinstance(node, Path):
-            return
-        # A number without a schema may come with a fraction, whatever the literal beside it looks like.
-        kind = Kind.NUMBER if kind is Kind.INT else kind
-        known = self.kinds[node.name]
-        if known is Kind.ANY:
-            self.kinds[node.name] = kind
-        elif known is not kind:
-            raise self._fault(node, f".{node.name} is used as a {known} and as a {kind}", "give the format `fields`")
-
-    def _verify(self, node: Expr) -> None:
-        for child in children(node):
-            self._verify(child)
         match node:
-            case Binary(op=op) if op in EQUALITY:
-                self._alike(node, allow_null=True)
-            case Binary(op=op) if op in ORDERING:
-                kind = self._alike(node, allow_null=False)
+            case Binary(op="+" | "//"):  # of whatever kind its surroundings say
+                self._use(node.left, kind, maker)
+                self._use(node.right, kind, maker)
+            case If():
+                self._use(node.then, kind, maker)
+                self._use(node.other, kind, maker)
+            case Path() if maker >= 0:
+                self._use(self.made[maker][node.name], kind, self.makers[maker])
+            case Path():
+                # A number without a schema may come with a fraction, whatever the literal beside it looks like.
+                kind = Kind.NUMBER if kind is Kind.INT else kind
+                known = self.fields[node.name]
+                if known is Kind.ANY:
+                    self.fields[node.name] = kind
+                elif known is not kind:
+                    message = f".{node.name} is used as a {known} and as a {kind}"
+                    raise self._fault(node, message, "give the format `fields`")
+
+    def _verify(self, node: Expr, kinds: Kinds) -> None:
+        match node:
+            case Binary(op=op) if op in EQUALITY or op == "//":
+                self._alike(node, op, node.left, node.right, kinds, allow_null=True)
+            case Binary(op=op) if op in ORDERING or op == "+":
+                kind = self._alike(node, op, node.left, node.right, kinds, allow_null=False)
                 if kind is Kind.BOOL:
                     raise self._fault(node, f"{op} is not defined for booleans")
-            case Binary(op="+"):
-                kind = self._alike(node, allow_null=False)
-                if kind is Kind.BOOL:
-                    raise self._fault(node, "+ is not defined for booleans")
+            case If():
+                self._alike(node, "if … else", node.then, node.other, kinds, allow_null=True)
             case Binary(op=op) if op in ARITHMETIC:
-                self._want(node.left, _NUMERIC, op)
-                self._want(node.right, _NUMERIC, op)
+                self._want(node.left, _NUMERIC, op, kinds)
+                self._want(node.right, _NUMERIC, op, kinds)
             case Unary(op="-"):
-                self._want(node.operand, _NUMERIC, "-")
+                self._want(node.operand, _NUMERIC, "-", kinds)
+            case Call(name=name) if name in ROUNDINGS:
+                self._want(node.subject, _NUMERIC, name, kinds)
+            case Call(name="tostring"):
+                self._want(node.subject, (Kind.BOOL, Kind.INT, Kind.STRING), "tostring", kinds)
             case Call(name=name):
-                self._want(node.subject, (Kind.STRING,), name)
-                for argument in node.arguments if name in STRING_TESTS else ():
-                    self._want(argument, (Kind.STRING,), name)
+                for operand in (node.subject, *node.arguments):
+                    self._want(operand, (Kind.STRING,), name, kinds)
+                if name == "test":
+                    self._pattern(node.arguments[0])
 
-    def _alike(self, node: Binary, *, allow_null: bool) -> Kind:
-        left, right = self.typed.kind(node.left), self.typed.kind(node.right)
+    def _alike(self, node: Expr, op: str, a: Expr, b: Expr, kinds: Kinds, *, allow_null: bool) -> Kind:
+        left, right = kind_of(a, kinds), kind_of(b, kinds)
         if allow_null and Kind.NULL in (left, right):
             return Kind.NULL
         if left in _NUMERIC and right in _NUMERIC:
             return Kind.NUMBER
         if left is Kind.ANY or right is Kind.ANY:
             raise self._fault(
-                node, f"nothing says what the operands of {node.op} are", "give the format `fields`, or use a literal"
+                node, f"nothing says what the operands of {op} are", "give the format `fields`, or use a literal"
             )
         if left is not right or left in (Kind.OPAQUE, Kind.NULL):
-            raise self._fault(node, f"{node.op} is not defined between {left} and {right}")
+            raise self._fault(node, f"{op} is not defined between {left} and {right}")
         return left
 
-    def _want(self, node: Expr, kinds: tuple[Kind, ...], name: str) -> None:
-        found = self.typed.kind(node)
+    def _want(self, node: Expr, kinds: tuple[Kind, ...], name: str, seen: Kinds) -> None:
+        found = kind_of(node, seen)
         if found not in kinds:
-            raise self._fault(node, f"{name} needs a {kinds[-1]}, found {found}")
+            raise self._fault(node, f"{name} needs a {_named(kinds)}, found {found}")
 
-    def _fault(self, node: Expr, message: str, hint: str = "") -> ConfigError:
-        return fault(self.program.text, node.at, message, hint)
+    def _pattern(self, node: Expr) -> None:
+        # RE2 alone says what it takes, and only a program with a pattern pays for loading it.
+        from gauss.scan.program.arrow import pattern_error
+
+        assert isinstance(node, Literal) and isinstance(node.value, str)
+        if len(node.value) > _MAX_PATTERN:
+            raise self._fault(node, f"a pattern may have {_MAX_PATTERN} characters (got {len(node.value)})")
+        if wrong := pattern_error(node.value):
+            raise self._fault(node, f"this pattern can't be read: {wrong}", "patterns are RE2's")
+
+    def _fault(self, node: Expr, message: str, hint: str = "") -> ProgramFault:
+        return fault(self.text, node.at, message, hint)
+
+
+def _named(kinds: tuple[Kind, ...]) -> str:
+    return "number" if kinds == _NUMERIC else " or ".join(kinds)

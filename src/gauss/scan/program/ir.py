@@ -1,8 +1,8 @@
-"""The typed form of an expression: what the parser makes, what every backend reads."""
+"""The typed form of programs and expressions: what the parser makes, what every backend reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -29,7 +29,8 @@ class Literal:
 
 @dataclass(frozen=True)
 class Path:
-    """`.a.b`: a field of the record; null when it or anything on the way is missing."""
+    """`.a.b`: a field of the record, null when it or anything on the way is missing; `.`, which has no parts: the
+    one value that the stage before has made."""
 
     parts: tuple[str, ...]
     at: int = field(default=0, compare=False)
@@ -50,7 +51,7 @@ class Unary:
 
 @dataclass(frozen=True)
 class Binary:
-    """`and or == != < <= > >= + - * / %`"""
+    """`and or // == != < <= > >= + - * / %`"""
 
     op: str
     left: Expr
@@ -68,7 +69,17 @@ class Call:
     at: int = field(default=0, compare=False)
 
 
-Expr = Literal | Path | Unary | Binary | Call
+@dataclass(frozen=True)
+class If:
+    """`if condition then a else b end`"""
+
+    condition: Expr
+    then: Expr
+    other: Expr
+    at: int = field(default=0, compare=False)
+
+
+Expr = Literal | Path | Unary | Binary | Call | If
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,7 @@ class Select:
     """`select(condition)`: drops the rows for which it is not true."""
 
     condition: Expr
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,7 @@ class Make:
     """`{symbol, mid: (.bid + .ask) / 2}`: a row of these columns."""
 
     columns: tuple[tuple[str, Expr], ...]
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -90,17 +103,45 @@ class Value:
     """`.bid * 2`: a row of one value; null is a row too."""
 
     expr: Expr
+    at: int = field(default=0, compare=False)
 
 
 Stage = Select | Make | Value
+
+VALUE = "value"
+"""The name of the column when the last stage made a value."""
 
 ORDERING = frozenset({"<", "<=", ">", ">="})
 EQUALITY = frozenset({"==", "!="})
 ARITHMETIC = frozenset({"+", "-", "*", "/", "%"})
 LOGIC = frozenset({"and", "or"})
-STRING_TESTS = frozenset({"startswith", "endswith", "contains"})
-FUNCTIONS = {"length": 0, "startswith": 1, "endswith": 1, "contains": 1}
-"""Name → number of arguments."""
+BINARY = LOGIC | EQUALITY | ORDERING | ARITHMETIC | {"//"}
+UNARY = frozenset({"not", "-"})
+OPS = BINARY | UNARY | {"if", "select", "{}", "value"}
+"""What `Capabilities.ops` is made of: operators, `if` and the three stages."""
+
+STRING_TESTS = frozenset({"startswith", "endswith", "contains", "test"})
+TRIMS = frozenset({"ltrimstr", "rtrimstr"})
+CASES = frozenset({"ascii_downcase", "ascii_upcase"})
+ROUNDINGS = frozenset({"floor", "ceil", "round", "abs"})
+FUNCTIONS = {
+    **dict.fromkeys(("length", "tostring", "tonumber"), 0),
+    **dict.fromkeys(sorted(CASES | ROUNDINGS), 0),
+    **dict.fromkeys(sorted(STRING_TESTS | TRIMS), 1),
+}
+"""Name → number of arguments; what `Capabilities.builtins` is made of."""
+
+LITERAL_ARGUMENT = TRIMS | {"test"}
+"""Functions whose argument is the same for all rows."""
+
+MAX_CHARS = 10_000
+MAX_NODES = 2_000
+MAX_SIZE = 10_000
+"""Operations of one column when those of the stages before are counted wherever it reads them."""
+MAX_DEPTH = 100
+MAX_NAMES = 256
+"""Of fields that a program reads, and of columns that a stage makes."""
+MAX_STAGES = 64
 
 
 @dataclass(frozen=True)
@@ -123,24 +164,49 @@ class Typed:
     kinds: dict[str, Kind]
 
     def kind(self, node: Expr) -> Kind:
-        """What a node gives (any node may also give null)."""
-        match node:
-            case Literal():
-                return node.kind
-            case Path():
-                return self.kinds[node.name]
-            case Unary("not"):
-                return Kind.BOOL
-            case Unary():
-                return Kind.NUMBER
-            case Binary(op="+"):
-                return Kind.STRING if Kind.STRING in (self.kind(node.left), self.kind(node.right)) else Kind.NUMBER
-            case Binary():
-                return Kind.NUMBER if node.op in ARITHMETIC else Kind.BOOL
-            case Call(name="length"):
-                return Kind.NUMBER
-            case _:
-                return Kind.BOOL
+        return kind_of(node, self.kinds)
+
+
+Kinds = Mapping[str, Kind]
+"""What the fields are that a stage sees; `""` is the value of `.`."""
+
+
+def kind_of(node: Expr, kinds: Kinds) -> Kind:
+    """What a node gives (any node may also give null)."""
+    match node:
+        case Literal():
+            return node.kind
+        case Path():
+            return kinds[node.name]
+        case Unary("not"):
+            return Kind.BOOL
+        case Unary():
+            return Kind.NUMBER
+        case Binary(op="+"):
+            return (
+                Kind.STRING if Kind.STRING in (kind_of(node.left, kinds), kind_of(node.right, kinds)) else Kind.NUMBER
+            )
+        case Binary(op="//"):
+            return joined(kind_of(node.left, kinds), kind_of(node.right, kinds))
+        case Binary():
+            return Kind.NUMBER if node.op in ARITHMETIC else Kind.BOOL
+        case If():
+            return joined(kind_of(node.then, kinds), kind_of(node.other, kinds))
+        case Call(name=name):
+            return _RESULTS.get(name, Kind.BOOL)
+
+
+_RESULTS = {
+    **dict.fromkeys(ROUNDINGS | {"length", "tonumber"}, Kind.NUMBER),
+    **dict.fromkeys(CASES | TRIMS | {"tostring"}, Kind.STRING),
+}
+
+
+def joined(left: Kind, right: Kind) -> Kind:
+    """What is either a left or a right."""
+    if left is right or right is Kind.NULL:
+        return left
+    return right if left is Kind.NULL else Kind.NUMBER
 
 
 def children(node: Expr) -> tuple[Expr, ...]:
@@ -151,12 +217,25 @@ def children(node: Expr) -> tuple[Expr, ...]:
             return (node.left, node.right)
         case Call():
             return (node.subject, *node.arguments)
+        case If():
+            return (node.condition, node.then, node.other)
         case _:
             return ()
 
 
+def expressions(stage: Stage) -> tuple[Expr, ...]:
+    match stage:
+        case Select():
+            return (stage.condition,)
+        case Make():
+            return tuple(expr for _, expr in stage.columns)
+        case Value():
+            return (stage.expr,)
+
+
 def walk(node: Expr) -> Iterator[Expr]:
-    """The node and everything below it, in order of the text."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    """The node and everything below it, in order of the text, without recursion."""
+    waiting = [node]
+    while waiting:
+        yield (here := waiting.pop())
+        waiting.extend(reversed(children(here)))

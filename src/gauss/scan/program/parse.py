@@ -1,192 +1,98 @@
-"""Text → expression: a subset of jq, with errors that point at the place.
+"""Text → program: a subset of jq, with errors that point at the place.
 
-.bid > 100 and .symbol == "BTC"
-(.symbol | startswith("BT")) or not (.price.ask - .price.bid) / .price.bid < 0.01
+range(from: 10) | select(.symbol == "BTC" and .bid > 100) | {symbol, mid: (.bid + .ask) / 2}    a program
+.bid > 100 and (.symbol | startswith("BT"))                                                    an expression
 """
 
 from __future__ import annotations
 
 import functools
-import json
-import math
+import re
 from typing import Any
 
-from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
+from lark import Lark, UnexpectedCharacters, UnexpectedToken
 
+from gauss.contracts import cursor
+from gauss.contracts.cursor import Mode, Output, Seq, View
 from gauss.model.errors import ConfigError
-from gauss.scan.program.ir import FUNCTIONS, Binary, Call, Expr, Kind, Literal, Path, Program, Unary
+from gauss.scan.program.build import ONE_ROW, Build, Invocation, Misplaced, expression, stage
+from gauss.scan.program.fault import bounded, fault
+from gauss.scan.program.grammar import GENERATORS, GRAMMAR, MEANING
+from gauss.scan.program.ir import FUNCTIONS, MAX_CHARS, MAX_DEPTH, Program, Value
+from gauss.scan.program.views import VIEWS, build_view
 
-MAX_CHARS = 10_000
-
-GRAMMAR = r"""
-?start: pipe
-?pipe: either ("|" call)*
-?either: both (OR both)*
-?both: negated (AND negated)*
-?negated: NOT negated -> unary
-        | comparison
-?comparison: sum ((EQ | ORDER) sum)?
-?sum: product ((PLUS | MINUS) product)*
-?product: factor ((TIMES | OVER | MODULO) factor)*
-?factor: MINUS factor -> unary
-       | atom
-?atom: NUMBER -> number
-     | STRING -> string
-     | TRUE -> true
-     | FALSE -> false
-     | NULL -> null
-     | path
-     | "(" pipe ")"
-path: DOT (NAME | bracket) step*
-step: DOT NAME | DOT bracket | bracket
-bracket: "[" STRING "]"
-call: NAME ("(" either ")")?
-
-OR.2: /or(?![A-Za-z0-9_])/
-AND.2: /and(?![A-Za-z0-9_])/
-NOT.2: /not(?![A-Za-z0-9_])/
-TRUE.2: /true(?![A-Za-z0-9_])/
-FALSE.2: /false(?![A-Za-z0-9_])/
-NULL.2: /null(?![A-Za-z0-9_])/
-EQ: "==" | "!="
-ORDER: "<=" | ">=" | "<" | ">"
-PLUS: "+"
-MINUS: "-"
-TIMES: "*"
-OVER: "/"
-MODULO: "%"
-DOT: "."
-NAME: /[A-Za-z_][A-Za-z0-9_]*/
-NUMBER: /(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/
-STRING: /"([^"\\\x00-\x1f]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4})*"/
-%ignore /[ \t\r\n]+/
-"""
-
-_MEANING = {
-    "NAME": "a name",
-    "NUMBER": "a number",
-    "STRING": "a string",
-    "DOT": "a field such as .bid",
-    "LPAR": '"("',
-    "RPAR": '")"',
-    "LSQB": '"["',
-    "RSQB": '"]"',
-    "$END": "the end",
-    "VBAR": '"|"',
-}
+_NO_VIEWS = GENERATORS | FUNCTIONS.keys()
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[(\[{]|[)\]}]')
 
 
-def fault(text: str, at: int, message: str, hint: str = "") -> ConfigError:
-    """An error with the line in question and a caret under the place."""
-    begin = text.rfind("\n", 0, at) + 1
-    end = text.find("\n", at)
-    line = text[begin : end if end >= 0 else len(text)]
-    caret = " " * (at - begin) + "^"
-    return ConfigError(f"{message} (at character {at + 1})\n  {line}\n  {caret}", hint=hint)
+def parse(text: str) -> Program:
+    """The expression of a text; raises ConfigError with the place of the fault."""
+    root = _read(text, "pipe")
+    bounded([Value(root)], text)
+    return Program(text, root)
 
 
-class _Fault(Exception):
-    def __init__(self, at: int, message: str) -> None:
-        super().__init__(message)
-        self.at, self.message = at, message
+def parse_scan(text: str, *, live: bool = False, output: Output = Output.ROWS) -> cursor.Program:
+    """The program of a text: a view (left out: `seq`), then stages; raises ConfigError with the place of the fault."""
+    view, format_name, stages = _read(text, "program") if text.strip() else (Seq(), "", ())
+    bounded(stages, text)
+    return cursor.Program(view, Mode.LIVE if live else Mode.SNAPSHOT, output, stages, format_name, text)
 
 
-@v_args(inline=True)
-class _Build(Transformer):  # type: ignore[misc]  # lark is untyped
-    def _chain(self, first: Expr, *rest: Any) -> Expr:
-        for operator, operand in zip(rest[::2], rest[1::2], strict=True):
-            first = Binary(str(operator), first, operand, operator.start_pos)
-        return first
-
-    either = both = comparison = sum = product = _chain
-
-    def unary(self, operator: Token, operand: Expr) -> Expr:
-        if operator == "-" and isinstance(operand, Literal) and operand.kind in (Kind.INT, Kind.NUMBER):
-            assert isinstance(operand.value, int | float)
-            return Literal(-operand.value, operand.kind, operator.start_pos or 0)
-        return Unary(str(operator), operand, operator.start_pos or 0)
-
-    def number(self, token: Token) -> Literal:
-        at = token.start_pos or 0
-        if token.isdigit() and int(token) < 2**63:
-            return Literal(int(token), Kind.INT, at)
-        if math.isinf(float(token)):
-            raise _Fault(at, f"{token} is larger than any number")
-        return Literal(float(token), Kind.NUMBER, at)
-
-    def string(self, token: Token) -> Literal:
-        return Literal(_text(token), Kind.STRING, token.start_pos or 0)
-
-    def true(self, token: Token) -> Literal:
-        return Literal(True, Kind.BOOL, token.start_pos or 0)
-
-    def false(self, token: Token) -> Literal:
-        return Literal(False, Kind.BOOL, token.start_pos or 0)
-
-    def null(self, token: Token) -> Literal:
-        return Literal(None, Kind.NULL, token.start_pos or 0)
-
-    def bracket(self, token: Token) -> str:
-        name = _text(token)
-        if not name or any(mark in name for mark in '.$[]"`'):
-            raise _Fault(token.start_pos or 0, f'a field name may not be empty or hold . $ [ ] " or ` (got {token})')
-        return name
-
-    def step(self, *parts: Any) -> str:
-        return str(parts[-1])
-
-    def path(self, dot: Token, *parts: Any) -> Path:
-        return Path(tuple(str(part) for part in parts), dot.start_pos or 0)
-
-    def call(self, name: Token, *arguments: Expr) -> tuple[Token, tuple[Expr, ...]]:
-        at = name.start_pos or 0
-        if name not in FUNCTIONS:
-            raise _Fault(at, f"unknown function {name}: there are {', '.join(FUNCTIONS)}")
-        if len(arguments) != FUNCTIONS[name]:
-            raise _Fault(at, f"{name} takes {FUNCTIONS[name]} argument(s), found {len(arguments)}")
-        return name, arguments
-
-    def pipe(self, subject: Expr, *calls: tuple[Token, tuple[Expr, ...]]) -> Expr:
-        for name, arguments in calls:
-            subject = Call(str(name), subject, arguments, name.start_pos or 0)
-        return subject
-
-
-def _text(token: Token) -> str:
-    decoded: str = json.loads(token)
-    if any("\ud800" <= char <= "\udfff" for char in decoded):
-        raise _Fault(token.start_pos or 0, "half of a surrogate pair is no character")
-    return decoded
+def _whole(parts: list[Any]) -> tuple[View, str, tuple[Any, ...]]:
+    view: View = Seq()
+    format_name = ""
+    if isinstance(first := parts[0], Invocation) and (first.name in VIEWS or first.name not in _NO_VIEWS):
+        view, format_name = build_view(first)
+        parts = parts[1:]
+    for part in parts:
+        if isinstance(part, Invocation) and part.name in VIEWS and part.name != "range":
+            raise Misplaced(part.at, f"the view {part.name} stands once, at the beginning")
+    return view, format_name, tuple(stage(part) for part in parts)
 
 
 @functools.cache
 def _parser() -> Lark:
-    return Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=False)
+    return Lark(GRAMMAR, parser="lalr", start=["program", "pipe"], transformer=Build(), maybe_placeholders=False)
 
 
-def parse(text: str) -> Program:
-    """The program of a text; raises ConfigError with the place of the fault."""
+def _read(text: str, start: str) -> Any:
     if len(text) > MAX_CHARS:
-        raise ConfigError(f"an expression may have {MAX_CHARS} characters (got {len(text)})")
+        raise ConfigError(f"a program may have {MAX_CHARS} characters (got {len(text)})")
+    _refuse_nesting(text)
     try:
-        root = _Build().transform(_parser().parse(text))
-        return Program(text, root)
+        found = _parser().parse(text, start=start)
+        return _whole(found) if start == "program" else expression(found)
+    except Misplaced as error:
+        raise fault(text, error.at, error.message, error.hint) from None
     except UnexpectedCharacters as error:
-        raise fault(text, error.pos_in_stream or 0, f"unexpected {text[error.pos_in_stream]!r}") from None
+        at = error.pos_in_stream or 0
+        raise fault(text, at, f"unexpected {text[at]!r}") from None
     except UnexpectedToken as error:
-        at_end = error.token.type == "$END"
-        found = "the end" if at_end else f'"{error.token}"'
-        expected = sorted({_MEANING.get(name, "an operator") for name in error.accepts or error.expected})
-        at = len(text) if at_end else error.token.start_pos or 0
-        raise fault(text, at, f"unexpected {found}, expected {' or '.join(expected)}") from None
-    except UnexpectedInput as error:
-        raise fault(text, error.pos_in_stream or 0, "this can't be read as an expression") from None
-    except RecursionError:
-        raise ConfigError("the expression is nested too deeply") from None
-    except Exception as error:  # lark wraps what a builder raises
-        cause = getattr(error, "orig_exc", error)
-        if isinstance(cause, _Fault):
-            raise fault(text, cause.at, cause.message) from None
-        if isinstance(cause, RecursionError):
-            raise ConfigError("the expression is nested too deeply") from None
-        raise
+        at = len(text) if error.token.type == "$END" else error.token.start_pos or 0
+        raise fault(text, at, _unexpected(error, text[:at])) from None
+
+
+def _unexpected(error: UnexpectedToken, before: str) -> str:
+    token = error.token
+    if token.type == "COMMA" and "COMMA" not in error.expected:
+        return f'"," would make several values: {ONE_ROW}'
+    if token.type == "RSQB" and before.rstrip().endswith("["):
+        return f'"[]" would make several values: {ONE_ROW}'
+    if token.type in ("DOT", "FIELD") and before.endswith("."):
+        return f'".." would make several values: {ONE_ROW}'
+    found = "the end" if token.type == "$END" else f'"{token}"'
+    expected = sorted({MEANING.get(name, "an operator") for name in error.accepts or error.expected})
+    return f"unexpected {found}, expected {' or '.join(expected)}"
+
+
+def _refuse_nesting(text: str) -> None:
+    depth = 0
+    for match in _NESTING.finditer(text):
+        mark = match.group()
+        if mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise fault(text, match.start(), f"nested deeper than {MAX_DEPTH} levels", "split it into stages")

@@ -1,0 +1,84 @@
+"""Faults of a program, with the place in its text, and the bounds that every program keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gauss.model.errors import ConfigError
+from gauss.scan.program.ir import (
+    MAX_DEPTH,
+    MAX_NAMES,
+    MAX_NODES,
+    MAX_SIZE,
+    MAX_STAGES,
+    Make,
+    Path,
+    Stage,
+    Value,
+    children,
+    expressions,
+    walk,
+)
+
+_SHOWN = 100
+"""Characters of a long line beside the place."""
+
+
+class ProgramFault(ConfigError):
+    """A program that can't be read or can't run; `at` is the index of the character in question."""
+
+    def __init__(self, message: str, *, at: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.at = at
+
+
+def fault(text: str, at: int, message: str, hint: str = "") -> ProgramFault:
+    """An error with the line in question and a caret under the place; without a text only the place."""
+    at = min(at, len(text)) if text else at
+    message = f"{message} (at character {at + 1})"
+    if not text:
+        return ProgramFault(message, at=at, hint=hint)
+    begin = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    line = text[begin : end if end >= 0 else len(text)].replace("\t", " ")
+    column = at - begin
+    if column > _SHOWN:
+        line, column = "…" + line[column - _SHOWN // 2 :], _SHOWN // 2 + 1
+    if len(line) > column + _SHOWN:
+        line = line[: column + _SHOWN] + "…"
+    return ProgramFault(f"{message}\n  {line}\n  {' ' * column}^", at=at, hint=hint)
+
+
+def bounded(stages: Sequence[Stage], text: str) -> None:
+    """Refuses a program beyond the language's bounds, so that whatever reads it later may recurse.
+
+    Depth and size are those of the whole: a column that an earlier stage makes counts wherever it is read.
+    """
+    if len(stages) > MAX_STAGES:
+        raise fault(text, stages[MAX_STAGES].at, f"more than {MAX_STAGES} stages", "make the program shorter")
+    count = 0
+    made: dict[str, tuple[int, int]] = {}
+    for stage in stages:
+        extents: list[tuple[int, int]] = []
+        for root in expressions(stage):
+            depth, size = 0, 0
+            waiting = [(root, 1)]
+            while waiting:
+                node, level = waiting.pop()
+                below, within = made.get(node.name, (0, 0)) if isinstance(node, Path) else (0, 0)
+                count, size, depth = count + 1, size + 1 + within, max(depth, level + below)
+                if depth > MAX_DEPTH:
+                    raise fault(text, node.at, f"nested deeper than {MAX_DEPTH} levels", "make it simpler")
+                if count > MAX_NODES or size > MAX_SIZE:
+                    raise fault(text, node.at, f"more than {MAX_NODES} operations", "make the program shorter")
+                waiting.extend((child, level + 1) for child in children(node))
+            extents.append((depth, size))
+        if isinstance(stage, Make):
+            made = dict(zip((name for name, _ in stage.columns), extents, strict=True))
+        elif isinstance(stage, Value):
+            made = {"": extents[0]}
+    names = {
+        node.name for stage in stages for root in expressions(stage) for node in walk(root) if isinstance(node, Path)
+    }
+    if len(names) > MAX_NAMES:
+        raise ConfigError(f"a program may read {MAX_NAMES} fields (got {len(names)})", hint="read fewer")

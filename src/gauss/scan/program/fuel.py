@@ -1,0 +1,204 @@
+"""What a program costs: counted per candidate before anything runs, the same for rows and for columns.
+
+A candidate's cost is `base + Σ weight(field) · bytes(field)`: every operation of every stage counts, whether or not an
+earlier one drops the row, and texts count by the bytes that operations and results take of them. So a batch's costs
+are one sum over Arrow offsets, and a row that would cost too much is known before it is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gauss.scan.program.columns import as_kind, is_text
+from gauss.scan.program.ir import (
+    Binary,
+    Call,
+    Expr,
+    If,
+    Kind,
+    Kinds,
+    Literal,
+    Make,
+    Path,
+    Stage,
+    Value,
+    children,
+    expressions,
+    kind_of,
+    walk,
+)
+
+Costs = np.ndarray[Any, np.dtype[np.int64]]
+
+ROW = 8
+"""A candidate, whatever is done with it."""
+OPERATION = 8
+FIELD = 4
+"""Reading a field or a column."""
+BYTES_PER_UNIT = 64
+"""Bytes that move unread for one unit: chunks, and records that are decoded."""
+PATTERN_BYTE = 4
+"""What `test` takes per byte, and once more for every 8 characters of its pattern."""
+MAX_COST = 1 << 40
+"""Costs above are not told apart, so that sums of them stay whole."""
+
+Size = dict[str, int]
+"""Bytes as a sum of fields' bytes times a weight; `""` is a constant."""
+
+
+def unread(rows: int, nbytes: int) -> int:
+    """The cost of candidates that no expression looks at."""
+    return ROW * rows + nbytes // BYTES_PER_UNIT
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a program takes for a candidate."""
+
+    base: int
+    weights: Mapping[str, int]
+    """Units per byte of a field."""
+    kinds: Kinds
+
+    def row(self, row: Mapping[str, Any], data_bytes: int = 0) -> int:
+        """The cost of a row of decoded fields; `data_bytes`: of the record that they were decoded from."""
+        total = self.base + data_bytes // BYTES_PER_UNIT
+        for name, weight in self.weights.items():
+            total += weight * _row_bytes(row.get(name), self.kinds[name])
+        return min(total, MAX_COST)
+
+    def batch(self, batch: pa.RecordBatch, data_bytes: Costs | None = None) -> Costs:
+        """The cost of every row of a batch of decoded fields."""
+        total = np.full(batch.num_rows, self.base, np.int64)
+        if data_bytes is not None:
+            total += data_bytes // BYTES_PER_UNIT
+        for name, weight in self.weights.items():
+            if (sizes := _column_bytes(batch.column(name), self.kinds[name])) is not None:
+                total += weight * sizes
+        return np.minimum(total, MAX_COST)
+
+
+def cost_of(stages: Sequence[Stage], scopes: Sequence[Kinds], fields: Kinds) -> Cost:
+    """The cost of a checked program."""
+    texts = (Kind.STRING, Kind.ANY, Kind.OPAQUE)
+    seen: dict[str, Size] = {name: {name: 1} if kind in texts else {} for name, kind in fields.items()}
+    base, weights = ROW, Size()
+    for stage, kinds in zip(stages, scopes, strict=True):
+        for node in (node for root in expressions(stage) for node in walk(root)):
+            base += FIELD if isinstance(node, Path) else 0 if isinstance(node, Literal) else OPERATION
+            _add(weights, _taken(node, kinds, seen))
+        if isinstance(stage, Make):
+            seen = {name: _size(expr, kinds, seen) for name, expr in stage.columns}
+        elif isinstance(stage, Value):
+            seen = {"": _size(stage.expr, kinds, seen)}
+        if isinstance(stage, Make | Value):
+            base += OPERATION
+            for size in seen.values():
+                _add(weights, size)
+    return Cost(base + weights.pop("", 0), weights, fields)
+
+
+def _taken(node: Expr, kinds: Kinds, seen: Mapping[str, Size]) -> Size:
+    """The bytes that an operation goes over."""
+    taken = Size()
+    if isinstance(node, Binary | Call | If):
+        per_byte = 1
+        if isinstance(node, Call) and node.name == "test":
+            pattern = node.arguments[0]
+            assert isinstance(pattern, Literal) and isinstance(pattern.value, str)
+            per_byte = PATTERN_BYTE + len(pattern.value) // 8
+        for operand in children(node):
+            _add(taken, _size(operand, kinds, seen), per_byte)
+    return taken
+
+
+def _size(node: Expr, kinds: Kinds, seen: Mapping[str, Size]) -> Size:
+    """The bytes that a node's value has at most."""
+    if kind_of(node, kinds) not in (Kind.STRING, Kind.ANY, Kind.OPAQUE):
+        return {}
+    match node:
+        case Literal(value=str(value)):
+            return {"": len(value.encode())}
+        case Path():
+            return seen[node.name]
+        case Binary():
+            parts: tuple[Expr, ...] = (node.left, node.right)
+        case If():
+            parts = (node.then, node.other)
+        case Call(name="tostring") if kind_of(node.subject, kinds) is not Kind.STRING:
+            return {"": 20}
+        case Call():
+            parts = (node.subject,)
+        case _:
+            return {}
+    size = Size()
+    for part in parts:
+        _add(size, _size(part, kinds, seen))
+    return size
+
+
+def _add(total: Size, size: Size, times: int = 1) -> None:
+    for name, weight in size.items():
+        total[name] = total.get(name, 0) + weight * times
+
+
+def _row_bytes(value: Any, kind: Kind) -> int:
+    if isinstance(value, str):
+        return len(value) if value.isascii() else len(value.encode())
+    return len(value) if isinstance(value, bytes) and kind is not Kind.STRING else 0
+
+
+def _column_bytes(column: pa.Array, kind: Kind) -> Costs | None:
+    column = as_kind(column, kind)
+    if not (is_text(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
+        return None
+    sizes = pc.binary_length(column)
+    if sizes.null_count:
+        sizes = pc.fill_null(sizes, 0)
+    found: Costs = sizes.to_numpy().astype(np.int64)
+    return found
+
+
+class Limit(Enum):
+    """Which limit a candidate would go over."""
+
+    ITEM = "item"  # the candidate's own: the position is kept
+    SCAN = "scan"  # that of the whole scan: final
+
+
+@dataclass
+class Meter:
+    """The fuel of one scan."""
+
+    max_item: int
+    max_scan: int
+    spent: int = field(default=0)
+
+    def admit(self, costs: Costs) -> tuple[int, Limit | None]:
+        """How many of the next candidates may run, which are then paid for, and what stops the one after them."""
+        total = np.cumsum(costs, dtype=np.int64)
+        over = np.flatnonzero(costs > self.max_item)
+        item = int(over[0]) if len(over) else len(costs)
+        scan = int(np.searchsorted(total, self.max_scan - self.spent, side="right"))
+        count = min(item, scan)
+        if count:
+            self.spent += int(total[count - 1])
+        if count == len(costs):
+            return count, None
+        return count, Limit.SCAN if scan <= item else Limit.ITEM
+
+    def admit_one(self, cost: int) -> Limit | None:
+        """The same for one candidate: None means that it may run and is paid for."""
+        if self.spent + cost > self.max_scan:
+            return Limit.SCAN
+        if cost > self.max_item:
+            return Limit.ITEM
+        self.spent += cost
+        return None
