@@ -4,60 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
-import struct
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from helpers.feeds import connect, send
+from helpers.feeds import Counter, send
 from helpers.pipelines import doubler
 from helpers.run import Run, free_port, wait_until
 
 Make = Callable[[str], Run]
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
-
-
-class Counter:
-    """Feeds 0, 1, 2 … to a source that acknowledges, until told to finish; after a break it goes on behind what was
-    acknowledged."""
-
-    def __init__(self, port: int, per_second: int = 5_000) -> None:
-        self.port, self.step = port, per_second // 50
-        self.acknowledged = 0
-        self._finished = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._finished.is_set():
-            try:
-                with connect(self.port, 60) as sock:
-                    self._feed(sock)
-            except OSError:
-                time.sleep(0.1)
-
-    def _feed(self, sock: socket.socket) -> None:
-        base = self.acknowledged
-        while not self._finished.is_set():
-            stop = self.acknowledged + self.step
-            sock.sendall(b"".join(b'{"n":%d}\n' % n for n in range(self.acknowledged, stop)))
-            while self.acknowledged < stop:
-                data = sock.recv(8, socket.MSG_WAITALL)
-                if len(data) < 8:
-                    raise ConnectionResetError
-                self.acknowledged = base + struct.unpack(">Q", data)[0]
-            time.sleep(0.02)
-
-    def finish(self) -> int:
-        """How many were acknowledged; the last of them was sent and acknowledged just now."""
-        self._finished.set()
-        self._thread.join(90)
-        assert not self._thread.is_alive()
-        return self.acknowledged
 
 
 def outputs(run: Run, topic: str = "doubles") -> list[dict[str, Any]]:

@@ -124,6 +124,8 @@ class SparkSection(Section):
     """The most records in one batch."""
     max_batch_bytes: Bytes = 64 << 20
     """The most bytes that one task reads."""
+    stall_after: Annotated[Millis, Field(ge=1_000)] = 60_000
+    """A query for which records wait and that has published nothing for so long is stuck: the driver is restarted."""
     driver_memory: Memory = "1g"
     """Heap of the JVM."""
 
@@ -139,6 +141,9 @@ class EngineSection(Section):
     """Below this much free disk, sources stop reading."""
     staged_bytes: Bytes = 256 << 20
     """Staged records beyond this go to disk."""
+    hang_after: Annotated[Millis, Field(ge=1_000)] = 30_000
+    """An engine that has not answered for so long is restarted; a slow disk or a full topic does not keep it from
+    answering."""
     token_file: Path | None = None
     """Where executors on other machines find the token; default: in the data directory."""
 

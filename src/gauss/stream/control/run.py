@@ -20,6 +20,7 @@ from gauss.stream.control.datadir import Held, hold, write_private
 from gauss.stream.control.processes import process_age
 from gauss.stream.control.sample import Sampler
 from gauss.stream.control.supervise import Child, ChildSpec
+from gauss.stream.control.watchdog import Watchdog
 from gauss.stream.graph import build_graph
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Running:
         self.driver = self._child("driver", ready_seconds=180.0) if self.graph.needs_spark else None
         self.children = [child for child in (self.engine, self.driver) if child is not None]
         self.sampler = Sampler(self)
+        self._watchdog = Watchdog(self)
 
     def _child(self, name: str, ready_seconds: float) -> Child:
         command = (sys.executable, "-m", f"gauss.stream.{name}", str(self.held.paths.root))
@@ -97,6 +99,7 @@ class Running:
         for child in self.children:
             child.start()
         self.sampler.start()
+        self._watchdog.start()
 
     def wait_ready(self, stop: threading.Event) -> bool:
         """True once everything is up, False when `stop` came first; raises why a child could not start."""
@@ -176,6 +179,7 @@ class Running:
         """Drains and ends all within STOP_SECONDS, at once when `now` is set; True if nobody had to be killed."""
         self.draining = True
         deadline = time.monotonic() + STOP_SECONDS - _KILL_SECONDS
+        self._watchdog.stop()
         self.sampler.stop()
         if self.engine.state == "ready" and not now.is_set():
             drain = threading.Thread(target=self._drain, daemon=True)

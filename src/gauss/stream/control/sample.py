@@ -27,7 +27,7 @@ class Sampler:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="sample", daemon=True)
         self._seen: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
-        self._stalls = Stalls()
+        self._stalls = Stalls(running.pipeline.spark.stall_after / 1000)
         self._rows: dict[str, list[dict[str, Any]]] = {"topics": [], "processors": []}
 
     def start(self) -> None:
@@ -64,9 +64,8 @@ class Sampler:
         driver = running.driver
         if driver is not None and driver.state == "ready":
             if stuck := self._stalls.look(rows["processors"], rows["topics"], now):
-                log.error("no progress though records wait, the driver is restarted: %s", ", ".join(stuck))
                 self._stalls.forget()
-                driver.restart()
+                driver.restart(f"the driver made no progress though records wait for {', '.join(stuck)}")
         else:
             self._stalls.forget()
 

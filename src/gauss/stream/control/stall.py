@@ -1,10 +1,8 @@
-"""Sees a driver that hangs as a whole: one that only a query of which stands still ends by itself after a minute."""
+"""Sees queries that stand still though records wait for them."""
 
 from __future__ import annotations
 
 from typing import Any
-
-STALL_SECONDS = 90.0
 
 Row = dict[str, Any]
 
@@ -12,7 +10,7 @@ Row = dict[str, Any]
 class Stalls:
     """Remembers when each Spark query last got on."""
 
-    def __init__(self, seconds: float = STALL_SECONDS) -> None:
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._seen: dict[str, tuple[tuple[int, int], float]] = {}
 

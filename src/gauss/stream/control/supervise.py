@@ -49,6 +49,8 @@ class Child:
         self.error: GaussError | None = None
         self.ready_info: dict[str, Any] = {}
         self.restarts = 0
+        self.since = time.monotonic()
+        """When it came into its state."""
         self.changed = threading.Event()
         """Set at the first `ready`, or when it is given up."""
         self.log_path = held.paths.logs / f"{spec.name}.log"
@@ -62,6 +64,7 @@ class Child:
         self._stopping = threading.Event()
         self._was_ready = False
         self._said_why = False
+        self._hung = ""
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -84,8 +87,10 @@ class Child:
         self._stopping.set()
         self._tell(b"k")
 
-    def restart(self) -> None:
+    def restart(self, why: str) -> None:
         """Ends the tree at once and lets the watcher start it again: for a child that hangs."""
+        log.error("%s, and is restarted", why)
+        self._hung = why
         self._tell(b"k")
 
     def join(self, seconds: float) -> bool:
@@ -104,7 +109,7 @@ class Child:
                     pass  # the guard is ending already
 
     def _set(self, state: str, detail: str = "") -> None:
-        self.state, self.detail = state, detail
+        self.state, self.detail, self.since = state, detail, time.monotonic()
         log.info("%s: %s%s", self.spec.name, state, f" ({detail})" if detail else "")
         if state in ("ready", "failed", "stopped"):
             self.changed.set()
@@ -154,9 +159,9 @@ class Child:
                 self._set("stopped")
                 return
             failures = 0 if time.monotonic() - started > self.spec.steady_seconds else failures + 1
-            error = problem or Unavailable(
-                f"the {self.spec.name} process ended with exit code {code}", hint=f"its log: {self.log_path}"
-            )
+            ended = self._hung or f"the {self.spec.name} process ended with exit code {code}"
+            error = problem or Unavailable(ended, hint=f"its log: {self.log_path}")
+            self._hung = ""
             self.error = error
             # A child that says itself why it can't start (a taken port) would say it again.
             if not self._was_ready and (self._said_why or failures >= self.spec.first_starts):
@@ -178,11 +183,9 @@ class Child:
             while b"\n" not in heard:
                 left = deadline - time.monotonic()
                 if left <= 0 or not select.select([ready_fd], [], [], left)[0]:
-                    self.restart()
-                    return Unavailable(
-                        f"the {self.spec.name} process was not up within {self.spec.ready_seconds:.0f} s",
-                        hint=f"its log: {self.log_path}",
-                    )
+                    late = f"the {self.spec.name} process was not up within {self.spec.ready_seconds:.0f} s"
+                    self.restart(late)
+                    return Unavailable(late, hint=f"its log: {self.log_path}")
                 more = os.read(ready_fd, 65536)
                 if not more:
                     return None if heard else self._died_unready()

@@ -45,7 +45,14 @@ class ControlClient(EngineClient):
 
     def command(self, name: str, args: dict[str, Any] | None = None, *, wait_s: float | None = None) -> dict[str, Any]:
         """Anything of `engine/commands.py`; Unavailable when no answer comes within the wait and a little."""
-        seconds = (self._wait_s if wait_s is None else wait_s) + _ANSWER_SECONDS
+        return self._answer(name, args, self._wait_s if wait_s is None else wait_s, _ANSWER_SECONDS)
+
+    def ping(self, seconds: float) -> dict[str, Any]:
+        """Whether the engine is alive: an answer within the time, or Unavailable."""
+        return self._answer("ping", None, seconds, 0.0)
+
+    def _answer(self, name: str, args: dict[str, Any] | None, wait_s: float, more: float) -> dict[str, Any]:
+        seconds = wait_s + more
         action = flight.Action("call", msgspec.json.encode(Command(name, args or {})))
 
         def attempt() -> dict[str, Any]:

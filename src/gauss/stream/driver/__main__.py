@@ -22,8 +22,8 @@ from gauss.stream.graph import build_graph
 TICK_SECONDS = 0.2
 SYNC_EVERY = 3
 """Ticks between two words to the engine."""
-STALLED, JVM_GONE = 75, 76
-"""Exit codes after which control starts the driver again."""
+JVM_GONE = 76
+"""The exit code after which control starts the driver again."""
 
 log = logging.getLogger("gauss.driver")
 
@@ -60,7 +60,7 @@ class Driver:
             query.tick()
 
     def run(self) -> int:
-        """Watches until a signal, a stall or the JVM's death; the exit code."""
+        """Watches until a signal or the JVM's death; the exit code."""
         ticks = 0
         process = getattr(self.session.sparkContext._gateway, "proc", None)
         while not self.ended.wait(TICK_SECONDS):
@@ -74,9 +74,6 @@ class Driver:
             ticks += 1
             if ticks % SYNC_EVERY == 0:
                 self._sync()
-            if stalled := [query.name for query in self.queries if query.is_stalled()]:
-                log.error("no progress for a minute though records wait: %s", ", ".join(stalled))
-                return STALLED
             if self.trainer is None and ticks * TICK_SECONDS > archive.AFTER_SECONDS:
                 self.trainer = archive.train(self.data_dir)
         return 0

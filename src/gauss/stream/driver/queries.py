@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_FAILURES = 5
-STALL_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
 
@@ -64,7 +63,6 @@ class Query:
     _running: Any = None
     _claimed: Claimed | None = None
     _design: compiling.Design | None = None
-    _progressed: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         hashed = plan_hash(self.context.pipeline, self.processor)
@@ -130,7 +128,6 @@ class Query:
         )
         self.checkpoint.mark_started()
         self._running = compiling.start(self.context.session, read, write, self._design)
-        self._progressed = time.monotonic()
         self.state, self.detail = State.RUNNING, ""
 
     def _claim(self, stateful: bool) -> Claimed:
@@ -191,26 +188,12 @@ class Query:
         batch = int(progress["batchId"])
         done = progress["numInputRows"] > 0
         if done and batch != self.epoch:
-            self.epoch, self._progressed = batch, time.monotonic()
+            self.epoch = batch
             self.batch_rows = int(progress["numInputRows"])
             self.batch_ms = int(progress["durationMs"].get("triggerExecution", 0))
             if self._failed_epoch is not None and batch > self._failed_epoch:
                 self.failures, self._failed_epoch = 0, None
         self.rows_per_second = float(progress.get("processedRowsPerSecond") or 0.0) if done else 0.0
-
-    def is_stalled(self) -> bool:
-        """Records wait, and for a minute no batch has ended."""
-        if self.state is not State.RUNNING or time.monotonic() - self._progressed < STALL_SECONDS:
-            return False
-        try:
-            listed = self.context.client.command("processors.ls", wait_s=1.0)["processors"]
-        except GaussError:
-            self._progressed = time.monotonic()  # no engine, no progress to expect
-            return False
-        behind = next((entry.get("behind") or 0 for entry in listed if entry["name"] == self.name), 0)
-        if not behind:
-            self._progressed = time.monotonic()
-        return bool(behind)
 
     def obey(self, command: DriverCommand) -> None:
         """retry, skip or stop, as a person asked."""

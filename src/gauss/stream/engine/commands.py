@@ -3,6 +3,7 @@
 | name              | args                          | reply                                                        |
 |-------------------|-------------------------------|--------------------------------------------------------------|
 | `health`          |                               | `{status, reasons: [str], pid, uptime_s, free_bytes}`        |
+| `ping`            |                               | `{pid, driver_heard_s}`, answered without any lock           |
 | `topics`          |                               | `{topics: [Topic]}`, hidden ones (`_dead`, …) included       |
 | `topic`           | `name`                        | `Topic` with `readers: [Reader]`                             |
 | `readers.ls`      | `topic` (optional)            | `{readers: [Reader]}`                                        |
@@ -99,6 +100,10 @@ def _health(engine: Engine, _: Arguments) -> dict[str, Any]:
         "uptime_s": round(time.monotonic() - engine.began, 1),
         "free_bytes": engine.free_bytes,
     }
+
+
+def _ping(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"pid": os.getpid(), "driver_heard_s": round(engine.board.heard_s(), 1)}
 
 
 def _topics(engine: Engine, _: Arguments) -> dict[str, Any]:
@@ -198,6 +203,7 @@ def _drain(engine: Engine, args: Arguments) -> dict[str, Any]:
 
 COMMANDS: dict[str, Callable[[Engine, Arguments], dict[str, Any]]] = {
     "health": _health,
+    "ping": _ping,
     "topics": _topics,
     "topic": _topic,
     "readers.ls": _readers,

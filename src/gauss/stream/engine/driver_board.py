@@ -18,6 +18,7 @@ class DriverBoard:
         self._queries: dict[str, QueryStatus] = {}
         self._commands: list[DriverCommand] = []
         self._heard = 0.0
+        self._made = time.monotonic()
 
     def sync(self, sync: DriverSync) -> DriverSynced:
         with self._lock:
@@ -35,6 +36,10 @@ class DriverBoard:
         """The newest status; `starting` while the driver has not named the query."""
         with self._lock:
             return self._queries.get(processor) or QueryStatus(processor, "starting")
+
+    def heard_s(self) -> float:
+        """Seconds since the driver's last word, or since the engine is there."""
+        return time.monotonic() - (self._heard or self._made)
 
     def silence(self) -> float:
         """Seconds since the driver was last heard of; 0 before its first word."""

@@ -1,0 +1,89 @@
+"""Bounded reads in a whole run: done at the end of the range, again at each interval, never twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from helpers.feeds import send
+from helpers.pipelines import doubler
+from helpers.run import Run, free_port, wait_until
+
+Make = Callable[[str], Run]
+
+COPY = """
+[[topics]]
+name = "copied"
+storage = "file"
+
+[[processors]]
+name = "copy"
+plugin = "passthrough"
+source = { topic = "quotes", read = "query" }
+target = { topic = "copied" }
+"""
+
+
+def feed_only(port: int) -> str:
+    return f"""
+[[topics]]
+name = "quotes"
+storage = "file"
+
+[[processors]]
+name = "feed"
+plugin = "tcp-source"
+target = {{ topic = "quotes" }}
+config = {{ port = {port}, input = {{ framing = "newline" }} }}
+"""
+
+
+def processor(run: Run, name: str) -> dict[str, Any]:
+    found: list[dict[str, Any]] = run.api("/api/processors")["processors"]
+    return next(row for row in found if row["name"] == name)
+
+
+def end(run: Run, topic: str) -> int:
+    return int(run.topic(topic)["end"])
+
+
+def test_query_in_the_engine_copies_what_was_there_and_is_done_for_good(gauss: Make) -> None:
+    port = free_port()
+    run = gauss(feed_only(port)).start()
+    send(port, b"".join(b"%d\n" % n for n in range(100)))
+    wait_until(lambda: end(run, "quotes") == 100)
+    run.stop()
+    run.config.write_text(feed_only(port) + COPY)
+    run.start()
+    wait_until(lambda: processor(run, "copy")["state"] == "done", what="done")
+    assert end(run, "copied") == 100
+    send(port, b"later\n")
+    wait_until(lambda: end(run, "quotes") == 101)
+    run.stop()
+    run.start()
+    assert run.api("/api/health")["status"] == "ready"
+    assert processor(run, "copy")["state"] == "done"
+    assert (end(run, "copied"), processor(run, "copy")["behind"]) == (100, 0)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_query_on_spark_repeats_at_each_interval_and_survives_a_restart(gauss: Make) -> None:
+    port = free_port()
+    config = doubler(port).replace('read = "offset"', 'read = "query", from = "-1h", every = "2s"')
+    run = gauss(config).start(seconds=120)
+    for number in range(3):
+        send(port, b"".join(b'{"n":%d}\n' % n for n in range(number * 100, number * 100 + 100)))
+        wait_until(lambda number=number: end(run, "doubles") == 50 * (number + 1), 60, "the doubles of a query")  # type: ignore[misc]
+        wait_until(lambda: processor(run, "doubler")["state"] == "done", what="done")
+        assert "the next query begins" in processor(run, "doubler")["detail"]
+        assert run.api("/api/health")["status"] == "ready"
+        if number == 1:
+            run.kill("gauss.stream.driver")
+    assert run.stop(30) == 0
+    run.start(seconds=120)
+    send(port, b'{"n":1000}\n')
+    wait_until(lambda: end(run, "doubles") == 151, 60, "the double of the next run")
+    assert len(run.cli("query", "doubles", "--json").stdout.splitlines()) == 151

@@ -1,0 +1,130 @@
+"""Parts that live but do nothing any more: each is ended and restarted, and nothing is lost or doubled by it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+
+from helpers.feeds import Counter
+from helpers.pipelines import doubler
+from helpers.run import Run, free_port, wait_until
+
+Make = Callable[[str], Run]
+pytestmark = pytest.mark.fault
+
+
+def copier(port: int) -> str:
+    return f"""
+[engine]
+hang_after = "3s"
+
+[[topics]]
+name = "raw"
+storage = "file"
+
+[[topics]]
+name = "copied"
+storage = "file"
+
+[[processors]]
+name = "feed"
+plugin = "tcp-source"
+target = {{ topic = "raw" }}
+config = {{ port = {port}, ack = "count", input = {{ framing = "newline" }} }}
+
+[[processors]]
+name = "copy"
+plugin = "passthrough"
+source = {{ topic = "raw", read = "offset" }}
+target = {{ topic = "copied" }}
+"""
+
+
+def restarts(run: Run, child: str) -> int:
+    found: list[dict[str, Any]] = run.api("/api/health")["processes"]
+    return next(int(entry["restarts"]) for entry in found if entry["name"] == child)
+
+
+def records(run: Run, topic: str) -> list[int]:
+    lines = run.cli("query", topic, "--json").stdout.splitlines()
+    return [int(json.loads(json.loads(line)["data"])["n"]) for line in lines]
+
+
+def end_or_none(run: Run, topic: str) -> int | None:
+    try:
+        return int(run.topic(topic)["end"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def test_stopped_engine_is_restarted_and_file_topics_hold_everything_once(gauss: Make) -> None:
+    port = free_port()
+    run = gauss(copier(port)).start()
+    counter = Counter(port)
+    wait_until(lambda: (end_or_none(run, "copied") or 0) > 2_000, 30, "flow")
+    stopped = run.part("gauss.stream.engine")
+    stopped.send_signal(signal.SIGSTOP)
+    wait_until(lambda: restarts(run, "engine") == 1, 40, "a restart")
+    assert not psutil.pid_exists(stopped.pid)
+    assert "did not answer for 3 s" in (run.data_dir / "logs" / "control.log").read_text()
+    run.wait_ready()
+    seen = end_or_none(run, "copied") or 0
+    wait_until(lambda: (end_or_none(run, "copied") or 0) > seen + 1_000, 30, "flow again")
+    total = counter.finish()
+    wait_until(lambda: end_or_none(run, "copied") == end_or_none(run, "raw"), 30, "all copied")
+    # What was not acknowledged may have been sent twice; the copy holds what the topic holds, in order, once.
+    raw = records(run, "raw")
+    assert sorted(set(raw)) == list(range(total))
+    assert records(run, "copied") == raw
+
+
+def test_engine_that_answers_is_left_alone_when_control_was_held_up(gauss: Make) -> None:
+    port = free_port()
+    run = gauss(copier(port)).start()
+    assert run.process is not None
+    control = psutil.Process(run.process.pid)
+    control.suspend()
+    engine = run.part("gauss.stream.engine")
+    engine.suspend()
+    try:
+        control.wait(6)
+    except psutil.TimeoutExpired:
+        pass
+    engine.resume()
+    control.resume()
+    wait_until(lambda: run.api("/api/health")["status"] == "ready", 20)
+    assert restarts(run, "engine") == 0
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+@pytest.mark.parametrize("victim", ["worker", "jvm", "driver"])
+def test_stopped_part_of_spark_brings_the_driver_down_and_up_again(gauss: Make, victim: str) -> None:
+    port = free_port()
+    run = gauss(doubler(port).replace("[spark]", '[spark]\nstall_after = "15s"'))
+    run.start(seconds=120)
+    counter = Counter(port, per_second=1_000)
+    wait_until(lambda: (end_or_none(run, "doubles") or 0) > 500, 60, "flow")
+    for process in parts(run, victim):
+        process.suspend()
+    wait_until(lambda: restarts(run, "driver") >= 1, 90, "a restart of the driver")
+    seen = end_or_none(run, "doubles") or 0
+    wait_until(lambda: (end_or_none(run, "doubles") or 0) > seen + 100, 120, "flow again")
+    total = counter.finish()
+    wait_until(lambda: run.api("/api/processors")["processors"][1]["behind"] == 0, 60, "all read")
+    raw = records(run, "numbers")
+    assert sorted(set(raw)) == list(range(total))
+    assert records(run, "doubles") == [n for n in raw if n % 2 == 0]
+
+
+def parts(run: Run, victim: str) -> list[psutil.Process]:
+    if victim == "driver":
+        return [run.part("gauss.stream.driver")]
+    if victim == "jvm":
+        return [p for p in run.tree() if p.name() == "java"]
+    return [p for p in run.tree() if "daemon" in " ".join(p.cmdline())]
