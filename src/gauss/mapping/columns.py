@@ -1,0 +1,127 @@
+"""Decoded batches → a table's columns: filtered, renamed, ordered and converted, with a verdict per row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gauss.contracts.field_types import arrow_type
+from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.target import TargetField, TargetSchema
+from gauss.mapping.convert import Converter, Failed, convert_rows, find
+
+RECORD_TIME = frozenset({"ts_ms", "@ts_ms"})
+
+
+@dataclass(frozen=True)
+class TableKind:
+    """What a kind of table says of its columns."""
+
+    arrow: Callable[[FieldType], pa.DataType]
+    """The Arrow type in which a column's values are handed to it."""
+    accepts_null: Callable[[TargetField], bool]
+    special: Mapping[tuple[str, str], Converter] = field(default_factory=dict)
+    """Converters for pairs (source type, target type) that the generic one is slower at, or wrong for."""
+
+
+class Bad(NamedTuple):
+    """A row that does not fit the table, and why."""
+
+    row: int
+    column: str
+    reason: str
+    detail: str
+
+
+class Group(NamedTuple):
+    """Rows that go in together: a batch without the columns for which all of them take the table's DEFAULT."""
+
+    rows: np.ndarray
+    """Indexes into what was mapped."""
+    columns: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class _Column:
+    target: TargetField
+    source: SourceField
+    converter: Converter
+    type: pa.DataType
+    accepts_null: bool
+
+    @property
+    def has_default(self) -> bool:
+        return "default" in self.target.props
+
+
+class ColumnMap:
+    """A source's fields → a table's columns, fixed once and run for every batch."""
+
+    def __init__(self, source: SourceSchema, target: TargetSchema, kind: TableKind) -> None:
+        known = {entry.name: entry for entry in source.fields}
+        self.columns = [self._column(column, known, kind) for column in target.fields if column.source is not None]
+
+    @staticmethod
+    def _column(target: TargetField, known: Mapping[str, SourceField], kind: TableKind) -> _Column:
+        assert target.source is not None
+        # `ts_ms` is the format's field if it has one, else the record's own; `@ts_ms` always the record's.
+        source = known.get(target.source) or SourceField(target.source, FieldType("int64"))
+        wanted = kind.arrow(target.field_type)
+        converter = find(source.field_type, target.field_type, arrow_type(source.field_type), wanted, kind.special)
+        return _Column(target, source, converter, wanted, kind.accepts_null(target))
+
+    @property
+    def fields(self) -> list[SourceField]:
+        """What must be decoded, each once."""
+        wanted = {column.source.name: column.source for column in self.columns}
+        return [entry for name, entry in wanted.items() if name != "@ts_ms"]
+
+    def explain(self) -> list[tuple[str, str, str]]:
+        """(column, field, how it is converted)"""
+        return [(column.target.name, column.source.name, column.converter.name) for column in self.columns]
+
+    def run(self, rows: pa.RecordBatch, ts_ms: pa.Array) -> tuple[list[Group], list[Bad]]:
+        """The columns of the rows that fit, and the rows that do not."""
+        bad: dict[int, Bad] = {}
+        made = []
+        for column in self.columns:
+            values = ts_ms if column.source.name not in rows.schema.names else rows.column(column.source.name)
+            converted, failed = convert_rows(values, column.converter, column.type)
+            if not (column.accepts_null or column.has_default) and converted.null_count:
+                failed = [*failed, *self._missing(values, converted)]
+            for index, reason, detail in failed:
+                bad.setdefault(index, Bad(index, column.target.name, reason, detail))
+            made.append(converted)
+        batch = pa.RecordBatch.from_arrays(made, names=[column.target.name for column in self.columns])
+        keep = np.arange(len(rows))
+        if bad:
+            keep = np.delete(keep, sorted(bad))
+            batch = batch.take(pa.array(keep))
+        return self._groups(batch, keep), [bad[index] for index in sorted(bad)]
+
+    @staticmethod
+    def _missing(values: pa.Array, converted: pa.Array) -> list[Failed]:
+        empty = np.flatnonzero(pc.and_(values.is_null(), converted.is_null()).to_numpy(zero_copy_only=False))
+        return [Failed(int(index), "null", "the column takes no null and has no default") for index in empty]
+
+    def _groups(self, batch: pa.RecordBatch, rows: np.ndarray) -> list[Group]:
+        """One group as a rule; more when rows differ in the columns they leave to the table's DEFAULT."""
+        if not len(rows):
+            return []
+        left_out = np.zeros(len(rows), dtype=np.int64)
+        for bit, index in enumerate(index for index, column in enumerate(self.columns) if column.has_default):
+            if batch.column(index).null_count:
+                left_out |= batch.column(index).is_null().to_numpy(zero_copy_only=False).astype(np.int64) << bit
+        defaults = [column.target.name for column in self.columns if column.has_default]
+        groups = []
+        for mask in np.unique(left_out):
+            chosen = np.flatnonzero(left_out == mask)
+            names = [name for bit, name in enumerate(defaults) if mask >> bit & 1]
+            part = batch if len(chosen) == len(rows) else batch.take(pa.array(chosen))
+            groups.append(Group(rows[chosen], part.drop_columns(names) if names else part))
+        return groups

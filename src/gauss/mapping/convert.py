@@ -1,0 +1,100 @@
+"""Values of one type as values of another: by Arrow's checked casts, or by a converter made for the pair.
+
+Nothing is rounded, cut or guessed: a value that does not fit is a verdict about its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from gauss.contracts.format import FieldType
+from gauss.model.errors import ConfigError
+
+
+class Failed(NamedTuple):
+    """A value that could not be converted."""
+
+    row: int
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Converter:
+    """`run(array, wanted)` raises ArrowInvalid when any value does not fit; `name` is for people."""
+
+    name: str
+    run: Callable[[pa.Array, pa.DataType], pa.Array]
+
+
+def find(
+    source: FieldType,
+    target: FieldType,
+    given: pa.DataType,
+    wanted: pa.DataType,
+    special: Mapping[tuple[str, str], Converter],
+) -> Converter:
+    """The converter for a pair of types; raises ConfigError when there can be none."""
+    if (found := special.get((source.name, target.name))) is not None:
+        return found
+    if source.name == "timestamp" and pa.types.is_integer(given) and pa.types.is_timestamp(wanted):
+        return NANOSECONDS
+    if given.equals(wanted):
+        return AS_IT_IS
+    for test, converter in _GENERIC:
+        if test(given, wanted):
+            return converter
+    try:
+        pa.nulls(0, given).cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ConfigError(
+            f"a {source.name} can't become a {target.name}", hint="give the column another type in the schema map"
+        ) from None
+    return CAST
+
+
+def convert_rows(values: pa.Array, converter: Converter, wanted: pa.DataType) -> tuple[pa.Array, list[Failed]]:
+    """All values converted; those that do not fit are null and named, found by halving."""
+    try:
+        return converter.run(values, wanted), []
+    except pa.ArrowInvalid as error:
+        if len(values) == 1:
+            return pa.nulls(1, wanted), [Failed(0, "conversion", str(error))]
+    middle = len(values) // 2
+    left, left_failed = convert_rows(values[:middle], converter, wanted)
+    right, right_failed = convert_rows(values[middle:], converter, wanted)
+    shifted = [failed._replace(row=failed.row + middle) for failed in right_failed]
+    return pa.concat_arrays([left, right]), left_failed + shifted
+
+
+def _ticks_to_time(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Nanoseconds since 1970, as timestamps that are too fine for Spark travel."""
+    return values.view(pa.timestamp("ns", tz="UTC")).cast(wanted)
+
+
+def _text_of_bytes(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return values.cast(pa.string()).cast(wanted)  # Arrow checks that the bytes are UTF-8
+
+
+def _time_to_number(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """A time in a number column is milliseconds since 1970, as `ts_ms` is."""
+    return values.cast(pa.timestamp("ms", tz=values.type.tz), safe=False).cast(pa.int64()).cast(wanted)
+
+
+def _number_to_time(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return values.cast(pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(wanted)
+
+
+NANOSECONDS = Converter("nanoseconds to time", _ticks_to_time)
+AS_IT_IS = Converter("as it is", lambda values, _: values)
+CAST = Converter("checked cast", lambda values, wanted: values.cast(wanted))
+
+_GENERIC: list[tuple[Callable[[pa.DataType, pa.DataType], bool], Converter]] = [
+    (lambda a, b: pa.types.is_binary(a) and pa.types.is_string(b), Converter("text of bytes", _text_of_bytes)),
+    (lambda a, b: pa.types.is_timestamp(a) and pa.types.is_integer(b), Converter("time to ms", _time_to_number)),
+    (lambda a, b: pa.types.is_integer(a) and pa.types.is_timestamp(b), Converter("ms to time", _number_to_time)),
+]

@@ -1,0 +1,146 @@
+"""A schema map: a Starlark script whose `map_schema(source, target)` fills in a table's columns.
+
+`source` and `target` are dicts with the keys of the specification; types are `{"name": …, "attrs": {…}}`. A script
+sees no file, no network and no clock, and has a number of steps to end in.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+from pathlib import Path
+from typing import Any
+
+import starlark
+
+from gauss.contracts.format import SourceSchema
+from gauss.contracts.target import TargetField, TargetSchema, as_field_type, field_type_dict
+from gauss.model.errors import ConfigError
+
+MAX_STEPS = 2_000_000
+STEPS_PER_CHECK = 1_000
+"""Starlark asks whether to go on once in so many turns of a loop."""
+MAX_BYTES = 256 << 20
+MAX_DEPTH = 64
+_WHERE = re.compile(r"--> (?P<file>[^\n]*?):(?P<line>\d+):(?P<column>\d+)")
+
+_HELPERS = """
+def column(name, type, source = None, props = None, **attrs):
+    made = {"name": name, "field_type": {"name": type, "attrs": attrs}}
+    if source != None:
+        made["source"] = source
+    if props != None:
+        made["props"] = props
+    return made
+"""
+"""Predeclared for every script: `column("bid", "Decimal64", source = "bid", scale = 8)`."""
+
+
+def run_file(script: Path, source: SourceSchema, target: TargetSchema) -> TargetSchema:
+    """What the script in a file makes of both schemas; raises ConfigError with file and line."""
+    try:
+        text = script.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the schema map {script} can't be read: {error}") from None
+    return run(text, str(script), source, target)
+
+
+def run(text: str, name: str, source: SourceSchema, target: TargetSchema) -> TargetSchema:
+    """What the script makes of both schemas; `name` stands in messages."""
+    steps, reason, before = 0, "", _resident()
+
+    def used_up() -> bool:
+        nonlocal steps, reason
+        steps += STEPS_PER_CHECK
+        if steps > MAX_STEPS:
+            reason = f"did not end within {MAX_STEPS:,} steps"
+        elif _resident() - before > MAX_BYTES:
+            reason = f"took more than {MAX_BYTES >> 20} MiB of memory"
+        return bool(reason)
+
+    options = starlark.EvalOptions(check_cancelled=used_up, max_callstack_size=MAX_DEPTH)
+    try:
+        library = starlark.Globals.standard()
+        module = starlark.Module()
+        starlark.eval(module, starlark.parse("column.star", _HELPERS), library)
+        starlark.eval_with(options, module, starlark.parse(name, text), library)
+        made = module.freeze().call_with(options, "map_schema", _source(source), _target(target)).value
+    except starlark.StarlarkError as error:
+        if reason:
+            raise ConfigError(f"{name}: the schema map {reason}", hint="look for a loop that grows") from None
+        raise _fault(str(error), name) from None
+    return _result(made, name, source)
+
+
+def _source(schema: SourceSchema) -> dict[str, Any]:
+    fields = [{"name": field.name, "field_type": field_type_dict(field.field_type)} for field in schema.fields]
+    return {"fields": fields, "attrs": dict(schema.attrs)}
+
+
+def _target(schema: TargetSchema) -> dict[str, Any]:
+    return {"fields": [], "attrs": dict(schema.attrs)}
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has taken at its height."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _fault(text: str, name: str) -> ConfigError:
+    problem = next((line for line in text.splitlines() if line.startswith("error: ")), text.strip())
+    problem = problem.removeprefix("error: ").removeprefix("fail: ")
+    if problem == "Module has no symbol `map_schema`":
+        return ConfigError(f"{name}: expected a function map_schema(source, target), found none")
+    # The last place in the trace is where the script failed; what stands above it is how it came there.
+    places = list(_WHERE.finditer(text))
+    return ConfigError(
+        f"{name}:{places[-1]['line']}:{places[-1]['column']}: {problem}" if places else f"{name}: {problem}"
+    )
+
+
+def _result(made: object, name: str, source: SourceSchema) -> TargetSchema:
+    if not isinstance(made, dict) or not isinstance(made.get("fields"), list):
+        raise ConfigError(
+            f"{name}: expected map_schema to return target, found {made!r:.80}", hint="end with `return target`"
+        )
+    attrs = made.get("attrs", {})
+    if not isinstance(attrs, dict):
+        raise ConfigError(f"{name}: expected target.attrs to be a dict, found {attrs!r:.80}")
+    known = {field.name for field in source.fields} | {"ts_ms", "@ts_ms"}
+    fields = [_field(entry, name, known) for entry in made["fields"]]
+    if not fields:
+        raise ConfigError(f"{name}: map_schema gave no columns", hint='append to target["fields"]')
+    twice = {field.name for field in fields if [other.name for other in fields].count(field.name) > 1}
+    if twice:
+        raise ConfigError(f"{name}: column {sorted(twice)[0]!r} is there twice", hint="give each column its own name")
+    return TargetSchema(tuple(fields), attrs)
+
+
+_KEYS = {"name", "field_type", "source", "props"}
+
+
+def _field(entry: object, name: str, known: set[str]) -> TargetField:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or "field_type" not in entry:
+        raise ConfigError(f"{name}: expected a column {{name, field_type, source?, props?}}, found {entry!r:.120}")
+    column = entry["name"]
+    if unknown := sorted(set(entry) - _KEYS):
+        raise ConfigError(
+            f"{name}: column {column!r} has the unknown key {unknown[0]!r}", hint=", ".join(sorted(_KEYS))
+        )
+    try:
+        field_type = as_field_type(entry["field_type"])
+    except ConfigError as error:
+        raise ConfigError(f"{name}: column {column!r}: {error.message}", hint=error.hint) from None
+    source, props = entry.get("source"), entry.get("props") or {}
+    if source is not None and source not in known:
+        raise ConfigError(
+            f"{name}: column {column!r} reads the unknown field {source!r}", hint=", ".join(sorted(known))
+        )
+    if not isinstance(props, dict):
+        raise ConfigError(f"{name}: column {column!r}: expected props to be a dict, found {props!r:.80}")
+    if source is None and not {"default", "materialized", "generated", "alias"} & set(props):
+        raise ConfigError(
+            f"{name}: nothing gives column {column!r} a value",
+            hint="name its `source`, or a `default`, `materialized` or `generated` in its props",
+        )
+    return TargetField(column, field_type, source, props)

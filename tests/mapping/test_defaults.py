@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.target import TargetSchema
+from gauss.mapping.defaults import clickhouse_type, column_name, default_target, postgres_type
+from gauss.model.errors import ConfigError
+
+
+def test_every_field_becomes_a_column_after_the_records_time() -> None:
+    source = SourceSchema(
+        (
+            SourceField("$.order.id", FieldType("int64")),
+            SourceField("$.items[*].sku", FieldType("array", {"element": "string"})),
+        )
+    )
+    made = default_target(source, TargetSchema((), {"table": "t"}), clickhouse_type, "Int64")
+    assert [(f.name, f.field_type.name, f.source) for f in made.fields] == [
+        ("ts_ms", "Int64", "ts_ms"),
+        ("order_id", "Nullable", "$.order.id"),
+        ("items_sku", "Array", "$.items[*].sku"),
+    ]
+    assert made.attrs == {"table": "t"}
+
+
+def test_two_fields_of_one_name_are_refused() -> None:
+    source = SourceSchema((SourceField("$.a.b", FieldType("int64")), SourceField("a_b", FieldType("int64"))))
+    with pytest.raises(ConfigError, match='two fields would become the column "a_b"'):
+        default_target(source, TargetSchema(), postgres_type, "BIGINT")
+
+
+@pytest.mark.parametrize(
+    ("field", "column"),
+    [("symbol", "symbol"), ("$.a.b", "a_b"), ("$.a[*].b", "a_b"), ("$.[*]", "field"), ("a b-c", "a_b_c")],
+)
+def test_a_path_becomes_a_plain_name(field: str, column: str) -> None:
+    assert column_name(field) == column
+
+
+@pytest.mark.parametrize(
+    ("source", "clickhouse", "postgres"),
+    [
+        (FieldType("decimal", {"precision": 18, "scale": 8}), "Decimal64", "NUMERIC"),
+        (FieldType("decimal", {"precision": 40, "scale": 8}), "Decimal256", "NUMERIC"),
+        (FieldType("uint64"), "UInt64", "NUMERIC"),
+        (FieldType("varchar", {"length": 20}), "String", "VARCHAR"),
+        (FieldType("timestamp", {"precision": 3}), "DateTime64", "TIMESTAMP"),
+        (FieldType("bool"), "Bool", "BOOLEAN"),
+        (FieldType("uuid"), "UUID", "UUID"),
+    ],
+)
+def test_a_type_has_its_column_type_in_each_table(source: FieldType, clickhouse: str, postgres: str) -> None:
+    made = clickhouse_type(source)
+    assert made is not None
+    assert made.attrs["inner"].name == clickhouse
+    there = postgres_type(source)
+    assert there is not None
+    assert there.name == postgres
