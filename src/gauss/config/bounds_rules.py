@@ -1,4 +1,4 @@
-"""Bounded reads: `from`, `to` and `every` belong to some read modes only, and must make sense together."""
+"""What `source` says beside its read mode (`from`, `to`, `every`, `subscribe`) belongs to some modes only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gauss.config.spec import SourceRef
 from gauss.contracts.storage import ReadMode
 from gauss.model.units import moment_ms
 
-TAKES = {ReadMode.QUERY: ("from", "to", "every"), ReadMode.SNAPSHOT: ("every",)}
+TAKES = {ReadMode.QUERY: ("from", "to", "every"), ReadMode.SNAPSHOT: ("every",), ReadMode.SUBSCRIBE: ("subscribe",)}
 
 
 def bounds_fit(processor: Processor) -> None:
@@ -17,7 +17,7 @@ def bounds_fit(processor: Processor) -> None:
     source = processor.definition.source
     if source is None or source.read not in ReadMode._value2member_map_:
         return
-    given = {"from": source.from_, "to": source.to, "every": source.every}
+    given = {"from": source.from_, "to": source.to, "every": source.every, "subscribe": source.subscribe}
     takes = TAKES.get(ReadMode(source.read), ())
     for key in (key for key, value in given.items() if value is not None and key not in takes):
         modes = " or ".join(f'"{mode}"' for mode, keys in TAKES.items() if key in keys)

@@ -83,6 +83,9 @@ class SourceRef(Section):
     """With `query`: reading ends before this `ts_ms`, given as `from` is; left out: the time at which it begins."""
     every: Annotated[Millis, Field(gt=0)] | None = None
     """With `query` or `snapshot`: repeats it at this interval; each query begins where the one before ended."""
+    subscribe: Literal["snapshots", "changes"] | None = None
+    """With `subscribe`: `snapshots` (default) gives the newest whole table whenever it has changed, `changes` gives the
+    table once and then every change."""
 
 
 class TargetRef(Section):

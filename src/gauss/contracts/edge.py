@@ -144,6 +144,8 @@ class EdgeContext:
     stopping: threading.Event
     read: str = "offset"
     """The read mode that a sink's source names."""
+    subscribe: str = "snapshots"
+    """With `subscribe`: "snapshots" or "changes"."""
 
 
 class EdgeConfig(Protocol):

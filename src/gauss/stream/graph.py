@@ -35,6 +35,8 @@ class Reading(NamedTuple):
 
     topic: str
     read: str
+    subscribe: str = "snapshots"
+    """With read = "subscribe": whole snapshots, or the changes."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,8 @@ def _topic_node(topic: TopicDef) -> TopicNode:
 def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> ProcessorNode:
     spec = registry.spec(ProcessorSpec, entry.plugin)
     config = spec.validate(entry.config)
-    sources = (Reading(entry.source.topic, entry.source.read),) if entry.source else ()
+    source = entry.source
+    sources = (Reading(source.topic, source.read, source.subscribe or "snapshots"),) if source else ()
     targets = (entry.target.topic,) if entry.target else ()
     where = spec.where
     if where is Where.EITHER:

@@ -144,6 +144,7 @@ def edge(
         status=status,
         stopping=stopping,
         read=node.sources[0].read if node.sources else "offset",
+        subscribe=node.sources[0].subscribe if node.sources else "snapshots",
     )
     built: Edge = registry.build(spec, context)
     return built

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from gauss.contracts.cursor import Code, Cursor, Mode, OffsetRange, Program, Seq, Step, TimeRange, View
 from gauss.contracts.edge import TopicHandle
+from gauss.model.batch import RECORD_SCHEMA
 from gauss.model.errors import Collected, ConfigError
 from gauss.stream.protocol import Read, Scan
 
@@ -25,7 +26,15 @@ def batches(cursor: Cursor) -> Iterator[pa.RecordBatch]:
     while cursor.next(STEP) is Code.UNSET:
         _, batch = cursor.read()
         assert isinstance(batch, pa.RecordBatch)
-        yield batch
+        yield records(batch)
+
+
+def records(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A row of a table stands at its version, as a record stands at its offset."""
+    if "version" not in batch.schema.names:
+        return batch
+    columns = [batch.column(name) for name in ("version", "ts_ms", "data")]
+    return pa.RecordBatch.from_arrays(columns, schema=RECORD_SCHEMA)
 
 
 def read_range(engine: Engine, read: Read) -> Iterator[pa.RecordBatch]:
@@ -81,7 +90,9 @@ def view(topic: TopicHandle, asked: Scan) -> View:
             return times
         if asked.to_ms is not None:
             raise ConfigError("expected no end time for a live scan", hint="leave out the end, or ask without live")
-        return Seq(topic.open(Program(times)).position)
+        cursor = topic.open(Program(times))
+        cursor.close()
+        return Seq(cursor.position)
     return Seq(start_offset(topic, asked.start))
 
 

@@ -11,6 +11,7 @@ from gauss.contracts.transport import Connection
 from gauss.model.errors import GaussError
 from gauss.plugins.processors.tcp_sink.client import Client, PeerGone, Stop
 from gauss.plugins.processors.tcp_sink.spec import TcpSinkConfig
+from gauss.plugins.processors.tcp_sink.table_client import TableClient
 
 log = logging.getLogger("gauss.tcp_sink")
 
@@ -59,7 +60,8 @@ class TcpSink:
             self._context.status.told(what, why)
 
     def _serve(self, connection: Connection) -> None:
-        client = Client(self._context, self._config, connection, self._stop, bury=self._bury, count=self._count)
+        kind = TableClient if self._context.read in ("snapshot", "subscribe") else Client
+        client = kind(self._context, self._config, connection, self._stop, bury=self._bury, count=self._count)
         status = self._context.status
         with self._changed:
             self._clients.add(client)
@@ -82,7 +84,9 @@ class TcpSink:
                 self._changed.notify_all()
 
     def _follow(self, client: Client) -> None:
-        if self._context.read == "latest":
+        if isinstance(client, TableClient):
+            client.follow_table()
+        elif self._context.read == "latest":
             client.follow_latest()
         elif self._kept is None:
             reader = self._context.topic.reader(self._context.name, self._config.starts_at(), keep=False)

@@ -13,7 +13,10 @@ from gauss.plugins.transports.edge_config import TcpEdgeConfig
 
 
 class TcpSinkConfig(TcpEdgeConfig):
-    """Config of a tcp-sink."""
+    """Config of a tcp-sink. Of a table, `read = "snapshot"` sends every row once to each client, in the order of the
+    keys, and ends its connection (a client transport stays connected); `read = "subscribe"` sends the newest snapshot
+    whenever the table has changed and the client has taken the last one; with `subscribe = "changes"`, one snapshot
+    and then every change."""
 
     output: StreamIO
     """How records are framed on the wire; bytes that are framed so already are sent as they are."""
@@ -38,6 +41,10 @@ def _lint(config: PluginConfig, context: LintContext) -> list[str]:
     told = []
     if context.read == "latest" and config.start is not None:
         told.append('"start" has no meaning with read = "latest", which begins at the newest record: leave it out')
+    if context.read in ("snapshot", "subscribe") and config.start is not None:
+        told.append(
+            f'"start" has no meaning with read = "{context.read}", which begins with the whole table: leave it out'
+        )
     if context.read == "offset" and (context.start in ("earliest", "end") or isinstance(context.start, int)):
         told.append('"start" of a tcp-sink stands in its config, since each client begins there: move it from source')
     return told
@@ -51,7 +58,7 @@ SPEC = ProcessorSpec(
     role=Role.SINK,
     where=Where.ENGINE,
     active=False,
-    reads=frozenset({"offset", "latest"}),
+    reads=frozenset({"offset", "latest", "snapshot", "subscribe"}),
     framed="output",
     lint=_lint,
 )

@@ -1,0 +1,131 @@
+"""A client of a sink that reads a table: one frame per row, whole snapshots or one and then the changes."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Code, Cursor, Mode, Placed, Program, Step
+from gauss.model.errors import GaussError
+from gauss.plugins.processors.tcp_sink.client import FIRST_LOOK_SECONDS, Client, PeerGone
+from gauss.plugins.processors.tcp_sink.wire import TICK_SECONDS
+
+log = logging.getLogger("gauss.tcp_sink")
+
+STEP = Step(limit=65_536, max_bytes=1 << 20)
+SEND_AGAIN_SECONDS = 0.05
+
+
+class TableClient(Client):
+    """It holds no writer back: what it is too slow for is conflated."""
+
+    def follow_table(self) -> None:
+        """As the sink's source reads, until the peer goes or the sink stops."""
+        if self._context.read == "snapshot":
+            self._send_snapshot()
+            if self._config.transport == "tcp-server":
+                self._wire.finish()  # the end tells the client that it has the whole table
+            else:
+                self._stay()
+        elif self._context.subscribe == "changes":
+            self._follow_changes()
+        else:
+            self._follow_snapshots()
+
+    def _stay(self) -> None:
+        """A connection of our own making stays: ending it would mean to connect and send again."""
+        while not self._stop.now.wait(self._patience(False)) and self._stop.at is None:
+            self._look_for_peer()
+        self._wire.finish()
+
+    def _follow_snapshots(self) -> None:
+        seen = self._send_snapshot()
+        while not self._stop.now.is_set():
+            if self._topic.wait(seen, self._patience(False)) > seen and self._peer_has_all():
+                seen = self._send_snapshot()
+            elif self._stop.at is not None and seen >= self._stop.at:
+                self._wire.finish()
+                return
+            else:
+                self._look_for_peer()
+
+    def _peer_has_all(self) -> bool:
+        """Whether the last snapshot has arrived; another one behind it would be old before its turn comes."""
+        look = FIRST_LOOK_SECONDS
+        while self._wire.unacknowledged():
+            if self._stop.now.wait(look):
+                return False
+            look = min(look * 2, SEND_AGAIN_SECONDS)
+            self._look_for_peer()
+        return True
+
+    def _send_snapshot(self) -> int:
+        """The table as it is now; gives its version."""
+        cursor = self._topic.open(Program())
+        try:
+            while not self._stop.now.is_set() and cursor.next(STEP) is Code.UNSET:
+                self._send_rows(cursor)
+            return cursor.pinned_version
+        finally:
+            cursor.close()
+
+    def _follow_changes(self) -> None:
+        cursor = self._topic.open(Program(mode=Mode.LIVE))
+        try:
+            while not self._stop.now.is_set():
+                code = cursor.next(STEP)
+                if code is Code.UNSET:
+                    self._send_rows(cursor)
+                elif code is Code.REJECTED:
+                    cursor = self._begin_anew(cursor)
+                elif code is not Code.INVALID:
+                    raise GaussError(f"the table refused to be read: {code.name}")
+                elif self._stop.at is not None and cursor.position >= self._stop.at:
+                    self._wire.finish()
+                    return
+                elif self._topic.wait(cursor.position, self._patience(False)) <= cursor.position:
+                    self._look_for_peer()
+        finally:
+            cursor.close()
+
+    def _begin_anew(self, cursor: Cursor) -> Cursor:
+        position = cursor.position
+        cursor.close()
+        cursor = self._topic.open(Program(mode=Mode.LIVE))
+        missed = cursor.pinned_version - position
+        log.warning(
+            "%s: client %s was %d changes behind, more than the table keeps: it gets the whole table again",
+            self._context.name,
+            self._peer,
+            missed,
+        )
+        self.shown["missed"] = int(str(self.shown.get("missed", 0))) + missed
+        return cursor
+
+    def _send_rows(self, cursor: Cursor) -> None:
+        batch = cursor.read()[1]
+        assert isinstance(batch, pa.RecordBatch)
+        data = batch.column("data")
+        deleted = batch.column("deleted")
+        if deleted.true_count:  # a key that gave way has no record of its own that could be sent
+            batch = batch.filter(pc.invert(pc.and_(deleted, pc.equal(pc.binary_length(data), 0))))
+            data = batch.column("data")
+        if len(data):
+            times = batch.column("ts_ms").to_numpy()
+            self._send([Placed(int(batch.column("version")[0].as_py()), Chunk(data, len(data), times))], False)
+            self._position = cursor.position
+            self.shown["position"] = cursor.position
+
+    def _look_for_peer(self) -> None:
+        if self._wire.peer_has_gone():
+            raise PeerGone("the client closed the connection")
+
+    def _stalled(self) -> None:
+        if self._stop.now.is_set():
+            raise PeerGone("the sink stopped while the client was not reading")
+        if self.shown["blocked_since_ms"] is None:
+            self.shown["blocked_since_ms"] = int((time.time() - TICK_SECONDS) * 1000)
