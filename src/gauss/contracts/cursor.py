@@ -211,6 +211,11 @@ class Cursor(Protocol):
         ...
 
     @property
+    def hold(self) -> int:
+        """The lowest version that it needs: the pinned one until its root is delivered, then its position."""
+        ...
+
+    @property
     def missed(self) -> int:
         """Records that had been overwritten or collected before this cursor came to them."""
         ...

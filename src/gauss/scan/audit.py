@@ -21,6 +21,10 @@ class Audited:
         return self._first.position
 
     @property
+    def hold(self) -> int:
+        return self._first.hold
+
+    @property
     def missed(self) -> int:
         return self._first.missed
 

@@ -1,37 +1,124 @@
-"""A program meets a provider: what is not declared is refused, the rest becomes stages that run over candidates."""
+"""A program meets a provider: fields are found among the candidates' columns and in their decoded data."""
 
 from __future__ import annotations
 
-from gauss.contracts.cursor import OUT_IDS, VIEW_IDS, Capabilities, Mode, Output, Program, Provider, Step
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from gauss import registry
+from gauss.contracts.cursor import Agg, Program, Provider
+from gauss.contracts.field_types import arrow_type
+from gauss.contracts.format import FieldType, Format, FormatSpec, SourceField
+from gauss.model.batch import value_lengths
 from gauss.model.errors import ConfigError
-from gauss.scan.executor import Stages
+from gauss.scan.program.bound import Bound, bind
+from gauss.scan.program.ir import Kind
+from gauss.scan.program.kinds import DECODED, arrow_kinds, schema_kinds
+
+Formats = Callable[[str], Format]
+JSON_TEXT = {b"gauss": b"json"}
+"""Asks a decoder for any value as its JSON text."""
 
 
-def check(program: Program, capabilities: Capabilities) -> None:
-    """Refuses a view, an output or a mode that the provider does not declare."""
-    view = type(program.view)
-    if view not in capabilities.views:
-        declared = ", ".join(sorted(VIEW_IDS[known].name.lower() for known in capabilities.views))
-        raise ConfigError(f"no view {view.__name__} here", hint=f"there are: {declared}")
-    if program.output not in capabilities.outputs:
-        declared = ", ".join(sorted(known.value for known in capabilities.outputs))
-        raise ConfigError(f"no output {program.output.value} here", hint=f"there are: {declared}")
-    if program.mode is Mode.LIVE and not capabilities.live:
-        raise ConfigError("expected a snapshot: this source has no live scans")
-    if program.stages and program.output is Output.CHUNKS:
-        raise ConfigError("offset_len gives records as they lie: expected no expressions")
-    if not program.stages and program.output is Output.SCALAR:
-        raise ConfigError("expected a single column for a scalar output", hint="end the program with a value: .bid")
+def plugin_format(name: str) -> Format:
+    """A format that needs no settings, by its plugin's name."""
+    spec = registry.spec(FormatSpec, name)
+    built: Format = registry.build(spec, spec.validate({}))
+    return built
 
 
-def bind(program: Program, provider: Provider) -> Stages:
-    """The stages over the candidates of a provider; raises ConfigError with the place of the fault."""
-    raise ConfigError(f"no expressions for {provider.inc}: {len(program.stages)} {OUT_IDS}")
+class Prepared(NamedTuple):
+    """Candidates with the fields that a program reads."""
+
+    candidates: pa.RecordBatch
+    fields: pa.RecordBatch
+    costs: np.ndarray
+    """What each row of `fields` will cost."""
+    record: np.ndarray | None
+    """The candidate of each row; None: each has one."""
 
 
-def decode_program(blob: bytes) -> Program:
-    raise ConfigError(f"can't read {len(blob)}")
+class Binding:
+    """A checked program over the candidates of one provider."""
+
+    def __init__(self, program: Program, provider: Provider, formats: Formats) -> None:
+        """Raises ConfigError with the place of the fault, Rejected for a program that must cost too much."""
+        self._format = formats(program.format) if program.format else provider.format()
+        self.candidates = provider.candidates()
+        schema = None if self._format is None else self._format.schema()
+        declared = {} if schema is None else {entry.name.removeprefix("$."): entry for entry in schema.fields}
+        kinds = None
+        if schema is not None or self._format is None:
+            # A name that the format declares is the record's, any other the candidate's.
+            kinds = arrow_kinds(self.candidates) | ({} if schema is None else schema_kinds(schema))
+        self.bound: Bound = bind(program, kinds, provider.capabilities)
+        self.is_agg = isinstance(program.view, Agg)
+        own = set(self.candidates.names) - declared.keys()
+        self._own = [name for name in self.bound.fields if name in own]
+        self._paths = [name for name in self.bound.fields if name not in own]
+        self._decoded = pa.schema([_asked(name, declared.get(name), self.bound.fields[name]) for name in self._paths])
+
+    def prepare(self, candidates: pa.RecordBatch) -> Prepared:
+        """Decodes what the program reads, and counts what it will cost."""
+        if self.is_agg:  # the one candidate is made of decoded fields already
+            return Prepared(candidates, candidates, self.bound.costs(candidates), None)
+        fields, record, sizes = self.decode(candidates)
+        return Prepared(candidates, fields, self.bound.costs(fields, sizes), record)
+
+    def decode(self, candidates: pa.RecordBatch) -> tuple[pa.RecordBatch, np.ndarray | None, np.ndarray | None]:
+        """The fields that the program reads, the candidate of each row (None: one each), and the bytes of the records
+        that were decoded for it (None: none was)."""
+        columns = {name: candidates.column(name) for name in self._own}
+        record, sizes = None, None
+        if self._paths:
+            data = candidates.column("data")
+            sizes = value_lengths(data)
+            decoded, record = self._decode(data)
+            if record is not None:
+                columns = {name: column.take(pa.array(record)) for name, column in columns.items()}
+                sizes = sizes[record]
+            columns |= zip(self._paths, decoded, strict=True)
+        return _batch(columns, candidates.num_rows if record is None else len(record)), record, sizes
+
+    def _decode(self, data: pa.BinaryArray) -> tuple[list[pa.Array], np.ndarray | None]:
+        """The fields of every record, nulls for one that can't be decoded; and the records, unless it is one each."""
+        assert self._format is not None
+        rows, good, bad, spread = self._format.decode_batch(data, self._decoded)
+        if not bad and not spread:
+            return rows.columns, None
+        record = np.concatenate([good, np.array([index for index, _, _ in bad], np.int64)])
+        order = np.argsort(record, kind="stable")
+        taken = pa.array(order, mask=order >= len(good))  # nulls take nothing: they become nulls
+        columns = [column.take(taken) for column in rows.columns]
+        return columns, record[order] if spread else None
+
+    def run(self, prepared: Prepared, stop: int) -> tuple[pa.RecordBatch, np.ndarray]:
+        """The results of the first `stop` rows, and the row of each."""
+        results, kept = self.bound.run(prepared.fields.slice(0, stop))
+        indexes = np.arange(stop) if kept is None else np.asarray(kept)
+        if self.bound.columns is None:  # no stage makes rows: the candidates themselves
+            if kept is None and prepared.record is None:
+                return prepared.candidates.slice(0, stop), indexes
+            chosen = indexes if prepared.record is None else prepared.record[indexes]
+            results = prepared.candidates.take(pa.array(chosen))
+        return results, indexes
 
 
-def decode_step(blob: bytes) -> Step:
-    raise ConfigError(f"can't read {len(blob)}")
+def _asked(name: str, declared: SourceField | None, kind: Kind) -> pa.Field:
+    """A field as decoders are asked for it."""
+    if declared is not None:
+        return pa.field(declared.name, arrow_type(declared.field_type))
+    path = f"$.{name}" if "." in name else name
+    if kind not in DECODED:
+        raise ConfigError(f'nothing says what the field "{name}" is', hint="give the format `fields`")
+    type_ = arrow_type(FieldType(DECODED[kind]))
+    return pa.field(path, type_, metadata=JSON_TEXT if kind is Kind.ANY else None)
+
+
+def _batch(columns: dict[str, pa.Array], rows: int) -> pa.RecordBatch:
+    if not columns:  # a batch without columns has no length of its own
+        return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""])
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -6,36 +6,21 @@ happens to cut its candidates.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.cursor import Capabilities, Code, Cursor, Mode, Output, Program, Seekable, Step
 from gauss.model.batch import value_lengths
+from gauss.scan.aggregate import AggCursor
+from gauss.scan.binding import Binding, Prepared
 from gauss.scan.outputs import Item, ipc_stream, packed_size
+from gauss.scan.program.fuel import Limit, Meter, unread
 
-BYTES_PER_FUEL = 64
-"""A program without expressions costs one per row and one per so many bytes."""
 FEWEST_CANDIDATES = 1024
 MOST_CANDIDATES = 65_536
 CANDIDATE_BYTES = 4 << 20
-
-
-class Ran(NamedTuple):
-    """What the stages made of a batch of candidates."""
-
-    rows: pa.RecordBatch
-    kept: np.ndarray
-    """For each row the index of its candidate, ascending."""
-    fuel: np.ndarray
-    """For each candidate what it cost."""
-
-
-class Stages(Protocol):
-    """A program's stages, bound to a provider's candidates."""
-
-    def run(self, candidates: pa.RecordBatch) -> Ran: ...
 
 
 class Executor:
@@ -62,8 +47,7 @@ class Executor:
 
     @property
     def hold(self) -> int:
-        """The lowest version that this scan still needs."""
-        return max(self.pinned_version, self.position) if self._live else self.pinned_version
+        return self.cursor.hold
 
     def refused(self, step: Step) -> Code | None:
         """Why a step can't be taken; None: it can."""
@@ -117,7 +101,7 @@ class Plain(Executor):
                 self._meter_chunks()
             else:
                 self._meter_rows()
-            self.fuel = self._rows + self._bytes // BYTES_PER_FUEL
+            self.fuel = unread(self._rows, self._bytes)
             if self.fuel > self._limits.max_fuel_scan:
                 code = self._final = Code.REJECTED
         return code
@@ -150,13 +134,14 @@ class Plain(Executor):
 class _Pending:
     """Evaluated candidates, of which some have been given."""
 
-    def __init__(self, ran: Ran, candidates: pa.RecordBatch, place: str | None) -> None:
-        self.rows, self.kept = ran.rows, ran.kept
-        self.count = candidates.num_rows
-        self.costs = ran.fuel
-        self.total = np.cumsum(ran.fuel)
-        self.sizes = np.cumsum(row_sizes(ran.rows))
-        self.places = None if place is None else candidates.column(place).to_numpy()
+    def __init__(self, prepared: Prepared, binding: Binding, meter: Meter, places: np.ndarray | None) -> None:
+        self.total = np.cumsum(prepared.costs)
+        self.count = len(prepared.costs)
+        # What must not run, be it a pattern that would take for ever, is known before anything runs.
+        self.stop, self.over = meter.admit(prepared.costs)
+        self.rows, self.kept = binding.run(prepared, self.stop)
+        self.sizes = np.cumsum(row_sizes(self.rows))
+        self.places = places if places is None or prepared.record is None else places[prepared.record]
         self.row = self.candidate = 0
 
     def spent(self, stop: int) -> int:
@@ -169,17 +154,23 @@ class Staged(Executor):
     """Expressions over candidates. It goes on while all rows are dropped, and fills a batch up to its limits, so that
     batches do not depend on how the provider cuts; fuel is charged for the candidates up to the last row given."""
 
-    def __init__(self, cursor: Cursor, program: Program, capabilities: Capabilities, stages: Stages) -> None:
+    def __init__(self, cursor: Cursor, program: Program, capabilities: Capabilities, binding: Binding) -> None:
         super().__init__(cursor, program, capabilities)
-        self._stages = stages
+        self._binding = binding
         self._pending: _Pending | None = None
         self._given: Item | None = None
         self._position = cursor.position
+        self._held = cursor.hold
         self._asked = 0
 
     @property
     def position(self) -> int:
         return self._position
+
+    @property
+    def hold(self) -> int:
+        """What is pending has not been delivered: it is held as before it was fetched."""
+        return self.cursor.hold if self._pending is None else self._held
 
     def _sought(self, to: int | str) -> bool:
         if not super()._sought(to):
@@ -217,6 +208,7 @@ class Staged(Executor):
         """Fetches and evaluates candidates; a code when there are none."""
         # More at each go, so that a small first batch comes soon and a long search goes fast.
         self._asked = min(max(2 * self._asked, step.limit, FEWEST_CANDIDATES), MOST_CANDIDATES)
+        self._held = self.cursor.hold
         code = self.cursor.next(Step(self._asked, CANDIDATE_BYTES))
         if code is not Code.UNSET:
             if code is not Code.INVALID:
@@ -224,20 +216,27 @@ class Staged(Executor):
             return code
         candidates = self.cursor.read()[1]
         assert isinstance(candidates, pa.RecordBatch)
-        names = candidates.schema.names
-        place = "offset" if "offset" in names else "version" if self._live and "version" in names else None
-        self._pending = _Pending(self._stages.run(candidates), candidates, place)
+        if isinstance(self.cursor, AggCursor):
+            self.fuel += self.cursor.fuel
+        meter = Meter(self._limits.max_fuel_item, self._limits.max_fuel_scan, self.fuel)
+        prepared = self._binding.prepare(candidates)
+        self._pending = _Pending(prepared, self._binding, meter, self._places(candidates))
         return None
+
+    def _places(self, candidates: pa.RecordBatch) -> np.ndarray | None:
+        """Where the cursor stands after each candidate; None: only the end of the batch says."""
+        names = candidates.schema.names
+        if "offset" in names:
+            return np.asarray(candidates.column("offset")) + 1
+        return np.asarray(candidates.column("version")) if self._live and "version" in names else None
 
     def _take(self, limit: int, size: int, *, first: bool) -> tuple[pa.RecordBatch, Code | None]:
         """Rows of what is pending, and a code if nothing may follow them in this batch."""
         pending = self._pending
         assert pending is not None
-        stop, code = self._affordable(pending)
+        stop, code = pending.stop, None if pending.over is None else Code.REJECTED
         begin = pending.row
-        end = int(np.searchsorted(pending.kept, stop))
-        if end - begin > limit:
-            end = begin + limit
+        end = min(len(pending.kept), begin + limit)
         before = int(pending.sizes[begin - 1]) if begin else 0
         fitting = int(np.searchsorted(pending.sizes, before + size, side="right"))
         if fitting < end:
@@ -249,24 +248,9 @@ class Staged(Executor):
         elif end - begin == limit:
             code, stop = Code.UNSET, int(pending.kept[end - 1]) + 1
         self._consume(pending, stop, end)
-        if code is Code.REJECTED and end == begin and first and self._scan_is_over(pending):
-            self._final = Code.REJECTED
+        if code is Code.REJECTED and first and end == begin and pending.over is Limit.SCAN:
+            self._final = code
         return pending.rows.slice(begin, end - begin), code
-
-    def _affordable(self, pending: _Pending) -> tuple[int, Code | None]:
-        """Up to which candidate the fuel reaches; REJECTED when that is not all of them."""
-        start = pending.candidate
-        dear = np.flatnonzero(pending.costs[start:] > self._limits.max_fuel_item)
-        stop = start + int(dear[0]) if len(dear) else pending.count
-        before = int(pending.total[start - 1]) if start else 0
-        left = self._limits.max_fuel_scan - self.fuel
-        stop = min(stop, int(np.searchsorted(pending.total, before + left, side="right")))
-        return stop, Code.REJECTED if stop < pending.count else None
-
-    def _scan_is_over(self, pending: _Pending) -> bool:
-        """Whether it is the whole scan's fuel that ended, not one candidate's."""
-        cost = int(pending.costs[pending.candidate])
-        return cost <= self._limits.max_fuel_item or self.fuel + cost > self._limits.max_fuel_scan
 
     def _consume(self, pending: _Pending, candidates: int, rows: int) -> None:
         self.fuel += pending.spent(candidates)
@@ -275,7 +259,7 @@ class Staged(Executor):
             self._position = self.cursor.position
         else:
             if pending.places is not None and candidates:
-                self._position = int(pending.places[candidates - 1]) + 1
+                self._position = int(pending.places[candidates - 1])
             pending.candidate, pending.row = candidates, rows
 
     def read(self) -> tuple[Code, Item | None]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from gauss.contracts.cursor import (
+    Agg,
     Capabilities,
     Code,
     Last,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from gauss.contracts.storage import Log
 
 CAPABILITIES = Capabilities(
-    views=frozenset({Seq, OffsetRange, TimeRange, Last}),
+    views=frozenset({Seq, OffsetRange, TimeRange, Last, Agg}),
     outputs=frozenset(Output),
     live=True,
     max_fuel_scan=1 << 63,  # a client may follow a topic for years

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import logging
 import threading
@@ -10,16 +9,20 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gauss.contracts.cursor import Code, Cursor, Mode, Output, Program, Provider, Step
+from gauss.contracts.cursor import Agg, Code, Cursor, Mode, Output, Program, Provider, Seq, Step
 from gauss.model.errors import ConfigError, Rejected
+from gauss.scan.aggregate import AggCursor
 from gauss.scan.audit import Audited
-from gauss.scan.binding import bind, check, decode_program, decode_step
+from gauss.scan.binding import Binding, Formats, plugin_format
 from gauss.scan.codes import code_of
 from gauss.scan.executor import Executor, Plain, Staged
 from gauss.scan.outputs import Item, encode_item
+from gauss.scan.program.declared import check_declared
 
 if TYPE_CHECKING:
     from gauss.scan.tasks import ReaderTask
+
+KEPT_PROGRAMS = 64
 
 log = logging.getLogger(__name__)
 _ids = itertools.count(1)  # one row of numbers for all sources: a foreign cursor is an unknown one
@@ -51,9 +54,11 @@ class SourceTask:
         opener: Callable[[Program], Cursor] | None = None,
         audit: bool = False,
         native: bool = True,
+        formats: Formats = plugin_format,
     ) -> None:
-        """`opener` opens candidates where the provider's own `open` leads through tasks; `audit` runs every snapshot
-        twice; without `native` no provider runs a program its own way."""
+        """`opener` opens candidates where the provider's own `open` leads through tasks. `audit` runs every snapshot
+        twice. Without `native` records are looked at even where counting them would do. `formats` gives the format
+        that a program names."""
         self.id = SourceId(topic, provider.inc)
         self.provider = provider
         self.capabilities = provider.capabilities
@@ -61,6 +66,8 @@ class SourceTask:
         self._open = opener or provider.open
         self._audit = audit
         self._native = native
+        self._formats = formats
+        self._bound: dict[Program, Binding] = {}
         self._cursors: dict[int, Executor] = {}
         self._lock = threading.Lock()  # opening, closing and the watermark; never a step
         self._done = self._dead = False
@@ -72,7 +79,7 @@ class SourceTask:
         try:
             if self._dead:
                 raise Rejected(f'topic "{self.id.topic}" has no incarnation {self.id.inc} any more')
-            typed = program if isinstance(program, Program) else decode_program(program)
+            typed = program if isinstance(program, Program) else _blob().decode_program(program)
             if self._done and typed.mode is Mode.LIVE:
                 raise Rejected(f'topic "{self.id.topic}" has ended', hint="read a snapshot of it")
             executor = self._execute(typed)
@@ -94,7 +101,7 @@ class SourceTask:
         if self._dead:
             return Code.REJECTED
         try:
-            typed = step if isinstance(step, Step) else decode_step(step)
+            typed = step if isinstance(step, Step) else _blob().decode_step(step)
         except ConfigError:
             return Code.INVALID
         try:
@@ -152,18 +159,38 @@ class SourceTask:
     # --- inside ---
 
     def _execute(self, program: Program) -> Executor:
-        check(program, self.capabilities)
-        stages = bind(program, self.provider) if program.stages else None
-        plain = program.output in (Output.COLUMNAR, Output.SCALAR)
-        asked = dataclasses.replace(program, output=Output.ROWS) if plain else program
-        if asked.stages and not self._native:
-            asked = dataclasses.replace(asked, stages=())
+        agg = isinstance(program.view, Agg)
+        if not program.stages and not agg and program.output is not Output.SCALAR:
+            check_declared(program, self.capabilities)
+            return Plain(self._candidates(program), program, self.capabilities)
+        binding = self._bind(program)
+        if not agg:
+            return Staged(self._candidates(program), program, self.capabilities, binding)
+        if program.mode is Mode.LIVE:
+            raise ConfigError("expected a snapshot for agg, found a live scan")
+        counts = self._native and not binding.bound.fields and Output.CHUNKS in self.capabilities.outputs
+        inner = Program(Seq(), output=Output.CHUNKS if counts else Output.ROWS)
+        return Staged(AggCursor(self._candidates(inner), binding, program), program, self.capabilities, binding)
+
+    def _bind(self, program: Program) -> Binding:
+        """Checked once for programs that come again and again."""
+        binding = self._bound.get(program)
+        if binding is None:
+            binding = Binding(program, self.provider, self._formats)
+            if self.capabilities.jit:
+                if len(self._bound) >= KEPT_PROGRAMS:
+                    self._bound.clear()
+                self._bound[program] = binding
+        return binding
+
+    def _candidates(self, program: Program) -> Cursor:
+        """What the provider yields: chunks where they are asked for, else rows."""
+        output = Output.CHUNKS if program.output is Output.CHUNKS else Output.ROWS
+        asked = Program(program.view, program.mode, output)
         cursor = self._open(asked)
         if self._audit and program.mode is Mode.SNAPSHOT:
-            cursor = Audited(cursor, self._open(asked), asked.output)
-        if stages is None:
-            return Plain(cursor, program, self.capabilities)
-        return Staged(cursor, program, self.capabilities, stages)
+            return Audited(cursor, self._open(asked), output)
+        return cursor
 
     def _broke(self, executor: Executor, error: Exception) -> Code:
         """The provider failed: this cursor ends, all others live on."""
@@ -173,3 +200,9 @@ class SourceTask:
             log.error("a scan of %s failed", self.id.topic, exc_info=error)
         executor.end(code)
         return code
+
+
+def _blob():  # type: ignore[no-untyped-def]
+    from gauss.scan.program import blob  # type: ignore[attr-defined]
+
+    return blob

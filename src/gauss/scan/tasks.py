@@ -245,6 +245,10 @@ class TaskCursor:
         return self._executor.position
 
     @property
+    def hold(self) -> int:
+        return self._executor.hold
+
+    @property
     def missed(self) -> int:
         return self._executor.missed
 

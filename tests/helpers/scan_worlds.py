@@ -1,0 +1,288 @@
+"""Every provider behind one face, with a model of what it must hold: what the scan engine's clauses are tried on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pyarrow as pa
+
+from gauss import registry
+from gauss.contracts.cursor import Code, Program, Provider, Step
+from gauss.contracts.format import Format, FormatSpec
+from gauss.contracts.storage import StorageContext, StorageSpec, Table
+from gauss.scan.engine import ScanEngine
+from gauss.scan.log_cursor import LogProvider
+from gauss.scan.sources import SourceTask
+from gauss.scan.tasks import ReaderTask
+from helpers.logs import framing, lines, put
+from helpers.reference_provider import ReferenceProvider
+
+PROVIDERS = ("reference", "memory", "file", "table")
+FIELDS = [
+    {"name": "k", "type": "string"},
+    {"name": "symbol", "type": "string"},
+    {"name": "bid", "type": "double"},
+    {"name": "n", "type": "int64"},
+    {"name": "gone", "type": "bool"},
+]
+Row = dict[str, Any]
+
+
+def json_format(*, fields: bool = True) -> Format:
+    spec = registry.spec(FormatSpec, "json")
+    return cast(Format, registry.build(spec, spec.validate({"fields": FIELDS} if fields else {})))
+
+
+def doc(number: int, key: str | None = None, *, gone: bool = False) -> Row:
+    """The record of a number; its key repeats, so that a table has updates too."""
+    return {
+        "k": f"k{number % 7}" if key is None else key,
+        "symbol": ("BTC", "ETH", "SOL")[number % 3],
+        "bid": number * 1.5,
+        "n": number,
+        "gone": gone,
+    }
+
+
+class World:
+    """A source of one kind and the list of what was emitted into it."""
+
+    is_table = False
+
+    def __init__(self, name: str, provider: Provider, **options: Any) -> None:
+        self.name = name
+        self.provider = provider
+        self.wal: list[tuple[int, Row]] = []
+        self.engine = ScanEngine()
+        self.source = SourceTask("t", provider, **options)
+        self.id = self.engine.register(self.source)
+
+    def emit(self, *docs: Row) -> None:
+        """Adds events; all of them become visible at once."""
+        times = [100 + 10 * (len(self.wal) + index) for index in range(len(docs))]
+        self._append(times, docs)
+        self.wal += zip(times, docs, strict=True)
+
+    def emit_numbers(self, first: int, count: int) -> None:
+        self.emit(*(doc(number) for number in range(first, first + count)))
+
+    def _append(self, times: list[int], docs: tuple[Row, ...]) -> None:
+        raise NotImplementedError
+
+    def fail_to_emit(self) -> None:
+        """Appends and takes it back."""
+
+    def fold(self, version: int | None = None) -> list[Row]:
+        """The candidates of Root(version), by the model."""
+        events = self.wal[:version]
+        return [
+            {"offset": offset, "ts_ms": ts_ms, "data": msgspec.json.encode(event)}
+            for offset, (ts_ms, event) in enumerate(events)
+        ]
+
+    def tail(self, version: int) -> list[Row]:
+        """The candidates after Root(version), by the model."""
+        return self.fold()[version:]
+
+    def compact(self) -> None:
+        """Whatever the storage does beside its writer."""
+
+    def task(self, **options: Any) -> ReaderTask:
+        return self.engine.reader(**options)[1]
+
+    def read(self, program: Program | bytes | None = None, **options: Any) -> Slot:
+        """A task with one slot and a scan in it that must succeed."""
+        slot = Slot(self, self.task(**options))
+        code = slot.scan(Program() if program is None else program)
+        assert code is Code.UNSET, slot.task.fault
+        return slot
+
+    def refusal(self, program: Program | bytes) -> Code:
+        """The code with which a scan is refused."""
+        return Slot(self, self.task()).scan(program)
+
+    def rows(self, program: Program | None = None) -> list[Row]:
+        """Everything a snapshot gives."""
+        slot = self.read(program)
+        found = slot.drain()
+        slot.task.done()
+        return found
+
+
+class Slot:
+    """One slot of one reader task."""
+
+    def __init__(self, world: World, task: ReaderTask) -> None:
+        self.world, self.task = world, task
+        code, self.number = task.slot()
+        assert code is Code.UNSET
+
+    def scan(self, program: Program | bytes) -> Code:
+        return self.task.scan(self.number, self.world.id, program)
+
+    def next(self, limit: int = 1000, **more: Any) -> Code:
+        return self.task.next(self.number, Step(limit, **more))
+
+    def blob(self) -> tuple[Code, bytes]:
+        return self.task.read(self.number)
+
+    def batch(self) -> list[Row]:
+        """The rows of the prepared batch, taken as an object."""
+        code, item = self.task.take(self.number)
+        assert code is Code.UNSET, code
+        if isinstance(item, list):
+            parts = [entry.chunk.batch(entry.offset) for entry in item]
+            return [row for part in parts for row in part.to_pylist()]
+        if isinstance(item, bytes):
+            return cast("list[Row]", pa.ipc.open_stream(item).read_all().to_pylist())
+        assert item is not None
+        return cast("list[Row]", item.to_pylist())
+
+    def drain(self, limit: int = 1000, **more: Any) -> list[Row]:
+        """Everything it gives until it has nothing."""
+        found: list[Row] = []
+        while (code := self.next(limit, **more)) is Code.UNSET:
+            found += self.batch()
+        assert code is Code.INVALID, code
+        return found
+
+    def golden(self, *limits: int) -> list[tuple[Code, Code, bytes]]:
+        """(code of next, code of read, bytes) for each step, and once more after the end."""
+        found = []
+        for limit in limits:
+            code = self.next(limit)
+            found.append((code, *self.blob()))
+        return found
+
+
+class LogWorld(World):
+    def __init__(self, name: str, folder: Path, **options: Any) -> None:
+        self.folder = folder
+        self.log = _store(name, folder, {"segment_bytes": 4096} if name == "file" else {})
+        super().__init__(name, JsonLog(self.log), **options)
+
+    def _append(self, times: list[int], docs: tuple[Row, ...]) -> None:
+        put(self.log, lines(*(msgspec.json.encode(each) for each in docs), ts_ms=times))
+
+    def fail_to_emit(self) -> None:
+        self.log.append(lines(msgspec.json.encode(doc(99))))
+        self.log.rollback()
+
+    def reopened(self) -> LogWorld:
+        """The same topic after a restart."""
+        self.log.close()
+        again = LogWorld(self.name, self.folder)
+        again.wal = self.wal
+        return again
+
+
+class JsonLog(LogProvider):
+    """A log whose records are JSON, as a topic with a format has it."""
+
+    def format(self) -> Format:
+        return json_format()
+
+
+class ReferenceWorld(World):
+    def __init__(self, name: str, _folder: Path, **options: Any) -> None:
+        self.list = ReferenceProvider(json_format())
+        super().__init__(name, self.list, **options)
+
+    def _append(self, times: list[int], docs: tuple[Row, ...]) -> None:
+        self.list.append(*zip(times, map(msgspec.json.encode, docs), strict=True))
+
+
+class TableWorld(World):
+    is_table = True
+
+    def __init__(self, name: str, folder: Path, **options: Any) -> None:
+        config = {"mode": "table", "format": "json", "key_field": "k", "delete_when": ".gone == true"}
+        self.table: Table = _store("memory", folder, config)
+        super().__init__(name, cast(Provider, TableProvider(self.table)), **options)
+
+    def _append(self, times: list[int], docs: tuple[Row, ...]) -> None:
+        kept, dead = self.table.fit(lines(*(msgspec.json.encode(each) for each in docs), ts_ms=times))
+        assert kept is not None and not dead
+        self.table.append(kept)
+        self.table.reveal()
+
+    def fail_to_emit(self) -> None:
+        kept, _ = self.table.fit(lines(msgspec.json.encode(doc(99))))
+        assert kept is not None
+        self.table.append(kept)
+        self.table.rollback()
+
+    def fold(self, version: int | None = None) -> list[Row]:
+        rows: dict[str, Row] = {}
+        for row in self._events()[:version]:
+            rows.pop(row["key"], None)
+            if not row["deleted"]:
+                rows[row["key"]] = row
+        return [rows[key] for key in sorted(rows, key=str.encode)]
+
+    def tail(self, version: int) -> list[Row]:
+        return self._events()[version:]
+
+    def _events(self) -> list[Row]:
+        return [
+            {
+                "key": event["k"],
+                "version": number,
+                "ts_ms": ts_ms,
+                "deleted": event["gone"],
+                "data": msgspec.json.encode(event),
+            }
+            for number, (ts_ms, event) in enumerate(self.wal, start=1)
+        ]
+
+    def compact(self) -> None:
+        for _ in range(3):
+            self.table.maintain()
+
+
+class TableProvider:
+    """A table as a provider, as its topic makes it one."""
+
+    def __init__(self, table: Table) -> None:
+        self.inc = table.inc
+        self.capabilities = table.capabilities
+        self.candidates, self.format, self.open = table.candidates, table.format, table.open
+        self._table = table
+
+    def version(self) -> int:
+        return self._table.end
+
+    def floor(self) -> int:
+        return self._table.floor
+
+    def wait(self, version: int, timeout: float) -> int:
+        raise NotImplementedError
+
+
+def _store(storage: str, folder: Path, config: dict[str, Any]) -> Any:
+    spec = registry.spec(StorageSpec, storage)
+    context = StorageContext(
+        "t",
+        folder / "topic",
+        folder,
+        incarnation=lambda stored: stored or 7,
+        committed=lambda _: True,
+        framing=framing,
+        format=lambda _: json_format(),
+    )
+    return registry.build(spec, spec.validate(config), context)
+
+
+_WORLDS: dict[str, type[LogWorld] | type[ReferenceWorld] | type[TableWorld]] = {
+    "reference": ReferenceWorld,
+    "memory": LogWorld,
+    "file": LogWorld,
+    "table": TableWorld,
+}
+
+
+def make_world(name: str, folder: Path, **options: Any) -> World:
+    """A fresh world; `options` are those of its source task."""
+    return _WORLDS[name](name, folder, **options)
