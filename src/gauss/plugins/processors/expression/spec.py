@@ -1,0 +1,75 @@
+"""expression: computes fields of each record, by a program or by a table of fields to add."""
+
+from __future__ import annotations
+
+from pydantic import model_validator
+
+from gauss.contracts.io import RecordIO
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.model.errors import ConfigError
+
+HIDDEN = ("_ts_ms", "_data")
+
+
+class ExpressionConfig(PluginConfig):
+    """What becomes of each record; either `program` or `add`."""
+
+    input: RecordIO
+    """The format in which records are decoded."""
+    output: RecordIO | None = None
+    """The format in which the result is written; left out: the input's."""
+    program: str | None = None
+    """Stages of the scan language, e.g. `select(.bid > 100) | {symbol, mid: (.bid + .ask) / 2}`; `.ts_ms` is the
+    record's time. Without a stage that makes a row, records that are kept pass as they came."""
+    add: dict[str, str] | None = None
+    """Fields to add to the input format's, or to replace, e.g. `{ mid = "(.bid + .ask) / 2" }`."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> ExpressionConfig:
+        if (self.program is None) == (not self.add):
+            raise ValueError("expected either `program` or `add`")
+        return self
+
+
+def lint(config: PluginConfig, context: LintContext) -> list[str]:
+    """Faults of the program itself, and fields that the input format does not have."""
+    # The grammar's parser is loaded only for a pipeline that has an expression.
+    from gauss.plugins.processors.expression.stages import made_by, read_by, stages_of
+
+    assert isinstance(config, ExpressionConfig)
+    if config.input.format is None:
+        return ['input: expression decodes records, so it needs a format, e.g. input = { format = "json" }']
+    faults: list[str] = []
+    known = None if context.input_fields is None else {name.removeprefix("$.") for name in context.input_fields}
+    for where, text in ({"program": config.program} if config.program else config.add or {}).items():
+        place = where if config.program else f"add: {where}"
+        try:
+            stages = stages_of(text)
+        except ConfigError as error:
+            faults.append(f"{place}: {error.message}")
+            continue
+        made = made_by(stages)
+        if made is None and config.output is not None:
+            faults.append(f"{place}: makes no row to write as `output` says: end it with {{ … }}, or use filter")
+        faults += [f'{place}: the name "{name}" is taken' for name in made or () if name in HIDDEN]
+        faults += [
+            f'{place}: the input format has no field "{name}" (it has: {", ".join(sorted(known))})'
+            for name in read_by(stages)
+            if known is not None and name not in known and name != "ts_ms"
+        ]
+    return faults
+
+
+SPEC = ProcessorSpec(
+    name="expression",
+    summary="computes fields of each record: selects, derives, renames",
+    config=ExpressionConfig,
+    implementation="gauss.plugins.processors.expression.transform:Expression",
+    role=Role.TRANSFORM,
+    where=Where.SPARK,
+    reads=frozenset({"offset", "latest"}),
+    active=True,
+    hosted=True,
+    lint=lint,
+)

@@ -1,0 +1,101 @@
+"""expression: a program's stages as Spark columns, or over Arrow columns in a hosted task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gauss.contracts.cursor import Program, Seq
+from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.model.errors import ConfigError
+from gauss.plugins.processors.expression.spec import ExpressionConfig
+from gauss.plugins.processors.expression.stages import only_passed_on, stages_of
+from gauss.plugins.processors.fields import dotted, spark_column
+from gauss.scan.program.ir import Expr, Kind, Make, Value
+from gauss.scan.program.kinds import DECODED, schema_kinds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from gauss.scan.program.bound import Bound
+
+TIME = "ts_ms"
+"""The record's time, unless the format has a field of that name."""
+
+
+class Expression:
+    """Keeps, derives and renames, record by record; a row keeps its record's time."""
+
+    def __init__(self, config: ExpressionConfig) -> None:
+        self._adds = config.add is not None
+        if config.program is not None:
+            self._program = Program(Seq(), stages=stages_of(config.program), text=config.program)
+        else:
+            self._program = Program(Seq(), stages=(Make(tuple(_added(config.add or {}))),))
+        self._bound: Bound | None = None
+        self._passed: list[str] = []
+        """Fields of the input that `add` leaves as they are."""
+
+    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
+        """The fields that the program reads; with `add` all of them."""
+        from gauss.scan.program.bound import bind
+
+        if schema is None:
+            if self._adds:
+                raise ConfigError(
+                    "`add` needs to know the fields that are there", hint="give the input format `fields`, or a program"
+                )
+            self._bound = bind(self._program)
+            return [self._inferred(name, kind) for name, kind in self._bound.fields.items() if name != TIME]
+        self._bound = bind(self._program, {TIME: Kind.INT} | schema_kinds(schema))
+        if self._adds:
+            self._passed = [field.name for field in schema.fields if field.name not in (self._bound.columns or {})]
+        wanted = {*self._bound.fields, *(name.removeprefix("$.") for name in self._passed)}
+        return [field for field in schema.fields if field.name.removeprefix("$.") in wanted]
+
+    def _inferred(self, name: str, kind: Kind) -> SourceField:
+        """A field without a schema: as the program uses it, or as the first records have it if it only passes."""
+        path = f"$.{name}" if "." in name else name
+        if kind is not Kind.ANY:
+            return SourceField(path, FieldType(DECODED[kind]))
+        if only_passed_on(self._program.stages, name):
+            return SourceField(path, FieldType("auto"))
+        if self._bound is None or self._bound.columns is not None:
+            raise ConfigError(
+                f"nothing says what .{name} is", hint="give the input format `fields`, or compare it with a literal"
+            )
+        return SourceField(path, FieldType(DECODED[kind]))
+
+    def apply(self, records: DataFrame) -> DataFrame:
+        """The rows that the program makes."""
+        from gauss.scan.program.spark import compile_stages
+
+        assert self._bound is not None
+        keep, made = compile_stages(self._bound, spark_column)
+        kept = records if keep is None else records.where(keep)
+        if made is None:
+            return kept.select("_ts_ms", "_data")
+        passed = (spark_column(name.removeprefix("$.")).alias(name) for name in self._passed)
+        return kept.select("_ts_ms", *passed, *(value.alias(name) for name, value in made.items()))
+
+    def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that the program makes."""
+        import pyarrow as pa
+
+        assert self._bound is not None
+        made, indexes = self._bound.run(dotted(records))
+        hidden = ["_ts_ms", "_data"] if self._bound.columns is None else ["_ts_ms", *self._passed]
+        kept = records.select(hidden)
+        kept = kept if indexes is None else kept.take(pa.array(indexes))
+        if self._bound.columns is None:
+            return kept
+        return pa.RecordBatch.from_arrays([*kept.columns, *made.columns], names=[*hidden, *made.schema.names])
+
+
+def _added(fields: dict[str, str]) -> Iterator[tuple[str, Expr]]:
+    for name, text in fields.items():
+        stages = stages_of(text)
+        if len(stages) != 1 or not isinstance(stages[0], Value):
+            raise ConfigError(f'add: expected an expression for "{name}", found "{text}"')
+        yield name, stages[0].expr

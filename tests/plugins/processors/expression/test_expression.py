@@ -1,0 +1,121 @@
+"""expression without a JVM: its lint, what it decodes, and its Arrow form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.processor import LintContext
+from gauss.model.errors import ConfigError
+from gauss.plugins.processors.expression.spec import SPEC
+from gauss.plugins.processors.expression.transform import Expression
+
+SCHEMA = SourceSchema(
+    (
+        SourceField("symbol", FieldType("string")),
+        SourceField("bid", FieldType("double")),
+        SourceField("$.o.id", FieldType("int64")),
+    )
+)
+ROWS = pa.RecordBatch.from_pydict(
+    {
+        "symbol": ["BTC", "ETH", None],
+        "bid": [101.0, 50.0, None],
+        "$.o.id": pa.array([1, 2, 3], pa.int64()),
+        "_ts_ms": pa.array([10, 20, 30], pa.int64()),
+        "_data": [b"a", b"b", b"c"],
+        "ts_ms": pa.array([10, 20, 30], pa.int64()),
+    }
+)
+
+
+def expression(**given: Any) -> Expression:
+    return Expression(SPEC.validate({"input": {"format": "json"}, **given}))  # type: ignore[arg-type]
+
+
+def faults(fields: tuple[str, ...] | None = ("symbol", "bid", "$.o.id"), **given: Any) -> list[str]:
+    assert SPEC.lint is not None
+    return SPEC.lint(SPEC.validate({"input": {"format": "json"}, **given}), LintContext(fields))
+
+
+def kinds(fields: list[SourceField]) -> dict[str, str]:
+    return {field.name: field.field_type.name for field in fields}
+
+
+def test_program_decodes_what_it_reads_and_keeps_each_rows_time() -> None:
+    made = expression(program="select(.bid > 40) | {symbol, twice: .bid * 2, id: .o.id, at: .ts_ms}")
+    assert kinds(made.bind(SCHEMA, None)) == {"symbol": "string", "bid": "double", "$.o.id": "int64"}
+    assert made.arrow(ROWS).to_pylist() == [
+        {"_ts_ms": 10, "symbol": "BTC", "twice": 202.0, "id": 1, "at": 10},
+        {"_ts_ms": 20, "symbol": "ETH", "twice": 100.0, "id": 2, "at": 20},
+    ]
+
+
+def test_program_that_makes_no_row_passes_bytes() -> None:
+    made = expression(program="select(.o.id != 2)")
+    assert kinds(made.bind(SCHEMA, None)) == {"$.o.id": "int64"}
+    assert made.arrow(ROWS).to_pylist() == [{"_ts_ms": 10, "_data": b"a"}, {"_ts_ms": 30, "_data": b"c"}]
+
+
+def test_program_that_ends_in_a_value_gives_one_column() -> None:
+    made = expression(program=".bid + 1")
+    made.bind(SCHEMA, None)
+    assert made.arrow(ROWS).column("value").to_pylist() == [102.0, 51.0, None]
+
+
+def test_add_keeps_the_other_fields_and_replaces_those_of_its_name() -> None:
+    made = expression(add={"mid": "(.bid + .o.id) / 2", "symbol": '.symbol + "-X"'})
+    assert list(kinds(made.bind(SCHEMA, None))) == ["symbol", "bid", "$.o.id"]
+    assert made.arrow(ROWS).slice(0, 1).to_pylist() == [
+        {"_ts_ms": 10, "bid": 101.0, "$.o.id": 1, "mid": 51.0, "symbol": "BTC-X"}
+    ]
+
+
+def test_without_a_schema_use_says_a_fields_type_and_the_records_the_rest() -> None:
+    made = expression(program="select(.bid > 1) | {symbol, at: .ts_ms} | select(.at > 0)")
+    assert kinds(made.bind(None, None)) == {"bid": "double", "symbol": "auto"}
+    with pytest.raises(ConfigError, match=r"nothing says what \.symbol is"):
+        expression(program="select(.symbol) | {symbol}").bind(None, None)
+    with pytest.raises(ConfigError, match="needs to know the fields"):
+        expression(add={"a": "1"}).bind(None, None)
+
+
+def test_add_takes_expressions_alone() -> None:
+    with pytest.raises(ConfigError, match='expression for "a"'):
+        expression(add={"a": "{b: 1}"})
+
+
+@pytest.mark.parametrize("given", [{}, {"program": ".a", "add": {"b": "1"}}, {"add": {}}])
+def test_neither_or_both_of_program_and_add_is_a_fault(given: dict[str, Any]) -> None:
+    with pytest.raises((ValidationError, ConfigError), match="either"):
+        expression(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"program": "select(.bid >"}, "program: "),
+        ({"program": "{bidd}"}, 'no field "bidd" (it has: bid, o.id, symbol)'),
+        ({"program": "range(from: 1) | {bid}"}, "found a view"),
+        ({"program": "{_data: .bid}"}, '"_data" is taken'),
+        ({"program": "select(.bid > 1)", "output": {"format": "json"}}, "makes no row"),
+        ({"add": {"a": ".gone + 1"}}, 'add: a: the input format has no field "gone"'),
+    ],
+)
+def test_lint_tells_what_is_wrong(given: dict[str, Any], expected: str) -> None:
+    [fault] = faults(**given)
+    assert expected in fault
+
+
+def test_lint_knows_columns_that_an_earlier_stage_made() -> None:
+    assert faults(program="{mid: .bid * 2} | select(.mid > 1) | {m: .mid}") == []
+    assert faults(None, program="{anything}") == []
+
+
+def test_lint_without_a_format_says_so() -> None:
+    assert SPEC.lint is not None
+    assert "needs a format" in SPEC.lint(SPEC.validate({"input": {}, "program": ".a"}), LintContext(None))[0]
