@@ -83,9 +83,8 @@ def _bind_problem(address: Address) -> tuple[str, str] | None:
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
+            # Not listening: a peer that waits for this port would connect to the probe, and be reset.
             probe.bind(place)
-            # Only listening tells whether another socket listens there already: both may be bound.
-            probe.listen(1)
         except OSError as error:
             hints = {
                 errno.EADDRINUSE: "stop what listens there, or choose another port",

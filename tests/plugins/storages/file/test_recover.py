@@ -85,6 +85,25 @@ def test_flipped_byte_cuts_the_log_there(tmp_path: Path, suffix: str) -> None:
         shutil.rmtree(folder)
 
 
+def test_what_no_longer_matches_its_checksum_is_told_and_kept_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _filled(tmp_path)
+    before = _file(tmp_path, "log").read_bytes()
+    changed = b"X" + before[1:]
+    _file(tmp_path, "log").write_bytes(changed)
+    log = _reopened(tmp_path)
+    assert log.end == 0
+    assert "records 0 to 8 are lost" in caplog.text
+    assert _file(tmp_path, "log.torn").read_bytes() == changed
+    assert len(_file(tmp_path, "index.torn").read_bytes()) > 0
+    put(log, lines(b"next", ts_ms=99))
+    log.close()
+    caplog.clear()
+    assert records(_reopened(tmp_path)) == [(0, 99, b"next")]
+    assert not caplog.text
+
+
 def test_unindexed_data_is_cut(tmp_path: Path) -> None:
     whole = _filled(tmp_path)
     with _file(tmp_path, "log").open("ab") as file:

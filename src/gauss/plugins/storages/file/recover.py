@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,7 +34,10 @@ def open_segments(root: Path, framing: Framing, committed: Callable[[int], bool]
     torn_publish = 0
     while segments:
         last = segments[-1]
+        indexed, end = last.blocks, last.end
         last.blocks, lost = _whole_blocks(last)
+        if last.blocks < indexed:
+            _set_aside(last, end)
         torn_publish = lost or torn_publish
         last.begin_writing()
         last.cut(_committed_blocks(last, torn_publish, committed))
@@ -48,6 +52,25 @@ def open_segments(root: Path, framing: Framing, committed: Callable[[int], bool]
     for segment in segments:
         segment.before, before = before, before + segment.size
     return segments
+
+
+def _set_aside(segment: Segment, end: int) -> None:
+    """What is about to be cut was whole when it was written: a disk lost it, or somebody changed the file."""
+    copies = [segment.path(f"{suffix}.torn") for suffix in ("log", "index")]
+    try:
+        for copy in copies:
+            shutil.copyfile(copy.with_suffix(""), copy)
+        kept = f"a copy of the file is in {copies[0]}"
+    except OSError as error:
+        kept = f"no copy could be made: {error.strerror}"
+    first = BlockIndex(memoryview(segment.path("index").read_bytes())).entry(segment.blocks).offset
+    log.warning(
+        "%s: records %d to %d are lost: from there on bytes and checksums differ; %s",
+        segment.path("log"),
+        first,
+        end,
+        kept,
+    )
 
 
 def _files(root: Path, suffix: str) -> list[Path]:
