@@ -17,9 +17,13 @@ from helpers.tables import Row, open_table, record, rows, stage
 
 KEYS = ["", "a", "ab", "b", "é", "z\U0001f600", "k1", "k10", "k2", "\uffff"]
 EVENT = st.tuples(st.sampled_from(KEYS), st.booleans())
+EPOCH = st.lists(st.lists(EVENT, max_size=6), min_size=1, max_size=3)
+PUBLISH = st.tuples(st.just("publish"), EPOCH)
 ACTION = st.one_of(
-    st.tuples(st.just("publish"), st.lists(st.lists(EVENT, max_size=6), min_size=1, max_size=3)),
-    st.tuples(st.just("rollback"), st.lists(st.lists(EVENT, max_size=6), min_size=1, max_size=3)),
+    PUBLISH,
+    PUBLISH,
+    PUBLISH,
+    st.tuples(st.just("rollback"), EPOCH),
     st.tuples(st.just("snapshot"), st.just(None)),
     st.tuples(st.just("live"), st.just(None)),
     st.tuples(st.just("step"), st.tuples(st.integers(0, 9), st.integers(1, 4))),
@@ -32,8 +36,8 @@ ACTION = st.one_of(
 def _small_runs() -> Any:
     """Sizes at which a few events fill memtables, make runs and cut pages."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(table, "SEAL_ROWS", 5)
-    patch.setattr(table, "PINNED_ROWS", 2)
+    patch.setattr(table, "SEAL_ROWS", 3)
+    patch.setattr(table, "PINNED_ROWS", 1)
     patch.setattr(runs, "PAGE_ROWS", 3)
     yield
     patch.undo()
@@ -66,7 +70,7 @@ class Scan:
 
 
 @settings(deadline=None, max_examples=150)
-@given(st.lists(ACTION, max_size=40))
+@given(st.lists(ACTION, min_size=10, max_size=50))
 def test_every_scan_gives_the_fold_of_its_version_and_live_ones_every_event_after_it(
     actions: list[tuple[str, Any]],
 ) -> None:

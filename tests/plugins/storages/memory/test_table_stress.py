@@ -15,6 +15,7 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Mode, Program, Step
 from gauss.plugins.storages.memory import table as tables
 from gauss.plugins.storages.memory.keys import Keyed
+from gauss.plugins.storages.memory.runs import CANDIDATES
 from gauss.plugins.storages.memory.table import Table
 from gauss.plugins.storages.memory.table_cursor import TableCursor
 from helpers.tables import open_table
@@ -52,7 +53,7 @@ def drained(cursor: TableCursor) -> pa.Table:
     batches = []
     while cursor.next(Step(200)) is Code.UNSET:
         batches.append(cursor.read()[1])
-    return pa.Table.from_batches(batches, tables.CANDIDATES)
+    return pa.Table.from_batches(batches, CANDIDATES)
 
 
 class Load:
@@ -93,7 +94,7 @@ class Load:
 def test_64_cursors_at_different_versions_each_equal_the_fold_beside_a_writer() -> None:
     table = open_table()
     with Load(table):
-        cursors = []
+        cursors: list[TableCursor] = []
         while len(cursors) < 64:
             cursor = table.open(Program())
             if cursors and cursor.pinned_version == cursors[-1].pinned_version:
@@ -199,7 +200,7 @@ class _Probe:
     @classmethod
     def of(cls, table: Table) -> _Probe:
         probe = cls()
-        table._root.last.batch = probe  # type: ignore[assignment]
+        table._root.last.batch = probe
         return probe
 
 
