@@ -1,0 +1,27 @@
+"""A connection to a Postgres: the embedded one or any other, by DSN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from gauss.clients.endpoint import Endpoint
+from gauss.clients.postgres.errors import sorted_errors
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def connect(address: str | Endpoint, *, connect_seconds: int = 10, autocommit: bool = False) -> Connection:
+    """A connection that says who it is and notices within a minute that the other side is gone."""
+    with sorted_errors():
+        return psycopg.connect(
+            address.url if isinstance(address, Endpoint) else address,
+            autocommit=autocommit,
+            connect_timeout=connect_seconds,
+            application_name="gauss",
+            keepalives_idle=20,
+            keepalives_interval=10,
+            keepalives_count=3,
+            tcp_user_timeout=60_000,
+        )

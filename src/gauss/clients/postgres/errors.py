@@ -1,0 +1,69 @@
+"""Postgres's errors, sorted by what a writer can do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from gauss.clients.errors import RowError, Unclear
+from gauss.model.errors import ConfigError, DiskFull, GaussError, StorageError, Unavailable
+
+_REASONS = {
+    "22001": "too_long", "22003": "out_of_range", "22P02": "not_parsed", "22021": "encoding", "23502": "null",
+    "23505": "duplicate", "23514": "constraint", "23503": "constraint",
+}  # fmt: skip
+_CONFIG = ("28", "3D", "3F", "42", "0A", "26", "34", "55006", "428C9")
+_TRANSIENT = ("40", "53", "55", "57", "25006", "58")
+_AT_CONNECT = ("password authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied")
+
+
+def sort_error(error: Exception) -> GaussError:
+    """The error as one of Gauss's kinds, with Postgres's own sentence."""
+    if isinstance(error, GaussError):
+        return error
+    state = getattr(error, "sqlstate", None) or ""
+    diag = error.diag if isinstance(error, psycopg.Error) else None
+    sentence = (diag.message_primary if diag else None) or str(error).strip().split("\n")[0] or type(error).__name__
+    if diag and diag.message_detail:
+        sentence = f"{sentence}: {diag.message_detail}"
+    message = f"Postgres: {sentence}"
+    if state == "53100" or "No space left on device" in message:
+        return DiskFull(message, hint="free some space on Postgres's disk; the write is tried again")
+    if state.startswith(_CONFIG):
+        return ConfigError(message, hint=_hint(state))
+    if state.startswith(("22", "23", "P0001")):
+        column = (diag.column_name if diag else None) or _column(diag.context if diag else None)
+        return RowError(message, reason=_REASONS.get(state, "insert"), column=column)
+    if state.startswith(_TRANSIENT):
+        return Unavailable(message, hint="it is tried again")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError):
+        if any(words in message for words in _AT_CONNECT):
+            return ConfigError(message, hint="check dsn, user and password in storage_config")
+        return Unclear(f"Postgres does not answer: {sentence}", hint="is the server up, and its address right?")
+    if isinstance(error, psycopg.DataError):
+        return RowError(message)
+    return StorageError(message, hint="see the server's log")
+
+
+def _hint(state: str) -> str:
+    if state == "42P01":
+        return "make it again with CREATE TABLE, or restart the pipeline, which will"
+    return "compare the table with `gauss schema`" if state.startswith("42") else "check storage_config"
+
+
+def _column(context: str | None) -> str:
+    """`COPY t, line 3, column price` names the column that the error itself does not."""
+    if not context or ", column " not in context:
+        return ""
+    return context.split(", column ", 1)[1].split(":", 1)[0].strip().strip('"')
+
+
+@contextmanager
+def sorted_errors() -> Iterator[None]:
+    """Turns what the driver raises into Gauss's kinds."""
+    try:
+        yield
+    except (psycopg.Error, OSError) as error:
+        raise sort_error(error) from error

@@ -1,0 +1,115 @@
+"""Rows into Postgres by COPY, added or upserted, once: the ledger stands in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pgpq
+import pyarrow as pa
+
+from gauss.clients.postgres.connect import Connection
+from gauss.clients.postgres.ddl import names_list
+from gauss.clients.postgres.errors import sorted_errors
+from gauss.clients.postgres.ledger import Mark, admit, record
+from gauss.clients.postgres.quote import identifier
+from gauss.clients.postgres.wire import wire_table
+from gauss.contracts.format import FieldType
+from gauss.model.errors import ProtocolError
+
+OFFSET_COLUMN = "_offset"
+_BATCH = "_gauss_batch"
+_ORDER = "_gauss_order"
+_COPY_ROWS = 16_384
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as a writer knows it."""
+
+    name: str
+    """Quoted."""
+    types: Mapping[str, FieldType]
+    key: tuple[str, ...] = ()
+    """Rows with the same key replace each other; the last of a batch wins."""
+
+
+def write(connection: Connection, table: Table, rows: pa.Table, mark: Mark | None = None) -> int:
+    """Writes rows in one transaction and returns how many were new; with a mark, what it covers is written once.
+
+    Columns that are not among the rows take their defaults.
+    """
+    with sorted_errors(), connection.transaction():
+        if mark is not None:
+            rows = _without(rows, admit(connection, mark), mark)
+        if rows.num_rows:
+            _write(connection, table, rows)
+        if mark is not None:
+            record(connection, mark)
+    return int(rows.num_rows)
+
+
+def _without(rows: pa.Table, covered: list[tuple[int, int]], mark: Mark) -> pa.Table:
+    """Rows whose offsets no earlier transaction has written."""
+    if not covered:
+        return rows
+    if (mark.start, mark.stop) in covered:
+        return rows.slice(0, 0)
+    if OFFSET_COLUMN not in rows.schema.names:
+        raise ProtocolError(
+            f"a part of offsets {mark.start} to {mark.stop} of {mark.processor} is written already",
+            hint=f"rows need a column {OFFSET_COLUMN} to tell which",
+        )
+    offsets = rows[OFFSET_COLUMN].to_numpy()
+    fresh = np.ones(len(offsets), dtype=bool)
+    for start, stop in covered:
+        fresh &= (offsets < start) | (offsets >= stop)
+    return rows.filter(pa.array(fresh))
+
+
+def _write(connection: Connection, table: Table, rows: pa.Table) -> None:
+    names = rows.schema.names
+    wire, casts = wire_table(rows, table.types)
+    if not casts and not table.key:
+        _copy(connection, table.name, names, wire)
+        return
+    columns = [f"NULL::text AS {identifier(name)}" if name in casts else identifier(name) for name in names]
+    connection.execute(
+        f"CREATE TEMP TABLE {_BATCH} ON COMMIT DROP AS SELECT {', '.join(columns)}, NULL::bigint AS {_ORDER} "
+        f"FROM {table.name} WITH NO DATA".encode()
+    )
+    order = pa.array(np.arange(rows.num_rows, dtype=np.int64))
+    _copy(connection, _BATCH, [*names, _ORDER], wire.append_column(_ORDER, order))
+    connection.execute(_merge(table, names, casts).encode())
+    connection.execute(f"DROP TABLE {_BATCH}".encode())
+
+
+def _merge(table: Table, names: Sequence[str], casts: Mapping[str, str]) -> str:
+    """From the batch into the table; of rows with the same key only the last goes in."""
+    values = [f"{identifier(name)}::{casts[name]}" if name in casts else identifier(name) for name in names]
+    insert = f"INSERT INTO {table.name} ({names_list(names)})"
+    if not table.key:
+        return f"{insert} SELECT {', '.join(values)} FROM {_BATCH} ORDER BY {_ORDER}"
+    by_name = dict(zip(names, values, strict=True))
+    key = ", ".join(by_name[name] for name in table.key)
+    others = [name for name in names if name not in table.key]
+    action = (
+        "DO UPDATE SET " + ", ".join(f"{identifier(name)} = EXCLUDED.{identifier(name)}" for name in others)
+        if others
+        else "DO NOTHING"
+    )
+    return (
+        f"{insert} SELECT DISTINCT ON ({key}) {', '.join(values)} FROM {_BATCH} "
+        f"ORDER BY {key}, {_ORDER} DESC ON CONFLICT ({names_list(table.key)}) {action}"
+    )
+
+
+def _copy(connection: Connection, table: str, names: Sequence[str], rows: pa.Table) -> None:
+    encoder = pgpq.ArrowToPostgresBinaryEncoder(rows.schema)
+    statement = f"COPY {table} ({names_list(names)}) FROM STDIN (FORMAT BINARY)"
+    with connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+        copy.write(encoder.write_header())
+        for batch in rows.to_batches(max_chunksize=_COPY_ROWS):
+            copy.write(encoder.write_batch(batch))
+        copy.write(encoder.finish())
