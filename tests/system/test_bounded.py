@@ -66,6 +66,12 @@ def test_query_in_the_engine_copies_what_was_there_and_is_done_for_good(gauss: M
     assert run.api("/api/health")["status"] == "ready"
     assert processor(run, "copy")["state"] == "done"
     assert (end(run, "copied"), processor(run, "copy")["behind"]) == (100, 0)
+    refused = run.cli("processors", "rebuild", "copy", check=False)
+    assert refused.returncode != 0 and "--yes" in refused.stderr
+    run.cli("processors", "rebuild", "copy", "--yes")
+    # Asked for anew, `to` is now: the record that came later is in the range too, behind an emptied target.
+    wait_until(lambda: end(run, "copied") == 202, what="the copy, made anew")
+    assert run.topic("copied")["floor"] == 101
 
 
 @pytest.mark.spark

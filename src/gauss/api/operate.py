@@ -48,6 +48,16 @@ def routes(running: Running) -> APIRouter:
     def skip(name: str) -> dict[str, Any]:
         return running.command("processors.skip", name=name)
 
+    @router.post("/processors/{name}/drop-state", tags=["processors"], summary="Go on without a lost state")
+    def drop_state(name: str) -> dict[str, Any]:
+        return running.command("processors.drop_state", name=name)
+
+    @router.post(
+        "/processors/{name}/rebuild", tags=["processors"], summary="Empty its target and read everything again"
+    )
+    def rebuild(name: str) -> dict[str, Any]:
+        return running.command("processors.rebuild", name=name)
+
     @router.get("/readers", tags=["readers"], summary="Registered offset readers")
     def readers(topic: str | None = None) -> dict[str, Any]:
         return running.command("readers.ls", topic=topic)

@@ -1,7 +1,8 @@
-"""`gauss processors ls|retry|skip`."""
+"""`gauss processors ls|retry|skip|drop-state|rebuild`."""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.cli.topics import seconds
+from gauss.model.errors import ConfigError
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Processors: their states, and what to do with one that failed."
@@ -60,6 +62,31 @@ def skip(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOptio
     Example: gauss processors skip enrich
     """
     _tell("skip", name, data_dir, json)
+
+
+@app.command()
+def drop_state(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:
+    """Starts a processor whose checkpoint was lost where it stood, without what it knew.
+
+    Example: gauss processors drop-state candles
+    """
+    _tell("drop-state", name, data_dir, json)
+
+
+@app.command()
+def rebuild(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Empty the target without asking.")] = False,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+    json: JsonOption = False,
+) -> None:
+    """Empties a processor's target and starts it anew at the oldest retained record.
+
+    Example: gauss processors rebuild candles --yes
+    """
+    if not yes and not (sys.stdin.isatty() and typer.confirm(f"Remove every record that {name} has written?")):
+        raise ConfigError(f"rebuild removes every record of {name}'s target", hint="say --yes if that is meant")
+    _tell("rebuild", name, data_dir, json)
 
 
 def _tell(action: str, name: str, data_dir: DataDirOption, json: bool) -> None:

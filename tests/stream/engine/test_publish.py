@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gauss.model.errors import DiskFull, Fenced, NotFound, ProtocolError, Unavailable
+from gauss.model.errors import ConfigError, DiskFull, Fenced, NotFound, ProtocolError, Unavailable
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.protocol import Abort, At, StageDead
 from helpers.delivery import Delivery
@@ -207,8 +207,10 @@ def test_fresh_checkpoint_starts_at_the_ledgers_ends_and_epoch_zero(delivery: De
 
 def test_lost_checkpoint_of_a_stateful_processor_is_refused_unless_state_is_dropped(delivery: Delivery) -> None:
     delivery.publish(0, 4)
-    with pytest.raises(ProtocolError, match="state"):
+    with pytest.raises(ConfigError, match="state") as refused:
         delivery.claim("fresh", stateful=True)
+    assert "gauss processors rebuild p" in refused.value.hint
+    assert "gauss processors drop-state p" in refused.value.hint
     assert delivery.claim("fresh", stateful=True, drop_state=True).start == delivery.ends(4)
 
 

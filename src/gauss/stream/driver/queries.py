@@ -90,6 +90,8 @@ class Query:
             self._start()
         except ConfigError as error:
             self.state, self.detail = State.FAILED, sentence(error)
+            if error.hint:
+                self.detail += f" ({error.hint})"
             log.error("%s: %s", self.name, self.detail)
         except Exception as error:
             self._fail(error)

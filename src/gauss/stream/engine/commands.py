@@ -12,6 +12,8 @@
 | `processors.ls`   |                               | `{processors: [Processor]}`                                  |
 | `processors.retry`| `name`                        | `{queued: true, processor, action: "retry"}`                 |
 | `processors.skip` | `name`                        | `{queued: true, processor, action: "skip"}`                  |
+| `processors.drop_state`| `name`                   | `{queued: true, processor, action: "drop_state"}`            |
+| `processors.rebuild`| `name`                      | `{queued: true, processor, action: "rebuild", targets}`      |
 | `dlq.ls`          | `processor` (optional)        | `{total, groups: [DeadGroup]}`                               |
 | `dlq.show`        | `processor`, `reason`, `limit` (20), `before` (all optional) | `{letters: [Letter]}`, newest |
 | `dlq.replay`      | `processor`; `reason`, `offsets` optional | `{replayed, already, refused, refused_hint}`      |
@@ -45,7 +47,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gauss.model.errors import ConfigError, NotFound
+from gauss.contracts.processor import Role
+from gauss.model.errors import ConfigError, NotFound, Rejected
 from gauss.stream.engine import replay
 from gauss.stream.engine.metrics import metrics
 from gauss.stream.engine.scans import start_offset
@@ -175,6 +178,28 @@ def _told(action: str) -> Callable[[Engine, Arguments], dict[str, Any]]:
     return tell
 
 
+def _rebuild(engine: Engine, args: Arguments) -> dict[str, Any]:
+    name = args.text("name")
+    node = engine.graph.processors.get(name)
+    if node is None or node.role is not Role.TRANSFORM:
+        engine.publisher.processor(name)  # says which there are
+        raise ConfigError(f'"{name}" is a source or sink', hint="only transforms can be rebuilt")
+    for target in node.targets:
+        others = [writer.name for writer in engine.graph.writers(target) if writer.name != name]
+        if others:
+            raise Rejected(
+                f'topic "{target}" is also written by {", ".join(others)}, whose records would go',
+                hint="give the processor a target of its own, or use gauss processors drop-state",
+            )
+    engine.publisher.rebuild(name, list(node.targets))
+    return {**_told("retry")(engine, args), "action": "rebuild", "targets": list(node.targets)}
+
+
+def _drop_state(engine: Engine, args: Arguments) -> dict[str, Any]:
+    engine.publisher.processor(args.text("name")).drop_state = True
+    return {**_told("retry")(engine, args), "action": "drop_state"}
+
+
 def _dead_groups(engine: Engine, args: Arguments) -> dict[str, Any]:
     only = args.text("processor", "")
     groups = [group for group in engine.dead.groups() if only in ("", group["processor"])]
@@ -212,6 +237,8 @@ COMMANDS: dict[str, Callable[[Engine, Arguments], dict[str, Any]]] = {
     "processors.ls": _processors,
     "processors.retry": _told("retry"),
     "processors.skip": _told("skip"),
+    "processors.rebuild": _rebuild,
+    "processors.drop_state": _drop_state,
     "dlq.ls": _dead_groups,
     "dlq.show": _dead_letters,
     "dlq.replay": _replay,

@@ -101,7 +101,9 @@ def skipped_letters(topics: Mapping[str, Topic], processor: str, start: Ends, en
             continue
         cursor = topic.open(Program(OffsetRange(begin, at.off), output=Output.CHUNKS))
         while cursor.next(Step()) is Code.UNSET:
-            for offset, chunk in cursor.read()[1] or ():
+            _, placed = cursor.read()
+            assert isinstance(placed, list)
+            for offset, chunk in placed:
                 letters += [
                     letter_of(letter._replace(processor=processor, topic=name, inc=at.inc))
                     for letter in skipped(chunk, offset)

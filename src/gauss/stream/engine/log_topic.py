@@ -180,6 +180,17 @@ class LogTopic(LogProvider, Topic):
                 self._log.trim(keep.floor)
                 self.counters.overwritten += max(0, self._log.floor - max(before, keep.hold))
 
+    def empty(self) -> None:
+        """A reader that had not come to the end is told how much it missed."""
+        with self.lock:
+            end = self._log.end
+            if self._log.floor < end:
+                # An offset is left out, so that a log which removes whole segments can remove them all.
+                self._log.skip_to(end + 1)
+                self._log.trim(end + 1)
+            self._room.notify_all()
+        self.announce()
+
     # --- reading ---
 
     def reader(self, name: str, start: str | int, *, keep: bool) -> Reader:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from gauss.contracts.chunk import Chunk
-from gauss.model.errors import Fenced, NotFound, ProtocolError, Unavailable
+from gauss.model.errors import ConfigError, Fenced, NotFound, ProtocolError, Unavailable
 from gauss.stream.engine.dead import DEAD_TOPIC, SKIPPED, Letter, letter_of, letters_chunk, staged_letter
 from gauss.stream.engine.entries import Bounds, ClaimMade, EpochPublished, ProcessorRow
 from gauss.stream.engine.epochs import (
@@ -100,10 +100,13 @@ class Publisher:
             bounds = running.bounded.begin() if running.bounded is not None else None
             same_range = row is None or row.bounds == bounds
             known = row is not None and row.checkpoint == claim.checkpoint and same_range
-            if claim.stateful and row is not None and row.ends and not known and not claim.drop_state:
-                raise ProtocolError(
+            dropped = claim.drop_state or running.drop_state
+            if claim.stateful and row is not None and row.ends and not known and not dropped:
+                raise ConfigError(
                     f'the state of processor "{claim.processor}" is gone: its checkpoint is not that of its last run',
-                    hint="put the checkpoint folder back, or let it start with fresh state",
+                    hint=f"put the checkpoint folder back, or: gauss processors rebuild {claim.processor} (read"
+                    f" everything again into an emptied target), or: gauss processors drop-state {claim.processor} (go"
+                    " on without what it knew)",
                 )
             sources = dict.fromkeys([*claim.sources, *running.sources])
             start = {name: self._start(running, row, name) for name in sources}
@@ -113,6 +116,7 @@ class Publisher:
                 start |= self._range_start(running, bounds)
             generation = (row.generation if row is not None else 0) + 1
             self._ledger.commit(ClaimMade(claim.processor, claim.checkpoint, generation, start, bounds), sync=True)
+            running.drop_state = False
             self._stages.sweep(claim.processor, generation)
             log.info("processor %s: generation %d, checkpoint %s", claim.processor, generation, claim.checkpoint)
             return Claimed(generation, start, row.epoch if known and row is not None else -1, known)
@@ -273,12 +277,34 @@ class Publisher:
             row = self._ledger.row(name)
             start = {source: self._start(running, row, source) for source in running.sources}
             start[topic] = At(self._topics[topic].inc, offset)
-            generation = (row.generation if row is not None else 0) + 1
-            bounds = row.bounds if row is not None else None
-            self._ledger.commit(ClaimMade(name, f"seek-{generation}", generation, start, bounds), sync=True)
-            self._stages.sweep(name, generation)
+            self._begin_at(running, row, "seek", start)
+
+    def rebuild(self, name: str, targets: list[str]) -> None:
+        """Empties the targets and puts the processor's reading to the oldest retained records, without state."""
+        running = self.processor(name)
+        running.cancel.set()
+        with running.lock:
+            running.cancel = threading.Event()
+            for target in targets:
+                self._topic(target).empty()
+            start = {source: At(self._topics[source].inc, self._topics[source].floor()) for source in running.sources}
+            if running.bounded is not None:
+                running.bounded.bounds = None
+                start |= self._range_start(running, running.bounded.begin())
+            self._begin_at(running, self._ledger.row(name), "rebuild", start)
+            running.drop_state = True
+        log.info("processor %s: rebuilds %s from the oldest records", name, ", ".join(targets))
+
+    def _begin_at(self, running: Running, row: ProcessorRow | None, why: str, start: Ends) -> None:
+        """A claim by nobody: fences the running query, and says where the next one begins."""
+        generation = (row.generation if row is not None else 0) + 1
+        bounds = running.bounded.begin() if running.bounded is not None else None
+        claim = ClaimMade(running.name, f"{why}-{generation}", generation, start, bounds)
+        self._ledger.commit(claim, sync=True)
+        self._stages.sweep(running.name, generation)
+        for topic, at in start.items():
             if topic in running.readers:
-                running.readers[topic].move(offset)
+                running.readers[topic].move(at.off)
 
     def close(self) -> None:
         """Whoever waits for room gives up."""

@@ -30,6 +30,8 @@ class Running:
     cancel: threading.Event = field(default_factory=threading.Event)
     """Set by a newer claim and at shutdown: a publish that waits for room gives up."""
     readers: dict[str, Reader] = field(default_factory=dict)
+    drop_state: bool = False
+    """Its next claim may begin without the state of its lost checkpoint."""
     stopped: str = ""
     """Why it was stopped; cleared by a retry."""
     records: int = 0

@@ -14,6 +14,7 @@ from gauss.contracts.cursor import Capabilities, Cursor, Program
 from gauss.contracts.edge import Appended, DeadLetter
 from gauss.contracts.format import Format
 from gauss.contracts.storage import Capacity, Store
+from gauss.model.errors import Rejected
 from gauss.scan.waiting import Waiting
 from gauss.stream.engine.readers import Reader, Readers
 
@@ -96,6 +97,12 @@ class Topic(Waiting):
     @abstractmethod
     def trim(self) -> None:
         """Lets go what the capacity no longer holds."""
+
+    def empty(self) -> None:
+        """Removes every record for good."""
+        raise Rejected(
+            f'topic "{self.name}" can\'t be emptied while it runs', hint="start the run anew: what it holds goes then"
+        )
 
     # --- reading ---
 
