@@ -96,8 +96,8 @@ class Bound:
         return self.cost.row(row, data_bytes)
 
     def run(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, arrow.Indexes | None]:
-        """The results for a batch that has the decoded fields among its columns, and the indexes of the rows kept; None: all of them. When
-        `columns` is None the result is the kept rows of the batch."""
+        """The results for a batch that has the decoded fields among its columns, and the indexes of the rows kept;
+        None: all of them. When `columns` is None the result is the kept rows of the batch."""
         return self._over_columns(batch)
 
     def row(self, row: Mapping[str, Any]) -> Mapping[str, Any] | None:

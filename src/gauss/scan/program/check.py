@@ -168,7 +168,9 @@ class _Checker:
     def _verify(self, node: Expr, kinds: Kinds) -> None:
         match node:
             case Binary(op=op) if op in EQUALITY or op == "//":
-                self._alike(node, op, node.left, node.right, kinds, allow_null=True)
+                kind = self._alike(node, op, node.left, node.right, kinds, allow_null=True)
+                if op == "//" and kind is Kind.NULL and kind_of(node, kinds) in (Kind.ANY, Kind.OPAQUE):
+                    raise self._fault(node, "// needs operands of a known kind", "give the format `fields`")
             case Binary(op=op) if op in ORDERING or op == "+":
                 kind = self._alike(node, op, node.left, node.right, kinds, allow_null=False)
                 if kind is Kind.BOOL:

@@ -1,0 +1,76 @@
+"""Rows and columns give the same answers, keep the same rows and cost the same, for generated programs and data.
+
+GAUSS_PROGRAM_CASES=5000 makes the long run.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from gauss.scan.program import arrow, python
+from gauss.scan.program.bound import bind
+from gauss.scan.program.check import check
+from gauss.scan.program.fuel import Meter
+from gauss.scan.program.parse import parse, parse_scan
+from scan.program.generated import FIELDS, ROWS, batch_of, expressions, programs, same
+
+CASES = settings(
+    max_examples=int(os.environ.get("GAUSS_PROGRAM_CASES", "300")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+MANY = st.lists(ROWS, max_size=6)
+
+
+@CASES
+@given(programs(), MANY)
+def test_rows_and_columns_agree_on_results_and_fuel(text: str, rows: list[dict[str, Any]]) -> None:
+    bound = bind(parse_scan(text), FIELDS)
+    batch = batch_of(rows)
+    expected = {index: made for index, row in enumerate(rows) if (made := bound.row(row)) is not None}
+    found, kept = bound.run(batch)
+    event(f"kept all: {kept is None}")
+    assert list(expected) == list(range(len(rows)) if kept is None else kept)
+    for made, wanted in zip(found.to_pylist(), expected.values(), strict=True):
+        if bound.columns is not None:
+            assert list(made) == list(bound.columns)
+            assert all(same(made[name], wanted[name]) for name in made), (made, wanted)
+    if bound.columns is not None:
+        assert found.schema == bound.result_schema(batch.schema)
+    assert bound.costs(batch).tolist() == [bound.row_cost(row) for row in rows]
+    assert all(cost >= bound.static_cost > 0 for cost in bound.costs(batch))
+
+
+@CASES
+@given(expressions(), MANY)
+def test_rows_and_columns_agree_on_expressions(text: str, rows: list[dict[str, Any]]) -> None:
+    typed = check(parse(text), FIELDS)
+    batch = batch_of(rows)
+    values = arrow.compile_column(typed)(batch).to_pylist()
+    assert len(values) == len(rows)
+    for row, value in zip(rows, values, strict=True):
+        assert same(value, python.compile_row(typed)(row)), row
+    keep = arrow.compile_filter(typed)(batch)
+    assert keep.null_count == 0
+    if typed.program.paths() != ["j"]:  # outside of programs a row holds the value itself, not its text
+        assert keep.to_pylist() == [python.compile_filter(typed)(row) for row in rows]
+
+
+@given(st.lists(st.integers(1, 50), max_size=20), st.integers(1, 50), st.integers(1, 400), st.integers(1, 7))
+def test_a_batch_is_cut_where_row_by_row_metering_stops(costs: list[int], item: int, scan: int, size: int) -> None:
+    rows, batches = Meter(item, scan), Meter(item, scan)
+    done, why = 0, None
+    for cost in costs:
+        if (why := rows.admit_one(cost)) is not None:
+            break
+        done += 1
+    taken, stopped = 0, None
+    while taken < len(costs) and stopped is None:
+        count, stopped = batches.admit(np.array(costs[taken : taken + size], np.int64))
+        taken += count
+    assert (taken, stopped, batches.spent) == (done, why, rows.spent)
