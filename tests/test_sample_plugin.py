@@ -14,6 +14,8 @@ import pytest
 from helpers.feeds import send
 from helpers.run import Run, free_port, wait_until
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[1]
 SUITE = ROOT / "tests" / "helpers" / "sample_plugin_suite.py"
 

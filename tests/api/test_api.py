@@ -20,6 +20,8 @@ from websockets.sync.client import connect as ws_connect
 from helpers.feeds import send
 from helpers.run import Run, wait_until
 
+pytestmark = pytest.mark.system
+
 if TYPE_CHECKING:
     from .conftest import Reply
 

@@ -13,6 +13,8 @@ import pytest
 from helpers.feeds import send
 from helpers.run import GAUSS, Run, free_port, wait_until
 
+pytestmark = pytest.mark.system
+
 PIPELINE = """
 [[topics]]
 name = "quotes.raw"

@@ -17,6 +17,8 @@ from helpers.feeds import Collector, send
 from helpers.pipelines import example_1
 from helpers.run import GAUSS, Run, free_port, wait_until
 
+pytestmark = pytest.mark.system
+
 Make = Callable[[], Run]
 
 

@@ -10,6 +10,13 @@ import pytest
 from helpers.run import Run
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder starts a whole run."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.system)
+
+
 @pytest.fixture
 def gauss(tmp_path: Path) -> Iterator[Callable[[str], Run]]:
     """Makes runs; each is ended when the test ends."""
