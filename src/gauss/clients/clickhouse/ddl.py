@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gauss.clients.clickhouse.quote import identifier, literal, qualified
-from gauss.clients.clickhouse.types import render_type
+from gauss.clients.clickhouse.types import render_type, split_arguments
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.model.errors import ConfigError
 
@@ -84,7 +84,7 @@ def order_by(target: TargetSchema) -> str:
 def _key(target: TargetSchema, asked: Any) -> str:
     """Text is SQL; in a list, names of columns are quoted and the rest is SQL."""
     if isinstance(asked, str):
-        return asked
+        return f"({asked})" if len(split_arguments(asked)) > 1 else asked
     names = {field.name for field in target.fields}
     return f"({', '.join(identifier(item) if item in names else str(item) for item in asked)})"
 

@@ -188,6 +188,8 @@ def canonical(field_type: FieldType) -> str:
         name = "Enum8"
     if name in ("Enum8", "Enum16") and isinstance(attrs["values"], list):
         attrs["values"] = {key: number for number, key in enumerate(attrs["values"], 1)}
+    if name in ("Enum8", "Enum16"):
+        attrs["values"] = dict(sorted(attrs["values"].items(), key=lambda item: item[1]))
     if name == "Enum8" and max(map(abs, attrs["values"].values())) > 127:
         name = "Enum16"
     for key in ("inner", "element", "key", "value"):

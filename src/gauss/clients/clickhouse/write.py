@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ import xxhash
 
 from gauss.clients.clickhouse.errors import sorted_errors
 from gauss.clients.clickhouse.quote import identifier
+from gauss.clients.clickhouse.wire import wire_table
+from gauss.contracts.format import FieldType
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -31,30 +34,40 @@ PINNED: Mapping[str, Any] = {
 """What an insert relies on, whatever the server's profile says."""
 
 
-def token(table: str, topic: str, *, inc: int, generation: int, start: int, stop: int, part: str = "") -> str:
+def token(table: str, topic: str, *, inc: int, generation: int, start: int, stop: int) -> str:
     """The name of a batch for deduplication: the same range of the same topic gives the same name."""
-    text = "\0".join((table, topic, str(inc), str(generation), str(start), str(stop), part))
+    text = "\0".join((table, topic, str(inc), str(generation), str(start), str(stop)))
     return xxhash.xxh3_128_hexdigest(text.encode())
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as a writer knows it."""
+
+    name: str
+    """Quoted."""
+    types: Mapping[str, FieldType]
 
 
 def insert(
     client: Client,
-    table: str,
-    rows: pa.Table | pa.RecordBatch,
+    table: Table,
+    rows: pa.Table,
     *,
     token: str,
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Inserts rows under a token; `table` is quoted. Columns that are not among the rows take their defaults.
+    """Inserts rows under a token. Columns that are not among the rows take their defaults.
 
     Raises RowError, Unavailable, Unclear or ConfigError. A token is always sent: with a deduplication window, equal
     blocks without one would vanish.
     """
     names = ", ".join(map(identifier, rows.schema.names))
+    rows = wire_table(rows, table.types)
     sink = pa.BufferOutputStream()
-    sink.write(f"INSERT INTO {table} ({names}) FORMAT ArrowStream\n".encode())
+    sink.write(f"INSERT INTO {table.name} ({names}) FORMAT ArrowStream\n".encode())
     with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write(rows)
+        writer.write_table(rows)
     with sorted_errors():
         client.raw_insert(
             "",  # the statement stands in the block
@@ -63,10 +76,10 @@ def insert(
         )
 
 
-def read_back(client: Client, table: str, inc: int, start: int, stop: int) -> pa.Table:
+def read_back(client: Client, table: Table, *, inc: int, start: int, stop: int) -> pa.Table:
     """`_offset` and its count of rows, for the offsets of [start, stop) that the table holds."""
     query = (
-        f"SELECT {OFFSET_COLUMN} AS offset, count() AS rows FROM {table} "
+        f"SELECT {OFFSET_COLUMN} AS offset, count() AS rows FROM {table.name} "
         f"WHERE {INC_COLUMN} = {{inc:Int64}} "
         f"AND {OFFSET_COLUMN} >= {{start:Int64}} AND {OFFSET_COLUMN} < {{stop:Int64}} "
         f"GROUP BY {OFFSET_COLUMN} ORDER BY {OFFSET_COLUMN}"

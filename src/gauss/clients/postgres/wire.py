@@ -55,6 +55,8 @@ def _direct(values: pa.ChunkedArray, wanted: FieldType) -> pa.ChunkedArray | Non
             if not pa.types.is_timestamp(kind):
                 return None
             # The wire form is microseconds UTC, with or without a zone.
+            if kind.unit == "ns":
+                values = pc.floor_temporal(values, unit="microsecond")
             return values.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64()).cast(pa.timestamp("us"))
         return values if kind == _DIRECT[name] else values.cast(_DIRECT[name])
     if name == "NUMERIC":

@@ -1,0 +1,159 @@
+"""Arrow columns in the very types of their ClickHouse columns: the server itself would cut what does not fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gauss.clients.clickhouse.types import render_type
+from gauss.clients.errors import RowError
+from gauss.contracts.format import FieldType
+from gauss.contracts.target import as_field_type
+
+_INTEGER = re.compile(r"U?Int(8|16|32|64)")
+_WIDE = re.compile(r"U?Int(128|256)")
+_EXACT = {
+    "Float32": pa.float32(),
+    "Float64": pa.float64(),
+    "BFloat16": pa.float32(),
+    "Bool": pa.bool_(),
+    "Date": pa.date32(),
+    "Date32": pa.date32(),
+}
+_DECIMALS = {"Decimal32": 9, "Decimal64": 18, "Decimal128": 38, "Decimal256": 76}
+_SECONDS = {"DateTime": (0, 2**32), "DateTime64": (-2_208_988_800, 10_413_792_000)}
+"""What a column can hold: 1970 to 2106, 1900 to 2299; beyond it ClickHouse stores another time without a word."""
+
+
+def wire_type(field_type: FieldType, given: pa.DataType) -> pa.DataType:
+    """The Arrow type in which a column's values are sent; the given one where ClickHouse itself reads it safely."""
+    name, attrs = field_type.name, field_type.attrs
+    if pa.types.is_dictionary(given):
+        return wire_type(field_type, given.value_type)
+    if name in ("Nullable", "LowCardinality"):
+        return wire_type(as_field_type(attrs.get("inner") or attrs["element"]), given)
+    if pa.types.is_null(given) or (_is_text(given) and name not in ("Date", "Date32")):
+        return given
+    if _INTEGER.fullmatch(name):
+        return pa.type_for_alias(name.lower())
+    if _WIDE.fullmatch(name):
+        return given if pa.types.is_decimal(given) else pa.decimal128(20, 0)
+    if name in _EXACT:
+        return _EXACT[name]
+    if name.startswith("Decimal"):
+        precision = _DECIMALS.get(name) or attrs.get("precision", 10)
+        make = pa.decimal128 if precision <= 38 else pa.decimal256
+        return make(precision, attrs.get("scale", 0))
+    if name in _SECONDS:
+        return pa.timestamp(_unit(field_type), tz="UTC")
+    if name == "String" and not (pa.types.is_binary(given) or pa.types.is_fixed_size_binary(given)):
+        return pa.string()
+    if name == "IPv4" and pa.types.is_integer(given):
+        return pa.uint32()
+    if name == "Array" and pa.types.is_list(given):
+        return pa.list_(wire_type(as_field_type(attrs["element"]), given.value_type))
+    if name == "Map" and (pair := _pair(given)):
+        return pa.map_(
+            wire_type(as_field_type(attrs["key"]), pair[0]), wire_type(as_field_type(attrs["value"]), pair[1])
+        )
+    if name == "Tuple" and pa.types.is_struct(given):
+        elements = attrs.get("elements") or attrs.get("fields") or ()
+        kinds = [item["type"] if isinstance(item, dict) and "type" in item else item for item in elements]
+        if len(kinds) == given.num_fields:
+            parts = zip(given, kinds, strict=True)
+            return pa.struct([(part.name, wire_type(as_field_type(kind), part.type)) for part, kind in parts])
+    return given
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _unit(field_type: FieldType) -> str:
+    precision = field_type.attrs.get("precision", 3) if field_type.name == "DateTime64" else 0
+    return "s" if precision == 0 else "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
+
+
+def _pair(given: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:
+    """Key and value types of a map, or of a list of pairs: what a map is on Spark when its keys are no text."""
+    if pa.types.is_map(given):
+        return given.key_type, given.item_type
+    if pa.types.is_list(given) and pa.types.is_struct(given.value_type) and given.value_type.num_fields == 2:
+        return given.value_type[0].type, given.value_type[1].type
+    return None
+
+
+def wire_column(name: str, values: pa.ChunkedArray, field_type: FieldType) -> pa.ChunkedArray:
+    """A column ready to be sent; RowError when a value would be changed on the way.
+
+    Times are cut to the column's precision, since that is what a precision asks for; nothing else is.
+    """
+    try:
+        if pa.types.is_list(values.type) and field_type.name == "Map":
+            values = _pairs_to_map(values)
+        wanted = wire_type(field_type, values.type)
+        if pa.types.is_timestamp(wanted):
+            values = _times(values, wanted)
+        elif values.type != wanted:
+            values = values.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise RowError(
+            f"column {name}: {values.type} does not fit {render_type(field_type)}: {str(error).splitlines()[0]}",
+            reason="convert",
+            column=name,
+        ) from error
+    _check_range(name, values, field_type)
+    return values
+
+
+def _times(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    """Timestamps of a unit; whole numbers are taken as counts of it."""
+    if pa.types.is_integer(values.type):
+        return values.cast(pa.int64()).cast(wanted)
+    if not pa.types.is_timestamp(values.type):
+        return values.cast(wanted)
+    units = ["s", "ms", "us", "ns"]
+    finer = units.index(values.type.unit) > units.index(wanted.unit)
+    if finer:
+        values = pc.floor_temporal(values, unit={"s": "second", "ms": "millisecond", "us": "microsecond"}[wanted.unit])
+    if values.type.tz is None:
+        values = values.cast(pa.timestamp(values.type.unit, tz="UTC"))
+    return values.cast(wanted)
+
+
+def _check_range(name: str, values: pa.ChunkedArray, field_type: FieldType) -> None:
+    kind = field_type
+    while kind.name in ("Nullable", "LowCardinality"):
+        kind = as_field_type(kind.attrs["inner"])
+    if kind.name not in _SECONDS or not pa.types.is_timestamp(values.type):
+        return
+    low, high = _SECONDS[kind.name]
+    ticks = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit]
+    found = pc.min_max(values.cast(pa.int64())).as_py()
+    if found["min"] is not None and (found["min"] < low * ticks or found["max"] >= high * ticks):
+        raise RowError(
+            f"column {name}: a time lies outside what {render_type(field_type)} can hold",
+            reason="out_of_range",
+            column=name,
+        )
+
+
+def _pairs_to_map(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    chunks = []
+    for chunk in values.chunks:
+        pairs = chunk.flatten()
+        offsets = pa.concat_arrays(
+            [pa.array([0], pa.int32()), pc.cumulative_sum(pc.fill_null(pc.list_value_length(chunk), 0))]
+        )
+        keys, items = pairs.field(0), pairs.field(1)
+        chunks.append(pa.MapArray.from_arrays(offsets, keys, items, mask=chunk.is_null() if chunk.null_count else None))
+    return pa.chunked_array(chunks, pa.map_(values.type.value_type[0].type, values.type.value_type[1].type))
+
+
+def wire_table(rows: pa.Table, types: Mapping[str, FieldType]) -> pa.Table:
+    """All columns ready to be sent."""
+    names = rows.schema.names
+    return pa.table([wire_column(name, rows[name], types[name]) for name in names], names=names)
