@@ -122,7 +122,10 @@ def _number(draw: Draw, scope: Scope, depth: int) -> tuple[str, Kind]:
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         text = _leaf(draw, scope, (Kind.INT, Kind.NUMBER), ["0", "1", "2.5", "-3", "1e300", "9007199254740993", "-0.5"])
         return text, scope.get(text, Kind.INT if text.lstrip("-").isdigit() else Kind.NUMBER)
-    inner = lambda: _number(draw, scope, depth - 1)  # noqa: E731
+
+    def inner() -> tuple[str, Kind]:
+        return _number(draw, scope, depth - 1)
+
     match draw(st.sampled_from(["arithmetic", "arithmetic", "negate", "length", "round", "parse", "choice", "else"])):
         case "arithmetic":
             return f"({inner()[0]} {draw(st.sampled_from('+-*/%'))} {inner()[0]})", Kind.NUMBER
@@ -144,7 +147,10 @@ def _number(draw: Draw, scope: Scope, depth: int) -> tuple[str, Kind]:
 def _string(draw: Draw, scope: Scope, depth: int) -> str:
     if depth == 0 or draw(st.integers(0, 2)) == 0:
         return _leaf(draw, scope, (Kind.STRING,), ['""', '"a"', json.dumps(draw(_TEXT))])
-    inner = lambda: _string(draw, scope, depth - 1)  # noqa: E731
+
+    def inner() -> str:
+        return _string(draw, scope, depth - 1)
+
     match draw(st.sampled_from(["concat", "case", "trim", "show", "choice", "else"])):
         case "concat":
             return f"({inner()} + {inner()})"
@@ -164,7 +170,10 @@ def _string(draw: Draw, scope: Scope, depth: int) -> str:
 def _truth(draw: Draw, scope: Scope, depth: int) -> str:
     order, equal = st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), st.sampled_from(["==", "!="])
     if depth and draw(st.integers(0, 2)):
-        inner = lambda: _truth(draw, scope, depth - 1)  # noqa: E731
+
+        def inner() -> str:
+            return _truth(draw, scope, depth - 1)
+
         match draw(st.sampled_from(["and", "or", "not", "|not", "//"])):
             case "not":
                 return f"(not {inner()})"

@@ -26,6 +26,7 @@ from gauss.scan.program.ir import (
     Stage,
     Unary,
     Value,
+    plain_name,
 )
 
 ONE_ROW = "each row gives one row or none"
@@ -65,9 +66,9 @@ class Build(Transformer):  # type: ignore[misc]  # lark is untyped
         return Make(_columns(columns), columns[0][0].start_pos or 0)
 
     def entry(self, name: Token, value: Any = None) -> tuple[Token, Expr]:
-        text = plain_name(_text(name) if name.type == "STRING" else str(name), name.start_pos or 0)
-        named = Token("NAME", text, start_pos=name.start_pos)
-        return named, Path((text,), name.start_pos or 0) if value is None else expression(value)
+        text = named(_text(name) if name.type == "STRING" else str(name), name.start_pos or 0)
+        column = Token("NAME", text, start_pos=name.start_pos)
+        return column, Path((text,), name.start_pos or 0) if value is None else expression(value)
 
     def pipe(self, subject: Any, *calls: Any) -> Expr:
         piped = expression(subject)
@@ -130,7 +131,7 @@ class Build(Transformer):  # type: ignore[misc]  # lark is untyped
         return Literal(None, Kind.NULL, token.start_pos or 0)
 
     def bracket(self, token: Token) -> str:
-        return plain_name(_text(token), token.start_pos or 0)
+        return named(_text(token), token.start_pos or 0)
 
     def dotted(self, _: Token, name: str) -> str:
         return name
@@ -184,9 +185,9 @@ def function(call: Invocation, subject: Expr) -> Expr:
     return Call(name, subject, arguments, call.at)
 
 
-def plain_name(name: str, at: int) -> str:
-    """A field's or column's name; dots and the marks of paths would make it ambiguous."""
-    if not name or any(mark in name for mark in '.$[]"`'):
+def named(name: str, at: int) -> str:
+    """A field's or column's name."""
+    if not plain_name(name):
         raise Misplaced(at, f'a field name may not be empty or hold . $ [ ] " or ` (got {json.dumps(name)})')
     return name
 

@@ -167,6 +167,11 @@ class Typed:
         return kind_of(node, self.kinds)
 
 
+def plain_name(name: str) -> bool:
+    """Whether a field or column may be called so: dots and the marks of paths would make it ambiguous."""
+    return bool(name) and not any(mark in name for mark in '.$[]"`')
+
+
 Kinds = Mapping[str, Kind]
 """What the fields are that a stage sees; `""` is the value of `.`."""
 

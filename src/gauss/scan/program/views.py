@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gauss.contracts.cursor import Agg, KeyRange, Last, OffsetRange, Point, Prefix, Seq, TimeRange, View
-from gauss.scan.program.build import Argument, Invocation, Misplaced, plain_name
+from gauss.scan.program.build import Argument, Invocation, Misplaced, named
 from gauss.scan.program.ir import MAX_NAMES, Kind, Literal, Path
 
 AGGREGATES = ("count", "sum", "min", "max", "avg")
@@ -77,7 +77,7 @@ def _agg(call: Invocation, arguments: list[Argument]) -> View:
             )
         if name in made:
             raise Misplaced(argument.at, f'the column "{name}" is made twice')
-        made[plain_name(name, argument.at)] = (name, what.name, _aggregated(what))
+        made[named(name, argument.at)] = (name, what.name, _aggregated(what))
     if not 0 < len(made) <= MAX_NAMES:
         raise Misplaced(call.at, f"agg takes 1 to {MAX_NAMES} aggregates (got {len(made)})", "agg(n: count)")
     return Agg(tuple(made.values()))
