@@ -60,3 +60,11 @@ def test_redactor_hides_secrets_in_everything_printed(capsys: pytest.CaptureFixt
         out.error(NotFound("hunter2", hint="hunter2"))
     said, noted = capsys.readouterr()
     assert "hunter2" not in said + noted
+
+
+def test_long_cells_are_not_folded_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().table(["processor", "detail"], [["p", "x" * 500], ["q", "y" * 300]])
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 3
+    assert "x" * 500 in said[1]
+    assert max(len(line.rstrip()) for line in said) < 520

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from gauss.cli.send import _bodies
+from gauss.cli.client import Client
+from gauss.cli.send import PIECE_BYTES, _to_topic, _whole_lines
 
 
 @pytest.mark.parametrize("delimiter", ["\n", "||"])
@@ -15,17 +17,26 @@ def test_pieces_end_at_whole_records_and_lose_nothing(tmp_path: Path, delimiter:
     file = tmp_path / "in"
     file.write_bytes(content)
     with file.open("rb") as source:
-        bodies = list(_bodies(source, "newline", delimiter))
+        bodies = list(_whole_lines(source, delimiter))
     assert len(bodies) > 2
     assert b"".join(bodies) == content
     assert all(body.endswith(end) for body in bodies[:-1])
 
 
-def test_other_framings_go_in_one_body(tmp_path: Path) -> None:
+def test_other_framings_go_in_one_request_a_piece_at_a_time(tmp_path: Path) -> None:
     file = tmp_path / "in"
     file.write_bytes(b"\0\n" * (2 << 20))
+    pieces: list[int] = []
+
+    class Posted:
+        def post(self, *_: str, body: Any, **__: Any) -> dict[str, int]:
+            pieces.extend(len(piece) for piece in body)
+            return {"accepted": 7}
+
     with file.open("rb") as source:
-        assert [len(body) for body in _bodies(source, "fixed_size", "\n")] == [4 << 20]
+        done = _to_topic(cast(Client, Posted()), "t", source, "fixed_size", {})
+    assert max(pieces) <= PIECE_BYTES
+    assert done == {"topic": "t", "accepted": 7, "bytes": 4 << 20}
 
 
 def test_nothing_is_no_request() -> None:
@@ -33,4 +44,4 @@ def test_nothing_is_no_request() -> None:
         def fileno(self) -> int:
             return 0
 
-    assert list(_bodies(Empty(), "newline", "\n")) == []
+    assert list(_whole_lines(Empty(), "\n")) == []

@@ -15,12 +15,10 @@ from starlette.concurrency import run_in_threadpool
 
 from gauss import registry
 from gauss.api import auth, errors
+from gauss.api.append import Appending
 from gauss.api.records import Decode, decoding, lines, rows, time_ms
 from gauss.api.tail import follow
-from gauss.contracts.chunk import Chunk
 from gauss.contracts.format import FormatSpec
-from gauss.contracts.framing import FramingSpec
-from gauss.model.batch import RECORD_SCHEMA
 from gauss.model.errors import ConfigError, GaussError, NotFound
 from gauss.stream.control.run import Running
 from gauss.stream.protocol import Scan
@@ -123,8 +121,10 @@ def routes(running: Running) -> APIRouter:
         frame_size: int | None = None,
     ) -> dict[str, Any]:
         given = {"delimiter": delimiter, "prefix_type": prefix_type, "frame_size": frame_size}
-        body = await request.body()
-        return await run_in_threadpool(_append, running, name, framing, given, body)
+        appending = await run_in_threadpool(Appending, running, name, framing, given)
+        async for piece in request.stream():
+            await run_in_threadpool(appending.feed, piece)
+        return await run_in_threadpool(appending.finish)
 
     return router
 
@@ -166,38 +166,6 @@ def _before(batches: Iterable[pa.RecordBatch], end_ms: int | None) -> Iterator[p
         yield batch.slice(0, kept)
         if kept < batch.num_rows:
             return
-
-
-def _append(running: Running, topic: str, framing: str, given: dict[str, Any], body: bytes) -> dict[str, Any]:
-    spec = registry.spec(FramingSpec, framing)
-    options = {key: value for key, value in given.items() if value is not None}
-    if framing == "newline":
-        options.setdefault("delimiter", "\n")
-        end = str(options["delimiter"]).encode()
-        if body and not body.endswith(end):
-            body += end  # a last line without its newline is a record all the same
-    try:
-        built = registry.build(spec, spec.validate(options))
-    except ValueError as error:  # pydantic's
-        raise ConfigError(
-            f'framing "{framing}": {_first_fault(error)}', hint="see docs/reference for its parameters"
-        ) from error
-    splitter = built.splitter(MAX_RECORD_BYTES)
-    frames = splitter.feed(body)
-    splitter.finish()
-    if frames.count == 0:
-        return {"accepted": 0}
-    chunk = Chunk(frames.payload, frames.count, 0, built if built.raw else None)
-    batch = pa.RecordBatch.from_arrays([chunk.data()], schema=pa.schema([RECORD_SCHEMA.field("data")]))
-    return {"accepted": running.client().append(topic, [batch])}
-
-
-def _first_fault(error: ValueError) -> str:
-    from pydantic import ValidationError
-
-    if not isinstance(error, ValidationError):
-        return str(error)
-    return "; ".join(f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors())
 
 
 def _json(value: Any) -> Response:

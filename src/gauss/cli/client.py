@@ -66,7 +66,7 @@ class Client:
         assert url.hostname is not None
         connection = HTTPConnection(url.hostname, url.port, timeout=self.timeout)
         headers = {"Authorization": f"Bearer {self._token}", "Accept": accept}
-        if body is not None and not isinstance(body, bytes):
+        if body is not None and not isinstance(body, bytes | Iterator):
             body = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
         target = "/api/" + "/".join(quote(part, safe="") for part in path)
@@ -74,7 +74,12 @@ class Client:
         if given:
             target += "?" + urlencode(given)
         try:
-            connection.request(method, target, body, headers)
+            try:
+                connection.request(method, target, body, headers)  # an iterator is sent chunk by chunk
+            except (BrokenPipeError, ConnectionResetError):
+                if not isinstance(body, Iterator):
+                    raise
+                # Refused before all of it was sent: the answer says why.
             response = connection.getresponse()
         except (OSError, HTTPException) as error:
             raise Unavailable(

@@ -25,6 +25,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 """Every command takes this as `json`."""
 
 
+UNFOLDED = 10_000
+
+
 class Output:
     """What a command prints through; rich is imported only when something is printed for people."""
 
@@ -76,7 +79,9 @@ class Output:
         """Rich's console, for live views."""
         from rich.console import Console
 
-        return Console(file=sys.stderr if stderr else sys.stdout, highlight=False)
+        stream = sys.stderr if stderr else sys.stdout
+        # A file or pipe has no width at which cells would have to be folded.
+        return Console(file=stream, highlight=False, width=None if stream.isatty() else UNFOLDED)
 
     def error(self, error: GaussError) -> None:
         """An error as a sentence and a hint."""

@@ -100,19 +100,25 @@ def _to_socket(host: str, port: int, source: BinaryIO) -> int:
 
 
 def _to_topic(client: Client, topic: str, source: BinaryIO, framing: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Newline framing goes by pieces of whole lines; others are sent in one request, cut by the run."""
+    """Lines go by requests of whole lines, each with its answer; others in one request that is cut as it comes."""
     accepted = sent = 0
-    for body in _bodies(source, framing, options.get("delimiter") or "\n"):
-        reply = client.post("topics", topic, "records", body=body, framing=framing, **options)
-        accepted += reply["accepted"]
-        sent += len(body)
+
+    def counted(pieces: Iterator[bytes]) -> Iterator[bytes]:
+        nonlocal sent
+        for piece in pieces:
+            sent += len(piece)
+            yield piece
+
+    if framing == "newline":
+        bodies: Iterator[Any] = counted(_whole_lines(source, options.get("delimiter") or "\n"))
+    else:
+        bodies = iter([counted(_pieces(source))])
+    for body in bodies:
+        accepted += client.post("topics", topic, "records", body=body, framing=framing, **options)["accepted"]
     return {"topic": topic, "accepted": accepted, "bytes": sent}
 
 
-def _bodies(source: BinaryIO, framing: str, delimiter: str) -> Iterator[bytes]:
-    if framing != "newline":
-        yield b"".join(_pieces(source))
-        return
+def _whole_lines(source: BinaryIO, delimiter: str) -> Iterator[bytes]:
     end = delimiter.encode()
     rest = b""
     for piece in _pieces(source):

@@ -1,0 +1,76 @@
+"""Records that come as the body of a request: cut and appended as it comes, so that it may be of any length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pydantic import ValidationError
+
+from gauss import registry
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.framing import Frames, FramingSpec
+from gauss.model.batch import RECORD_SCHEMA
+from gauss.model.errors import ConfigError, FrameError
+from gauss.stream.control.run import Running
+
+MAX_RECORD_BYTES = 16 << 20
+
+
+class Appending:
+    """One body under way. What was whole before a fault stays in the topic; the error tells how much that is."""
+
+    def __init__(self, running: Running, topic: str, framing: str, given: dict[str, Any]) -> None:
+        running.command("topic", name=topic)  # an unknown one is told before anything is read
+        spec = registry.spec(FramingSpec, framing)
+        options = {key: value for key, value in given.items() if value is not None}
+        if framing == "newline":
+            options.setdefault("delimiter", "\n")
+        try:
+            self._framing = registry.build(spec, spec.validate(options))
+        except ValueError as error:  # pydantic's
+            raise ConfigError(
+                f'framing "{framing}": {_first_fault(error)}', hint="see docs/reference for its parameters"
+            ) from error
+        self._client = running.client()
+        self._topic = topic
+        self._splitter = self._framing.splitter(MAX_RECORD_BYTES)
+        self._delimiter = str(options["delimiter"]).encode() if framing == "newline" else b""
+        self._tail = b""
+        self._accepted = 0
+
+    def feed(self, piece: bytes) -> None:
+        if self._delimiter:
+            self._tail = (self._tail + piece)[-len(self._delimiter) :]
+        try:
+            self._append(self._splitter.feed(piece))
+        except FrameError as error:
+            raise self._told(error) from error
+
+    def finish(self) -> dict[str, Any]:
+        """How many records became visible."""
+        try:
+            if self._tail and self._tail != self._delimiter:
+                self._append(self._splitter.feed(self._delimiter))  # a last line without its newline is a record too
+            self._splitter.finish()
+        except FrameError as error:
+            raise self._told(error) from error
+        return {"accepted": self._accepted}
+
+    def _append(self, frames: Frames) -> None:
+        if frames.count:
+            chunk = Chunk(frames.payload, frames.count, 0, self._framing if self._framing.raw else None)
+            batch = pa.RecordBatch.from_arrays([chunk.data()], schema=pa.schema([RECORD_SCHEMA.field("data")]))
+            self._accepted += self._client.append(self._topic, [batch])
+
+    def _told(self, error: FrameError) -> FrameError:
+        if not self._accepted:
+            return error
+        hint = f"the {self._accepted} records before it are in the topic"
+        return FrameError(error.message, reason=error.reason, bad=error.bad, hint=hint)
+
+
+def _first_fault(error: ValueError) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    return "; ".join(f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors())
