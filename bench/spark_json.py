@@ -1,7 +1,8 @@
 """JSON filter + derive from topic to topic: Gauss against the same job written by hand with from_json and to_json.
 
-Both read the same topic through the same source and publish through the same sink; they differ only in where JSON
-is decoded and encoded. Also: how long a record takes from one topic to the other at a low rate.
+All read topics through the same source and publish through the same sink; they differ in where JSON is decoded and
+encoded: in the JVM by hand, in the source and the sink for sql, and for expression in a task that Spark only hosts.
+Also: how long a record takes from one topic to the other at a low rate.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from gauss.stream.protocol import Claim
 RECORDS = 2_000_000
 WARM_UP = 100_000
 PROBES = 60
+PROGRAM = "select(.bid > 66.6) | {symbol, bid, ask, mid: (.bid + .ask) / 2, ts}"
 QUERY = "SELECT symbol, bid, ask, (bid + ask) / 2 AS mid, ts FROM input WHERE bid > 66.6"
 DDL = "symbol string, bid double, ask double, ts bigint"
 FIELDS = [{"name": part.split()[0], "type": part.split()[1].replace("bigint", "int64")} for part in DDL.split(", ")]
@@ -58,24 +60,28 @@ class ByHand:
 
 def config() -> dict[str, Any]:
     sizes = {"storage_size": "unlimited", "storage_bytes": "1GiB"}
-    sql = {"input": {"format": "quote"}, "query": QUERY}
-    names = ("by_hand", "gauss", "probe")
+    jobs = {
+        "by_hand": ("sql", {"query": QUERY}),  # the formats alone count: its transform is `ByHand`
+        "sql": ("sql", {"query": QUERY}),
+        "expression": ("expression", {"program": PROGRAM}),
+        "probe": ("expression", {"program": PROGRAM}),
+    }
     return {
         "formats": [{"name": "quote", "plugin": "json", "config": {"fields": FIELDS}}],
         "topics": [
             {"name": f"{name}.{side}", "storage": "memory", "storage_config": sizes}
-            for name in names
+            for name in jobs
             for side in ("in", "out")
         ],
         "processors": [
             {
                 "name": name,
-                "plugin": "sql",
+                "plugin": plugin,
                 "source": {"topic": f"{name}.in", "read": "offset"},
                 "target": {"topic": f"{name}.out"},
-                "config": sql,
+                "config": {"input": {"format": "quote"}, **given},
             }
-            for name in names
+            for name, (plugin, given) in jobs.items()
         ],
     }
 
@@ -221,13 +227,16 @@ def run() -> list[dict[str, object]]:
     with plain_java(), fresh() as bench:
         by_hand = throughput(bench, "by_hand", records, ByHand())
     with fresh() as bench:
-        gauss = throughput(bench, "gauss", records)
+        sql = throughput(bench, "sql", records)
+        expression = throughput(bench, "expression", records)
         waited = latency(bench)
     p99 = statistics.quantiles(waited, n=100)[98]
     return [
         {"what": "by hand, from_json and to_json", "measured": f"{by_hand / 1000:.0f}k rec/s", "aim": ""},
-        {"what": "Gauss", "measured": f"{gauss / 1000:.0f}k rec/s", "aim": ""},
-        {"what": "ratio", "measured": f"{gauss / by_hand:.2f}", "aim": "≥ 2"},
+        {"what": "sql, between codecs", "measured": f"{sql / 1000:.0f}k rec/s", "aim": ""},
+        {"what": "expression, hosted", "measured": f"{expression / 1000:.0f}k rec/s", "aim": ""},
+        {"what": "sql : by hand", "measured": f"{sql / by_hand:.2f}", "aim": "≥ 2"},
+        {"what": "expression : by hand", "measured": f"{expression / by_hand:.2f}", "aim": "≥ 2.5"},
         {"what": "topic → Spark → topic, p50", "measured": f"{statistics.median(waited):.0f} ms", "aim": ""},
         {"what": "topic → Spark → topic, p99", "measured": f"{p99:.0f} ms", "aim": ""},
     ]
