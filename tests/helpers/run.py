@@ -119,10 +119,11 @@ class Run:
                 if process.pid != os.getpid() and str(self.data_dir) in " ".join(
                     [*process.cmdline(), *process.environ().values()]
                 ):
-                    mine.append(process)
+                    if process.status() != psutil.STATUS_ZOMBIE:
+                        mine.append(process)
             except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
                 continue
-        return [process for process in mine if process.status() != psutil.STATUS_ZOMBIE]
+        return mine
 
     def part(self, marker: str) -> psutil.Process:
         """The one process whose command line holds `marker` and whose children do the work (not its guard)."""

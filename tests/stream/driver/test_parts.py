@@ -19,10 +19,11 @@ from gauss.plugins.formats.json.spec import JsonConfig
 from gauss.stream.driver import detect
 from gauss.stream.driver.checkpoint import Checkpoint
 from gauss.stream.driver.errors import sentence
+from gauss.stream.driver.jvm import JAVA_CLASSES
 from gauss.stream.driver.pace import Pace
 from gauss.stream.driver.plan import BLOCK_ROWS, FieldRef, FormatRef, WritePlan, plan_hash
-from gauss.stream.driver.reading import Range, ranges
-from gauss.stream.driver.session import JAVA_CLASSES, settings
+from gauss.stream.driver.reading import Range, ranges, rows_of
+from gauss.stream.driver.session import settings
 from gauss.stream.driver.sink import offsets_of, stage_batch
 from gauss.stream.protocol import At
 
@@ -46,6 +47,15 @@ def test_ranges_of_an_idle_batch_are_none() -> None:
 
 def test_ranges_of_a_latest_reader_hold_the_newest_record() -> None:
     assert ranges({"t": At(1, 5)}, {"t": At(1, 90)}, "latest") == [Range("t", 1, 89, 90)]
+
+
+def test_rows_of_a_batch_are_counted_by_its_offsets() -> None:
+    end = '{"t":{"inc":1,"off":200000},"_retry.p":{"inc":3,"off":2}}'
+    first = {"sources": [{"startOffset": None, "endOffset": end}]}
+    assert rows_of(first, {"t": At(1, 50), "_retry.p": At(3, 0)}) == 199_952
+    later = {"sources": [{"startOffset": {"t": {"inc": 1, "off": 7}}, "endOffset": {"t": {"inc": 1, "off": 9}}}]}
+    assert rows_of(later, {}) == 2
+    assert rows_of(later, {}, "latest") == 1
 
 
 def test_pace_grows_while_batches_are_full_and_quick() -> None:

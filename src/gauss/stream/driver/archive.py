@@ -21,7 +21,7 @@ BATCHES = 5
 
 def train(data_dir: DataDir) -> subprocess.Popen[bytes] | None:
     """Starts the trainer unless there is an archive already; it lives in this process's session, under its guard."""
-    from gauss.stream.driver.session import Java
+    from gauss.stream.driver.jvm import Java
 
     if Java.of(data_dir).archive.exists():
         return None

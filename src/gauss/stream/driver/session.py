@@ -5,156 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import shutil
 import subprocess
 import sys
+import tempfile
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gauss.config.spec import SparkSection
-from gauss.model.errors import ConfigError
 from gauss.model.paths import DataDir
 from gauss.stream.driver import launcher, zygote
+from gauss.stream.driver.jvm import Java, gateway, launch, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger("gauss.driver")
-
-JAVA_CLASSES = Path(__file__).parent / "java" / "gauss-local-files.jar"
-
-# What Spark's own launcher would open; it is left out because it costs a JVM of its own at each start.
-_OPENED = (
-    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
-    *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
-    *("sun.security.action", "sun.util.calendar"),
-)
-
-_LOG4J = """\
-status = error
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {log}
-appender.file.filePattern = {log}.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 20MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 3
-rootLogger.level = warn
-rootLogger.appenderRef.file.ref = file
-logger.window.name = org.apache.spark.sql.execution.window
-logger.window.level = error
-"""
-
-
-@dataclass(frozen=True)
-class Java:
-    """The JVM's files in a data directory."""
-
-    home: Path
-    """A SPARK_HOME of our own, all links but for `spark-submit`."""
-    log: Path
-    output: Path
-    """What the JVM and Python workers print."""
-    archive: Path
-    """The JVM's class archive; GAUSS_CACHE_DIR lets several data directories share one."""
-
-    @classmethod
-    def of(cls, data_dir: DataDir) -> Java:
-        return cls(
-            home=data_dir.cache / "spark-home",
-            log=data_dir.logs / "spark.log",
-            output=data_dir.logs / "spark.out",
-            archive=Path(os.environ.get("GAUSS_CACHE_DIR", data_dir.cache)) / "spark.jsa",
-        )
-
-
-def find_java() -> str:
-    """The `java` to run; raises ConfigError when there is none."""
-    home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if not found or not Path(found).exists():
-        where = f"JAVA_HOME ({home})" if home else "PATH"
-        raise ConfigError(f"Spark needs Java 17 or later: no `java` in {where}", hint="install a JDK or JRE 17")
-    return found
-
-
-def _java_version(java: str) -> str:
-    done = subprocess.run([java, "-XshowSettings:properties", "-version"], capture_output=True, text=True, check=False)
-    lines = (line.split("=", 1) for line in done.stderr.splitlines() if "=" in line)
-    return next((value.strip() for key, value in lines if key.strip() == "java.vm.version"), "unknown")
-
-
-def _java_options(java: Java, memory: str, training: bool) -> list[str]:
-    options = [
-        f"-Xmx{memory}",
-        "-XX:+IgnoreUnrecognizedVMOptions",
-        "-XX:TieredStopAtLevel=1",  # micro-batches are short: C2 costs more CPU than it brings
-        "-XX:+UseSerialGC",  # a small heap on few cores; no concurrent collector threads
-        "-XX:-UsePerfData",  # no hsperfdata file, which another user's /tmp may refuse
-        "-Xss2m",  # deep plans of generated SQL
-        "-Xshare:auto",
-        "-Djdk.reflect.useDirectMethodHandle=false",
-        "-Dio.netty.tryReflectionSetAccessible=true",
-        "-Dderby.system.durability=test",
-        f"-Dlog4j2.configurationFile={java.home / 'log4j2.properties'}",
-        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
-    ]
-    # Loading Spark's classes from an archive saves seconds of each start (see archive.py, which makes it). An archive
-    # that is missing or does not fit is ignored silently.
-    flag = "ArchiveClassesAtExit" if training else "SharedArchiveFile"
-    target = java.archive.with_suffix(".new") if training else java.archive
-    return [*options, f"-XX:{flag}={target}", "-Xlog:disable", "-Xlog:all=off"]
-
-
-def _prepare(java: Java, memory: str, training: bool) -> None:
-    """Writes our SPARK_HOME: links into the installed pyspark, and a `spark-submit` that starts the JVM at once."""
-    import py4j
-    import pyspark
-
-    spark = Path(pyspark.__file__).parent
-    executable = find_java()
-    lib = java.home / "python" / "lib"
-    for folder in (lib, java.home / "bin", java.log.parent, java.archive.parent):
-        folder.mkdir(parents=True, exist_ok=True)
-    _link(java.home / "jars", spark / "jars")
-    # Workers get $SPARK_HOME/python/lib/pyspark.zip on their path, and a zip has no compiled modules: 0.7 s per
-    # process. Under that name lies a link to the installed packages instead.
-    _link(lib / "pyspark.zip", spark.parent)
-    for zipped in (spark / "python" / "lib").glob("py4j-*.zip"):
-        _link(lib / zipped.name, Path(py4j.__file__).parent.parent)
-    (java.home / "log4j2.properties").write_text(_LOG4J.format(log=java.log))
-    stamp = java.archive.with_name("made-for")
-    made_for = f"{_java_version(executable)} {spark} {pyspark.__version__}"
-    if not stamp.exists() or stamp.read_text() != made_for:
-        java.archive.unlink(missing_ok=True)
-        stamp.write_text(made_for)
-    # A sorted list instead of `jars/*`: the archive counts only for the very same class path.
-    jars = [str(JAVA_CLASSES), *sorted(str(jar) for jar in (spark / "jars").glob("*.jar"))]
-    command = [
-        executable,
-        *_java_options(java, memory, training),
-        "-cp",
-        ":".join(jars),
-        "org.apache.spark.deploy.SparkSubmit",
-    ]
-    script = java.home / "bin" / "spark-submit"
-    script.write_text(
-        f'#!/bin/sh\nexport PYTHONHASHSEED=0\nexec {shlex.join(command)} "$@" >>{shlex.quote(str(java.output))} 2>&1\n'
-    )
-    script.chmod(0o755)
-
-
-def _link(link: Path, target: Path) -> None:
-    if link.is_symlink() and link.readlink() == target:
-        return
-    link.unlink(missing_ok=True)
-    link.symlink_to(target)
 
 
 def _python(java: Java, folder: Path) -> Path:
@@ -225,21 +92,33 @@ def start(section: SparkSection, data_dir: DataDir, *, training: bool = False) -
     """A session on a JVM of this process; `training`: one that writes the class archive at its end."""
     java = Java.of(data_dir)
     java = replace(java, home=java.home.with_name("spark-home-training")) if training else java
-    _prepare(java, section.driver_memory, training)
+    command = prepare(java, section.driver_memory, training)
     os.environ["SPARK_HOME"] = str(java.home)
     # The driver decides which Python the workers run, also on a cluster; the builder's setting does not help.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_DIRS"] = str(data_dir.cache / "spark-tmp")
-    if section.master.startswith("local") and not training:
+    local = section.master.startswith("local")
+    if local:
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # else Java looks through the machine's interfaces
+    if local and not training:
         # Executors of a cluster run elsewhere: there every process starts in the ordinary way.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(_python(java, data_dir.run))
-        _zygotes.append(zygote.start(data_dir.run))
-    from pyspark.sql import SparkSession
+    given = settings(section, data_dir)
+    with tempfile.TemporaryDirectory(prefix="gauss-") as folder:
+        answer = Path(folder) / "gateway"
+        process = launch(command, given, answer, java.output)
+        if local and not training:
+            _zygotes.append(zygote.start(data_dir.run))
+        from pyspark.sql import SparkSession
 
+        os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = gateway(process, answer, java)
     builder = SparkSession.builder
-    for key, value in settings(section, data_dir).items():
+    for key, value in given.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+    session.sparkContext._gateway.proc = process  # type: ignore[union-attr]
+    return session
 
 
 def warm_up(session: SparkSession) -> None:

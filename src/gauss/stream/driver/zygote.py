@@ -31,7 +31,7 @@ TITLE_ROOM = "." * 200
 """An argument that is only there to be overwritten: what `ps` shows of a forked child is its parent's line."""
 
 LOADED = (
-    *("msgspec", "numpy", "pyarrow", "pyarrow.flight", "polars", "pyspark.sql", "pyspark.worker"),
+    *("msgspec", "numpy", "pyarrow.compute", "pyarrow.flight", "polars", "pyspark.sql", "pyspark.worker"),
     *("pyspark.sql.worker.lookup_data_sources", "pyspark.sql.worker.create_data_source"),
     *("pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.write_into_data_source"),
     *("pyspark.sql.worker.python_streaming_sink_runner", "pyspark.sql.streaming.python_streaming_source_runner"),
