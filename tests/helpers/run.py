@@ -116,11 +116,12 @@ class Run:
         mine = []
         for process in psutil.process_iter():
             try:
-                if process.pid != os.getpid() and str(self.data_dir) in " ".join(
-                    [*process.cmdline(), *process.environ().values()]
+                if (
+                    process.pid != os.getpid()
+                    and str(self.data_dir) in " ".join([*process.cmdline(), *process.environ().values()])
+                    and process.status() != psutil.STATUS_ZOMBIE
                 ):
-                    if process.status() != psutil.STATUS_ZOMBIE:
-                        mine.append(process)
+                    mine.append(process)
             except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
                 continue
         return mine
