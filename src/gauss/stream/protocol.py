@@ -164,6 +164,8 @@ class QueryStatus(msgspec.Struct):
     batch_ms: int = 0
     rows_per_second: float = 0.0
     failures: int = 0
+    runs: str = ""
+    """hosted (its tasks do the work, Spark sees ranges) or columns (Spark does it between codecs)"""
     trace: str = ""
     """Path of the log that holds the Java trace."""
 

@@ -34,6 +34,11 @@ class Design:
     """How a task builds the transform, if it can do the work by itself."""
 
     @property
+    def runs(self) -> str:
+        """`hosted`: tasks do the work and Spark sees ranges; `columns`: Spark does it between codecs."""
+        return "hosted" if self.hosted is not None else "columns"
+
+    @property
     def undecided(self) -> list[str]:
         """Fields whose type only a sample of records can tell."""
         return [field.name for field in self.fields if field.field_type.name == "auto"]

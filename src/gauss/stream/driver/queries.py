@@ -17,6 +17,7 @@ from gauss.stream.driver import detect
 from gauss.stream.driver.checkpoint import Checkpoint
 from gauss.stream.driver.errors import sentence
 from gauss.stream.driver.plan import FieldRef, ReadPlan, WritePlan, encode_fields, plan_hash
+from gauss.stream.driver.reading import rows_of
 from gauss.stream.driver.sink import offsets_of
 from gauss.stream.protocol import Claim, Claimed, DriverCommand, Latest, Publish, QueryStatus, Read
 
@@ -191,11 +192,15 @@ class Query:
         done = progress["numInputRows"] > 0
         if done and batch != self.epoch:
             self.epoch = batch
-            self.batch_rows = int(progress["numInputRows"])
+            self.batch_rows = self._rows(progress)
             self.batch_ms = int(progress["durationMs"].get("triggerExecution", 0))
             if self._failed_epoch is not None and batch > self._failed_epoch:
                 self.failures, self._failed_epoch = 0, None
-        self.rows_per_second = float(progress.get("processedRowsPerSecond") or 0.0) if done else 0.0
+        self.rows_per_second = self.batch_rows / max(self.batch_ms, 1) * 1000 if done else 0.0
+
+    def _rows(self, progress: Any) -> int:
+        assert self.processor.source is not None
+        return rows_of(progress, self._claimed.start if self._claimed else {}, self.processor.source.read)
 
     def obey(self, command: DriverCommand) -> None:
         """retry, skip or stop, as a person asked."""
@@ -254,5 +259,6 @@ class Query:
             batch_ms=self.batch_ms,
             rows_per_second=self.rows_per_second,
             failures=self.failures,
+            runs=self._design.runs if self._design is not None else "",
             trace=str(self.context.data_dir.logs / "driver.log") if trouble else "",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -69,6 +69,19 @@ def ranges(start: Ends, end: Ends, read: str = "offset") -> list[Range]:
             last = min((first // BLOCK_ROWS + 1) * BLOCK_ROWS, stop.off)
             found.append(Range(topic, stop.inc, first, last))
             first = last
+    return found
+
+
+def rows_of(progress: Mapping[str, Any], start: Ends, read: str = "offset") -> int:
+    """How many records a batch held, by its offsets: of a hosted one Spark sees only ranges. `start`: of batch 0."""
+    found = 0
+    for source in progress["sources"]:
+        begin, end = (
+            msgspec.json.decode(offset) if isinstance(offset, str) else offset
+            for offset in (source["startOffset"], source["endOffset"])
+        )
+        parts = ranges(msgspec.convert(begin, Ends) if begin else start, msgspec.convert(end or {}, Ends), read)
+        found += sum(part.stop - part.start for part in parts)
     return found
 
 

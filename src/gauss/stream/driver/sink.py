@@ -97,7 +97,7 @@ class _Writing:
             raise
         return done
 
-    def publish(self, messages: list[WriterCommitMessage | None], epoch: int, ends: Ends) -> None:
+    def publish(self, messages: Sequence[WriterCommitMessage | None], epoch: int, ends: Ends) -> None:
         plan = self.plan
         staged = sorted(stage for message in messages if isinstance(message, Staged) for stage in message.stages)
         targets = {plan.target: [stage for _, stage in staged]}

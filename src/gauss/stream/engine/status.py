@@ -129,6 +129,7 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
         "batch_ms": 0,
         "rows_per_second": 0.0,
         "failures": 0,
+        "runs": "",
         "trace": "",
     }
     if name in engine.edges:
@@ -144,7 +145,7 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
         return row | {"state": "starting", "detail": ""}
     running, ledger_row, query = engine.publisher.running[name], engine.ledger.row(name), query_of(engine, name)
     row |= {key: getattr(query, key) for key in ("state", "detail", "batch_rows", "batch_ms", "rows_per_second")}
-    row |= {"failures": query.failures, "trace": query.trace}
+    row |= {"failures": query.failures, "runs": query.runs, "trace": query.trace}
     row |= {"records": running.records, "bytes": running.bytes, "dead": running.dead}
     row["behind"], row["behind_ms"] = lag(engine, name)
     if ledger_row is not None:
