@@ -92,7 +92,7 @@ def documents(draw: st.DrawFn) -> str:
 
 
 @given(documents())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_positions_name_exactly_the_paths_that_tomli_reads(text: str) -> None:
     try:
         data = tomli.loads(text)
