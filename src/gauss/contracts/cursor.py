@@ -190,6 +190,8 @@ class Step:
     max_bytes: int = 4 << 20
     seek: int | str | None = None
     """Where to go on, within the view: an offset of a log, a key of a table; only where `Capabilities.seek`."""
+    fill: bool = True
+    """Whether rows must fill the batch. Whoever cuts them anew leaves them as the provider has them: no copy."""
 
 
 class Placed(NamedTuple):

@@ -209,7 +209,7 @@ class Staged(Executor):
         # More at each go, so that a small first batch comes soon and a long search goes fast.
         self._asked = min(max(2 * self._asked, step.limit, FEWEST_CANDIDATES), MOST_CANDIDATES)
         self._held = self.cursor.hold
-        code = self.cursor.next(Step(self._asked, CANDIDATE_BYTES))
+        code = self.cursor.next(Step(self._asked, CANDIDATE_BYTES, fill=False))
         if code is not Code.UNSET:
             if code is not Code.INVALID:
                 self._final = code

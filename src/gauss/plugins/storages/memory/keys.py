@@ -16,9 +16,9 @@ from gauss.model.errors import ConfigError
 from gauss.scan.program import arrow
 from gauss.scan.program.check import check
 from gauss.scan.program.ir import Kind, Typed
+from gauss.scan.program.kinds import DECODED, schema_kinds
 from gauss.scan.program.parse import parse
 
-_TYPES = {Kind.NUMBER: pa.float64(), Kind.INT: pa.int64(), Kind.STRING: pa.string(), Kind.BOOL: pa.bool_()}
 _JSON_TEXT = {b"gauss": b"json"}
 
 
@@ -68,13 +68,13 @@ class KeyReader:
         self._deletes: Typed | None = None
         if delete_when is not None:
             program = parse(delete_when)
-            self._deletes = check(program, {name: _kind(f.field_type) for name, f in declared.items()} or None)
+            self._deletes = check(program, None if schema is None else schema_kinds(schema))
             for name, kind in self._deletes.kinds.items():
                 field = declared.get(name)
                 path = field.name if field is not None else f"$.{name}" if "." in name else name
                 if path not in fields:
-                    type_ = arrow_type(field.field_type) if field is not None else _TYPES.get(kind, pa.string())
-                    any_value = field is None and kind not in _TYPES
+                    type_ = arrow_type(field.field_type if field is not None else FieldType(DECODED[kind]))
+                    any_value = field is None and kind is Kind.ANY
                     fields[path] = pa.field(path, type_, metadata=_JSON_TEXT if any_value else None)
         self._fields = pa.schema(list(fields.values()))
         self._key_is_free = key is None
@@ -152,20 +152,6 @@ def _single(
     ]
     kept = held[good] == 1
     return rows.filter(pa.array(kept)), good[kept], [*bad, *many]
-
-
-def _kind(field_type: FieldType) -> Kind:
-    """What the expression language makes of a declared field."""
-    type_ = arrow_type(field_type)
-    if field_type.name == "json":
-        return Kind.ANY
-    if pa.types.is_integer(type_):
-        return Kind.INT
-    if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
-        return Kind.NUMBER
-    if pa.types.is_boolean(type_):
-        return Kind.BOOL
-    return Kind.STRING if _is_text(type_) else Kind.OPAQUE
 
 
 def _is_text(type_: pa.DataType) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-PAGE_ROWS = 16_384
+PAGE_ROWS = 32_768
 PAGE_BYTES = 4 << 20
 
 CANDIDATES = pa.schema(
@@ -47,7 +47,11 @@ def paged(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     if not batch.num_rows:
         return []
     rows = max(1, min(PAGE_ROWS, batch.num_rows * PAGE_BYTES // max(batch.nbytes, 1)))
-    return [batch.slice(start, rows) for start in range(0, batch.num_rows, rows)]
+    if rows >= batch.num_rows:
+        return [batch]
+    # Each page has buffers of its own: one that stays keeps no others alive.
+    places = np.arange(batch.num_rows)
+    return [batch.take(pa.array(places[start : start + rows])) for start in range(0, batch.num_rows, rows)]
 
 
 class Run:
@@ -93,16 +97,17 @@ class Run:
         found = []
         for index in range(first, last):
             page = pages[index]
-            start = place(page, low) if index == first else 0
-            stop = place(page, high) if index == last - 1 and high is not None else page.num_rows
+            start = place(page, low) if index == first and low is not None and low > self.firsts[index] else 0
+            below = index < last - 1 or high is None or (last < len(pages) and high == self.firsts[last])
+            stop = page.num_rows if below else place(page, high)
             if start < stop:
-                found.append(page.slice(start, stop - start))
+                found.append(page if stop - start == page.num_rows else page.slice(start, stop - start))
         return found
 
 
-def place(page: pa.RecordBatch, key: Bound) -> int:
+def place(page: pa.RecordBatch, key: str | None) -> int:
     """Where a key stands or would stand in a page."""
-    return 0 if key is None else int(pc.search_sorted(page.column(KEY), pa.scalar(key, pa.string())).as_py())
+    return int(pc.search_sorted(page.column(KEY), pa.scalar(key, pa.string())).as_py())
 
 
 def ranges(runs: Sequence[Run], low: Bound, high: Bound) -> Iterator[tuple[Bound, Bound]]:

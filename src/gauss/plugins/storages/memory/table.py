@@ -12,7 +12,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from gauss.contracts.format import Format
 from gauss.contracts.storage import StorageContext, Taken, WriteFull
 from gauss.model.batch import value_lengths
 from gauss.model.errors import ConfigError
+from gauss.plugins.storages.memory.decoded import DecodedColumns
 from gauss.plugins.storages.memory.keys import Keyed, KeyReader
 from gauss.plugins.storages.memory.runs import CANDIDATES, Run, candidate_batch, merged
 from gauss.plugins.storages.memory.table_cursor import TableCursor
@@ -86,8 +87,9 @@ class Table:
         self.inc = context.incarnation(0)
         self.capabilities = CAPABILITIES
         assert config.format is not None and config.key_field is not None
-        self._format = context.format(config.format)
-        self._keys = KeyReader(self._format, config.key_field, config.delete_when, topic=context.topic, inc=self.inc)
+        plain = context.format(config.format)
+        self._decoded = DecodedColumns(plain)
+        self._keys = KeyReader(plain, config.key_field, config.delete_when, topic=context.topic, inc=self.inc)
         self._limit_rows, self._limit_bytes = config.rows(), config.storage_bytes
         self._overwrite = config.full() is WriteFull.OVERWRITE
         self._tail_bytes = config.tail_bytes
@@ -284,7 +286,7 @@ class Table:
         return CANDIDATES
 
     def format(self) -> Format:
-        return self._format
+        return cast(Format, self._decoded)
 
     def open(self, program: Program) -> TableCursor:
         if program.output not in self.capabilities.outputs:
@@ -329,6 +331,9 @@ class Table:
             while self._merge_one(idle=version == self._idle_at):
                 pass
             self._idle_at = version
+            for run in self._root.sealed:
+                self._decoded.watch(run)
+            self._decoded.release()
         finally:
             self._compacting.release()
 

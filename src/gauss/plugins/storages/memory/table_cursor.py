@@ -87,7 +87,8 @@ class TableCursor:
         return Code.UNSET
 
     def _gather(self, step: Step) -> tuple[list[pa.RecordBatch], Code]:
-        """Rows up to the limits of a step, at least one; batches do not depend on how pages and links are cut."""
+        """Rows up to the limits of a step, at least one; where it asks for that, batches do not depend on how pages
+        and links are cut."""
         parts: list[pa.RecordBatch] = []
         rows, size = step.limit, step.max_bytes
         while rows > 0:
@@ -108,6 +109,8 @@ class TableCursor:
                 break
             self._left = None
             rows, size = rows - count, size - took
+            if not step.fill:
+                break
         return parts, Code.UNSET
 
     def _load(self) -> Code:
@@ -201,6 +204,16 @@ def after_prefix(prefix: str) -> Bound:
 
 def _fitting(batch: pa.RecordBatch, rows: int, size: int, *, at_least: int) -> tuple[int, int]:
     """How many of the batch's first rows fit, and how many bytes they hold."""
+    if batch.num_rows <= rows and batch.nbytes <= size:  # with Arrow's own bytes it is never less than its rows
+        return batch.num_rows, sum(
+            map(_packed_size, (batch.column(KEY), batch.column(DATA)))
+        ) + ROW_BYTES * batch.num_rows
     ends = np.cumsum(value_lengths(batch.column(DATA)) + value_lengths(batch.column(KEY)) + ROW_BYTES)
     count = max(at_least, min(batch.num_rows, rows, int(np.searchsorted(ends, size, side="right"))))
     return count, int(ends[count - 1]) if count else 0
+
+
+def _packed_size(column: pa.Array) -> int:
+    """The bytes of all values, by the first and the last offset."""
+    ends = np.frombuffer(column.buffers()[1], np.int32)
+    return int(ends[column.offset + len(column)]) - int(ends[column.offset])
