@@ -14,6 +14,7 @@ from gauss.scan.program.ir import (
     FUNCTIONS,
     LITERAL_ARGUMENT,
     MAX_NAMES,
+    MAX_PARTS,
     Binary,
     Call,
     Expr,
@@ -138,6 +139,8 @@ class Build(Transformer):  # type: ignore[misc]  # lark is untyped
 
     def path(self, first: Token, *steps: Any) -> Path:
         parts = [str(part).removeprefix(".") for part in (first, *steps) if part != "."]
+        if len(parts) > MAX_PARTS:
+            raise Misplaced(first.start_pos or 0, f"a path may have {MAX_PARTS} parts (got {len(parts)})")
         return Path(tuple(parts), first.start_pos or 0)
 
     def labelled(self, label: Token, value: Any) -> Argument:

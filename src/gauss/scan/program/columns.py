@@ -17,8 +17,9 @@ TYPES = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.NUMBER: pa.float64(),
 WIDE = pa.decimal128(20, 0)
 """Whole numbers beyond 64 bits with a sign."""
 
-_NO_NUMBER = pa.scalar(None, pa.float64())
-_NO_TEXT = pa.scalar(None, pa.string())
+# Made from arrays: `pa.scalar` imports pandas, which every process that reads a topic would wait for.
+_NO_NUMBER = pa.nulls(1, pa.float64())[0]
+_NO_TEXT = pa.nulls(1, pa.string())[0]
 _JSON_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
 _TESTS = {
     "startswith": pc.starts_with,

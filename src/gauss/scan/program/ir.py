@@ -142,6 +142,8 @@ MAX_DEPTH = 100
 MAX_NAMES = 256
 """Of fields that a program reads, and of columns that a stage makes."""
 MAX_STAGES = 64
+MAX_PARTS = 64
+"""Of a path."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from gauss.scan.program.ir import (
     LITERAL_ARGUMENT,
     MAX_CHARS,
     MAX_DEPTH,
-    MAX_NAMES,
     MAX_NODES,
+    MAX_PARTS,
     UNARY,
     Binary,
     Call,
@@ -124,7 +124,7 @@ class Nodes:
         return If(self.read(depth + 1), self.read(depth + 1), self.read(depth + 1), at)
 
     def _path(self, at: int) -> Path:
-        parts = tuple(self._data.text() for _ in range(self._data.unsigned(MAX_NAMES)))
+        parts = tuple(self._data.text() for _ in range(self._data.unsigned(MAX_PARTS)))
         if not all(map(plain_name, parts)):
             self._data.fault("a field has no such name")
         return Path(parts, at)

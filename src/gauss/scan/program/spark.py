@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -32,8 +34,6 @@ from gauss.scan.program.ir import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from gauss.scan.program.bound import Bound
 
 Columns = Callable[[str], Column]
@@ -263,8 +263,6 @@ def _matches(value: Column, pattern: str) -> Column:
     """RE2 in the tasks' Python: the JVM's own patterns mean other things, and may take exponential time."""
 
     def matches(texts: pa.Array) -> pa.Array:
-        import pyarrow.compute as pc
-
         return pc.match_substring_regex(texts, pattern)
 
     return cast(Column, F.arrow_udf(matches, "boolean")(value))  # type: ignore[attr-defined]
