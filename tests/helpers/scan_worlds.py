@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +17,7 @@ from gauss.contracts.format import Format, FormatSpec
 from gauss.contracts.storage import StorageContext, StorageSpec, Table
 from gauss.scan.engine import ScanEngine
 from gauss.scan.log_cursor import LogProvider
+from gauss.scan.program.parse import parse_scan
 from gauss.scan.sources import SourceTask
 from gauss.scan.tasks import ReaderTask
 from helpers.logs import framing, lines, put
@@ -54,7 +58,7 @@ class World:
     def __init__(self, name: str, provider: Provider, **options: Any) -> None:
         self.name = name
         self.provider = provider
-        self.wal: list[tuple[int, Row]] = []
+        self.wal: list[tuple[int, Row, bytes]] = []
         self.engine = ScanEngine()
         self.source = SourceTask("t", provider, **options)
         self.id = self.engine.register(self.source)
@@ -62,13 +66,14 @@ class World:
     def emit(self, *docs: Row) -> None:
         """Adds events; all of them become visible at once."""
         times = [100 + 10 * (len(self.wal) + index) for index in range(len(docs))]
-        self._append(times, docs)
-        self.wal += zip(times, docs, strict=True)
+        data = [msgspec.json.encode(each) for each in docs]
+        self._append(times, data)
+        self.wal += zip(times, docs, data, strict=True)
 
     def emit_numbers(self, first: int, count: int) -> None:
         self.emit(*(doc(number) for number in range(first, first + count)))
 
-    def _append(self, times: list[int], docs: tuple[Row, ...]) -> None:
+    def _append(self, times: list[int], data: list[bytes]) -> None:
         raise NotImplementedError
 
     def fail_to_emit(self) -> None:
@@ -76,10 +81,9 @@ class World:
 
     def fold(self, version: int | None = None) -> list[Row]:
         """The candidates of Root(version), by the model."""
-        events = self.wal[:version]
         return [
-            {"offset": offset, "ts_ms": ts_ms, "data": msgspec.json.encode(event)}
-            for offset, (ts_ms, event) in enumerate(events)
+            {"offset": offset, "ts_ms": ts_ms, "data": data}
+            for offset, (ts_ms, _, data) in enumerate(self.wal[:version])
         ]
 
     def tail(self, version: int) -> list[Row]:
@@ -160,11 +164,11 @@ class Slot:
 class LogWorld(World):
     def __init__(self, name: str, folder: Path, **options: Any) -> None:
         self.folder = folder
-        self.log = _store(name, folder, {"segment_bytes": 4096} if name == "file" else {})
+        self.log = _store(name, folder, {"segment_bytes": 4096, "framing": "newline"} if name == "file" else {})
         super().__init__(name, JsonLog(self.log), **options)
 
-    def _append(self, times: list[int], docs: tuple[Row, ...]) -> None:
-        put(self.log, lines(*(msgspec.json.encode(each) for each in docs), ts_ms=times))
+    def _append(self, times: list[int], data: list[bytes]) -> None:
+        put(self.log, lines(*data, ts_ms=times))
 
     def fail_to_emit(self) -> None:
         self.log.append(lines(msgspec.json.encode(doc(99))))
@@ -190,8 +194,8 @@ class ReferenceWorld(World):
         self.list = ReferenceProvider(json_format())
         super().__init__(name, self.list, **options)
 
-    def _append(self, times: list[int], docs: tuple[Row, ...]) -> None:
-        self.list.append(*zip(times, map(msgspec.json.encode, docs), strict=True))
+    def _append(self, times: list[int], data: list[bytes]) -> None:
+        self.list.append(*zip(times, data, strict=True))
 
 
 class TableWorld(World):
@@ -202,8 +206,8 @@ class TableWorld(World):
         self.table: Table = _store("memory", folder, config)
         super().__init__(name, cast(Provider, TableProvider(self.table)), **options)
 
-    def _append(self, times: list[int], docs: tuple[Row, ...]) -> None:
-        kept, dead = self.table.fit(lines(*(msgspec.json.encode(each) for each in docs), ts_ms=times))
+    def _append(self, times: list[int], data: list[bytes]) -> None:
+        kept, dead = self.table.fit(lines(*data, ts_ms=times))
         assert kept is not None and not dead
         self.table.append(kept)
         self.table.reveal()
@@ -232,9 +236,9 @@ class TableWorld(World):
                 "version": number,
                 "ts_ms": ts_ms,
                 "deleted": event["gone"],
-                "data": msgspec.json.encode(event),
+                "data": data,
             }
-            for number, (ts_ms, event) in enumerate(self.wal, start=1)
+            for number, (ts_ms, event, data) in enumerate(self.wal, start=1)
         ]
 
     def compact(self) -> None:
@@ -286,3 +290,25 @@ _WORLDS: dict[str, type[LogWorld] | type[ReferenceWorld] | type[TableWorld]] = {
 def make_world(name: str, folder: Path, **options: Any) -> World:
     """A fresh world; `options` are those of its source task."""
     return _WORLDS[name](name, folder, **options)
+
+
+GOLDEN = ("seq", 'seq | select(.symbol == "BTC") | {k, mid: .bid / 2}', "seq | .n", "agg(n: count, s: sum(.bid))")
+LIMITS = (1, 2, 3, 500, 1)
+
+
+def golden(world: World) -> str:
+    """The codes and bytes of some programs over the same records, as one hash."""
+    for number in range(0, 90, 3):
+        world.emit_numbers(number, 3)
+    seen = [world.read(parse_scan(text)).golden(*LIMITS) for text in GOLDEN]
+    return hashlib.sha256(repr(seen).encode()).hexdigest()
+
+
+def run_child(code: str, *arguments: object, seed: int = 0) -> str:
+    """The output of a Python process of its own, with its own hash seed."""
+    tests, src = Path(__file__).parents[1], Path(__file__).parents[2] / "src"
+    environment = {"PYTHONHASHSEED": str(seed), "PYTHONPATH": f"{src}:{tests}", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -13,7 +13,7 @@ from gauss.contracts.cursor import Agg, Program, Provider
 from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, Format, FormatSpec, SourceField
 from gauss.model.batch import value_lengths
-from gauss.model.errors import ConfigError
+from gauss.model.errors import ConfigError, PluginError
 from gauss.scan.program.bound import Bound, bind
 from gauss.scan.program.ir import Kind
 from gauss.scan.program.kinds import DECODED, arrow_kinds, schema_kinds
@@ -25,8 +25,11 @@ JSON_TEXT = {b"gauss": b"json"}
 
 def plugin_format(name: str) -> Format:
     """A format that needs no settings, by its plugin's name."""
-    spec = registry.spec(FormatSpec, name)
-    built: Format = registry.build(spec, spec.validate({}))
+    try:
+        spec = registry.spec(FormatSpec, name)
+        built: Format = registry.build(spec, spec.validate({}))
+    except PluginError as error:
+        raise ConfigError(error.message, hint=error.hint) from None
     return built
 
 

@@ -24,12 +24,6 @@ class ScanEngine:
 
     def register(self, source: SourceTask) -> SourceId:
         """Makes a source readable; an older incarnation of its topic is dead from now on."""
-        capabilities, provider = source.capabilities, source.provider
-        missing = [name for name in ("open", "version", "floor", "candidates") if not hasattr(provider, name)]
-        if capabilities.views and missing:
-            raise ConfigError(
-                f'topic "{source.id.topic}" declares views without a provider (missing: {", ".join(missing)})'
-            )
         with self._lock:
             for known, older in list(self.sources.items()):
                 if known.topic == source.id.topic and known != source.id:

@@ -10,6 +10,7 @@ from gauss.contracts.cursor import (
     Agg,
     Capabilities,
     Code,
+    Cursor,
     Last,
     Mode,
     OffsetRange,
@@ -124,7 +125,7 @@ class LogCursor:
     def _fetch(self, stop: int, step: Step) -> list[Placed]:
         """Chunks from the position on. Rows fill their batch, so that batches do not depend on how a log is cut."""
         placed = self._log.chunks(self.position, stop, step.max_bytes)
-        if not self._rows:
+        if not self._rows or not step.fill:
             return placed
         left = step.max_bytes - sum(entry.chunk.nbytes for entry in placed)
         while placed and left > 0 and (at := placed[-1].offset + placed[-1].chunk.count) < stop:
@@ -214,7 +215,7 @@ class LogProvider(Waiting):
         """Records are opaque here: a program names the format it wants."""
         return None
 
-    def open(self, program: Program) -> LogCursor:
+    def open(self, program: Program) -> Cursor:
         return LogCursor(self, self._log, program)
 
     def counted_out(self, records: int, size: int) -> None:

@@ -25,14 +25,17 @@ class RootHash:
         ]
 
     def update(self, batch: pa.RecordBatch) -> None:
-        for (valid, lengths, values), column in zip(self._columns, batch.columns, strict=True):
+        for (valid, lengths, values), given in zip(self._columns, batch.columns, strict=True):
+            column = given
             valid.update(column.is_valid().to_numpy(zero_copy_only=False).tobytes())
             if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
                 data = column.cast(pa.binary())
                 lengths.update(value_lengths(data).astype("<i8").tobytes())
                 values.update(packed(data))
             else:
-                values.update(np.ascontiguousarray(column.fill_null(0).to_numpy(zero_copy_only=False)).tobytes())
+                if column.null_count:
+                    column = column.fill_null(False if pa.types.is_boolean(column.type) else 0)
+                values.update(np.ascontiguousarray(column.to_numpy(zero_copy_only=False)).tobytes())
 
     def hexdigest(self) -> str:
         whole = hashlib.blake2b(digest_size=16)

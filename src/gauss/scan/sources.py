@@ -59,6 +59,9 @@ class SourceTask:
         """`opener` opens candidates where the provider's own `open` leads through tasks. `audit` runs every snapshot
         twice. Without `native` records are looked at even where counting them would do. `formats` gives the format
         that a program names."""
+        missing = [name for name in ("open", "version", "floor", "candidates", "format") if not hasattr(provider, name)]
+        if missing:
+            raise ConfigError(f'topic "{topic}" declares views without a provider (it lacks {", ".join(missing)})')
         self.id = SourceId(topic, provider.inc)
         self.provider = provider
         self.capabilities = provider.capabilities
@@ -66,10 +69,10 @@ class SourceTask:
         self._open = opener or provider.open
         self._audit = audit
         self._native = native
-        self._formats = formats
+        self.formats = formats
         self._bound: dict[Program, Binding] = {}
         self._cursors: dict[int, Executor] = {}
-        self._lock = threading.Lock()  # opening, closing and the watermark; never a step
+        self._lock = threading.RLock()  # opening, closing and the watermark; never a step, but a forgotten cursor's end
         self._done = self._dead = False
 
     # --- the four calls ---
@@ -79,7 +82,7 @@ class SourceTask:
         try:
             if self._dead:
                 raise Rejected(f'topic "{self.id.topic}" has no incarnation {self.id.inc} any more')
-            typed = program if isinstance(program, Program) else _blob().decode_program(program)
+            typed = program if isinstance(program, Program) else _decoded_program(program)
             if self._done and typed.mode is Mode.LIVE:
                 raise Rejected(f'topic "{self.id.topic}" has ended', hint="read a snapshot of it")
             executor = self._execute(typed)
@@ -101,7 +104,7 @@ class SourceTask:
         if self._dead:
             return Code.REJECTED
         try:
-            typed = step if isinstance(step, Step) else _blob().decode_step(step)
+            typed = step if isinstance(step, Step) else _decoded_step(step)
         except ConfigError:
             return Code.INVALID
         try:
@@ -140,13 +143,17 @@ class SourceTask:
     def watermark(self) -> int | None:
         """The lowest version that an open cursor needs; None: there is no cursor."""
         with self._lock:
-            return min((executor.hold for executor in self._cursors.values()), default=None)
+            return min((executor.hold for executor in tuple(self._cursors.values())), default=None)
 
     def executor(self, cursor_id: int) -> Executor:
         return self._cursors[cursor_id]
 
     def open_cursors(self) -> int:
         return len(self._cursors)
+
+    def kept_programs(self) -> tuple[Program, ...]:
+        """Those that need not be checked and compiled again."""
+        return tuple(self._bound)
 
     def end(self) -> None:
         """DONE: nothing will be added. Snapshots may still be read."""
@@ -176,7 +183,7 @@ class SourceTask:
         """Checked once for programs that come again and again."""
         binding = self._bound.get(program)
         if binding is None:
-            binding = Binding(program, self.provider, self._formats)
+            binding = Binding(program, self.provider, self.formats)
             if self.capabilities.jit:
                 if len(self._bound) >= KEPT_PROGRAMS:
                     self._bound.clear()
@@ -202,7 +209,13 @@ class SourceTask:
         return code
 
 
-def _blob():  # type: ignore[no-untyped-def]
-    from gauss.scan.program import blob  # type: ignore[attr-defined]
+def _decoded_program(given: bytes) -> Program:
+    from gauss.scan.program import blob  # brings the grammar, which readers in process never need
 
-    return blob
+    return blob.decode_program(given)
+
+
+def _decoded_step(given: bytes) -> Step:
+    from gauss.scan.program import blob
+
+    return blob.decode_step(given)

@@ -261,3 +261,8 @@ class TaskCursor:
     def close(self) -> None:
         """Ends the task; a second time changes nothing."""
         self.task.done()
+
+    def __del__(self) -> None:
+        """Whoever forgets a cursor holds nothing by it."""
+        if self.task.ended is None:
+            self.task.done()

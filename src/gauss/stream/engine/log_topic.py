@@ -11,6 +11,7 @@ from gauss.contracts.edge import Appended, DeadLetter
 from gauss.contracts.storage import Capacity, Log, WriteFull
 from gauss.model.errors import DiskFull, StorageError, Unavailable
 from gauss.scan.log_cursor import LogProvider
+from gauss.scan.sources import SourceTask
 from gauss.stream.engine.admission import Admission, fit, lifted
 from gauss.stream.engine.readers import Position, Reader, Readers, place
 from gauss.stream.engine.topic import Blocked, Topic
@@ -23,6 +24,8 @@ CANCEL_POLL_SECONDS = 0.1
 
 class LogTopic(LogProvider, Topic):
     """Records in order, held for the readers that have not passed them."""
+
+    open = Topic.open
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class LogTopic(LogProvider, Topic):
         incarnation that any ledger has seen, so that none is used twice."""
         LogProvider.__init__(self, log)
         Topic.__init__(self, name, log, capacity, dead)
+        self.source = SourceTask(name, self, opener=super().open)
         self._room = threading.Condition(self.lock)
         self._waiting = 0
         self._blocked_since: float | None = None

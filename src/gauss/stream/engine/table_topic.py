@@ -9,11 +9,11 @@ from typing import NoReturn
 import pyarrow as pa
 
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.cursor import Cursor, Program
 from gauss.contracts.edge import Appended, DeadLetter
 from gauss.contracts.format import Format
 from gauss.contracts.storage import Capacity, Table
 from gauss.model.errors import ConfigError, Unavailable
+from gauss.scan.sources import SourceTask
 from gauss.stream.engine.readers import Reader, Readers
 from gauss.stream.engine.topic import Blocked, Topic
 
@@ -30,6 +30,7 @@ class TableTopic(Topic):
         self._table = table
         self._staged_records = self._staged_bytes = 0
         table.counted_out = self.counted_out
+        self.source = SourceTask(name, self, opener=table.open)
 
     def append(self, chunk: Chunk, cancel: threading.Event | None = None) -> Appended:  # noqa: ARG002 - never waits
         keyed, letters = self.fit(chunk)
@@ -80,9 +81,6 @@ class TableTopic(Topic):
 
     def format(self) -> Format | None:
         return self._table.format()
-
-    def open(self, program: Program) -> Cursor:
-        return self._table.open(program)
 
     def reader(self, name: str, start: str | int, *, keep: bool) -> Reader:  # noqa: ARG002
         self._no_offsets()

@@ -15,6 +15,8 @@ from gauss.contracts.edge import Appended, DeadLetter
 from gauss.contracts.format import Format
 from gauss.contracts.storage import Capacity, Store
 from gauss.model.errors import Rejected
+from gauss.scan.sources import SourceTask
+from gauss.scan.tasks import TaskCursor
 from gauss.scan.waiting import Waiting
 from gauss.stream.engine.readers import Reader, Readers
 
@@ -52,6 +54,8 @@ class Topic(Waiting):
 
     capabilities: Capabilities
     readers: Readers
+    source: SourceTask
+    """The topic as the scan engine knows it: its cursors, their tasks and the watermark."""
 
     def __init__(self, name: str, store: Store, capacity: Capacity, dead: Callable[[DeadLetter], None]) -> None:
         Waiting.__init__(self)
@@ -118,8 +122,9 @@ class Topic(Waiting):
     @abstractmethod
     def format(self) -> Format | None: ...
 
-    @abstractmethod
-    def open(self, program: Program) -> Cursor: ...
+    def open(self, program: Program) -> Cursor:
+        """A cursor in a reader task of its own: whoever reads a topic reads it so."""
+        return TaskCursor(self.source, program)
 
     @abstractmethod
     def reader(self, name: str, start: str | int, *, keep: bool) -> Reader:
