@@ -45,9 +45,7 @@ class _Batched:
         return pa.array([self._records.encode(row) for row in rows.to_pylist()], pa.binary())
 
 
-def decode_each(
-    decode: Callable[[bytes], Any], records: Iterable[tuple[int, bytes]]
-) -> tuple[list[Any], list[int], Bad]:
+def decode_each(decode: Callable[[Any], Any], records: Iterable[tuple[int, Any]]) -> tuple[list[Any], list[int], Bad]:
     """What `decode` makes of each (index, record), the indexes of the good ones, and a verdict for each bad one."""
     rows: list[Any] = []
     good: list[int] = []

@@ -1,0 +1,167 @@
+"""The arrow format: records are streams of their own, each of as many rows as its batches hold.
+
+| record | meaning |
+|---|---|
+| malformed, truncated, or with offsets or text that do not hold together | bad_arrow |
+| a column of the schema that is not there | missing_field |
+| a column of another type, if its values can't become the asked type exactly | wrong_type |
+| columns that are not in the schema | passed over |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gauss.contracts.field_types import arrow_field, type_of
+from gauss.contracts.format import BadRecord, Decoded, SourceField, SourceSchema
+from gauss.contracts.format_batch import verdict
+from gauss.model.errors import ConfigError
+from gauss.plugins.formats.arrow.spec import ArrowConfig
+from gauss.plugins.formats.columns import adapt, no_rows, select
+
+FILE_MAGIC = b"ARROW1"
+_TROUBLE = (pa.ArrowException, ValueError, OSError, OverflowError, MemoryError)
+
+
+class ArrowFormat:
+    """Arrow IPC."""
+
+    def __init__(self, config: ArrowConfig) -> None:
+        self._native = None if config.schema_file is None else _read_schema(config)
+        self._source = None
+        if self._native is not None:
+            self._source = SourceSchema(tuple(SourceField(f.name, type_of(f.type)) for f in self._native))
+
+    def schema(self) -> SourceSchema | None:
+        return self._source
+
+    def decode(self, data: bytes) -> dict[str, Any]:
+        """The record's one row; raises BadRecord, also when it holds several."""
+        rows = self.decode_rows(data)
+        if len(rows) != 1:
+            raise BadRecord("many_rows", f"the record holds {len(rows)} rows")
+        return rows[0]
+
+    def decode_rows(self, data: bytes) -> list[dict[str, Any]]:
+        """Every row of a record."""
+        batch = self._open(pa.py_buffer(data))
+        rows: list[dict[str, Any]] = batch.to_pylist()
+        return rows
+
+    def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
+        batches: list[pa.RecordBatch] = []
+        good: list[np.ndarray] = []
+        bad: list[tuple[int, str, str]] = []
+        for index, record in enumerate(data):  # a record is a batch of rows: the loop is not per row
+            try:
+                batch = self._open(record.as_buffer())
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                batches.append(_typed(columns, fields, len(batch)))
+            except BadRecord as error:
+                bad.append((index, *verdict(error)))
+                continue
+            good.append(np.full(len(batch), index, np.int64))
+        if not batches:
+            return Decoded(no_rows(fields), np.zeros(0, np.int64), bad)
+        spread = any(len(batch) != 1 for batch in batches)
+        return Decoded(pa.concat_batches(batches), np.concatenate(good), bad, spread)
+
+    def encode(self, row: dict[str, Any]) -> bytes:
+        schema = self._native if self._native is not None else pa.RecordBatch.from_pylist([row]).schema
+        unknown = [name for name in row if schema.get_field_index(name) < 0]
+        if unknown:
+            raise ValueError(f"no column {unknown[0]} in the schema")
+        if self._source is None:
+            return _stream(pa.RecordBatch.from_pylist([row], schema=schema))
+        columns = [arrow_field(field) for field in self._source.fields]
+        return self._write(pa.RecordBatch.from_pylist([row], schema=pa.schema(columns)))
+
+    def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """One record of all rows."""
+        return pa.array([self._write(rows)] if len(rows) else [], pa.binary())
+
+    def _write(self, rows: pa.RecordBatch) -> bytes:
+        if self._native is None:
+            return _stream(rows)
+        arrays = []
+        for field in self._native:
+            at = rows.schema.get_field_index(field.name)
+            arrays.append(adapt(rows.column(at), field.type) if at >= 0 else pa.nulls(len(rows), field.type))
+        unknown = [name for name in rows.schema.names if self._native.get_field_index(name) < 0]
+        if unknown:
+            known = ", ".join(self._native.names)
+            raise ConfigError(f"the Arrow schema has no column {unknown[0]}", hint=f"it has {known}")
+        return _stream(pa.RecordBatch.from_arrays(arrays, schema=self._native))
+
+    def _open(self, record: pa.Buffer) -> pa.RecordBatch:
+        """A record's rows as columns that Spark knows."""
+        try:
+            is_file = record.size >= 6 and record.slice(0, 6).to_pybytes() == FILE_MAGIC
+            reader = pa.ipc.open_file(record) if is_file else pa.ipc.open_stream(record)
+            table = reader.read_all()
+            table.validate(full=True)
+            table = table.combine_chunks()
+        except _TROUBLE as error:
+            raise BadRecord("bad_arrow", str(error).split("\n", 1)[0]) from None
+        if self._source is None:
+            fields = [SourceField(field.name, _type(field)) for field in table.schema]
+        else:
+            fields = list(self._source.fields)
+        columns = {}
+        for field in fields:
+            if table.schema.get_field_index(field.name) < 0:
+                raise BadRecord("missing_field", "not in the record's schema", field.name)
+            columns[field.name] = _column(table.column(field.name), arrow_field(field).type, field.name)
+        return select(columns, pa.schema([arrow_field(field) for field in fields]), table.num_rows)
+
+
+def _read_schema(config: ArrowConfig) -> pa.Schema:
+    assert config.schema_file is not None
+    try:
+        content = config.schema_file.read_bytes()
+        if content.startswith(FILE_MAGIC):
+            return pa.ipc.open_file(content).schema
+        try:
+            return pa.ipc.open_stream(content).schema
+        except pa.ArrowException:
+            return pa.ipc.read_schema(pa.py_buffer(content))
+    except _TROUBLE as error:
+        raise ConfigError(
+            f"{config.schema_file} has no Arrow schema: {error}", hint="expected an Arrow file, stream or schema"
+        ) from error
+
+
+def _stream(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _type(field: pa.Field) -> Any:
+    try:
+        return type_of(field.type)
+    except ConfigError as error:
+        raise BadRecord("wrong_type", error.message, field.name) from None
+
+
+def _column(values: Any, kind: pa.DataType, name: str) -> pa.Array:
+    flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if isinstance(flat, pa.ChunkedArray):
+        flat = pa.concat_arrays(flat.chunks) if flat.num_chunks else pa.array([], flat.type)
+    try:
+        return adapt(flat, kind)
+    except _TROUBLE as error:
+        raise BadRecord("wrong_type", f"{flat.type} is no {kind}: {str(error).splitlines()[0]}", name) from None
+
+
+def _typed(columns: dict[str, pa.Array], fields: pa.Schema, count: int) -> pa.RecordBatch:
+    try:
+        return select(columns, fields, count)
+    except BadRecord as error:
+        raise BadRecord("missing_field", error.detail, error.column) from None
+    except _TROUBLE as error:
+        raise BadRecord("wrong_type", str(error).split("\n", 1)[0]) from None

@@ -1,0 +1,240 @@
+"""The avro format: batches of datums as one synthetic container block read by polars, the rest datum by datum."""
+
+from __future__ import annotations
+
+import functools
+import io
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gauss.contracts.field_types import arrow_field
+from gauss.contracts.format import BadRecord, Decoded, SourceField, SourceSchema
+from gauss.contracts.format_batch import decode_each, to_columns, verdict
+from gauss.model.errors import ConfigError
+from gauss.plugins.formats.avro.container import MAGIC, close_container, open_container
+from gauss.plugins.formats.avro.datum import read, write
+from gauss.plugins.formats.avro.schema import MISSING, AvroType, parse, plain_schema, polars_reads
+from gauss.plugins.formats.avro.spec import AvroConfig
+from gauss.plugins.formats.avro.walk import Walker
+from gauss.plugins.formats.columns import Columns, adapt, bytes_of, merge, no_rows, select
+from gauss.plugins.formats.registry import HEADER, SchemaRegistry, header, schema_id
+
+Row = dict[str, Any]
+
+
+class AvroFormat:
+    """Datums, containers, or datums behind a registry's id; see `walk.py` for what each kind of bad record means."""
+
+    def __init__(self, config: AvroConfig) -> None:
+        self._registry = SchemaRegistry(config.registry) if config.registry else None
+        self._id: int | None = None
+        text = None
+        if config.schema_file is not None:
+            try:
+                text = config.schema_file.read_text()
+            except OSError as error:
+                raise ConfigError(f"schema {config.schema_file} can't be read: {error.strerror}") from error
+        elif self._registry is not None:
+            newest = self._registry.newest()
+            self._id, text = newest.id, newest.text
+        self._reader = _Schema(text) if text is not None else None
+
+    def schema(self) -> SourceSchema | None:
+        return self._reader.source if self._reader else None
+
+    def decode(self, data: bytes) -> Row:
+        """The record's one row; raises BadRecord, also when it is a container of several."""
+        rows = self.decode_rows(data)
+        if len(rows) != 1:
+            raise BadRecord("many_rows", f"the record holds {len(rows)} rows")
+        return rows[0]
+
+    def decode_rows(self, data: bytes) -> list[Row]:
+        """Every row of a record."""
+        writer, body, count = self._open(data)
+        return [self._resolve(row, writer) for row in writer.rows(body, count)]
+
+    def encode(self, row: Row) -> bytes:
+        root = self._writer().root
+        unknown = [name for name in row if name not in root.names]
+        if unknown:
+            raise ValueError(f"no field {unknown[0]} in the schema")
+        out = bytearray(header(self._head()) if self._registry else b"")
+        write(root, row, out)
+        return bytes(out)
+
+    def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        root = self._writer().root
+        unknown = [name for name in rows.schema.names if name not in root.names]
+        if unknown:
+            raise ConfigError(f"the Avro schema has no field {unknown[0]}", hint=f"it has {', '.join(root.names)}")
+        return pa.array([self.encode(row) for row in rows.to_pylist()], pa.binary())
+
+    def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
+        if self._registry is None and self._reader is not None and not _contains(data):
+            return self._decode_alike(data, np.arange(len(data)), self._reader, fields)
+        # Records of several schemas, or of many rows: those of one schema are decoded together.
+        groups: dict[int, tuple[_Schema, list[int], list[bytes], list[int]]] = {}
+        bad: list[tuple[int, str, str]] = []
+        for index, record in enumerate(data.to_pylist()):
+            try:
+                writer, body, count = self._open(record)
+            except BadRecord as error:
+                bad.append((index, *verdict(error)))
+                continue
+            _, indexes, bodies, counts = groups.setdefault(id(writer), (writer, [], [], []))
+            indexes.append(index)
+            bodies.append(body)
+            counts.append(count)
+        parts = [Decoded(no_rows(fields), np.zeros(0, np.int64), bad)]
+        for writer, indexes, bodies, counts in groups.values():
+            some = pa.array(bodies, pa.large_binary())
+            parts.append(self._decode_alike(some, np.array(indexes), writer, fields, np.array(counts)))
+        return functools.reduce(_together, parts)
+
+    def _open(self, record: bytes) -> tuple[_Schema, bytes, int]:
+        """(writer's schema, datums, how many) of a record."""
+        if self._registry is not None:
+            return _schema(self._registry.schema(schema_id(record)).text), record[HEADER:], 1
+        found = open_container(record)
+        if found is not None:
+            try:
+                return _schema(found.schema), found.body, found.datums
+            except ConfigError as error:
+                raise BadRecord("bad_avro", error.message) from None
+        if self._reader is None:
+            raise BadRecord("bad_avro", "expected a container: without schema_file a bare datum can't be read")
+        return self._reader, record, 1
+
+    def _decode_alike(
+        self,
+        data: pa.BinaryArray,
+        indexes: np.ndarray,
+        writer: _Schema,
+        fields: pa.Schema,
+        counts: np.ndarray | None = None,
+    ) -> Decoded:
+        """Records of one schema; `indexes` are their places in the batch."""
+        counts = np.ones(len(data), np.int64) if counts is None else counts
+        offsets, body = bytes_of(data)
+        verdicts, odd = writer.walker.judge(body, offsets, counts)
+        plain = verdicts == 0
+        if writer.fast is not None:
+            plain &= ~odd
+        else:
+            plain[:] = False
+        kept = np.flatnonzero(plain)
+        slow = np.flatnonzero(~plain)
+        spread = bool((counts != 1).any())
+        chosen = data if len(kept) == len(data) else data.take(pa.array(kept))
+        columns = writer.columns(chosen, int(counts[kept].sum()))
+        if self._reader is not None and self._reader is not writer:
+            columns = self._resolve_columns(columns, writer, int(counts[kept].sum()))
+        rows = select(columns, fields, int(counts[kept].sum())) if len(kept) else no_rows(fields)
+        fast = Decoded(rows, np.repeat(indexes[kept], counts[kept]), [], spread)
+        if not len(slow):
+            return fast
+        bodies = data.take(pa.array(slow)).to_pylist()
+        records = list(zip(indexes[slow].tolist(), bodies, counts[slow].tolist(), strict=True))
+        return _together(fast, self._slowly(records, writer, fields))
+
+    def _slowly(self, records: list[tuple[int, bytes, int]], writer: _Schema, fields: pa.Schema) -> Decoded:
+        """(index, datums, how many) one by one."""
+
+        def decode(item: tuple[bytes, int]) -> list[Row]:
+            return [self._resolve(row, writer) for row in writer.rows(*item)]
+
+        found, good, bad = decode_each(decode, ((index, (body, count)) for index, body, count in records))
+        flat = [row for rows in found for row in rows]
+        made = to_columns(flat, [index for index, rows in zip(good, found, strict=True) for _ in rows], bad, fields)
+        return made._replace(spread=any(len(rows) != 1 for rows in found))
+
+    def _resolve(self, row: Row, writer: _Schema) -> Row:
+        """A row of the writer's schema as one of the reader's: by name, with the reader's defaults."""
+        if self._reader is None or self._reader is writer or self._reader.text == writer.text:
+            return row
+        root = self._reader.root
+        made = {}
+        for name, child, default in zip(root.names, root.children, root.defaults, strict=True):
+            if name in row:
+                made[name] = row[name]
+            elif default is MISSING and child.nullable is None:
+                raise BadRecord("missing_field", "not in the writer's schema, and without a default", name)
+            else:
+                made[name] = None if default is MISSING else default
+        return made
+
+    def _resolve_columns(self, columns: Columns, writer: _Schema, count: int) -> Columns:
+        assert self._reader is not None
+        if self._reader.text == writer.text:
+            return columns
+        empty = self._resolve(dict.fromkeys(writer.root.names), writer) if count else {}
+        made = {}
+        for field in self._reader.source.fields:
+            kind = arrow_field(field).type
+            if field.name in columns:
+                made[field.name] = adapt(columns[field.name], kind)
+            else:
+                made[field.name] = pa.array([empty.get(field.name)] * count, kind)
+        return made
+
+    def _writer(self) -> _Schema:
+        if self._reader is None:
+            raise ConfigError("avro can't be written without a schema", hint="give the format a schema_file")
+        return self._reader
+
+    def _head(self) -> int:
+        if self._id is None:
+            assert self._registry is not None
+            self._id = self._registry.newest().id
+        return self._id
+
+
+class _Schema:
+    """A schema with all that decoding by it needs."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.root: AvroType = parse(text)
+        self.walker = Walker(self.root)
+        pairs = zip(self.root.names, self.root.children, strict=True)
+        self.source = SourceSchema(tuple(SourceField(name, child.field_type()) for name, child in pairs))
+        self.types = {field.name: arrow_field(field).type for field in self.source.fields}
+        self.fast = plain_schema(self.root) if polars_reads(self.root) else None
+
+    def rows(self, body: bytes, count: int) -> list[Row]:
+        self.walker.check(body, count)
+        rows, position = [], 0
+        for _ in range(count):
+            row, position = read(self.root, body, position)
+            rows.append(row)
+        return rows
+
+    def columns(self, data: pa.BinaryArray, count: int) -> Columns:
+        """Good datums as columns."""
+        if not count or self.fast is None:
+            return {name: pa.array([], kind) for name, kind in self.types.items()}
+        import polars as pl
+
+        offsets, body = bytes_of(data)
+        block = close_container(self.fast, body[int(offsets[0]) : int(offsets[-1])].tobytes(), count)
+        table = pl.read_avro(io.BytesIO(block)).to_arrow()
+        return {name: adapt(table.column(name).combine_chunks(), kind) for name, kind in self.types.items()}
+
+
+@functools.lru_cache(maxsize=1_000)
+def _schema(text: str) -> _Schema:
+    return _Schema(text)
+
+
+def _contains(data: pa.BinaryArray) -> bool:
+    """Whether some record may be a container."""
+    return bool(pc.any(pc.starts_with(data, pattern=MAGIC)).as_py())
+
+
+def _together(one: Decoded, other: Decoded) -> Decoded:
+    merged = merge(one.rows, one.good, other)
+    return Decoded(merged.rows, merged.good, sorted([*one.bad, *other.bad]), one.spread or other.spread)

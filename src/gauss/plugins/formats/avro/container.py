@@ -1,0 +1,123 @@
+"""Containers: the header of an Avro file and its blocks, taken apart and put together."""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+from gauss.contracts.format import BadRecord
+from gauss.plugins.formats.avro.datum import write_long
+from gauss.plugins.formats.avro.walk import read_long
+
+MAGIC = b"Obj\x01"
+SYNC = b"gauss block mark"
+
+
+class Container(NamedTuple):
+    """What a record holds: the writer's schema, and the datums one behind the other."""
+
+    schema: str
+    body: bytes
+    datums: int
+
+
+def open_container(record: bytes) -> Container | None:
+    """None: the record is no container but a bare datum (its end is not the marker that a header would name)."""
+    try:
+        meta, position = _header(record)
+    except BadRecord:
+        return None
+    sync = record[position - 16 : position]
+    if "avro.schema" not in meta or record[-16:] != sync:
+        return None
+    codec = meta.get("avro.codec", b"null").decode(errors="replace")
+    body, total = [], 0
+    while position < len(record):
+        count, position = _long(record, position)
+        size, position = _long(record, position)
+        end = position + size
+        if count < 0 or size < 0 or record[end : end + 16] != sync:
+            raise BadRecord("bad_avro", "a block does not end in its sync marker")
+        body.append(_decompress(record[position:end], codec))
+        total += count
+        position = end + 16
+    try:
+        schema = meta["avro.schema"].decode()
+    except UnicodeDecodeError:
+        raise BadRecord("bad_utf8", "the schema is not UTF-8") from None
+    return Container(schema, b"".join(body), total)
+
+
+def close_container(schema: str, body: bytes, count: int) -> bytes:
+    """A container of one block, not compressed."""
+    out = bytearray(MAGIC)
+    write_long(2, out)
+    for key, value in (("avro.schema", schema.encode()), ("avro.codec", b"null")):
+        write_long(len(key), out)
+        out += key.encode()
+        write_long(len(value), out)
+        out += value
+    out.append(0)
+    out += SYNC
+    write_long(count, out)
+    write_long(len(body), out)
+    return bytes(out) + body + SYNC
+
+
+def _header(record: bytes) -> tuple[dict[str, bytes], int]:
+    if not record.startswith(MAGIC):
+        raise BadRecord("bad_avro", "no container")
+    meta: dict[str, bytes] = {}
+    position = len(MAGIC)
+    while True:
+        entries, position = _long(record, position)
+        if entries == 0:
+            break
+        if entries < 0:
+            _, position = _long(record, position)
+        for _ in range(abs(entries)):
+            key, position = _text(record, position)
+            value, position = _text(record, position)
+            meta[key.decode(errors="replace")] = value
+    if position + 16 > len(record):
+        raise BadRecord("bad_avro", "ends in its header")
+    return meta, position + 16
+
+
+def _text(record: bytes, position: int) -> tuple[bytes, int]:
+    size, position = _long(record, position)
+    if size < 0 or position + size > len(record):
+        raise BadRecord("bad_avro", "ends in its header")
+    return record[position : position + size], position + size
+
+
+def _long(record: bytes, position: int) -> tuple[int, int]:
+    value, position = read_long(record, position, len(record))
+    if position < 0:
+        raise BadRecord("bad_avro", "ends too early")
+    return value, position
+
+
+def _decompress(block: bytes, codec: str) -> bytes:
+    try:
+        if codec == "null":
+            return block
+        if codec == "deflate":
+            return zlib.decompress(block, wbits=-15)
+        if codec == "zstandard":
+            import zstandard
+
+            return bytes(zstandard.ZstdDecompressor().decompressobj().decompress(block))
+        if codec == "snappy":
+            import pyarrow as pa
+
+            size, shift, place = 0, 0, 0
+            while True:  # a varint of the size stands before the data, a checksum of four bytes behind it
+                size |= (block[place] & 127) << shift
+                shift, place = shift + 7, place + 1
+                if block[place - 1] < 128:
+                    break
+            return bytes(pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True))
+    except Exception as error:  # each library has errors of its own
+        raise BadRecord("bad_avro", f"a block can't be decompressed ({codec}): {error}") from None
+    raise BadRecord("bad_avro", f"expected codec null, deflate, snappy or zstandard, found {codec}")

@@ -1,0 +1,139 @@
+"""Arrow columns between a library's types and those that Spark holds, and the parts of a batch put together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gauss.contracts.format import BadRecord, Decoded
+from gauss.contracts.format_batch import empty_rows
+
+Columns = dict[str, pa.Array]
+
+
+def bytes_of(data: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
+    """(offsets, bytes) of records, without a copy."""
+    if len(data) == 0:
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    wide = pa.types.is_large_binary(data.type)
+    offsets = np.frombuffer(data.buffers()[1], np.int64 if wide else np.int32)[
+        data.offset : data.offset + len(data) + 1
+    ]
+    body = data.buffers()[2]
+    return offsets.astype(np.int64), np.frombuffer(body, np.uint8) if body is not None else np.zeros(0, np.uint8)
+
+
+def adapt(values: pa.Array, to: pa.DataType) -> pa.Array:
+    """The same values in another type; raises ArrowInvalid where one does not fit."""
+    kind = values.type
+    if kind == to:
+        return values
+    kinds = pa.types
+    if isinstance(values, pa.ChunkedArray):
+        return adapt(values.combine_chunks(), to)
+    if kinds.is_dictionary(kind):
+        return adapt(values.dictionary_decode(), to)
+    if kinds.is_struct(to) and kinds.is_struct(kind):
+        by_name = dict(zip([field.name for field in kind], values.flatten(), strict=True))
+        children = [
+            adapt(by_name[field.name], field.type) if field.name in by_name else pa.nulls(len(values), field.type)
+            for field in to
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(to), mask=values.is_null())
+    if _is_nested(to) and _is_nested(kind):
+        return _nested(values, to)
+    if kinds.is_int64(to) and (kinds.is_timestamp(kind) or kinds.is_duration(kind)):
+        unit = pa.timestamp("ns", tz=kind.tz) if kinds.is_timestamp(kind) else pa.duration("ns")
+        return values.cast(unit).cast(pa.int64())
+    if kinds.is_int64(to) and kinds.is_time(kind):
+        return values.cast(pa.time64("us")).cast(pa.int64())
+    if kinds.is_time(to) and kinds.is_int64(kind):
+        return values.cast(pa.time64("us")).cast(to)
+    if (kinds.is_timestamp(to) or kinds.is_duration(to)) and kinds.is_int64(kind):
+        unit = pa.timestamp("ns", tz=to.tz) if kinds.is_timestamp(to) else pa.duration("ns")
+        return values.cast(unit).cast(to)
+    return values.cast(to)
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    kinds = pa.types
+    return bool(
+        kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind) or kinds.is_map(kind)
+    )
+
+
+def _nested(values: pa.Array, to: pa.DataType) -> pa.Array:
+    """Lists and maps; a map is a list of pairs, and the other way round."""
+    lengths, inner, mask = _opened(values)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    if pa.types.is_map(to):
+        pairs = inner if pa.types.is_struct(inner.type) else inner.cast(pa.struct([to.key_field, to.item_field]))
+        keys, items = pairs.flatten()
+        made = pa.MapArray.from_arrays(offsets, adapt(keys, to.key_type), adapt(items, to.item_type), type=to)
+    else:
+        made = pa.ListArray.from_arrays(offsets, adapt(inner, to.value_type), type=to)
+    return made if mask is None else pc.if_else(mask, pa.nulls(len(made), to), made)
+
+
+def _opened(values: pa.Array) -> tuple[np.ndarray, pa.Array, pa.Array | None]:
+    """(lengths, elements, which are null) of a list or map."""
+    if pa.types.is_map(values.type):
+        as_list = pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)]))
+        values = values.cast(as_list)
+    lengths = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False)
+    return lengths.astype(np.int64), values.flatten(), values.is_null() if values.null_count else None
+
+
+def pick(columns: Columns, name: str) -> pa.Array:
+    """A column by name, or by a path into one: `$.order.id`, `$.items[*].sku`."""
+    if name in columns:
+        return columns[name]
+    first, *parts = name.removeprefix("$.").split(".")
+    plain = first.removesuffix("[*]")
+    if plain not in columns:
+        raise BadRecord("no_such_field", f"no field {name}; there are {', '.join(columns)}", name)
+    return _follow(columns[plain], ["[*]"] * first.endswith("[*]") + parts, name)
+
+
+def _follow(values: pa.Array, parts: list[str], name: str) -> pa.Array:
+    if not parts:
+        return values
+    part, *rest = parts
+    if part == "[*]":
+        if not rest:
+            return values
+        lengths, inner, mask = _opened(values)
+        found = _follow(inner, rest, name)
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        made = pa.ListArray.from_arrays(offsets, found, type=pa.list_(pa.field("element", found.type)))
+        return made if mask is None else pc.if_else(mask, pa.nulls(len(made), made.type), made)
+    plain = part.removesuffix("[*]")
+    if not pa.types.is_struct(values.type) or values.type.get_field_index(plain) < 0:
+        raise BadRecord("no_such_field", f"no field {name}", name)
+    return _follow(pc.struct_field(values, plain), ["[*]"] * part.endswith("[*]") + rest, name)
+
+
+def select(columns: Columns, fields: pa.Schema, count: int) -> pa.RecordBatch:
+    """The asked columns in the asked types."""
+    if not len(fields):
+        return empty_rows(count)
+    return pa.RecordBatch.from_arrays([adapt(pick(columns, f.name), f.type) for f in fields], schema=fields)
+
+
+def no_rows(fields: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in fields], schema=fields)
+
+
+def merge(fast: pa.RecordBatch, kept: np.ndarray, slow: Decoded) -> Decoded:
+    """Rows of two ways in the order of their records; `kept` has the records of the fast rows."""
+    if not len(slow.good):
+        return Decoded(fast, kept, slow.bad, slow.spread)
+    if not len(kept):
+        return slow
+    both = np.concatenate([kept, slow.good])
+    order = np.argsort(both, kind="stable")
+    if fast.num_columns == 0:
+        return Decoded(empty_rows(len(both)), both[order], slow.bad, slow.spread)
+    rows = pa.concat_batches([fast, slow.rows]).take(pa.array(order))
+    return Decoded(rows, both[order], slow.bad, slow.spread)

@@ -1,0 +1,132 @@
+"""The msgpack format: one map per record, its fields by name or path.
+
+| record | meaning |
+|---|---|
+| truncated, followed by more bytes, of a reserved code, nested too deep | bad_msgpack |
+| text that is not UTF-8, in any field | bad_utf8 |
+| an array, number, text or nil instead of a map; keys that are no text | not_object |
+| a field missing or nil | null |
+| a value of another kind, or outside its type | wrong_type, out_of_range |
+| a float for an integer, or an integer for text | wrong_type |
+| fields that are not decoded | anything well-formed |
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from gauss.contracts.field_types import parse_member, parse_type, type_of
+from gauss.contracts.format import BadRecord, Decoded, FieldType, SourceField, SourceSchema
+from gauss.contracts.format_batch import decode_each, find, to_columns
+from gauss.plugins.formats.msgpack.spec import MsgpackConfig
+from gauss.plugins.formats.values import Convert, from_value, iso_text
+
+Row = dict[str, Any]
+
+
+class MsgpackFormat:
+    """MessagePack maps."""
+
+    def __init__(self, config: MsgpackConfig) -> None:
+        self._fields = (
+            None if config.fields is None else [SourceField(f.name, f.type.field_type()) for f in config.fields]
+        )
+        self._types = {field.name: field.field_type for field in self._fields or []}
+        self._converters = [(field.name, from_value(field.field_type, field.name)) for field in self._fields or []]
+        self._decoder = msgspec.msgpack.Decoder(strict=True)
+
+    def schema(self) -> SourceSchema | None:
+        return None if self._fields is None else SourceSchema(tuple(self._fields))
+
+    def decode(self, data: bytes) -> Row:
+        """One record; without `fields` the whole map."""
+        found = self._open(data)
+        if self._fields is None:
+            return found
+        return {name: convert(find(found, name)) for name, convert in self._converters}
+
+    def encode(self, row: Row) -> bytes:
+        """One row as a map; paths become nested maps."""
+        tree: Row = {}
+        for name, value in row.items():
+            parts = name[2:].split(".") if name.startswith("$.") else [name]
+            node = tree
+            for part in parts[:-1]:
+                node = node.setdefault(part.removesuffix("[*]"), {})
+            node[parts[-1].removesuffix("[*]")] = _plain(value, self._types.get(name))
+        return msgspec.msgpack.encode(tree)
+
+    def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        return pa.array([self.encode(row) for row in rows.to_pylist()], pa.binary())
+
+    def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
+        # Every declared field is looked at, asked for or not: a record is bad for whoever reads it.
+        converters = dict(self._converters)
+        for field in fields:
+            if field.name not in converters:
+                converters[field.name] = _untyped(field)
+        steps = list(converters.items())
+
+        def decode(record: bytes) -> Row:
+            found = self._open(record)
+            return {name: convert(find(found, name)) for name, convert in steps}
+
+        return to_columns(*decode_each(decode, enumerate(data.to_pylist())), fields)
+
+    def _open(self, data: bytes) -> Row:
+        try:
+            found = self._decoder.decode(data)
+        except UnicodeDecodeError as error:
+            raise BadRecord("bad_utf8", f"text is not UTF-8: {error.reason}") from None
+        except (msgspec.DecodeError, RecursionError, ValueError, TypeError, OverflowError) as error:
+            raise BadRecord("bad_msgpack", str(error)) from None
+        if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+            raise BadRecord("not_object", f"expected a map with text keys, found {type(found).__name__}")
+        return found
+
+
+def _untyped(field: pa.Field) -> Convert:
+    """A field of no declared type: by the Arrow type, or any value as JSON text."""
+    if (field.metadata or {}).get(b"gauss") == b"json":
+        return lambda value: None if value is None else msgspec.json.encode(value).decode()
+    return from_value(type_of(field.type), field.name)
+
+
+def _plain(value: Any, type_: FieldType | None) -> Any:
+    kind = type_.name if type_ else ""
+    match value:
+        case Decimal():
+            return int(value) if kind.startswith("uint") or value.as_tuple().exponent == 0 else format(value, "f")
+        case dt.datetime() | int() if kind == "timestamp":
+            assert type_ is not None
+            return iso_text(value, type_)
+        case dt.datetime():
+            return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value
+        case dt.date():
+            return value.isoformat()
+        case int() if kind == "time":
+            return (dt.datetime.min + dt.timedelta(microseconds=value)).time().isoformat()
+        case list() | tuple() if kind == "map":
+            assert type_ is not None
+            return _pairs(list(value), type_)
+        case list() | tuple():
+            element = parse_type(type_.attrs["element"]) if type_ and kind == "array" else None
+            return [_plain(item, element) for item in value]
+        case dict() if type_ is not None and kind in ("tuple", "struct"):
+            members = [parse_member(index, member) for index, member in enumerate(type_.attrs["fields"])]
+            made = {name: _plain(value.get(name), inner) for name, inner in members}
+            return list(made.values()) if kind == "tuple" else made
+        case dict():
+            return {key: _plain(item, None) for key, item in value.items()}
+    return value
+
+
+def _pairs(value: list[Any], type_: FieldType) -> dict[Any, Any]:
+    key_type, item_type = parse_type(type_.attrs.get("key", "string")), parse_type(type_.attrs["value"])
+    pairs = [(pair["key"], pair["value"]) if isinstance(pair, dict) else pair for pair in value]
+    return {_plain(key, key_type): _plain(item, item_type) for key, item in pairs}

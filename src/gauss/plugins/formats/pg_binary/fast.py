@@ -1,0 +1,158 @@
+"""Many rows at once: a walk finds where each column lies, then whole columns are turned by numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gauss.contracts.field_types import arrow_type
+from gauss.contracts.format import FieldType, SourceField
+from gauss.plugins.formats.columns import Columns, bytes_of
+from gauss.plugins.formats.compiled import Walk
+from gauss.plugins.formats.pg_binary.tuples import FIXED, reader
+
+_Y2K_US, _Y2K_DAYS = 946_684_800_000_000, 10_957
+_YEARS_US = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_YEARS_DAYS = (-719_162, 2_932_896)
+
+
+def walk(  # noqa: PLR0917
+    data: Any, offsets: Any, columns: int, starts: Any, lengths: Any, suspects: Any
+) -> None:
+    """Where each column of each record begins, and its length (-1 for null)."""
+    for record in range(len(offsets) - 1):
+        position, end = offsets[record], offsets[record + 1]
+        fine = end - position >= 2
+        if fine:
+            fine = ((data[position] & 255) << 8 | (data[position + 1] & 255)) == columns
+            position += 2
+        column = 0
+        while fine and column < columns:
+            if end - position < 4:
+                fine = False
+                break
+            length = (data[position] & 255) << 24 | (data[position + 1] & 255) << 16
+            length |= (data[position + 2] & 255) << 8 | (data[position + 3] & 255)
+            position += 4
+            if length == 4294967295:
+                length = -1
+            place = record * columns + column
+            starts[place] = position
+            lengths[place] = length
+            if length > 0:
+                position += length
+            fine = position <= end
+            column += 1
+        if not fine or position != end:
+            suspects[record] = 1
+
+
+_walk = Walk(walk)
+
+
+def decode(data: pa.BinaryArray, fields: list[SourceField]) -> tuple[np.ndarray, Columns]:
+    """(which records are plain, their columns)."""
+    offsets, body = bytes_of(data)
+    count, width = len(data), len(fields)
+    starts, lengths = np.zeros(count * width, np.int64), np.zeros(count * width, np.int64)
+    suspects = np.zeros(count, np.uint8)
+    function, compiled = _walk.ready(count)
+    if compiled:
+        function(body.view(np.int8), offsets, width, starts, lengths, suspects)
+    else:
+        function(body.tobytes(), offsets.tolist(), width, starts, lengths, suspects)
+    plain = suspects == 0
+    made: dict[str, pa.Array] = {}
+    all_starts, all_lengths = starts.reshape(count, width)[plain], lengths.reshape(count, width)[plain]
+    bad = np.zeros(len(all_starts), bool)
+    for index, field in enumerate(fields):
+        made[field.name], odd = _column(body, all_starts[:, index], all_lengths[:, index], field.field_type)
+        bad |= odd
+    if bad.any():
+        plain[np.flatnonzero(plain)[bad]] = False
+        made = {name: values.filter(pa.array(~bad)) for name, values in made.items()}
+    return plain, made
+
+
+def _column(body: np.ndarray, starts: np.ndarray, lengths: np.ndarray, type_: FieldType) -> tuple[pa.Array, np.ndarray]:
+    """(values, which are left to the row codec)."""
+    kind, null = type_.name, lengths < 0
+    if kind in FIXED:
+        form = np.dtype(FIXED[kind].replace("?", "u1").replace("q", "i8").replace("h", "i2").replace(">i", ">i4"))
+        return _fixed(body, starts, lengths, form, type_)
+    if kind in ("numeric", "array"):
+        return _each(body, starts, lengths, type_)
+    if kind == "jsonb":
+        odd = ~null & ((lengths < 1) | (body[np.where(null | (lengths < 1), 0, starts)] != 1))
+        starts, lengths = starts + 1, np.where(null | odd, lengths, lengths - 1)
+    else:
+        odd = ~null & (lengths != 16) if kind == "uuid" else np.zeros(len(null), bool)
+    values = _pieces(body, starts, np.where(null | odd, 0, lengths), null)
+    if not pa.types.is_string(arrow_type(type_)):
+        return values, odd
+    try:
+        return values.cast(pa.string()), odd
+    except pa.ArrowInvalid:
+        broken = np.fromiter((not _is_text(value) for value in values.to_pylist()), bool, len(values))
+        kept = _pieces(body, starts, np.where(null | odd | broken, 0, lengths), null)
+        return kept.cast(pa.string()), odd | broken
+
+
+def _fixed(
+    body: np.ndarray, starts: np.ndarray, lengths: np.ndarray, form: np.dtype[Any], type_: FieldType
+) -> tuple[pa.Array, np.ndarray]:
+    null = lengths < 0
+    odd = ~null & (lengths != form.itemsize)
+    safe = np.where(null | odd, -1, starts)
+    pieces = np.zeros((len(starts), form.itemsize), np.uint8)
+    held = safe >= 0
+    pieces[held] = body[safe[held][:, None] + np.arange(form.itemsize)]
+    values = pieces.view(form).ravel().astype(form.newbyteorder("="))
+    if type_.name in ("timestamp", "timestamptz"):
+        low, high = _YEARS_US
+        odd |= held & ((values < low - _Y2K_US) | (values > high - _Y2K_US))
+        values = np.where(odd, 0, values) + _Y2K_US
+        return pa.array(values, pa.int64(), mask=null).cast(pa.timestamp("us", tz="UTC")), odd
+    if type_.name == "date":
+        low, high = _YEARS_DAYS
+        days = values.astype(np.int64)
+        odd |= held & ((days < low - _Y2K_DAYS) | (days > high - _Y2K_DAYS))
+        days = np.where(odd, 0, days) + _Y2K_DAYS
+        return pa.array(days.astype(np.int32), pa.int32(), mask=null).cast(pa.date32()), odd
+    if type_.name == "bool":
+        values = values != 0
+    return pa.array(values, arrow_type(type_), mask=null), odd
+
+
+def _pieces(body: np.ndarray, starts: np.ndarray, lengths: np.ndarray, null: np.ndarray) -> pa.BinaryArray:
+    """Pieces of the records, one behind the other."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+    valid = pa.array(~null).buffers()[1] if null.any() else None
+    buffers = [valid, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body[places])]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(starts), buffers)
+
+
+def _each(body: np.ndarray, starts: np.ndarray, lengths: np.ndarray, type_: FieldType) -> tuple[pa.Array, np.ndarray]:
+    """Values that have no fixed form, one by one."""
+    read = reader(type_, "")
+    null = lengths < 0
+    odd = np.zeros(len(starts), bool)
+    values: list[Any] = []
+    for index, piece in enumerate(_pieces(body, starts, np.where(null, 0, lengths), null).to_pylist()):
+        try:
+            values.append(None if piece is None else read(piece))
+        except ValueError:
+            odd[index] = True
+            values.append(None)
+    return pa.array(values, arrow_type(type_)), odd
+
+
+def _is_text(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True

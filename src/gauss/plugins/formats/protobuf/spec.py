@@ -1,0 +1,45 @@
+"""protobuf: one message per record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from gauss.contracts.format import FormatSpec
+from gauss.contracts.plugin import PluginConfig
+from gauss.plugins.formats.registry_config import RegistryConfig
+
+
+class ProtobufConfig(PluginConfig):
+    """Messages of one type, described by a compiled descriptor, by `.proto` source or by a schema registry."""
+
+    descriptor: Path | None = None
+    """A compiled file descriptor set: `protoc --include_imports --descriptor_set_out=quote.bin quote.proto`."""
+    proto: Path | None = None
+    """The `.proto` source instead; it is compiled at start."""
+    import_dirs: list[Path] = Field(default=[])
+    """Folders in which the source's imports are looked up; its own folder always is."""
+    message: str
+    """The message's name, `Quote`, or its full name, `market.data.Quote`."""
+    registry: RegistryConfig | None = None
+    """Records carry Confluent's schema id and message indexes; left out: bare messages."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ProtobufConfig:
+        if self.descriptor is not None and self.proto is not None:
+            raise PydanticCustomError("protobuf", "give descriptor or proto, not both", {"key": "proto"})
+        if self.descriptor is None and self.proto is None and self.registry is None:
+            raise PydanticCustomError(
+                "protobuf", "protobuf needs descriptor, proto or registry to know its message", {"key": "descriptor"}
+            )
+        return self
+
+
+SPEC = FormatSpec(
+    name="protobuf",
+    summary="protobuf messages, one per record; described by a descriptor set, .proto source or a schema registry",
+    config=ProtobufConfig,
+    implementation="gauss.plugins.formats.protobuf.codec:ProtobufFormat",
+)

@@ -1,0 +1,104 @@
+"""Confluent's wire form: a zero byte, the schema id in four bytes; the schema comes from a file or a registry."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+import httpx
+
+from gauss.contracts.format import BadRecord
+from gauss.model.errors import ConfigError, Unavailable
+from gauss.plugins.formats.registry_config import RegistryConfig
+
+HEADER = 5
+
+
+class Registered(NamedTuple):
+    """A schema's text and the texts it refers to, by the name they are imported with."""
+
+    id: int
+    text: str
+    references: dict[str, str]
+
+
+class SchemaRegistry:
+    """Schemas by id, each looked up once. Ids never change their meaning, so nothing is ever forgotten."""
+
+    def __init__(self, config: RegistryConfig) -> None:
+        self._config = config
+        self._known: dict[int, Registered] = {}
+        self._unknown: set[int] = set()
+        self._lock = threading.Lock()
+
+    def schema(self, number: int) -> Registered:
+        """The schema of an id; raises BadRecord when there is none, Unavailable when the registry does not answer."""
+        with self._lock:
+            if number in self._known:
+                return self._known[number]
+            if number in self._unknown:
+                raise self._missing(number)
+            path = self._config.schemas.get(str(number))
+            if path is not None:
+                found = Registered(number, path.read_text(), {})
+            else:
+                answer = self._get(f"/schemas/ids/{number}") if self._config.url else None
+                if answer is None:
+                    self._unknown.add(number)
+                    raise self._missing(number)
+                found = Registered(number, answer["schema"], self._references(answer))
+            self._known[number] = found
+            return found
+
+    def newest(self) -> Registered:
+        """The newest schema of the configured subject."""
+        if self._config.subject is None or self._config.url is None:
+            raise ConfigError(
+                "no schema to take the columns from",
+                hint="name a schema in the format's config, or url and subject of the registry",
+            )
+        answer = self._get(f"/subjects/{self._config.subject}/versions/latest")
+        if answer is None:
+            raise ConfigError(
+                f'the registry at {self._config.url} has no subject "{self._config.subject}"',
+                hint="register its schema first",
+            )
+        return Registered(answer["id"], answer["schema"], self._references(answer))
+
+    def _references(self, answer: dict[str, Any]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for reference in answer.get("references") or []:
+            inner = self._get(f"/subjects/{reference['subject']}/versions/{reference['version']}")
+            if inner is not None:
+                found[reference["name"]] = inner["schema"]
+                found.update(self._references(inner))
+        return found
+
+    def _get(self, path: str) -> dict[str, Any] | None:
+        config = self._config
+        password = config.password.get_secret_value() if config.password else ""
+        auth = (config.username, password) if config.username else None
+        try:
+            reply = httpx.get(f"{config.url}{path}", auth=auth, timeout=config.timeout / 1000)
+        except httpx.HTTPError as error:
+            raise Unavailable(f"the schema registry at {config.url} does not answer: {error}") from error
+        if reply.status_code == 404:
+            return None
+        if reply.status_code != 200:
+            raise Unavailable(f"the schema registry at {config.url} answered {reply.status_code} to {path}")
+        found: dict[str, Any] = reply.json()
+        return found
+
+    def _missing(self, number: int) -> BadRecord:
+        return BadRecord("unknown_schema", f"no schema has the id {number}")
+
+
+def schema_id(record: bytes) -> int:
+    """The id at the head of a record; raises BadRecord."""
+    if len(record) < HEADER or record[0] != 0:
+        raise BadRecord("no_schema_id", "expected a zero byte and a schema id of four bytes at the head of the record")
+    return int.from_bytes(record[1:HEADER], "big")
+
+
+def header(number: int) -> bytes:
+    return b"\0" + number.to_bytes(4, "big")
