@@ -20,6 +20,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import DatabaseError, StreamFailureError
 
 from gauss.clients.endpoint import Endpoint
+from helpers.run import wait_until
 
 
 def driver(endpoint: Endpoint, **options: Any) -> Client:
@@ -195,6 +196,16 @@ def test_a_client_that_dies_in_mid_insert_leaves_no_rows(clickhouse: Endpoint, t
         head = f"POST /?{urlencode(parameters)} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
         sock.sendall(head.encode() + b"1\n2\n3\n" * 1000)
     assert post(clickhouse, f"SELECT count() FROM {table}").text == "0\n"
+
+
+def test_a_reader_that_goes_away_ends_its_query(clickhouse: Endpoint) -> None:
+    endless = "SELECT number FROM system.numbers FORMAT RowBinary"
+    parameters = urlencode({"query": endless, "user": clickhouse.user, "password": clickhouse.password})
+    with socket.create_connection((clickhouse.host, clickhouse.port)) as sock:
+        sock.sendall(f"POST /?{parameters} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+        assert b"200 OK" in sock.recv(65536)
+    running = "SELECT count() FROM system.processes WHERE query LIKE '%system.numbers%RowBinary'"
+    wait_until(lambda: post(clickhouse, running).text == "0\n", what="the query's end")
 
 
 def test_an_insert_that_fails_in_mid_body_says_why(clickhouse: Endpoint, table: str) -> None:

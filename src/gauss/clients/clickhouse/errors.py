@@ -54,11 +54,23 @@ def sort_error(error: Exception) -> GaussError:
         return ConfigError(message, hint=_HINTS.get(code, "compare the table with `gauss schema`"))
     if code in _TRANSIENT:
         return Unavailable(message, hint=_HINTS.get(code, "it is tried again"))
+    if code is None and _never_sent(error):
+        return Unavailable(f"ClickHouse does not answer: {sentence}", hint="is the server up, and its address right?")
     if code in _UNCLEAR or isinstance(error, StreamFailureError | urllib3.exceptions.HTTPError | OSError):
         return Unclear(message, hint="it is read back and tried again")
     if code is None and isinstance(error, ClickHouseError):
-        return Unclear(f"ClickHouse does not answer: {sentence}", hint="is the server up, and its address right?")
+        return Unclear(f"ClickHouse's answer was lost: {sentence}", hint="it is read back and tried again")
     return StorageError(message, hint="see the server's log")
+
+
+def _never_sent(error: BaseException | None) -> bool:
+    """Whether there was no connection at all, so that nothing can have happened."""
+    while error is not None:
+        if isinstance(error, urllib3.exceptions.NewConnectionError | ConnectionRefusedError):
+            return True
+        reason = getattr(error, "reason", None)
+        error = error.__cause__ or error.__context__ or (reason if isinstance(reason, Exception) else None)
+    return False
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import hmac
 import json
 import logging
 import secrets
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -64,11 +65,17 @@ class ClickHouseServer(ThreadingHTTPServer):
 
     def __init__(self, port: int, engine: Engine, user: str, password: str) -> None:
         self.engine, self._user, self._password = engine, user.encode(), password.encode()
-        self.busy = 0
+        self._busy, self._counting = 0, threading.Lock()
         super().__init__(("127.0.0.1", port), Handler)
 
     def allows(self, user: str, password: str) -> bool:
         return hmac.compare_digest(user.encode(), self._user) & hmac.compare_digest(password.encode(), self._password)
+
+    def count(self, change: int) -> int:
+        """Requests under way, after a change of their number."""
+        with self._counting:
+            self._busy += change
+            return self._busy
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
         """A client that goes away is no event."""
@@ -104,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
         body = Body(self.rfile, None if chunked else int(self.headers.get("Content-Length") or 0))
         params = dict(parse_qsl(url.query, keep_blank_values=True))
         self._started = False
-        self.server.busy += 1
+        self.server.count(+1)
         try:
             if url.path in ("/ping", "/replicas_status") or (not writes and "query" not in params):
                 self._send(200, b"Ok.\n", {})
@@ -127,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
             log.exception("request failed")
             self._fail(EngineError(f"{type(error).__name__}: {error} (STD_EXCEPTION)", 1001))
         finally:
-            self.server.busy -= 1
+            self.server.count(-1)
             if not self.close_connection and not body.drain():
                 self.close_connection = True
 

@@ -50,9 +50,9 @@ class EmbeddedClickHouse:
         self._server.shutdown()
         self._server.socket.close()
         deadline = time.monotonic() + DRAIN_SECONDS
-        while self._server.busy and time.monotonic() < deadline:
+        while self._server.count(0) and time.monotonic() < deadline:
             time.sleep(0.01)
-        if not self._server.busy:
+        if not self._server.count(0):
             self._server.engine.close()
 
 

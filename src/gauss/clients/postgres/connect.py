@@ -7,21 +7,26 @@ from typing import Any
 import psycopg
 
 from gauss.clients.endpoint import Endpoint
+from gauss.clients.errors import Unclear
 from gauss.clients.postgres.errors import sorted_errors
+from gauss.model.errors import Unavailable
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 def connect(address: str | Endpoint, *, connect_seconds: int = 10, autocommit: bool = False) -> Connection:
     """A connection that says who it is and notices within a minute that the other side is gone."""
-    with sorted_errors():
-        return psycopg.connect(
-            address.url if isinstance(address, Endpoint) else address,
-            autocommit=autocommit,
-            connect_timeout=connect_seconds,
-            application_name="gauss",
-            keepalives_idle=20,
-            keepalives_interval=10,
-            keepalives_count=3,
-            tcp_user_timeout=60_000,
-        )
+    try:
+        with sorted_errors():
+            return psycopg.connect(
+                address.url if isinstance(address, Endpoint) else address,
+                autocommit=autocommit,
+                connect_timeout=connect_seconds,
+                application_name="gauss",
+                keepalives_idle=20,
+                keepalives_interval=10,
+                keepalives_count=3,
+                tcp_user_timeout=60_000,
+            )
+    except Unclear as error:  # without a connection nothing can have happened
+        raise Unavailable(error.message, hint=error.hint) from error
