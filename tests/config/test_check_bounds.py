@@ -100,3 +100,10 @@ def test_misspelt_key_is_told_apart_from_from(judge: Judge, sound: str) -> None:
 def test_future_is_told_by_the_clock(judge: Judge, sound: str) -> None:
     soon = int(time.time() * 1000) + 3_600_000
     assert len(judge(with_source(sound, f'read = "query", from = {soon}')).errors) == 1
+
+
+def test_range_of_times_is_refused_on_a_table(judge: Judge, sound: str) -> None:
+    table = 'storage = "memory"\nstorage_config = { mode = "table", key_field = "symbol", format = "json" }'
+    copied = COPY.replace('topic = "quotes"', 'topic = "live"').replace("SOURCE", 'read = "query"')
+    [fault] = judge(f'{sound}\n[[topics]]\nname = "live"\n{table}\n{copied}').errors
+    assert "a table keeps only the newest row of each key" in fault.message

@@ -111,6 +111,13 @@ def _read_mode_fits(processor: Processor, topics: dict[str, Topic]) -> None:
             expected=f"one of {', '.join(sorted(processor.spec.reads))}",
             found=source.read,
         )
+    elif topic and source.read == ReadMode.QUERY and _is_table(topic):
+        processor.scope.add(
+            at,
+            f'{processor.definition.plugin} can\'t read the table "{source.topic}" by "query": that reads a range of'
+            " times, and a table keeps only the newest row of each key",
+            hint="read the topic from which the table is made",
+        )
 
 
 def _start_fits(processor: Processor) -> None:
