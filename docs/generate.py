@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from docs import conformance
 from gauss import registry
 from gauss.config.spec import Pipeline
 from gauss.config.type_words import type_of, unit_of
@@ -190,9 +191,12 @@ def main() -> None:
     there = {file.name: file.read_text(encoding="utf-8") for file in FOLDER.glob("*.md")}
     if "--check" in sys.argv:
         stale = sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
+        if not conformance.PAGE.exists() or conformance.PAGE.read_text(encoding="utf-8") != conformance.page():
+            stale.append(f"../{conformance.PAGE.name}")
         if stale:
             sys.exit(f"docs/reference is stale ({', '.join(stale)}): run `make docs`")
         return
+    conformance.PAGE.write_text(conformance.page(), encoding="utf-8")
     FOLDER.mkdir(exist_ok=True)
     for name in there.keys() - wanted.keys():
         (FOLDER / name).unlink()
