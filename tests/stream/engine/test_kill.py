@@ -16,6 +16,8 @@ from gauss.model.errors import Fenced, GaussError, ProtocolError
 from gauss.stream.client import EngineClient
 from gauss.stream.protocol import At, Claim, Ends, Publish, Read, Scan, Stage
 from helpers.engine_process import QuickEngine
+from helpers.feeds import Counter
+from helpers.run import free_port
 
 EPOCH_ROWS = 50
 KILLS = 30
@@ -167,3 +169,39 @@ def test_read_goes_on_behind_its_last_record_when_the_engine_is_killed_meanwhile
             pumped.start()
         offsets += batch.column(0).to_pylist()
     assert offsets == list(range(total))
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    "storage", [{"segment_bytes": 4096, "fsync": "never"}, {"framing": "newline", "delimiter": "\n"}]
+)
+def test_killed_while_its_first_records_come_in_a_file_topic_lacks_none_of_them(
+    tmp_path: Path, storage: dict[str, Any]
+) -> None:
+    port = free_port()
+    feed = {
+        "name": "feed",
+        "plugin": "tcp-source",
+        "target": {"topic": "in"},
+        "config": {"port": port, "ack": "count", "input": {"framing": "newline"}},
+    }
+    topics = [{**topic, "storage_config": storage} for topic in TOPICS]
+    engine = QuickEngine(tmp_path, {"topics": topics, "processors": [feed, *BY_PUMP["processors"]]})
+    try:
+        engine.start()
+        counter = Counter(port, per_second=20_000)
+        chance = random.Random(3)
+        for _ in range(15):
+            time.sleep(chance.uniform(0.0, 0.1))
+            engine.kill()
+            engine.start()
+        total = counter.finish()
+        engine.kill()
+        engine.start()
+        found = rows(engine.client, "in")
+        assert [offset for offset, _ in found] == list(range(len(found)))
+        assert engine.client.command("topic", {"name": "in"})["lost"] == 0
+        numbers = [int(data[5:-1]) for _, data in found]
+        assert sorted(set(numbers)) == list(range(max(numbers) + 1)) and max(numbers) + 1 >= total
+    finally:
+        engine.close()
