@@ -13,6 +13,7 @@ from pathlib import Path
 BENCHMARKS = {
     "framing": "Framing, one core",
     "tcp": "TCP → topic → TCP",
+    "table": "Tables: a million keys in the engine",
     "spark_json": "JSON filter + derive through Spark",
     "latency": "TCP → Spark → TCP latency, start-up, idle cost",
 }

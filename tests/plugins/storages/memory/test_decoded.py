@@ -57,7 +57,7 @@ def counting() -> Counting:
 
 @pytest.fixture
 def table(counting: Counting) -> Table:
-    made = open_table(counting)  # type: ignore[arg-type]
+    made = open_table(counting)
     upsert(made, *(record(f"k{number:03}", number) for number in range(100)))
     settled(made)
     counting.records = 0
