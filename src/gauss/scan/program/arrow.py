@@ -10,7 +10,7 @@ is a column of JSON text, or of booleans.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,24 +86,26 @@ def compile_stages(
     wanted = _wanted(stages)
 
     def run(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Indexes | None]:
-        columns = {name: as_kind(batch.column(name), kind) for name, kind in fields.items()}
+        columns = {name: batch.column(name) for name in fields}
+        clean: set[str] = set()
         rows, kept, made = batch.num_rows, None, False
         for stage, kinds, later in zip(stages, scopes, wanted, strict=True):
-            over = Evaluation(kinds, columns)
+            over = Evaluation(kinds, columns, clean)
             match stage:
                 case Select():
                     mask = filled(over.truth(stage.condition), rows)
                     if mask.true_count == rows:
                         continue
-                    index = pc.indices_nonzero(mask).to_numpy().view(np.int64)
-                    rows, kept = len(index), index if kept is None else kept[index]
-                    columns = {name: column.filter(mask) for name, column in columns.items() if name in later}
+                    index = pc.indices_nonzero(mask)
+                    columns = {name: column.take(index) for name, column in columns.items() if name in later}
+                    places = index.to_numpy().view(np.int64)
+                    rows, kept = len(index), places if kept is None else kept[places]
                 case Make():
                     columns = {name: filled(over.value(expr), rows) for name, expr in stage.columns}
-                    made = True
+                    clean, made = set(columns), True
                 case Value():
                     columns = {"": filled(over.value(stage.expr), rows)}
-                    made = True
+                    clean, made = set(columns), True
         if not made:
             return (batch if kept is None else batch.take(pa.array(kept))), kept
         return pa.RecordBatch.from_arrays(list(columns.values()), [name or VALUE for name in columns]), kept
@@ -127,15 +129,17 @@ def _wanted(stages: Sequence[Stage]) -> list[set[str]]:
 
 
 def _over(batch: pa.RecordBatch, kinds: Kinds) -> Evaluation:
-    return Evaluation(kinds, {name: as_kind(batch.column(name), kind) for name, kind in kinds.items()})
+    return Evaluation(kinds, {name: batch.column(name) for name in kinds}, set())
 
 
 class Evaluation:
     """The nodes of an expression over the columns of one batch."""
 
-    def __init__(self, kinds: Kinds, columns: Mapping[str, pa.Array]) -> None:
+    def __init__(self, kinds: Kinds, columns: dict[str, pa.Array], clean: set[str]) -> None:
         self.kinds = kinds
         self.columns = columns
+        self.clean = clean
+        """Columns that are as their kind wants them: seen to when first read, which may be after a selection."""
 
     def truth(self, node: Expr) -> Vector:
         """Booleans without nulls: null and false are not true, everything else is."""
@@ -152,7 +156,7 @@ class Evaluation:
             case Literal(value=value, kind=kind):
                 return pa.scalar(value, TYPES.get(kind))
             case Path():
-                return self.columns[node.name]
+                return self._column(node.name)
             case Unary(op="not"):
                 return pc.invert(self.truth(node.operand))
             case Binary(op="and"):
@@ -171,6 +175,12 @@ class Evaluation:
                 return self._compare(node)
             case Call():
                 return self._call(node)
+
+    def _column(self, name: str) -> pa.Array:
+        if name not in self.clean:
+            self.columns[name] = as_kind(self.columns[name], self.kinds[name])
+            self.clean.add(name)
+        return self.columns[name]
 
     def _unbounded(self, node: Expr) -> Vector:
         """Doubles in which infinities and NaN of arithmetic are not yet null: + - * and a dividend carry them on, so

@@ -126,7 +126,7 @@ def is_text(held: pa.DataType) -> bool:
 
 
 def _without_nan(column: pa.Array) -> pa.Array:
-    if not np.isnan(_doubles(column)).any():
+    if not np.isnan(_doubles(column).min(initial=0.0)):
         return column
     return pc.if_else(pc.is_nan(column), _NO_NUMBER, column)
 

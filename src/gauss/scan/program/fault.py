@@ -69,8 +69,11 @@ def bounded(stages: Sequence[Stage], text: str) -> None:
                 count, size, depth = count + 1, size + 1 + within, max(depth, level + below)
                 if depth > MAX_DEPTH:
                     raise fault(text, node.at, f"nested deeper than {MAX_DEPTH} levels", "make it simpler")
-                if count > MAX_NODES or size > MAX_SIZE:
+                if count > MAX_NODES:
                     raise fault(text, node.at, f"more than {MAX_NODES} operations", "make the program shorter")
+                if size > MAX_SIZE:
+                    message = f"more than {MAX_SIZE} operations, with those of the columns it reads"
+                    raise fault(text, node.at, message, "read a column of an earlier stage less often")
                 waiting.extend((child, level + 1) for child in children(node))
             extents.append((depth, size))
         if isinstance(stage, Make):

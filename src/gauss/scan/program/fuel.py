@@ -76,13 +76,22 @@ class Cost:
 
     def batch(self, batch: pa.RecordBatch, data_bytes: Costs | None = None) -> Costs:
         """The cost of every row of a batch of decoded fields."""
-        total = np.full(batch.num_rows, self.base, np.int64)
+        total: Costs | None = None
         if data_bytes is not None:
-            total += data_bytes // BYTES_PER_UNIT
+            total = data_bytes // BYTES_PER_UNIT
         for name, weight in self.weights.items():
-            if (sizes := _column_bytes(batch.column(name), self.kinds[name])) is not None:
-                total += weight * sizes
-        return np.minimum(total, MAX_COST)
+            if (sizes := _column_bytes(batch.column(name), self.kinds[name])) is None:
+                continue
+            if weight > 1:
+                sizes *= weight
+            if total is None:
+                total = sizes
+            else:
+                total += sizes
+        if total is None:
+            return np.full(batch.num_rows, self.base, np.int64)
+        total += self.base
+        return np.minimum(total, MAX_COST, out=total)
 
 
 def cost_of(stages: Sequence[Stage], scopes: Sequence[Kinds], fields: Kinds) -> Cost:
@@ -183,6 +192,10 @@ class Meter:
 
     def admit(self, costs: Costs) -> tuple[int, Limit | None]:
         """How many of the next candidates may run, which are then paid for, and what stops the one after them."""
+        whole = int(costs.sum())
+        if self.spent + whole <= self.max_scan and costs.max(initial=0) <= self.max_item:
+            self.spent += whole
+            return len(costs), None
         total = np.cumsum(costs, dtype=np.int64)
         over = np.flatnonzero(costs > self.max_item)
         item = int(over[0]) if len(over) else len(costs)
@@ -190,8 +203,6 @@ class Meter:
         count = min(item, scan)
         if count:
             self.spent += int(total[count - 1])
-        if count == len(costs):
-            return count, None
         return count, Limit.SCAN if scan <= item else Limit.ITEM
 
     def admit_one(self, cost: int) -> Limit | None:
