@@ -15,6 +15,7 @@ from gauss.plugins.formats.pg_binary.tuples import FIXED, reader
 
 _Y2K_US, _Y2K_DAYS = 946_684_800_000_000, 10_957
 _YEARS_US = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_FORMS = {"h": "i2", "i": "i4", "q": "i8", "f": "f4", "d": "f8", "?": "u1"}
 _YEARS_DAYS = (-719_162, 2_932_896)
 
 
@@ -80,8 +81,7 @@ def _column(body: np.ndarray, starts: np.ndarray, lengths: np.ndarray, type_: Fi
     """(values, which are left to the row codec)."""
     kind, null = type_.name, lengths < 0
     if kind in FIXED:
-        form = np.dtype(FIXED[kind].replace("?", "u1").replace("q", "i8").replace("h", "i2").replace(">i", ">i4"))
-        return _fixed(body, starts, lengths, form, type_)
+        return _fixed(body, starts, lengths, np.dtype(">" + _FORMS[FIXED[kind][1:]]), type_)
     if kind in ("numeric", "array"):
         return _each(body, starts, lengths, type_)
     if kind == "jsonb":

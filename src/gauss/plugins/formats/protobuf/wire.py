@@ -87,7 +87,9 @@ def _compiled(found: Registered) -> Messages:
 
 def _way(descriptor: Descriptor) -> list[int]:
     above = descriptor.containing_type
-    return [descriptor.index] if above is None else [*_way(above), descriptor.index]
+    beside = list(descriptor.file.message_types_by_name.values()) if above is None else list(above.nested_types)
+    place = [message.full_name for message in beside].index(descriptor.full_name)
+    return [place] if above is None else [*_way(above), place]
 
 
 def _indexes(record: bytes) -> tuple[list[int], int]:

@@ -1,0 +1,139 @@
+"""csv runs the conformance suite; what its settings mean."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from gauss.contracts.field_types import arrow_schema
+from gauss.plugins.formats.csv.codec import CsvFormat
+from gauss.plugins.formats.csv.spec import CsvConfig
+from helpers import format_values as v
+from helpers.format_conformance import FormatCase, FormatConformance, assert_alike
+
+FIELDS: dict[str, Any] = {
+    "symbol": "string",
+    "bid": "double",
+    "small": "float",
+    "qty": "int64",
+    "tiny": "int8",
+    "big": "uint64",
+    "open": "bool",
+    "price": {"name": "decimal", "attrs": {"precision": 38, "scale": 8}},
+    "at": "timestamp",
+    "ns": {"name": "timestamp", "attrs": {"precision": 9}},
+    "ms": {"name": "timestamp", "attrs": {"precision": 3, "unit": "ms"}},
+    "day": "date",
+    "clock": "time",
+    "raw": "bytes",
+    "any": {"name": "string", "attrs": {"utf8": False}},
+}
+
+
+def make(fields: dict[str, Any] = FIELDS, **settings: Any) -> CsvFormat:
+    columns = [{"name": name, "type": kind} for name, kind in fields.items()]
+    return CsvFormat(CsvConfig.model_validate({"fields": columns, **settings}))
+
+
+ROWS = st.fixed_dictionaries(
+    {
+        "symbol": st.none() | v.TEXT,
+        "bid": st.none() | v.DOUBLE,
+        "small": st.none() | v.FLOAT,
+        "qty": st.none() | v.INT64,
+        "tiny": st.none() | v.INT8,
+        "big": st.none() | v.UINT64,
+        "open": st.none() | st.booleans(),
+        "price": st.none() | v.DECIMAL_38_8,
+        "at": st.none() | v.TIMES,
+        "ns": st.none() | v.INT64,
+        "ms": st.none() | v.MILLIS,
+        "day": st.none() | v.DATES,
+        "clock": st.none() | st.integers(0, 86_399_999_999),
+        "raw": st.none() | st.binary(min_size=1, max_size=5),
+        "any": st.none() | st.binary(max_size=5),
+    }
+)
+EDGE = {
+    "symbol": "",
+    "bid": -0.0,
+    "small": float("nan"),
+    "qty": -(2**63),
+    "tiny": -128,
+    "big": 2**64 - 1,
+    "open": False,
+    "price": v.BIG_DECIMAL,
+    "at": dt.datetime(1, 1, 1, tzinfo=dt.UTC),
+    "ns": -1,
+    "ms": dt.datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=dt.UTC),
+    "day": dt.date(9999, 12, 31),
+    "clock": 86_399_999_999,
+    "raw": b"\0\xff",
+    "any": b'\xff,"\n',
+}
+CELLS = st.sampled_from(
+    [
+        *("", "1", "-1", "1.5", "x", '"a"', '"a""b"', '"', '"a"x', "true", "1e400", "9223372036854775808", "+1", " 1"),
+        *("NaN", "2026-01-02T03:04:05Z", "2026-13-02T03:04:05Z", "2026-01-02", "000000000000000000001", "1_0", "٣"),
+    ]
+)
+
+
+class TestCsv(FormatConformance):
+    case = FormatCase(
+        make=make,
+        rows=ROWS,
+        edges=[EDGE, dict.fromkeys(FIELDS), {**EDGE, "symbol": v.MEGABYTE, "bid": 5e-324}],
+        records=st.lists(CELLS, min_size=14, max_size=16).map(lambda cells: ",".join(cells).encode()),
+        bad=[
+            *[(b"", "bad_csv"), (b"a,b", "bad_csv"), (b"x,1,1,1.0" + b"," * 11, "wrong_type")],
+            *[(b",,,,128" + b"," * 10, "out_of_range"), (b"\xff" + b"," * 14, "bad_utf8")],
+            *[(b'"a' + b"," * 14, "bad_csv"), (b'a"b' + b"," * 14, "bad_csv")],
+            (b"," * 7 + b"1.123456789" + b"," * 7, "out_of_range"),
+        ],
+    )
+
+
+def test_an_empty_cell_is_null_and_an_empty_quoted_cell_is_empty_text() -> None:
+    format_ = make({"a": "string", "b": "string"})
+    assert format_.decode(b',""') == {"a": None, "b": ""}
+    assert format_.encode({"a": None, "b": ""}) == b',""'
+
+
+def test_null_may_be_spelled_otherwise() -> None:
+    format_ = make({"a": "string", "b": "int64"}, null="\\N")
+    assert format_.decode(b",\\N") == {"a": "", "b": None}
+    assert_alike(format_, [b",\\N", b"\\N,1", b'"\\N",1', b","])
+
+
+def test_a_header_line_gives_no_row() -> None:
+    format_ = make({"a": "string", "b": "int64"}, header=True, delimiter=";")
+    records = [b"a;b", b"x;1", b'"a";b', b"a;2"]
+    decoded = format_.decode_batch(pa.array(records, pa.binary()), arrow_schema(format_.schema().fields))
+    assert decoded.good.tolist() == [1, 3]
+    assert decoded.spread
+    assert_alike(format_, records)
+
+
+def test_without_a_quote_character_quotes_are_text() -> None:
+    format_ = make({"a": "string", "b": "string"}, quote="", delimiter="\t")
+    assert format_.decode(b'"x\t5" "') == {"a": '"x', "b": '5" "'}
+    with pytest.raises(ValueError, match="needs quoting"):
+        format_.encode({"a": "x\ty", "b": ""})
+
+
+def test_a_quoted_cell_may_hold_line_breaks() -> None:
+    format_ = make({"a": "string", "b": "int64"})
+    assert format_.decode(b'"x\ny",1\r\n') == {"a": "x\ny", "b": 1}
+    assert_alike(format_, [b'"x\ny",1\r\n', b"x\ny,1", b"x,1\n"])
+
+
+@pytest.mark.parametrize("settings", [{"delimiter": ""}, {"delimiter": ",,"}, {"delimiter": '"'}, {"null": "a,b"}])
+def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        make({"a": "string"}, **settings)
