@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gauss.stream.driver import launcher, zygote
+from gauss.stream.driver import launcher, session, zygote
 from helpers.run import wait_until
 
 MODULES = ("json",)
@@ -268,6 +268,17 @@ def test_socket_is_for_its_owner_alone_and_works_under_a_long_path(tmp_path: Pat
     assert int(done.stdout) == process.pid
     process.kill()
     process.wait()
+
+
+def test_folder_that_takes_no_socket_costs_the_zygote_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(_: Path) -> None:
+        raise OSError("Operation not supported")
+
+    monkeypatch.setattr(zygote, "start", refused)
+    session._start_zygote(tmp_path)
+    assert "Operation not supported" in caplog.text and not session._zygotes
 
 
 def test_ten_at_once_are_all_served(parent: subprocess.Popen[bytes], launch: Launch) -> None:

@@ -150,6 +150,9 @@ def launch(command: list[str], given: dict[str, str], answer: Path, output: Path
         "SPARK_CONNECT_MODE": "0",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
     }
+    if "spark.driver.bindAddress" in given:
+        # Else Java asks for the machine's own name, which takes seconds where no resolver knows it.
+        environment["SPARK_LOCAL_IP"] = given["spark.driver.bindAddress"]
     with output.open("ab") as printed:
         return subprocess.Popen(
             [*command, *options, "pyspark-shell"],

@@ -51,6 +51,7 @@ def settings(section: SparkSection, data_dir: DataDir) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",  # plans anew at every micro-batch for nothing
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.python.filterPushdown.enabled": "true",  # conditions on a topic are looked at where it is decoded
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         # A worker process serves many tasks, over a unix socket (3.0M rec/s against 2.3M over TCP).
         "spark.python.worker.reuse": "true",
@@ -97,18 +98,16 @@ def start(section: SparkSection, data_dir: DataDir, *, training: bool = False) -
     # The driver decides which Python the workers run, also on a cluster; the builder's setting does not help.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_DIRS"] = str(data_dir.cache / "spark-tmp")
-    local = section.master.startswith("local")
-    if local:
-        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # else Java looks through the machine's interfaces
-    if local and not training:
+    forks = section.master.startswith("local") and not training
+    if forks:
         # Executors of a cluster run elsewhere: there every process starts in the ordinary way.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(_python(java, data_dir.run))
     given = settings(section, data_dir)
     with tempfile.TemporaryDirectory(prefix="gauss-") as folder:
         answer = Path(folder) / "gateway"
         process = launch(command, given, answer, java.output)
-        if local and not training:
-            _zygotes.append(zygote.start(data_dir.run))
+        if forks:
+            _start_zygote(data_dir.run)
         from pyspark.sql import SparkSession
 
         os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = gateway(process, answer, java)
@@ -121,9 +120,16 @@ def start(section: SparkSection, data_dir: DataDir, *, training: bool = False) -
     return session
 
 
+def _start_zygote(folder: Path) -> None:
+    try:
+        _zygotes.append(zygote.start(folder))
+    except OSError as error:  # a file system without sockets, say: the launcher then starts ordinary processes
+        log.warning("Spark's Python processes start one by one, seconds later: %s", error)
+
+
 def warm_up(session: SparkSession) -> None:
-    """Starts the Python daemon and a worker while queries are still being planned: the first batch finds them there,
-    more than a second sooner."""
+    """Runs a job with a Python worker while queries are still being planned: the first batch finds the scheduler and
+    the ways to Python loaded. (Its daemon is not theirs: Spark keeps one for each set of environment variables.)"""
 
     def work() -> None:
         try:
