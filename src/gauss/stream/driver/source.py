@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -21,14 +21,19 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from gauss.model.errors import ConfigError
 from gauss.stream.driver.pace import Pace
 from gauss.stream.driver.plan import RANGES, ReadPlan, WritePlan
 from gauss.stream.driver.reading import Range, engine, ranges, read_decoded
 from gauss.stream.protocol import Ends, Latest
 
+if TYPE_CHECKING:
+    from gauss.stream.driver.people import TopicPlan
+
 
 class GaussDataSource(DataSource):
-    """`format("gauss")`; option `plan` is a ReadPlan or WritePlan as JSON."""
+    """`format("gauss")`: our own queries give the option `plan`, a ReadPlan or WritePlan as JSON; for people see
+    `people.py`."""
 
     @classmethod
     def name(cls) -> str:
@@ -37,22 +42,49 @@ class GaussDataSource(DataSource):
     def _read_plan(self) -> ReadPlan:
         return msgspec.json.decode(self.options["plan"], type=ReadPlan)
 
+    def _topic(self) -> TopicPlan | None:
+        """What a person asked for."""
+        if "plan" in self.options:
+            return None
+        from gauss.stream.driver.people import TopicPlan
+
+        return TopicPlan.of(self.options)
+
     def schema(self) -> StructType:
-        return from_arrow_schema(self._read_plan().schema())
+        return from_arrow_schema((self._topic() or self._read_plan()).schema())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if (topic := self._topic()) is not None:
+            from gauss.stream.driver.people import TopicStream
+
+            return TopicStream(topic, schema)
         return StreamReader(self._read_plan(), schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if (topic := self._topic()) is not None:
+            from gauss.stream.driver.people import TopicReader
+
+            return TopicReader(topic, schema)
         end = msgspec.json.decode(self.options["end"], type=Ends)
         return BatchReader(self._read_plan(), schema, end)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: ARG002
         from gauss.stream.driver.sink import StreamWriter
 
+        if "plan" not in self.options:
+            raise ConfigError(
+                'format("gauss") takes no stream of a job of one\'s own',
+                hint="write batches: foreachBatch, or a processor",
+            )
         return StreamWriter(msgspec.json.decode(self.options["plan"], type=WritePlan))
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        if (topic := self._topic()) is not None:
+            from gauss.stream.driver.people import TopicWriter
+
+            if overwrite:
+                raise ConfigError("a topic can't be overwritten", hint='use .mode("append")')
+            return TopicWriter(topic, schema)
         from gauss.stream.driver.sink import BatchWriter
 
         ends = msgspec.json.decode(self.options["ends"], type=Ends)

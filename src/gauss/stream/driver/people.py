@@ -1,0 +1,202 @@
+"""`format("gauss")` as a person uses it: a topic by name in a plain Spark job, without a processor of the pipeline.
+
+spark.read.format("gauss").option("topic", "quotes").load()                       offset, ts_ms, data
+spark.readStream.format("gauss").option("topic", "quotes").option("format", …)    offset, ts_ms, fields, _error
+frame.write.format("gauss").option("topic", "out").mode("append").save()          column data, or columns and a format
+
+Nothing is claimed at the engine: such a reader holds nothing back, and what is gone is not there. A record that can't
+be decoded is a row of nulls whose `_error` says why. Conditions of a batch read are looked at right after decoding;
+Spark wants `spark.sql.python.filterPushdown.enabled` for that, which a session of Gauss's own has. A write appends at
+once: a task that Spark runs again appends again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.types import StructType
+
+from gauss.model.errors import ConfigError
+from gauss.model.paths import DataDir
+from gauss.stream.driver.plan import FieldRef, FormatRef
+from gauss.stream.driver.pushed import Pushed
+from gauss.stream.driver.reading import Range, engine, format_of, ranges
+from gauss.stream.protocol import At, Ends, Read
+
+OPTIONS = ("topic", "data_dir", "format", "start", "end")
+ERROR = "_error"
+MAX_ROWS = 500_000
+
+
+class TopicPlan(msgspec.Struct, frozen=True):
+    """A topic as the options name it."""
+
+    flight: str
+    topic: str
+    format: FormatRef | None = None
+    start: str = "earliest"
+    end: str = "end"
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> TopicPlan:
+        """From the options; raises ConfigError that lists them."""
+        if "topic" not in options:
+            raise ConfigError('format("gauss") needs the option "topic"', hint=f"options: {', '.join(OPTIONS)}")
+        data_dir = DataDir(Path(options.get("data_dir", ".gauss")).absolute())
+        form = _format(data_dir, options["format"]) if "format" in options else None
+        start, end = options.get("start", "earliest"), options.get("end", "end")
+        return cls(str(data_dir.flight_json), options["topic"], form, start, end)
+
+    def fields(self) -> pa.Schema:
+        """What is decoded."""
+        if self.format is None:
+            return pa.schema([])
+        schema = format_of(self.format).schema()
+        if schema is None:
+            raise ConfigError("the format does not say which fields it has", hint="give it `fields`, or read `data`")
+        return pa.schema([FieldRef(f.name, f.field_type.name, f.field_type.attrs).arrow() for f in schema.fields])
+
+    def schema(self) -> pa.Schema:
+        """The columns that a reader gives."""
+        fields = self.fields()
+        own = [pa.field(name, pa.int64()) for name in ("offset", "ts_ms") if name not in fields.names]
+        if self.format is None:
+            return pa.schema([*own, pa.field("data", pa.binary())])
+        return pa.schema([*own, *(pa.field(f.name, f.type) for f in fields), pa.field(ERROR, pa.string())])
+
+    def at(self, place: str) -> At:
+        """`earliest`, `end`, an offset, or -N: the last N records."""
+        found = engine(self.flight).command("topic", {"name": self.topic})
+        inc, floor, end = found["inc"], found["floor"], found["end"]
+        if place in ("earliest", "end"):
+            return At(inc, floor if place == "earliest" else end)
+        try:
+            offset = int(place)
+        except ValueError:
+            raise ConfigError(f'expected "earliest", "end", an offset or -N, found "{place}"') from None
+        return At(inc, min(max(offset if offset >= 0 else end + offset, floor), end))
+
+
+def _format(data_dir: DataDir, name: str) -> FormatRef:
+    """A format of the running pipeline, or a format plugin by its own name."""
+    try:
+        formats = json.loads(data_dir.pipeline_json.read_text())["formats"]
+    except FileNotFoundError:
+        formats = []
+    found = next((entry for entry in formats if entry["name"] == name), None)
+    return FormatRef(found["plugin"], found["config"]) if found else FormatRef(name)
+
+
+def read_rows(plan: TopicPlan, part: Range, pushed: Pushed) -> Iterator[pa.RecordBatch]:
+    """The rows of a range that meet the conditions."""
+    fields, names = plan.fields(), plan.schema().names
+    for batch in engine(plan.flight).read(Read(part.topic, part.inc, part.start, part.stop)):
+        columns = {"offset": batch.column(0), "ts_ms": batch.column(1), "data": batch.column(2)}
+        if plan.format is not None:
+            columns |= _decoded(plan.format, batch, fields)
+        yield pushed.kept(pa.RecordBatch.from_arrays([columns[name] for name in names], names=names))
+
+
+def _decoded(ref: FormatRef, batch: pa.RecordBatch, fields: pa.Schema) -> dict[str, pa.Array]:
+    """Decoded fields beside the record's place; bad records are rows of nulls, at their place too."""
+    made = format_of(ref).decode_batch(batch.column(2), fields)
+    bad = np.array([index for index, _, _ in made.bad], np.int64)
+    records = np.concatenate([made.good, bad])
+    order = pa.array(np.argsort(records, kind="stable"))
+    errors = [None] * len(made.good) + [f"{reason}: {detail}" for _, reason, detail in made.bad]
+    found = {name: batch.column(n).take(pa.array(records)).take(order) for n, name in enumerate(("offset", "ts_ms"))}
+    for field, values in zip(fields, made.rows.columns, strict=True):
+        found[field.name] = pa.concat_arrays([values, pa.nulls(len(bad), values.type)]).take(order)
+    return found | {ERROR: pa.array(errors, pa.string()).take(order)}
+
+
+class _Rows:
+    def __init__(self, plan: TopicPlan, schema: StructType) -> None:
+        self.plan = plan
+        self._schema = schema
+        self._pushed = Pushed.of(plan.schema())
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Range)
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        for batch in read_rows(self.plan, partition, self._pushed):
+            arrays = [(batch.column(field.name), field.type) for field in schema]
+            yield pa.RecordBatch.from_arrays([a if a.type == t else a.cast(t) for a, t in arrays], schema=schema)
+
+
+class TopicReader(_Rows, DataSourceReader):
+    """A bounded read: from `start` to `end` as they are when the job is planned."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        return [entry for entry in filters if not self._pushed.take(entry)]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        start, end = self.plan.at(self.plan.start), self.plan.at(self.plan.end)
+        return ranges({self.plan.topic: start}, {self.plan.topic: end})
+
+
+class TopicStream(_Rows, DataSourceStreamReader):
+    """A live read; its checkpoint is Spark's own."""
+
+    def initialOffset(self) -> dict[str, Any]:
+        return msgspec.to_builtins({self.plan.topic: self.plan.at(self.plan.start)})  # type: ignore[no-any-return]
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(MAX_ROWS)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begin, end = msgspec.convert(start, Ends)[self.plan.topic], self.plan.at("end")
+        if begin == end:
+            return start
+        first = begin.off if begin.inc == end.inc else 0
+        most = end.off if isinstance(limit, ReadAllAvailable) else min(end.off, first + MAX_ROWS)
+        return msgspec.to_builtins({self.plan.topic: At(end.inc, most)})  # type: ignore[no-any-return]
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return ranges(msgspec.convert(start, Ends), msgspec.convert(end, Ends))
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is held back, so nothing is let go."""
+
+
+class TopicWriter(DataSourceArrowWriter):
+    """Appends as tasks run."""
+
+    def __init__(self, plan: TopicPlan, schema: StructType) -> None:
+        if plan.format is None and schema.names != ["data"]:
+            raise ConfigError(
+                f"expected one column `data`, found {', '.join(schema.names)}",
+                hint='select it, or say how columns are written: .option("format", "json")',
+            )
+        self.plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        schema = pa.schema([pa.field("data", pa.binary(), nullable=False)])
+        for batch in iterator:
+            if batch.num_rows:
+                ref = self.plan.format
+                data = format_of(ref).encode_batch(batch) if ref else batch.column("data").cast(pa.binary())
+                engine(self.plan.flight).append(self.plan.topic, [pa.RecordBatch.from_arrays([data], schema=schema)])
+        return WriterCommitMessage()
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """The records are there already."""
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """What tasks have appended stays."""
