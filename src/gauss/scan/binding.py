@@ -14,13 +14,12 @@ from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, Format, FormatSpec, SourceField
 from gauss.model.batch import value_lengths
 from gauss.model.errors import ConfigError, PluginError
+from gauss.scan.outputs import JSON_TEXT
 from gauss.scan.program.bound import Bound, bind
 from gauss.scan.program.ir import Kind
 from gauss.scan.program.kinds import DECODED, arrow_kinds, schema_kinds
 
 Formats = Callable[[str], Format]
-JSON_TEXT = {b"gauss": b"json"}
-"""Asks a decoder for any value as its JSON text."""
 
 
 def plugin_format(name: str) -> Format:
@@ -106,8 +105,21 @@ class Binding:
             if kept is None and prepared.record is None:
                 return prepared.candidates.slice(0, stop), indexes
             chosen = indexes if prepared.record is None else prepared.record[indexes]
-            results = prepared.candidates.take(pa.array(chosen))
-        return results, indexes
+            return prepared.candidates.take(pa.array(chosen)), indexes
+        return self._marked(results), indexes
+
+    def _marked(self, results: pa.RecordBatch) -> pa.RecordBatch:
+        """The same batch; columns of JSON text say that they are."""
+        kinds = self.bound.columns or {}
+        if Kind.ANY not in kinds.values():
+            return results
+        schema = pa.schema(
+            [
+                field.with_metadata(JSON_TEXT) if kind is Kind.ANY and pa.types.is_string(field.type) else field
+                for field, kind in zip(results.schema, kinds.values(), strict=True)
+            ]
+        )
+        return pa.RecordBatch.from_arrays(results.columns, schema=schema)
 
 
 def _asked(name: str, declared: SourceField | None, kind: Kind) -> pa.Field:

@@ -192,11 +192,10 @@ class Staged(Executor):
         while count < step.limit and stopped is None:
             if self._pending is None and (stopped := self._fill(step)) is not None:
                 break
-            part, stopped = self._take(step.limit - count, most - size, first=not parts)
+            part, part_size, stopped = self._take(step.limit - count, most - size, first=not parts)
             if part.num_rows:
                 parts.append(part)
-                count += part.num_rows
-                size += int(row_sizes(part).sum())
+                count, size = count + part.num_rows, size + part_size
         if not parts:
             return stopped or Code.INVALID
         self.size = size
@@ -230,8 +229,8 @@ class Staged(Executor):
             return np.asarray(candidates.column("offset")) + 1
         return np.asarray(candidates.column("version")) if self._live and "version" in names else None
 
-    def _take(self, limit: int, size: int, *, first: bool) -> tuple[pa.RecordBatch, Code | None]:
-        """Rows of what is pending, and a code if nothing may follow them in this batch."""
+    def _take(self, limit: int, size: int, *, first: bool) -> tuple[pa.RecordBatch, int, Code | None]:
+        """Rows of what is pending, their bytes, and a code if nothing may follow them in this batch."""
         pending = self._pending
         assert pending is not None
         stop, code = pending.stop, None if pending.over is None else Code.REJECTED
@@ -243,14 +242,15 @@ class Staged(Executor):
             code, end, stop = Code.UNSET, fitting, int(pending.kept[fitting])
             if first and end == begin:  # at least one row comes, unless no batch may hold it
                 if int(pending.sizes[begin]) - before > self._limits.max_batch_bytes:
-                    return pending.rows.slice(begin, 0), Code.REJECTED
+                    return pending.rows.slice(begin, 0), 0, Code.REJECTED
                 end, stop = begin + 1, stop + 1
         elif end - begin == limit:
             code, stop = Code.UNSET, int(pending.kept[end - 1]) + 1
         self._consume(pending, stop, end)
         if code is Code.REJECTED and first and end == begin and pending.over is Limit.SCAN:
             self._final = code
-        return pending.rows.slice(begin, end - begin), code
+        taken = int(pending.sizes[end - 1]) - before if end > begin else 0
+        return pending.rows.slice(begin, end - begin), taken, code
 
     def _consume(self, pending: _Pending, candidates: int, rows: int) -> None:
         self.fuel += pending.spent(candidates)

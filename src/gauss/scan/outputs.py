@@ -16,6 +16,10 @@ Item: TypeAlias = pa.RecordBatch | list[Placed] | bytes
 """What a cursor gives in process: a batch for rows and scalar, an IPC stream for columnar, chunks for offset_len."""
 
 
+JSON_TEXT = {b"gauss": b"json"}
+"""Metadata of a column that holds any value as its JSON text; decoders are asked for one by the same mark."""
+
+
 def packed_size(data: pa.BinaryArray) -> int:
     """The bytes of all values, without Arrow's own: the same however Arrow came to hold them."""
     offsets = data.buffers()[1]
@@ -44,10 +48,18 @@ def encode_item(output: Output, item: Item) -> bytes:
     if isinstance(item, list):
         return msgspec.msgpack.encode([_placed(entry) for entry in item])
     if output is Output.SCALAR:
-        return msgspec.msgpack.encode(item.column(0).to_pylist())
-    columns = [column.to_pylist() for column in item.columns]
+        return msgspec.msgpack.encode(_values(item, 0))
+    columns = [_values(item, index) for index in range(item.num_columns)]
     rows = list(zip(*columns, strict=True)) if columns else [()] * item.num_rows
     return msgspec.msgpack.encode({"columns": item.schema.names, "rows": rows})
+
+
+def _values(batch: pa.RecordBatch, index: int) -> list[Any]:
+    """A column's values; of a field that no schema describes, what its JSON text says."""
+    values: list[Any] = batch.column(index).to_pylist()
+    if (batch.schema.field(index).metadata or {}) != JSON_TEXT:
+        return values
+    return [None if value is None else msgspec.json.decode(value) for value in values]
 
 
 def _placed(entry: Placed) -> list[Any]:

@@ -58,6 +58,7 @@ class ReaderTask:
         self._free = 0  # no slot below is free
         self._lease = None if lease_seconds is None else int(lease_seconds * 1e9)
         self._began = self._touched = time.perf_counter_ns()
+        self._busy = False  # a call that takes long is no reader that has gone
 
     # --- the ABI ---
 
@@ -119,6 +120,7 @@ class ReaderTask:
         if self.ended is not None:
             return Code.PANIC
         resources, began = self.resources, time.perf_counter_ns()
+        self._busy = True
         resources.next += 1
         held = self._slots.get(slot)
         if held is None:
@@ -130,6 +132,7 @@ class ReaderTask:
             code = held.source.next(held.handle.cursor_id, step)
             resources.fuel += held.executor.fuel - before + 1  # an empty step is work too
         self._touched = now = time.perf_counter_ns()
+        self._busy = False
         resources.exec += now - began
         if code is not Code.UNSET:
             resources.errs += 1
@@ -202,7 +205,9 @@ class ReaderTask:
 
     def lapsed(self) -> bool:
         """Whether nobody has called it for longer than its lease."""
-        return self._lease is not None and time.perf_counter_ns() - self._touched > self._lease
+        if self._lease is None or self._busy:
+            return False
+        return time.perf_counter_ns() - self._touched > self._lease
 
     def _empty(self, slot: int) -> None:
         held = self._slots.pop(slot, None)
