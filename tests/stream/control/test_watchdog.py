@@ -1,0 +1,106 @@
+"""Who is taken for hung: an engine that leaves several pings unanswered, a driver that is silent beside a live one."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gauss.config.spec import Pipeline
+from gauss.model.errors import Unavailable
+from gauss.stream.control.run import Running
+from gauss.stream.control.watchdog import UNANSWERED, Watchdog
+from gauss.stream.engine import commands
+from gauss.stream.engine.driver_board import DriverBoard
+from gauss.stream.engine.runtime import Engine
+from gauss.stream.protocol import Command, DriverSync
+
+
+class Part:
+    """A child that notes why it was restarted."""
+
+    def __init__(self, age: float) -> None:
+        self.state = "ready"
+        self.restarts = 0
+        self.since = time.monotonic() - age
+        self.why: list[str] = []
+
+    def restart(self, why: str) -> None:
+        self.why.append(why)
+
+
+class Watched:
+    """What the watchdog sees of a run; `heard` None is an engine that does not answer."""
+
+    def __init__(self, heard: float | None = 0.0, *, engine_age: float = 1e6, driver_age: float = 1e6) -> None:
+        self.pipeline = Pipeline()
+        self.engine, self.driver = Part(engine_age), Part(driver_age)
+        self.heard = heard
+
+    def client(self) -> Any:
+        return self
+
+    def ping(self, seconds: float) -> dict[str, Any]:
+        assert seconds * UNANSWERED == self.pipeline.engine.hang_after / 1000
+        if self.heard is None:
+            raise Unavailable("no answer")
+        return {"pid": 1, "driver_heard_s": self.heard}
+
+
+def watchdog(run: Watched) -> Watchdog:
+    return Watchdog(cast(Running, run))
+
+
+def test_engine_is_restarted_after_several_pings_without_an_answer() -> None:
+    run = Watched(None)
+    dog = watchdog(run)
+    for _ in range(UNANSWERED - 1):
+        dog.look()
+    assert run.engine.why == []
+    dog.look()
+    assert run.engine.why == ["the engine did not answer for 30 s"]
+
+
+def test_one_answer_forgives_what_was_unanswered_before() -> None:
+    run = Watched(None)
+    dog = watchdog(run)
+    for _ in range(5):
+        run.heard = None
+        for _ in range(UNANSWERED - 1):
+            dog.look()
+        run.heard = 0.0
+        dog.look()
+    assert run.engine.why == []
+
+
+def test_engine_that_is_starting_again_is_not_blamed() -> None:
+    run = Watched(None)
+    dog = watchdog(run)
+    run.engine.state = "restarting"
+    for _ in range(2 * UNANSWERED):
+        dog.look()
+    assert run.engine.why == []
+
+
+def test_silent_driver_is_restarted() -> None:
+    run = Watched(61.0)
+    watchdog(run).look()
+    assert run.driver.why == ["the driver was not heard of for 60 s"]
+
+
+@pytest.mark.parametrize("young", ["engine_age", "driver_age"])
+def test_driver_may_be_silent_while_it_or_the_engine_comes_up(young: str) -> None:
+    run = Watched(500.0, **{young: 5.0})
+    watchdog(run).look()
+    assert run.driver.why == []
+
+
+def test_ping_is_answered_while_every_lock_of_the_engine_is_held() -> None:
+    # Nothing else of an engine is touched, so nothing that a slow disk holds up.
+    engine = cast(Engine, SimpleNamespace(board=DriverBoard()))
+    engine.board._made -= 1_000
+    assert commands.run(engine, Command("ping"))["driver_heard_s"] >= 1_000
+    engine.board.sync(DriverSync([]))
+    assert commands.run(engine, Command("ping"))["driver_heard_s"] < 1_000
