@@ -1,0 +1,133 @@
+"""A table on a socket: snapshots that end, subscriptions that conflate, changes that begin anew when too far behind."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from gauss import registry
+from gauss.contracts.edge import EdgeContext, EdgeStatus
+from gauss.contracts.processor import LintContext, ProcessorSpec
+from gauss.contracts.storage import Capacity, WriteFull
+from gauss.stream.engine.table_topic import TableTopic
+from helpers.edges import Running, transport
+from helpers.logs import arrow, framing
+from helpers.tables import open_table, record
+
+
+@pytest.fixture
+def topic() -> TableTopic:
+    table = open_table(tail_bytes="64KiB")
+    return TableTopic("t", table, Capacity(None, None, WriteFull.DROP))
+
+
+def sink(topic: TableTopic, folder: Path, read: str, subscribe: str = "snapshots") -> Running:
+    spec = registry.spec(ProcessorSpec, "tcp-sink")
+    config = spec.validate({"port": 0, "output": {"framing": "newline"}})
+    context = EdgeContext(
+        name="sink",
+        config=config,
+        topic=topic,
+        framing=framing("newline"),
+        transport=transport("tcp-server", {"port": 0}, folder),
+        dead=lambda letter: pytest.fail(letter.detail),
+        may_read=lambda: True,
+        status=EdgeStatus(),
+        stopping=threading.Event(),
+        read=read,
+        subscribe=subscribe,
+    )
+    running = Running(registry.build(spec, context), context)
+    running.edge.start()
+    return running
+
+
+def lines(sock: socket.socket, count: int) -> list[bytes]:
+    with sock.makefile("rb") as stream:
+        return [stream.readline().rstrip(b"\n") for _ in range(count)]
+
+
+def test_snapshot_ends_with_the_connection(topic: TableTopic, tmp_path: Path) -> None:
+    topic.append(arrow(record("b", 1), record("a", 1), record("b", 2)))
+    running = sink(topic, tmp_path, "snapshot")
+    for _ in range(2):
+        with running.connect() as sock, sock.makefile("rb") as stream:
+            assert stream.read() == record("a", 1) + b"\n" + record("b", 2) + b"\n"
+    running.edge.close()
+    assert topic.source.open_cursors() == 0
+
+
+def test_empty_snapshot_is_an_end_without_a_byte(topic: TableTopic, tmp_path: Path) -> None:
+    running = sink(topic, tmp_path, "snapshot")
+    with running.connect() as sock:
+        assert sock.recv(1) == b""
+    running.edge.close()
+
+
+def test_subscriber_gets_the_whole_table_at_every_change(topic: TableTopic, tmp_path: Path) -> None:
+    topic.append(arrow(record("b"), record("a")))
+    running = sink(topic, tmp_path, "subscribe")
+    with running.connect() as sock:
+        assert lines(sock, 2) == [record("a"), record("b")]
+        topic.append(arrow(record("a", 7), record("c")))
+        assert lines(sock, 3) == [record("a", 7), record("b"), record("c")]
+        topic.append(arrow(record("b", gone=True)))
+        assert lines(sock, 2) == [record("a", 7), record("c")]
+    running.edge.close()
+
+
+def test_changes_give_the_table_and_then_every_record_deletions_included(topic: TableTopic, tmp_path: Path) -> None:
+    topic.append(arrow(record("b"), record("a")))
+    running = sink(topic, tmp_path, "subscribe", "changes")
+    with running.connect() as sock:
+        assert lines(sock, 2) == [record("a"), record("b")]
+        sent = [record("a", 1), record("a", 2), record("b", gone=True), record("c")]
+        topic.append(arrow(*sent[:2]))
+        topic.append(arrow(*sent[2:]))
+        assert lines(sock, 4) == sent
+    running.edge.close()
+
+
+def test_reader_of_changes_too_far_behind_gets_the_whole_table_again(topic: TableTopic, tmp_path: Path) -> None:
+    running = sink(topic, tmp_path, "subscribe", "changes")
+    last = record("the end", 1)
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        sock.connect(("127.0.0.1", running.port))
+        sock.settimeout(20)
+        blob = "x" * 20_000
+        for number in range(800):  # more than sockets hold
+            topic.append(arrow(record(f"k{number % 3}{blob}", number)))
+        topic.append(arrow(last))
+        found = b""
+        while not found.endswith(last + b"\n"):
+            found = found[-100:] + sock.recv(1 << 20)
+        missed = max(int(str(shown.get("missed", 0))) for shown in running.status.clients.values())
+        assert missed > 0
+    running.edge.close()
+
+
+def test_stopping_sink_drains_its_subscribers(topic: TableTopic, tmp_path: Path) -> None:
+    topic.append(arrow(record("a")))
+    for subscribe in ("snapshots", "changes"):
+        running = sink(topic, tmp_path, "subscribe", subscribe)
+        with running.connect() as sock, sock.makefile("rb") as stream:
+            assert stream.readline().rstrip(b"\n") == record("a")
+            began = time.monotonic()
+            running.edge.drain(10)
+            assert time.monotonic() - began < 10
+            assert stream.read() == b""
+        running.edge.close()
+
+
+@pytest.mark.parametrize("read", ["snapshot", "subscribe"])
+def test_start_has_no_meaning_for_a_table(read: str) -> None:
+    spec = registry.spec(ProcessorSpec, "tcp-sink")
+    config = spec.validate({"port": 1, "start": "end", "output": {"framing": "newline"}})
+    assert spec.lint is not None
+    told = spec.lint(config, LintContext(input_fields=None, read=read, start=None))
+    assert ["no meaning" in sentence for sentence in told] == [True]
