@@ -68,3 +68,33 @@ def test_fault_is_named(name: str, config: dict[str, Any], message: str) -> None
     with pytest.raises(ValidationError) as caught:
         _spec(name).validate(config)
     assert message in str(caught.value)
+
+
+TABLE = {"mode": "table", "format": "json", "key_field": "symbol"}
+
+
+def test_table_is_bounded_in_bytes_and_refuses_new_keys_when_full_by_default() -> None:
+    assert _capacity("memory", TABLE) == Capacity(None, 256 << 20, WriteFull.DROP)
+    assert _capacity("memory", {**TABLE, "storage_size": 10, "write_full": "overwrite"}).records == 10
+
+
+def test_table_is_read_by_snapshot_subscribe_and_query() -> None:
+    spec = _spec("memory")
+    assert spec.read_modes(spec.validate(TABLE)) == {ReadMode.SNAPSHOT, ReadMode.SUBSCRIBE, ReadMode.QUERY}
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"mode": "table", "key_field": "symbol"}, '"format" is missing'),
+        ({"mode": "table", "format": "json"}, '"key_field" is missing'),
+        ({**TABLE, "write_full": "block"}, "no reader ever makes room"),
+        ({**TABLE, "delete_when": ".closed =="}, "unexpected the end"),
+        ({**TABLE, "storage_size": 0}, "greater than 0"),
+        ({"key_field": "symbol"}, "belongs to a table"),
+        ({"delete_when": ".a"}, "belongs to a table"),
+    ],
+)
+def test_table_refuses_what_makes_no_sense(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        _spec("memory").validate(config)
