@@ -90,10 +90,11 @@ def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Desig
         write = msgspec.structs.replace(write, work=Work(read, design.hosted))
         read = msgspec.structs.replace(read, hosted=True)
         frame = session.readStream.format("gauss").option("plan", to_option(read)).load()
-        assert frame.columns  # resolved now: until a reader was, Spark does not find our writer
     else:
         read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, design.transform))
         frame = result(session, read, design.transform)
+    # Spark looks for a Python sink in the session that is active on this thread of the JVM.
+    type(session)._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
     return (
         frame.writeStream.format("gauss")
         .queryName(read.processor)
