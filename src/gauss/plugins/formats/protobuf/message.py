@@ -91,6 +91,8 @@ def _field_reader(field: FieldDescriptor) -> Callable[[Any], Any]:
 
 def _value(field: FieldDescriptor) -> Callable[[Any], Any]:
     message = field.message_type
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return lambda value: _text(value, field.name)
     if message is None:
         return lambda value: value
     if message.full_name in _TIMES:
@@ -98,6 +100,12 @@ def _value(field: FieldDescriptor) -> Callable[[Any], Any]:
     if wrapped(message) is not None:
         return lambda value: value.value
     return _reader(message)
+
+
+def _text(value: Any, column: str) -> Any:
+    if isinstance(value, bytes):  # proto2 does not look at text: what is not UTF-8 comes as it is
+        raise BadRecord("bad_utf8", "text is not UTF-8", column)
+    return value
 
 
 def _nanos(value: Any, column: str) -> int:

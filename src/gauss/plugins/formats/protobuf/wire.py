@@ -63,7 +63,11 @@ class ConfluentWire:
             except BadRecord:
                 usual &= numbers != number
         foreign[~foreign] = ~usual
-        return pc.binary_slice(data, HEADER + 1), foreign
+        sizes = np.maximum(lengths - HEADER - 1, 0)
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(ends[-1]) + np.repeat(starts + HEADER + 1 - ends[:-1], sizes)
+        buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(body[places])]
+        return pa.BinaryArray.from_buffers(pa.binary(), len(data), buffers), foreign
 
     def wrap(self, record: bytes) -> bytes:
         return self._header() + record
