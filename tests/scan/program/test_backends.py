@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ CASES = settings(
 MANY = st.lists(ROWS, max_size=6)
 
 
+@pytest.mark.timeout(3600)
 @CASES
 @given(programs(), MANY)
 def test_rows_and_columns_agree_on_results_and_fuel(text: str, rows: list[dict[str, Any]]) -> None:
@@ -46,6 +48,7 @@ def test_rows_and_columns_agree_on_results_and_fuel(text: str, rows: list[dict[s
     assert all(cost >= bound.static_cost > 0 for cost in bound.costs(batch))
 
 
+@pytest.mark.timeout(3600)
 @CASES
 @given(expressions(), MANY)
 def test_rows_and_columns_agree_on_expressions(text: str, rows: list[dict[str, Any]]) -> None:

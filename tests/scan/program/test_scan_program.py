@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from gauss.contracts.cursor import (
     View,
 )
 from gauss.model.errors import ConfigError, Rejected
+from gauss.scan.program.blob import decode_program, encode_program
 from gauss.scan.program.bound import bind
 from gauss.scan.program.fault import ProgramFault
 from gauss.scan.program.ir import FUNCTIONS, OPS, Binary, Kind, Literal, Make, Path, Select, Value
@@ -266,7 +268,7 @@ def test_a_sliced_batch_gives_its_own_rows() -> None:
         "+".join(["1"] * 500),
         "-" * 5_000 + ".a",
         ".a" * 4_000,
-        "if .a then 1 elif " * 500 + ".a then 1 else 2 end",
+        "if .a then 1 " + "elif .a then 1 " * 500 + "else 2 end",
         "{" * 3_000,
         "(" * 3_000,
         "".join(f"{{a{i}: 1}} | " for i in range(100)) + ".a",
@@ -280,6 +282,33 @@ def test_absurd_programs_are_refused_soon(text: str) -> None:
     with pytest.raises(ConfigError):
         bind(parse_scan(text))
     assert time.process_time() - begun < 5  # seconds where a blow-up would take hours
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not " * 98 + ".b",
+        "-(" * 98 + ".n" + ")" * 98,
+        "+".join([".n"] * 99),
+        "if .b then 1 " + "elif .b then 1 " * 90 + "else 2 end",
+        " // ".join([".n"] * 98),
+        "(" * 98 + ".s" + " | ascii_upcase)" * 98,
+    ],
+)
+def test_the_deepest_programs_run(text: str) -> None:
+    row = {"b": True, "n": 1.0, "s": "a"}
+    bound = bind(parse_scan(text), {"b": Kind.BOOL, "n": Kind.NUMBER, "s": Kind.STRING})
+    assert bound.run(pa.RecordBatch.from_pylist([row]))[0].to_pylist() == [bound.row(row)]
+    assert decode_program(encode_program(bound.program)) == bound.program
+
+
+def test_kinds_are_found_from_far_away_soon() -> None:
+    names = [f".f{n}" for n in range(200)]
+    chain = " and ".join(f"{a} == {b}" for a, b in pairwise(names))
+    begun = time.process_time()
+    assert set(bind(parse_scan(f"select({chain} and .f199 == 1)")).fields.values()) == {Kind.NUMBER}
+    assert set(bind(parse_scan(f"select(.f0 == 1 and {chain})")).fields.values()) == {Kind.NUMBER}
+    assert time.process_time() - begun < 5
 
 
 def test_long_chains_of_conditions_are_no_nesting() -> None:

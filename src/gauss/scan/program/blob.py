@@ -22,9 +22,8 @@ from gauss.contracts.cursor import (
 )
 from gauss.model.errors import ConfigError
 from gauss.scan.program.fault import bounded
-from gauss.scan.program.ir import MAX_CHARS, MAX_NAMES, MAX_STAGES, Make, Select, Stage, Value, plain_name
+from gauss.scan.program.ir import AGGREGATES, MAX_CHARS, MAX_NAMES, MAX_STAGES, Make, Select, Stage, Value, plain_name
 from gauss.scan.program.nodes import Nodes, write_node
-from gauss.scan.program.views import AGGREGATES
 from gauss.scan.program.wire import Reader, Writer
 
 PROGRAM = b"GSP\x01"

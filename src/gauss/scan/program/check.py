@@ -32,6 +32,8 @@ from gauss.scan.program.ir import (
 
 _NUMERIC = (Kind.INT, Kind.NUMBER)
 _MAX_PATTERN = 256
+_PASSES = 32
+"""Over a program in search of kinds; what takes more is as good as unknown."""
 
 
 @dataclass(frozen=True)
@@ -82,22 +84,24 @@ class _Checker:
         self.kinds: dict[int, dict[str, Kind]] = {-1: self.fields}
 
     def run(self) -> Checked:
-        while True:
+        nodes = [
+            (node, maker)
+            for stage, maker in zip(self.stages, self.makers, strict=True)
+            for root in expressions(stage)
+            for node in walk(root)
+        ]
+        for _ in range(_PASSES):
             for index, columns in self.made.items():
                 seen = self.kinds[self.makers[index]]
                 self.kinds[index] = {name: kind_of(expr, seen) for name, expr in columns.items()}
             before = dict(self.fields)
-            if self.inferred:
-                for stage, maker in zip(self.stages, self.makers, strict=True):
-                    for root in expressions(stage):
-                        for node in walk(root):
-                            self._infer(node, maker)
+            for node, maker in nodes if self.inferred else ():
+                self._infer(node, maker)
             if self.fields == before:
                 break
-        for stage, maker in zip(self.stages, self.makers, strict=True):
-            for root in expressions(stage):
-                for node in walk(root):
-                    self._verify(node, self.kinds[maker])
+            nodes.reverse()  # what is known by something far away is found from either side
+        for node, maker in nodes:
+            self._verify(node, self.kinds[maker])
         out = None if self.last < 0 else {name or VALUE: kind for name, kind in self.kinds[self.last].items()}
         return Checked(self.fields, tuple(self.kinds[maker] for maker in self.makers), out)
 

@@ -134,6 +134,9 @@ FUNCTIONS = {
 LITERAL_ARGUMENT = TRIMS | {"test"}
 """Functions whose argument is the same for all rows."""
 
+AGGREGATES = ("count", "sum", "min", "max", "avg")
+"""Of the view `agg`."""
+
 MAX_CHARS = 10_000
 MAX_NODES = 2_000
 MAX_SIZE = 10_000

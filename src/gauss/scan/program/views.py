@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from gauss.contracts.cursor import Agg, KeyRange, Last, OffsetRange, Point, Prefix, Seq, TimeRange, View
 from gauss.scan.program.build import Argument, Invocation, Misplaced, named
-from gauss.scan.program.ir import MAX_NAMES, Kind, Literal, Path
+from gauss.scan.program.ir import AGGREGATES, MAX_NAMES, Kind, Literal, Path
 
-AGGREGATES = ("count", "sum", "min", "max", "avg")
 _RANGE = 'range(from: 10, to: 20), range(ts: 1700000000000, 1700000060000) or range(key: "a", "b")'
 
 
