@@ -72,6 +72,12 @@ def test_example_4_keeps_the_newest_quote_of_each_symbol_without_a_jvm(gauss: Ma
     assert snapshot(ports["snapshot"]) == [quote("BTC", 1), quote("ETH", 2), quote("SOL", 3)]
     send(ports["feed"], lines(quote("SOL", 0, closed=True), quote("ADA", 4)))
     assert snapshot(ports["snapshot"]) == [quote("ADA", 4), quote("BTC", 1), quote("ETH", 2)]
+    found = run.api("/api/topics/quotes.live/query")["records"]
+    assert [(row["offset"], row["data"]) for row in found] == [
+        (6, quote("ADA", 4).decode()),
+        (2, quote("BTC", 1).decode()),
+        (3, quote("ETH", 2).decode()),
+    ]
     topic = run.topic("quotes.live")
     assert (topic["end"], topic["records"]) == (6, 3)
 
@@ -174,3 +180,23 @@ def test_offset_reader_of_a_table_is_refused_with_the_reason(gauss: Make) -> Non
     done = run.cli("check", str(run.config), check=False)
     assert done.returncode != 0
     assert "not an order of records" in done.stdout + done.stderr
+
+
+def test_transform_that_queries_a_table_is_refused(gauss: Make) -> None:
+    config, _ = example_4()
+    config += """
+[[topics]]
+name = "copies"
+storage = "memory"
+
+[[processors]]
+name = "copy"
+plugin = "filter"
+source = { topic = "quotes.live", read = "query" }
+target = { topic = "copies" }
+config = { input = { format = "json" }, where = ".bid > 1" }
+"""
+    run = gauss(config)
+    done = run.cli("check", str(run.config), check=False)
+    assert done.returncode != 0
+    assert "its rows have no order" in done.stdout + done.stderr

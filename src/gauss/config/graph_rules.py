@@ -104,6 +104,11 @@ def _read_mode_fits(processor: Processor, topics: dict[str, Topic]) -> None:
                 found=source.read,
             )
             return
+        transforms = processor.spec is not None and processor.spec.role is Role.TRANSFORM
+        if transforms and _is_table(topic) and source.read == ReadMode.QUERY:
+            message = f'{processor.definition.plugin} can\'t query the table "{source.topic}": its rows have no order'
+            processor.scope.add(at, message, hint="read the topic that is written to the table")
+            return
     if processor.spec and processor.spec.role is not Role.SOURCE and source.read not in processor.spec.reads:
         processor.scope.add(
             at,

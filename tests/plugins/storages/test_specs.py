@@ -88,7 +88,7 @@ def test_table_is_read_by_snapshot_subscribe_and_query() -> None:
     [
         ({"mode": "table", "key_field": "symbol"}, '"format" is missing'),
         ({"mode": "table", "format": "json"}, '"key_field" is missing'),
-        ({**TABLE, "write_full": "block"}, "no reader ever makes room"),
+        ({**TABLE, "write_full": "block"}, "no reader makes room"),
         ({**TABLE, "delete_when": ".closed =="}, "unexpected the end"),
         ({**TABLE, "storage_size": 0}, "greater than 0"),
         ({"key_field": "symbol"}, "belongs to a table"),

@@ -49,9 +49,7 @@ class MemoryConfig(PluginConfig):
             if getattr(self, key) is None:
                 raise _fault(key, f'"{key}" is missing: mode = "table" needs one, such as {key} = "{example}"')
         if self.write_full is WriteFull.BLOCK:
-            raise _fault(
-                "write_full", "a table can't block, since no reader ever makes room in it: use drop or overwrite"
-            )
+            raise _fault("write_full", "a table can't block, since no reader makes room in it: use drop or overwrite")
         if self.delete_when is not None:
             # The grammar's parser is loaded only for a pipeline that has an expression.
             from gauss.scan.program.parse import parse
