@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from runpy import run_path
@@ -22,12 +23,19 @@ STORAGES = "plugins/storages/"
 
 def _calls(kind: type[ast.Attribute] | type[ast.Name], name: str) -> Iterator[str]:
     """The files that call something of this name."""
-    for file in SRC.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, kind):
-                found = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-                if found == name:
-                    yield file.relative_to(SRC).as_posix()
+    for file, called in _called():
+        if isinstance(called, kind) and (called.attr if isinstance(called, ast.Attribute) else called.id) == name:
+            yield file
+
+
+@functools.cache
+def _called() -> list[tuple[str, ast.expr]]:
+    return [
+        (file.relative_to(SRC).as_posix(), node.func)
+        for file in SRC.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+    ]
 
 
 def test_chunks_of_a_log_are_taken_by_its_cursor_alone() -> None:
