@@ -30,7 +30,7 @@ from gauss.contracts.format import SourceField, SourceSchema
 from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
 from gauss.stream.driver import compile as compiling
-from gauss.stream.driver import session
+from gauss.stream.driver import jvm, session
 from gauss.stream.driver.plan import ReadPlan, WritePlan, encode_fields
 from gauss.stream.protocol import Claim
 
@@ -202,12 +202,12 @@ LATENCY_FLAGS = {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
 @contextmanager
 def plain_java() -> Iterator[None]:
     """Java as it comes, with its optimising compiler: what one would run a job written by hand with."""
-    ours = session._java_options
+    ours = jvm._java_options
 
     def plain(*given: Any) -> list[str]:
         return [option for option in ours(*given) if option not in LATENCY_FLAGS]
 
-    with mock.patch.object(session, "_java_options", plain):
+    with mock.patch.object(jvm, "_java_options", plain):
         yield
 
 
