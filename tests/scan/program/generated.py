@@ -44,7 +44,8 @@ SPARK = "n double, `p.q` double, i bigint, u decimal(20, 0), s string, t string,
 _TEXT = st.text(st.sampled_from("aAbZé😀 1\u2028"), max_size=4) | st.sampled_from(
     ["12", "-1.5e3", "1e999", "01", "ab\n"]
 )
-_FLOATS = st.floats() | st.sampled_from([0.0, -0.0, 0.5, -0.5, 2.5, 1e308, 5e-324, 0.1, 0.49999999999999994, 2.0**53])
+_SPECIAL = [0.0, -0.0, 0.5, -2.5, 1e308, 5e-324, 0.1, 0.49999999999999994, 2.0**53, math.nan, math.inf, -math.inf]
+_FLOATS = st.floats() | st.sampled_from(_SPECIAL) | st.sampled_from(_SPECIAL)
 _SMALL = st.integers(-3, 3)
 
 
@@ -77,7 +78,7 @@ def programs(draw: Draw) -> str:
     """A program over the fields: up to four stages."""
     scope, stages = _input(), []
     for _ in range(draw(st.integers(1, 4))):
-        match draw(st.sampled_from(["select", "select", "make", "make", "value"])):
+        match draw(st.sampled_from(["make", "make", "value", "select"])):
             case "select":
                 stages.append(f"select({_truth(draw, scope, 2)})")
             case "make":
@@ -99,7 +100,7 @@ def _input() -> Scope:
 
 
 def _any(draw: Draw, scope: Scope, depth: int) -> tuple[str, Kind]:
-    match draw(st.sampled_from(["number", "string", "truth", "path", "null"])):
+    match draw(st.sampled_from(["number", "number", "string", "truth", "path", "null"])):
         case "number":
             return _number(draw, scope, depth)
         case "string":
@@ -114,7 +115,7 @@ def _any(draw: Draw, scope: Scope, depth: int) -> tuple[str, Kind]:
 
 def _leaf(draw: Draw, scope: Scope, kinds: tuple[Kind, ...], literals: list[str]) -> str:
     paths = sorted(path for path, kind in scope.items() if kind in kinds)
-    return str(draw(st.sampled_from([*paths, *literals])))
+    return str(draw(st.sampled_from([*paths, *paths, *paths, *literals])))
 
 
 def _number(draw: Draw, scope: Scope, depth: int) -> tuple[str, Kind]:

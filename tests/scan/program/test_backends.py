@@ -25,7 +25,7 @@ CASES = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-MANY = st.lists(ROWS, max_size=6)
+MANY = st.lists(ROWS, min_size=3, max_size=6) | st.lists(ROWS, max_size=1)
 
 
 @pytest.mark.timeout(3600)

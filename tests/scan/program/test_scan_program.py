@@ -251,6 +251,15 @@ def test_strings_may_lie_in_any_layout(held: pa.DataType) -> None:
     assert bound.costs(batch).tolist() == [bound.row_cost(row) for row in batch.to_pylist()]
 
 
+def test_nan_in_a_field_is_null() -> None:
+    bound = bind(parse_scan("{n: .n, above: .n > 1, missing: .n == null, sum: .n + 1}"))
+    batch = pa.RecordBatch.from_pydict({"n": [float("nan"), float("inf"), 2.0]})
+    made = bound.run(batch)[0].to_pylist()
+    assert made == [bound.row(row) for row in batch.to_pylist()]
+    assert made[0] == {"n": None, "above": None, "missing": True, "sum": None}
+    assert made[1] == {"n": float("inf"), "above": True, "missing": False, "sum": None}
+
+
 def test_a_sliced_batch_gives_its_own_rows() -> None:
     bound = bind(parse_scan("select(.n % 2 == 1) | .n / 2"))
     batch = pa.RecordBatch.from_pydict({"n": [float("nan"), 1.0, 2.0, 3.0, float("inf")]}).slice(1, 3)
