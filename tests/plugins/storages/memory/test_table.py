@@ -21,6 +21,7 @@ from gauss.contracts.cursor import (
 )
 from gauss.contracts.storage import Taken
 from gauss.model.errors import Collected, ConfigError
+from gauss.plugins.storages.memory import table as tables
 from gauss.plugins.storages.memory.table import Table
 from helpers.logs import arrow
 from helpers.tables import json_format, open_table, record, rows, stage, upsert
@@ -326,3 +327,19 @@ def test_watermark_is_the_lowest_version_that_a_cursor_holds() -> None:
     second.close()
     live.close()
     assert table.watermark() == 3
+
+
+def test_deletion_outlives_the_merge_of_runs_above_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "SEAL_ROWS", 1)
+    table = open_table()
+    upsert(table, *(record(f"k{number}") for number in range(9)))
+    upsert(table, record("k5", gone=True))
+    upsert(table, record("x"))
+    upsert(table, record("y"))
+    assert [run.rows for run in table._root.sealed] == [9, 1, 1]
+    table.maintain()
+    assert len(table._root.sealed) == 2
+    assert "k5" not in keys(table)
+    table.maintain()
+    table.maintain()
+    assert (len(table._root.sealed), "k5" in keys(table)) == (1, False)

@@ -70,7 +70,7 @@ class Scan:
 
 
 @settings(deadline=None, max_examples=150)
-@given(st.lists(ACTION, min_size=10, max_size=50))
+@given(st.lists(ACTION, min_size=15, max_size=50))
 def test_every_scan_gives_the_fold_of_its_version_and_live_ones_every_event_after_it(
     actions: list[tuple[str, Any]],
 ) -> None:
@@ -100,6 +100,7 @@ def test_every_scan_gives_the_fold_of_its_version_and_live_ones_every_event_afte
             scans.append(Scan(real.open(Program(mode=Mode.LIVE if live else Mode.SNAPSHOT)), live))
         elif action == "maintain":
             real.maintain()
+            _is_the_fold(real, model)
         elif scans:
             at = argument if action == "close" else argument[0]
             scan = scans[at % len(scans)]
@@ -116,10 +117,17 @@ def test_every_scan_gives_the_fold_of_its_version_and_live_ones_every_event_afte
         for scan in scans:
             assert scan.found == model.expected(scan)[: len(scan.found)]
         assert real.watermark() == min((scan.cursor.hold for scan in scans), default=real.end)
+    _is_the_fold(real, model)
     for scan in scans:
         scan.found += rows(scan.cursor, limit=3)
         assert scan.found == model.expected(scan)
         scan.cursor.close()
+
+
+def _is_the_fold(real: table.Table, model: Model) -> None:
+    cursor = real.open(Program())
+    assert rows(cursor) == model.fold(len(model.events))
+    cursor.close()
 
 
 @settings(deadline=None, max_examples=100)
