@@ -1,92 +1,79 @@
-"""The Spark backend of expressions gives what the Python backend gives, for generated expressions and rows."""
+"""The Spark backend keeps the rows and gives the values of the Python backend, for generated programs and data."""
 
 from __future__ import annotations
 
-import json
+import math
+import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from gauss.scan.program.check import check
-from gauss.scan.program.ir import Kind
-from gauss.scan.program.parse import parse
-from gauss.scan.program.python import compile_row
+from gauss.scan.program.bound import Bound, bind
+from gauss.scan.program.parse import parse_scan
+from scan.program.generated import FIELDS, ROWS, SPARK, programs
 
 pytestmark = pytest.mark.spark
 
-FIELDS = {"n": Kind.NUMBER, "m": Kind.NUMBER, "i": Kind.INT, "s": Kind.STRING, "t": Kind.STRING, "b": Kind.BOOL}
-SPARK_SCHEMA = "n double, m double, i bigint, s string, t string, b boolean"
-
-TEXT = st.text(st.sampled_from("aAbé😀 \u2028"), max_size=3)
-FLOATS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1e308, 5e-324, 0.1])
-ROWS = st.fixed_dictionaries(
-    {
-        "n": st.none() | FLOATS,
-        "m": st.none() | FLOATS,
-        "i": st.none() | st.integers(-(2**63), 2**63 - 1),
-        "s": st.none() | TEXT,
-        "t": st.none() | TEXT,
-        "b": st.none() | st.booleans(),
-    }
+PROGRAMS = 15
+"""Evaluated by one Spark job, which costs the same for one as for many."""
+RUNS = settings(
+    max_examples=int(os.environ.get("GAUSS_PROGRAM_CASES", "60")) // PROGRAMS,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],  # to shrink a failure would take minutes of Spark jobs
+    suppress_health_check=list(HealthCheck),
 )
 
 
-def numbers(depth: int) -> st.SearchStrategy[str]:
-    leaf = st.sampled_from([".n", ".m", ".i", "0", "1", "2.5", "-3", "1e300", "9007199254740993"])
-    if depth == 0:
-        return leaf
-    inner = numbers(depth - 1)
-    return st.one_of(
-        leaf,
-        st.builds("({} {} {})".format, inner, st.sampled_from("+-*/%"), inner),
-        st.builds("-({})".format, inner),
-        st.builds("({} | length)".format, strings(depth - 1)),
-    )
+def field(name: str) -> Any:
+    from pyspark.sql import functions as F
+
+    return F.col(f"`{name}`")
 
 
-def strings(depth: int) -> st.SearchStrategy[str]:
-    leaf = st.sampled_from([".s", ".t", '""']) | TEXT.map(json.dumps)
-    return leaf if depth == 0 else leaf | st.builds("({} + {})".format, strings(depth - 1), strings(depth - 1))
+def frame_of(spark: Any, rows: list[dict[str, Any]]) -> Any:
+    return spark.createDataFrame([tuple(row[name] for name in FIELDS) for row in rows], SPARK)
 
 
-def truths(depth: int) -> st.SearchStrategy[str]:
-    compare, equal = st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), st.sampled_from(["==", "!="])
-    leaf = st.one_of(
-        st.builds("({} {} {})".format, numbers(2), compare, numbers(2)),
-        st.builds("({} {} {})".format, strings(1), compare, strings(1)),
-        st.builds("({} {} null)".format, st.sampled_from([".n", ".i", ".s", ".b"]), equal),
-        st.builds("(.b {} {})".format, equal, st.sampled_from(["true", "false", ".b"])),
-        st.builds(
-            "({} | {}({}))".format, strings(1), st.sampled_from(["startswith", "endswith", "contains"]), strings(0)
-        ),
-        st.sampled_from([".b", ".n", ".s", "true", "null"]),
-    )
-    if depth == 0:
-        return leaf
-    inner = truths(depth - 1)
-    return (
-        leaf
-        | st.builds("({} {} {})".format, inner, st.sampled_from(["and", "or"]), inner)
-        | st.builds("(not {})".format, inner)
-    )
-
-
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    st.lists(st.one_of(truths(2), numbers(2), strings(1)), min_size=15, max_size=15),
-    st.lists(ROWS, min_size=8, max_size=8),
-)
+@pytest.mark.timeout(3600)
+@RUNS
+@given(st.lists(programs(), min_size=PROGRAMS, max_size=PROGRAMS), st.lists(ROWS, min_size=8, max_size=8))
 def test_spark_and_python_agree(spark: Any, texts: list[str], rows: list[dict[str, Any]]) -> None:
     from pyspark.sql import functions as F
 
-    from gauss.scan.program.spark import compile_column
+    from gauss.scan.program.spark import compile_stages
 
-    programs = [check(parse(text), FIELDS) for text in texts]
-    frame = spark.createDataFrame([tuple(row[name] for name in FIELDS) for row in rows], SPARK_SCHEMA)
-    found = frame.select(*(compile_column(typed, F.col).alias(f"c{index}") for index, typed in enumerate(programs)))
-    for row, answers in zip(rows, found.collect(), strict=True):
-        for text, typed, answer in zip(texts, programs, answers, strict=True):
-            expected = compile_row(typed)(row)
-            assert answer == expected, (text, row)
+    bound = [bind(parse_scan(text), FIELDS) for text in texts]
+    answers = []
+    for index, program in enumerate(bound):
+        keep, made = compile_stages(program, field)
+        kept = F.lit(True) if keep is None else keep
+        values = [value.alias(name) for name, value in (made or {}).items()] or [F.lit(0).alias("none")]
+        answers.append(F.struct(kept.alias("_kept"), *values).alias(f"p{index}"))
+    for row, found in zip(rows, frame_of(spark, rows).select(*answers).collect(), strict=True):
+        for text, program, answer in zip(texts, bound, found, strict=True):
+            check_row(text, program, row, answer.asDict())
+
+
+def check_row(text: str, bound: Bound, row: dict[str, Any], answer: dict[str, Any]) -> None:
+    expected = bound.row(row)
+    assert answer["_kept"] is (expected is not None), (text, row)
+    if expected is not None and bound.columns is not None:
+        for name in bound.columns:
+            assert same(answer[name], expected[name]), (text, row, answer)
+
+
+def same(answer: Any, expected: Any) -> bool:
+    both_nan = isinstance(answer, float) and isinstance(expected, float) and math.isnan(answer) and math.isnan(expected)
+    return bool(answer == expected) or both_nan
+
+
+def test_a_deep_expression_stays_small_in_the_plan(spark: Any) -> None:
+    from gauss.scan.program.spark import run
+
+    stages = [".n", *["(. / 3 | round) | -(.) | . % 1e9"] * 8]
+    bound = bind(parse_scan(" | ".join(stages)), FIELDS)
+    row = dict.fromkeys(FIELDS) | {"n": 1e6}
+    found = run(bound, frame_of(spark, [row]), field).collect()
+    assert [tuple(answer) for answer in found] == [tuple((bound.row(row) or {}).values())]
