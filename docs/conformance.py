@@ -20,8 +20,7 @@ list, with which the others are compared), `memory` (the ring), `file` (segments
 key). `engine` marks what no provider has a part in.
 
 U, P, I, R are the codes unset (success), panic, invalid and rejected; letters are the profile's choices where the
-specification is silent. A live scan of a log that starts or falls behind the floor goes on at the floor and counts what
-it missed, where (f) and (i) speak of being rejected and opening again: the same in one step.
+specification is silent.
 """
 
 

@@ -62,8 +62,6 @@ class ReferenceProvider:
 
 
 class ReferenceCursor:
-    missed = 0
-
     def __init__(self, provider: ReferenceProvider, program: Program) -> None:
         self._provider, self._live = provider, program.mode is Mode.LIVE
         root, view = provider.records, program.view

@@ -11,6 +11,8 @@ from gauss.contracts.cursor import Code, Last, Mode, OffsetRange, Output, Progra
 from gauss.contracts.storage import Log
 from gauss.model.errors import Collected, ConfigError
 from gauss.scan.log_cursor import LogProvider
+from gauss.scan.sources import SourceTask
+from gauss.scan.tasks import TaskCursor
 from helpers.logs import drain, lines, numbered, open_log, put
 
 LIVE = Program(Seq(), Mode.LIVE)
@@ -156,11 +158,24 @@ def test_snapshot_that_falls_behind_the_floor_is_rejected_repeatably(log: Log, p
     assert cursor.read() == (Code.REJECTED, None)
 
 
-def test_live_behind_the_floor_counts_missed_and_goes_on(log: Log, provider: LogProvider) -> None:
+def test_live_that_falls_behind_the_floor_is_rejected(log: Log, provider: LogProvider) -> None:
     cursor = provider.open(LIVE)
     floor = _shortened(log)
+    assert cursor.next(Step()) is Code.REJECTED
+    with pytest.raises(Collected):
+        provider.open(Program(Seq(floor - 1), Mode.LIVE))
+
+
+def test_a_reader_behind_the_floor_opens_anew_there_and_counts_what_it_missed(log: Log, provider: LogProvider) -> None:
+    counted: list[int] = []
+    source = SourceTask("t", provider)
+    cursor = TaskCursor(source, LIVE, counted.append)
+    floor = _shortened(log)
     assert [record[0] for record in drain(cursor)] == list(range(floor, 100))
-    assert cursor.missed == floor
+    late = TaskCursor(source, Program(Seq(0), Mode.LIVE), counted.append)
+    assert [record[0] for record in drain(late)] == list(range(floor, 100))
+    assert [cursor.missed, late.missed] == counted == [floor, floor]
+    assert source.open_cursors() == 2
 
 
 def test_live_from_the_future_is_refused(log: Log, provider: LogProvider) -> None:
@@ -192,7 +207,7 @@ def test_gap_is_passed_over_and_is_not_missed(log: Log, provider: LogProvider) -
     put(log, numbered(0, 2))
     log.skip_to(50)
     put(log, numbered(50, 2))
-    cursor = provider.open(LIVE)
+    cursor = TaskCursor(SourceTask("t", provider), LIVE)
     assert [record[0] for record in drain(cursor, Step(limit=10))] == [0, 1, 50, 51]
     assert cursor.missed == 0
 

@@ -217,11 +217,6 @@ class Cursor(Protocol):
         """The lowest version that it needs: the pinned one until its root is delivered, then its position."""
         ...
 
-    @property
-    def missed(self) -> int:
-        """Records that had been overwritten or collected before this cursor came to them."""
-        ...
-
     def next(self, step: Step) -> Code: ...
 
     def read(self) -> tuple[Code, pa.RecordBatch | list[Placed] | bytes | None]:
@@ -236,6 +231,15 @@ class Seekable(Cursor, Protocol):
 
     def seek(self, to: int | str) -> bool:
         """Goes on elsewhere within the view; False, and nothing has moved, when `to` is outside."""
+        ...
+
+
+class ReaderCursor(Cursor, Protocol):
+    """A cursor as a topic hands it out: one that falls behind the floor of a log opens anew there."""
+
+    @property
+    def missed(self) -> int:
+        """Records that had been overwritten or collected before this cursor came to them."""
         ...
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from gauss.contracts.chunk import Chunk
-    from gauss.contracts.cursor import Cursor, Program
+    from gauss.contracts.cursor import Program, ReaderCursor
     from gauss.contracts.framing import Framing
     from gauss.contracts.plugin import PluginConfig
     from gauss.contracts.transport import Transport
@@ -66,7 +66,7 @@ class TopicHandle(Protocol):
         framing can't hold go to the dead letters."""
         ...
 
-    def open(self, program: Program) -> Cursor: ...
+    def open(self, program: Program) -> ReaderCursor: ...
 
     def version(self) -> int: ...
 

@@ -21,8 +21,6 @@ STEP = Step(65_536, 4 << 20)
 class AggCursor:
     """Reads a snapshot to its end at the first step and gives one row."""
 
-    missed = 0
-
     def __init__(self, cursor: Cursor, binding: Binding, program: Program) -> None:
         assert isinstance(program.view, Agg)
         self.pinned_version = cursor.pinned_version

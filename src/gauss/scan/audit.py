@@ -24,10 +24,6 @@ class Audited:
     def hold(self) -> int:
         return self._first.hold
 
-    @property
-    def missed(self) -> int:
-        return self._first.missed
-
     def next(self, step: Step) -> Code:
         code, other = self._first.next(step), self._second.next(step)
         if code is not other:

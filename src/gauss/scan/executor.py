@@ -42,10 +42,6 @@ class Executor:
         return self.cursor.position
 
     @property
-    def missed(self) -> int:
-        return self.cursor.missed
-
-    @property
     def hold(self) -> int:
         return self.cursor.hold
 

@@ -46,7 +46,6 @@ class LogCursor:
 
     def __init__(self, provider: LogProvider, log: Log, program: Program) -> None:
         self.pinned_version = log.end
-        self.missed = 0
         self._provider = provider
         self._log = log
         self._rows = program.output is not Output.CHUNKS
@@ -76,7 +75,7 @@ class LogCursor:
             start = floor if view.start is None else view.start
             if start > end:
                 raise ConfigError(f"expected an offset up to {end}, found {start}", hint="start at the end instead")
-            if start < floor and not self._live:
+            if start < floor:
                 raise _collected(start, floor)
             return start, None if self._live else end
         if self._live:
@@ -111,11 +110,8 @@ class LogCursor:
             try:
                 placed = self._fetch(stop, step)
             except Collected:
-                if not self._live:
-                    self._refused = Code.REJECTED
-                    return self._refused
-                self._pass_over(self._log.floor)
-                continue
+                self._refused = Code.REJECTED
+                return self._refused
             if not placed:  # a gap left by a restart: no record stands there
                 self.position = stop
                 continue
@@ -135,12 +131,6 @@ class LogCursor:
             placed += more
             left -= sum(entry.chunk.nbytes for entry in more)
         return placed
-
-    def _pass_over(self, floor: int) -> None:
-        if floor > self.position:
-            self.missed += floor - self.position
-            self._provider.counted_missed(floor - self.position)
-            self.position = floor
 
     def _take(self, placed: list[Placed], step: Step) -> None:
         """Keeps what the step allows, cut at chunk borders; only a chunk above the limit is itself cut."""
@@ -220,6 +210,3 @@ class LogProvider(Waiting):
 
     def counted_out(self, records: int, size: int) -> None:
         """A cursor has taken a batch."""
-
-    def counted_missed(self, records: int) -> None:
-        """A live cursor came too late for some records."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gauss.contracts.cursor import Code, Mode, Program, Step
+from gauss.contracts.cursor import Code, Mode, Program, Seq, Step
 from gauss.model.errors import GaussError
 from gauss.scan.codes import code_of, error_of
 from gauss.scan.executor import Executor
@@ -231,19 +232,54 @@ def _is_slot(number: int) -> bool:
 
 
 class TaskCursor:
-    """A reader task with one cursor, as code in the same process wants it."""
+    """A reader task with one cursor, as code in the same process wants it. A live one over a log that has fallen
+    behind the floor opens anew there, and counts what it missed."""
 
-    def __init__(self, source: SourceTask, program: Program, name: str = "") -> None:
-        self.task = ReaderTask(lambda _: source, name=name)
+    def __init__(self, source: SourceTask, program: Program, on_missed: Callable[[int], None] = lambda _: None) -> None:
+        self.task = ReaderTask(lambda _: source)
+        self.missed = 0
+        self._on_missed = on_missed
+        self._source = source
+        self._program = program
         _, self._slot = self.task.slot()
-        code = self.task.scan(self._slot, source.id, program)
+        code = self._scan(program)
+        if code is Code.REJECTED and isinstance(program.view, Seq) and self._is_behind(program.view.start):
+            code = self._reopen(program.view.start)
         if code is not Code.UNSET:
             fault, _ = self.task.fault, self.task.done(code)
             raise fault or error_of(code, f'topic "{source.id.topic}" can\'t be read')
-        handle = self.task.handle(self._slot)
-        assert handle is not None
-        self.pinned_version = handle.pinned_version
-        self._executor = source.executor(handle.cursor_id)
+
+    def _scan(self, program: Program) -> Code:
+        code = self.task.scan(self._slot, self._source.id, program)
+        if code is Code.UNSET:
+            handle = self.task.handle(self._slot)
+            assert handle is not None
+            self.pinned_version = handle.pinned_version
+            self._executor = self._source.executor(handle.cursor_id)
+        return code
+
+    def _is_behind(self, position: int | None) -> bool:
+        provider = self._source.provider
+        return (
+            position is not None
+            and self._program.mode is Mode.LIVE
+            and isinstance(self._program.view, Seq)
+            and "offset" in provider.candidates().names
+            and position < provider.floor()
+        )
+
+    def _reopen(self, position: int | None) -> Code:
+        """Goes on at the floor, which may move away again meanwhile."""
+        assert position is not None
+        code = Code.REJECTED
+        while code is Code.REJECTED and (floor := self._source.provider.floor()) > position:
+            self.missed += floor - position
+            self._on_missed(floor - position)
+            position = floor
+            self.task.release(self._slot)
+            _, self._slot = self.task.slot()
+            code = self._scan(dataclasses.replace(self._program, view=Seq(floor)))
+        return code
 
     @property
     def position(self) -> int:
@@ -253,12 +289,14 @@ class TaskCursor:
     def hold(self) -> int:
         return self._executor.hold
 
-    @property
-    def missed(self) -> int:
-        return self._executor.missed
-
     def next(self, step: Step) -> Code:
-        return self.task.next(self._slot, step)
+        while True:
+            code = self.task.next(self._slot, step)
+            if code is not Code.REJECTED or not self._is_behind(self._executor.position):
+                return code
+            code = self._reopen(self._executor.position)
+            if code is not Code.UNSET:
+                return code
 
     def read(self) -> tuple[Code, Item | None]:
         return self.task.take(self._slot)
@@ -266,8 +304,3 @@ class TaskCursor:
     def close(self) -> None:
         """Ends the task; a second time changes nothing."""
         self.task.done()
-
-    def __del__(self) -> None:
-        """Whoever forgets a cursor holds nothing by it."""
-        if self.task.ended is None:
-            self.task.done()

@@ -347,7 +347,7 @@ def test_i_hold_is_the_pin_until_the_root_is_delivered_then_the_position(world: 
 
 
 @pytest.mark.providers("memory", "file")
-def test_i_snapshot_behind_the_floor_is_rejected_and_a_live_reader_is_told_what_it_missed(world: World) -> None:
+def test_i_behind_the_floor_is_rejected_and_a_live_reader_opens_anew_there(world: World) -> None:
     log = world.log  # type: ignore[attr-defined]
     snapshot, live = None, None
     for number in range(0, 900, 30):
@@ -359,8 +359,8 @@ def test_i_snapshot_behind_the_floor_is_rejected_and_a_live_reader_is_told_what_
     floor = world.provider.floor()
     assert 30 < floor <= 600
     assert [snapshot.next(), snapshot.next()] == [Code.REJECTED] * 2
-    assert live.drain(100) == world.fold()[floor:]
-    handle = live.task.handle(live.number)
-    assert handle is not None
-    assert world.source.executor(handle.cursor_id).missed == floor
+    assert [live.next(), live.next()] == [Code.REJECTED] * 2
+    assert world.refusal(Program(Seq(floor - 1), Mode.LIVE)) is Code.REJECTED
+    again = world.read(Program(Seq(floor), Mode.LIVE))
+    assert again.drain(100) == world.fold()[floor:]
     assert world.refusal(Program(OffsetRange(0, 1))) is Code.REJECTED

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gauss.contracts.cursor import Cursor, Last, Mode, Program, Seq
+from gauss.contracts.cursor import Last, Mode, Program, ReaderCursor, Seq
 from gauss.contracts.storage import Capacity, WriteFull
 from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.readers import Reader
@@ -72,7 +72,7 @@ def test_topic_agrees_with_the_model(
     with tempfile.TemporaryDirectory() as folder:
         topic = LogTopic("t", open_log("memory", Path(folder)), Capacity(size, size_bytes, WriteFull(full)))
     model = Model(size, size_bytes, full)
-    open_readers: list[tuple[Reader, Cursor]] = []
+    open_readers: list[tuple[Reader, ReaderCursor]] = []
     for action, value in steps:
         if action == "append":
             assert isinstance(value, list)

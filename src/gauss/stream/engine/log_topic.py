@@ -242,9 +242,6 @@ class LogTopic(LogProvider, Topic):
 
     counted_out = Topic.counted_out
 
-    def counted_missed(self, records: int) -> None:
-        self.counters.missed += records
-
     # --- state ---
 
     def maintain(self) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.cursor import Code, Cursor, Mode, OffsetRange, Output, Placed, Program, Seq, Step
+from gauss.contracts.cursor import Code, Mode, OffsetRange, Output, Placed, Program, ReaderCursor, Seq, Step
 from gauss.contracts.edge import DeadLetter, EngineTransform
 from gauss.model.errors import Fenced, GaussError, Unavailable
 from gauss.stream.engine.dead import letter_of, skipped
@@ -51,7 +51,7 @@ class Pump(threading.Thread):
         self._stopping = threading.Event()
         self._retried = threading.Event()
         self._skip = False
-        self._cursors: dict[str, tuple[int, Cursor]] = {}
+        self._cursors: dict[str, tuple[int, ReaderCursor]] = {}
         self.status = QueryStatus(running.name, "starting")
 
     def run(self) -> None:
@@ -223,7 +223,7 @@ class Pump(threading.Thread):
         self._cursors = {}
 
 
-def _taken(cursor: Cursor) -> list[Placed]:
+def _taken(cursor: ReaderCursor) -> list[Placed]:
     if cursor.next(STEP) is not Code.UNSET:
         return []
     _, placed = cursor.read()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.cursor import Capabilities, Cursor, Program
+from gauss.contracts.cursor import Capabilities, Program, ReaderCursor
 from gauss.contracts.edge import Appended, DeadLetter
 from gauss.contracts.format import Format
 from gauss.contracts.storage import Capacity, Store
@@ -122,9 +122,12 @@ class Topic(Waiting):
     @abstractmethod
     def format(self) -> Format | None: ...
 
-    def open(self, program: Program) -> Cursor:
+    def open(self, program: Program) -> ReaderCursor:
         """A cursor in a reader task of its own: whoever reads a topic reads it so."""
-        return TaskCursor(self.source, program)
+        return TaskCursor(self.source, program, self._counted_missed)
+
+    def _counted_missed(self, records: int) -> None:
+        self.counters.missed += records
 
     @abstractmethod
     def reader(self, name: str, start: str | int, *, keep: bool) -> Reader:

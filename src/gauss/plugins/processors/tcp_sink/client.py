@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gauss.contracts.cursor import Code, Cursor, Last, Mode, Output, Placed, Program, Seq, Step
+from gauss.contracts.cursor import Code, Last, Mode, Output, Placed, Program, ReaderCursor, Seq, Step
 from gauss.contracts.edge import EdgeContext, ReaderHandle
 from gauss.contracts.transport import Connection
 from gauss.model.errors import GaussError
@@ -110,11 +110,11 @@ class Client:
             if confirmed:
                 reader.move(self._confirmed_position(exact=True))
 
-    def _open_at(self, offset: int) -> Cursor:
+    def _open_at(self, offset: int) -> ReaderCursor:
         self._position = self._confirmed = offset
         return self._topic.open(Program(Seq(offset), Mode.LIVE, Output.CHUNKS))
 
-    def _forward(self, cursor: Cursor, reader: ReaderHandle, confirmed: bool) -> bool:
+    def _forward(self, cursor: ReaderCursor, reader: ReaderHandle, confirmed: bool) -> bool:
         missed = cursor.missed
         code = cursor.next(STEP)
         if cursor.missed > missed:
@@ -130,7 +130,7 @@ class Client:
         reader.move(self._confirmed_position(exact=False) if confirmed else cursor.position)
         return True
 
-    def _rest(self, cursor: Cursor, reader: ReaderHandle, confirmed: bool) -> None:
+    def _rest(self, cursor: ReaderCursor, reader: ReaderHandle, confirmed: bool) -> None:
         """Waits for news from the topic; without any, looks whether the peer is there and has confirmed."""
         unconfirmed = confirmed and bool(self._unconfirmed)
         if self._topic.wait(cursor.position, self._patience(unconfirmed)) > cursor.position:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.cursor import Code, Cursor, Mode, Placed, Program, Step
+from gauss.contracts.cursor import Code, Mode, Placed, Program, ReaderCursor, Step
 from gauss.model.errors import GaussError
 from gauss.plugins.processors.tcp_sink.client import FIRST_LOOK_SECONDS, Client, PeerGone
 from gauss.plugins.processors.tcp_sink.wire import TICK_SECONDS
@@ -92,7 +92,7 @@ class TableClient(Client):
         finally:
             cursor.close()
 
-    def _begin_anew(self, cursor: Cursor) -> Cursor:
+    def _begin_anew(self, cursor: ReaderCursor) -> ReaderCursor:
         position = cursor.position
         cursor.close()
         cursor = self._topic.open(Program(mode=Mode.LIVE))
@@ -106,7 +106,7 @@ class TableClient(Client):
         self.shown["missed"] = int(str(self.shown.get("missed", 0))) + missed
         return cursor
 
-    def _send_rows(self, cursor: Cursor) -> None:
+    def _send_rows(self, cursor: ReaderCursor) -> None:
         batch = cursor.read()[1]
         assert isinstance(batch, pa.RecordBatch)
         data = batch.column("data")

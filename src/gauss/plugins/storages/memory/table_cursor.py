@@ -25,8 +25,6 @@ ROW_BYTES = 17
 class TableCursor:
     """Pinned at the version that was current when it was opened; `position` is the last version it has delivered."""
 
-    missed = 0
-
     def __init__(self, table: Table, program: Program, closed: Callable[[], object]) -> None:
         self._closed = closed
         self._counted = table.counted_out
