@@ -87,9 +87,10 @@ class Unavailable(GaussError):
 
 
 def _all(cls: type[GaussError]) -> dict[str, type[GaussError]]:
-    found = {cls.code: cls}
+    found: dict[str, type[GaussError]] = {}
     for sub in cls.__subclasses__():
         found.update(_all(sub))
+    found[cls.code] = cls  # a subclass without a code of its own comes back as this one
     return found
 
 

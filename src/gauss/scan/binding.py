@@ -46,9 +46,11 @@ class Prepared(NamedTuple):
 class Binding:
     """A checked program over the candidates of one provider."""
 
-    def __init__(self, program: Program, provider: Provider, formats: Formats) -> None:
+    def __init__(self, program: Program, provider: Provider, formats: Formats, default: str = "") -> None:
         """Raises ConfigError with the place of the fault, Rejected for a program that must cost too much."""
         self._format = formats(program.format) if program.format else provider.format()
+        if self._format is None and default:
+            self._format = formats(default)
         self.candidates = provider.candidates()
         schema = None if self._format is None else self._format.schema()
         declared = {} if schema is None else {entry.name.removeprefix("$."): entry for entry in schema.fields}

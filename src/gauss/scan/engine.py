@@ -55,6 +55,11 @@ class ScanEngine:
     def task(self, number: int) -> ReaderTask | None:
         return self._readers.get(number)
 
+    def tasks(self) -> list[tuple[int, ReaderTask]]:
+        """Every reader task and its number."""
+        with self._lock:
+            return list(self._readers.items())
+
     def done(self, number: int, code: Code = Code.UNSET) -> Code:
         """Ends a task and forgets it."""
         with self._lock:

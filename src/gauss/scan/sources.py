@@ -70,6 +70,8 @@ class SourceTask:
         self._audit = audit
         self._native = native
         self.formats = formats
+        self.default_format = ""
+        """The format's name where neither the program nor the provider says one; empty: records stay opaque."""
         self._bound: dict[Program, Binding] = {}
         self._cursors: dict[int, Executor] = {}
         self._lock = threading.RLock()  # opening, closing and the watermark; never a step, but a forgotten cursor's end
@@ -183,7 +185,7 @@ class SourceTask:
         """Checked once for programs that come again and again."""
         binding = self._bound.get(program)
         if binding is None:
-            binding = Binding(program, self.provider, self.formats)
+            binding = Binding(program, self.provider, self.formats, self.default_format)
             if self.capabilities.jit:
                 if len(self._bound) >= KEPT_PROGRAMS:
                     self._bound.clear()

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +34,10 @@ from gauss.stream.protocol import (
     Stage,
     StageDead,
 )
+
+if TYPE_CHECKING:
+    from gauss.contracts.cursor import Program
+    from gauss.stream.cursors import RemoteCursor
 
 STAGE_SCHEMA = pa.schema([pa.field("ts_ms", pa.int64()), pa.field("data", pa.binary())])
 """What is staged: `ts_ms` null or below 0 takes the largest of the epoch's inputs."""
@@ -183,6 +187,16 @@ class EngineClient:
             raise as_gauss_error(error) from error
         finally:
             reader.cancel()
+
+    def scan_cursor(
+        self, topic: str, program: Program | str = "", *, inc: int | None = None, name: str = ""
+    ) -> RemoteCursor:
+        """A cursor over a topic, pinned now: a program, or its text for a snapshot of rows."""
+        from gauss.stream.cursors import RemoteCursor, opening, parsed
+
+        asked = parsed(program)
+        head = opening(topic, asked, inc=inc, name=name)
+        return self._call(lambda: RemoteCursor(self._connection(), self._options(), head))
 
     def _get(self, ticket: Read | Scan) -> Any:
         return self._connection().do_get(flight.Ticket(msgspec.json.encode(ticket)), self._options())

@@ -1,14 +1,19 @@
 """What the engine and its clients (driver, Spark's workers, control) say to each other over Arrow Flight.
 
-Actions carry one msgspec struct as JSON and answer one; reads are `do_get` with a `Read` as ticket, writes are
-`do_put` with a `Stage` as descriptor. A failed call carries the error shape of `model.errors` in its message.
+Actions carry one msgspec struct as JSON and answer one; ranges are `do_get` with a `Read` as ticket, writes are
+`do_put` with a `Stage` as descriptor, and a cursor is one `do_exchange` with an `Open` as descriptor. A failed call
+carries the error shape of `model.errors` in its message.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import struct
+from enum import Enum
+from typing import Any, NamedTuple
 
 import msgspec
+
+from gauss.contracts.cursor import Code
 
 MAX_ACTION_BYTES = 16 << 20
 
@@ -93,6 +98,62 @@ class Scan(msgspec.Struct, tag=True):
     from_ms: int | None = None
     to_ms: int | None = None
     limit: int | None = None
+
+
+class Open(msgspec.Struct, tag=True):
+    """Descriptor of `do_exchange`: one cursor in a reader task of its own. The answer is `Opened`, then a `State` for
+    every `Ask`, until either side ends; whoever asks nothing for `LEASE_S` loses the cursor."""
+
+    topic: str
+    program: bytes
+    """As `docs/scan-programs.md` lays it out."""
+    inc: int | None = None
+    """None: the incarnation that lives."""
+    name: str = ""
+    """Who reads, for people."""
+
+
+class Opened(msgspec.Struct):
+    """A cursor stands."""
+
+    scan: int
+    """Its number among the engine's scans."""
+    inc: int
+    pinned_version: int
+    position: int
+
+
+LEASE_S = 30.0
+MOST_WAIT_MS = 10_000
+"""Of one wait: less than a lease, so that who waits is not taken for gone."""
+
+
+class Ask(Enum):
+    """The first byte of what a cursor's client sends; the rest is its argument."""
+
+    STEP = b"S"  # a step blob: next and, when that succeeds, read: rows and scalars as an Arrow batch, as they lie
+    NEXT = b"N"  # a step blob
+    READ = b"R"  # the prepared batch as a blob
+    WAIT = b"W"  # milliseconds as four bytes: answered when the version moves, or then
+
+
+_STATE = struct.Struct("<Bqq")
+
+
+class State(NamedTuple):
+    """The metadata of every answer of a cursor; a blob may follow it."""
+
+    code: Code
+    position: int
+    hold: int
+
+    def encode(self, blob: bytes = b"") -> bytes:
+        return _STATE.pack(*self) + blob
+
+    @classmethod
+    def decode(cls, data: bytes) -> tuple[State, bytes]:
+        code, position, hold = _STATE.unpack_from(data)
+        return cls(Code(code), position, hold), data[_STATE.size :]
 
 
 class Append(msgspec.Struct, tag=True):

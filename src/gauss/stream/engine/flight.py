@@ -16,8 +16,9 @@ from pyarrow import flight
 from gauss.contracts.chunk import Chunk
 from gauss.model.batch import RECORD_SCHEMA
 from gauss.model.errors import ConfigError, GaussError
+from gauss.stream.engine.exchange import serve
 from gauss.stream.engine.scans import read_range, scan
-from gauss.stream.protocol import MAX_ACTION_BYTES, Action, Append, Read, Scan, Stage
+from gauss.stream.protocol import MAX_ACTION_BYTES, Action, Append, Open, Read, Scan, Stage
 
 if TYPE_CHECKING:
     from gauss.stream.engine.runtime import Engine
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 _actions: msgspec.json.Decoder[Action] = msgspec.json.Decoder(Action)
 _tickets: msgspec.json.Decoder[Read | Scan] = msgspec.json.Decoder(Read | Scan)
 _heads: msgspec.json.Decoder[Stage | Append] = msgspec.json.Decoder(Stage | Append)
+
+_cursors: msgspec.json.Decoder[Open] = msgspec.json.Decoder(Open)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,6 +94,13 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         else:
             batches = scan(self._engine.topic(asked.topic), asked, lambda: self._gone(context))
         return flight.GeneratorStream(RECORD_SCHEMA, _with_error_shape(batches))
+
+    @answers_errors
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        command = descriptor.command
+        if command is None or len(command) > MAX_ACTION_BYTES:
+            raise ConfigError(f"expected a command of at most {MAX_ACTION_BYTES} bytes as descriptor")
+        serve(self._engine, _cursors.decode(command), reader, writer, lambda: self._gone(context))
 
     def _gone(self, context: Any) -> bool:
         return bool(self._engine.stopping.is_set() or context.is_cancelled())

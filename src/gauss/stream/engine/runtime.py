@@ -27,6 +27,7 @@ from gauss.stream.engine.listening import Listening
 from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.pump import Pump
 from gauss.stream.engine.running import Running, retry_inlet
+from gauss.stream.engine.scanning import scan_engine
 from gauss.stream.engine.sources import END_MARK, Sources
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.status import lag
@@ -68,6 +69,7 @@ class Engine:
         building.drop_forgotten(self.graph, self.ledger)
         builder = building.TopicBuilder(self.pipeline, self.graph, self.paths, self._base_dir, self.ledger, self._dead)
         self.topics = builder.all()
+        self.scans = scan_engine(self.topics, self.pipeline)
         self.dead = DeadLetters(self.topics[DEAD_TOPIC])
         self.stages = Stages(self.paths.stages, self.pipeline.engine.staged_bytes)
         volatile = {name for name, node in self.graph.topics.items() if not node.durable}
@@ -198,6 +200,7 @@ class Engine:
     def _maintain(self) -> None:
         while not self.stopping.wait(MAINTAIN_S):
             try:
+                self.scans.reap()
                 self._watch_disk()
                 for topic in list(self.topics.values()):
                     topic.maintain()

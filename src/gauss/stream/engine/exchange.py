@@ -1,0 +1,123 @@
+"""A cursor of another process: one Flight exchange is one reader task with one slot, on a lease."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from gauss.contracts.cursor import Code
+from gauss.model.errors import ConfigError
+from gauss.scan.codes import error_of
+from gauss.scan.outputs import encode_item
+from gauss.scan.sources import SourceId
+from gauss.scan.tasks import ReaderTask
+from gauss.stream.protocol import LEASE_S, MOST_WAIT_MS, Ask, Open, Opened, State
+
+if TYPE_CHECKING:
+    from gauss.scan.executor import Executor
+    from gauss.stream.engine.runtime import Engine
+    from gauss.stream.engine.topic import Topic
+
+LOOK_S = 0.25
+MOST_ASK_BYTES = 1 << 20
+SLOT = 0
+
+
+def serve(engine: Engine, head: Open, reader: Any, writer: Any, gone: Callable[[], bool]) -> None:
+    """Answers what a client asks of its cursor until one of the two goes; whatever happens, nothing stays pinned."""
+    topic = engine.topic(head.topic)
+    inc = topic.inc if head.inc is None else head.inc
+    with _task(engine, head.name) as (number, task):
+        task.slot(SLOT)
+        code = task.scan(SLOT, SourceId(head.topic, inc), head.program)
+        handle = task.handle(SLOT)
+        if handle is None:
+            raise task.fault or error_of(code, f'topic "{head.topic}" can\'t be read')
+        cursor = _Cursor(topic, task, topic.source.executor(handle.cursor_id), writer, gone)
+        opened = Opened(number, inc, handle.pinned_version, cursor.executor.position)
+        writer.write_metadata(msgspec.json.encode(opened))
+        while True:
+            try:
+                asked = reader.read_chunk()
+            except StopIteration:
+                return
+            except pa.ArrowException:  # a client that went without a word
+                return
+            metadata = asked.app_metadata
+            if metadata is None or not 0 < metadata.size <= MOST_ASK_BYTES:
+                raise ConfigError(f"expected metadata of 1 to {MOST_ASK_BYTES} bytes, found none or more")
+            cursor.answer(metadata.to_pybytes())
+
+
+@contextmanager
+def _task(engine: Engine, name: str) -> Iterator[tuple[int, ReaderTask]]:
+    number, task = engine.scans.reader(name=name, lease_seconds=LEASE_S)
+    try:
+        yield number, task
+    finally:
+        engine.scans.done(number)
+
+
+class _Cursor:
+    """The engine's side of one cursor."""
+
+    def __init__(
+        self, topic: Topic, task: ReaderTask, executor: Executor, writer: Any, gone: Callable[[], bool]
+    ) -> None:
+        self.executor = executor
+        self._topic = topic
+        self._task = task
+        self._writer = writer
+        self._gone = gone
+        self._schema: pa.Schema | None = None
+
+    def answer(self, asked: bytes) -> None:
+        """One question, one answer."""
+        kind, argument = asked[:1], asked[1:]
+        if kind == Ask.STEP.value:
+            self._step(argument)
+        elif kind == Ask.NEXT.value:
+            self._say(self._task.next(SLOT, argument))
+        elif kind == Ask.READ.value:
+            code, blob = self._task.read(SLOT)
+            self._say(code, blob)
+        elif kind == Ask.WAIT.value:
+            self._wait(argument)
+        else:
+            known = ", ".join(f"{ask.name.lower()} ({ask.value.decode()})" for ask in Ask)
+            raise ConfigError(f"a cursor has no call {kind!r}", hint=f"it has: {known}")
+
+    def _step(self, step: bytes) -> None:
+        code = self._task.next(SLOT, step)
+        item = None
+        if code is Code.UNSET:
+            code, item = self._task.take(SLOT)
+        if isinstance(item, pa.RecordBatch):
+            if self._schema is None:
+                self._writer.begin(item.schema)
+                self._schema = item.schema
+            self._writer.write_with_metadata(item, self._state(code).encode())
+        else:
+            self._say(code, b"" if item is None else encode_item(self.executor.program.output, item))
+
+    def _wait(self, argument: bytes) -> None:
+        """Looks now and then whether anybody still waits: a client that is killed says nothing."""
+        if len(argument) != 4:
+            raise ConfigError("a wait takes four bytes of milliseconds")
+        deadline = time.monotonic() + min(int.from_bytes(argument, "little"), MOST_WAIT_MS) / 1000
+        position = self.executor.position
+        while (left := deadline - time.monotonic()) > 0 and not self._gone():
+            if self._task.ended is not None or self._topic.wait(position, min(left, LOOK_S)) > position:
+                break
+        self._say(Code.UNSET)
+
+    def _state(self, code: Code) -> State:
+        return State(code, self.executor.position, self.executor.hold)
+
+    def _say(self, code: Code, blob: bytes = b"") -> None:
+        self._writer.write_metadata(self._state(code).encode(blob))

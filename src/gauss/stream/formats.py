@@ -1,0 +1,48 @@
+"""The format by which a topic's records are decoded when whoever reads them names none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gauss.config.spec import Pipeline, ProcessorDef
+
+
+class TopicFormat(NamedTuple):
+    """A format and whose word it is."""
+
+    name: str
+    why: str
+
+
+def topic_format(pipeline: Pipeline, topic: str) -> TopicFormat | None:
+    """The topic's own format, else the one of the processors beside it if they agree; None: nothing says."""
+    definition = next((each for each in pipeline.topics if each.name == topic), None)
+    own = None if definition is None else definition.storage_config.get("format")
+    if isinstance(own, str):
+        return TopicFormat(own, "the topic's own")
+    found = formats_beside(pipeline, topic)
+    if len(set(found.values())) != 1:
+        return None
+    processor, name = next(iter(found.items()))
+    return TopicFormat(name, f'as the processor "{processor}" has it')
+
+
+def formats_beside(pipeline: Pipeline, topic: str) -> dict[str, str]:
+    """Processor → format, for all that read or write the topic with one."""
+    found = {}
+    for processor in pipeline.processors:
+        # A source hands its stream's records on as they came.
+        written = "output" if processor.source is not None else "input"
+        read = processor.source is not None and processor.source.topic == topic
+        name = _named(processor, "input") if read else None
+        if name is None and processor.target is not None and processor.target.topic == topic:
+            name = _named(processor, written)
+        if name is not None:
+            found[processor.name] = name
+    return found
+
+
+def _named(processor: ProcessorDef, side: str) -> str | None:
+    io = processor.config.get(side)
+    name = io.get("format") if isinstance(io, dict) else None
+    return name if isinstance(name, str) else None
