@@ -204,6 +204,10 @@ class ReaderTask:
             self.resources.wall = time.perf_counter_ns() - self._began
         return self.resources.values()
 
+    def renew(self) -> None:
+        """The reader is there, though it asks nothing."""
+        self._touched = time.perf_counter_ns()
+
     def lapsed(self) -> bool:
         """Whether nobody has called it for longer than its lease."""
         if self._lease is None or self._busy:
@@ -304,3 +308,8 @@ class TaskCursor:
     def close(self) -> None:
         """Ends the task; a second time changes nothing."""
         self.task.done()
+
+    def __del__(self) -> None:
+        """Whoever forgets a cursor holds nothing by it."""
+        if self.task.ended is None:
+            self.task.done()
