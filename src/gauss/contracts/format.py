@@ -49,6 +49,15 @@ class BadRecord(ValueError):
         self.reason, self.detail, self.column = reason, detail, column
 
 
+class BadRows(ValueError):
+    """Which rows of a batch can't be encoded: (index, reason code, what was wrong) of each; all others can."""
+
+    def __init__(self, bad: list[tuple[int, str, str]]) -> None:
+        index, _, detail = bad[0]
+        super().__init__(f"{len(bad)} rows can't be encoded; row {index}: {detail}")
+        self.bad = bad
+
+
 class Decoded(NamedTuple):
     """A batch decoded: `rows` has the rows of the good records, `good` the record of each row, `bad` the rest."""
 
@@ -72,7 +81,9 @@ class RecordFormat(Protocol):
         """One record; raises ValueError (BadRecord gives the reason a code) with what is wrong with it."""
         ...
 
-    def encode(self, row: dict[str, Any]) -> bytes: ...
+    def encode(self, row: dict[str, Any]) -> bytes:
+        """One row; raises as `decode` does for one that the format can't hold."""
+        ...
 
 
 class Format(RecordFormat, Protocol):
@@ -83,5 +94,5 @@ class Format(RecordFormat, Protocol):
         ...
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """As many records as rows, or a single one where the format keeps many rows in a record."""
+        """As many records as rows, or a single one where the format keeps many rows in a record; raises BadRows."""
         ...

@@ -5,15 +5,19 @@ The built-in formats use the same pieces for the records that their fast ways do
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 
-from gauss.contracts.format import BadRecord, Decoded, Format, RecordFormat, SourceSchema
+from gauss.contracts.field_types import arrow_schema
+from gauss.contracts.format import BadRecord, BadRows, Decoded, Format, RecordFormat, SourceSchema
 
 Bad = list[tuple[int, str, str]]
+FAULTS = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError, struct.error)
+"""What a codec may raise over a record or row: it costs that one, whoever wrote the codec."""
 _MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
 
@@ -27,12 +31,17 @@ class _Batched:
 
     def __init__(self, records: RecordFormat) -> None:
         self._records = records
+        schema = records.schema()
+        self._fields = arrow_schema(schema.fields) if schema else pa.schema([])
 
     def schema(self) -> SourceSchema | None:
         return self._records.schema()
 
     def decode(self, data: bytes) -> dict[str, Any]:
-        return self._records.decode(data)
+        row = self._records.decode(data)
+        if (found := _misfit(row, self._fields)) is not None:
+            raise BadRecord("wrong_type", found)
+        return row
 
     def encode(self, row: dict[str, Any]) -> bytes:
         return self._records.encode(row)
@@ -42,7 +51,7 @@ class _Batched:
         return to_columns(rows, good, bad, fields)
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        return pa.array([self._records.encode(row) for row in rows.to_pylist()], pa.binary())
+        return encode_each(self._records.encode, rows)
 
 
 def decode_each(decode: Callable[[Any], Any], records: Iterable[tuple[int, Any]]) -> tuple[list[Any], list[int], Bad]:
@@ -53,11 +62,41 @@ def decode_each(decode: Callable[[Any], Any], records: Iterable[tuple[int, Any]]
     for index, record in records:
         try:
             rows.append(decode(record))
-        except (ValueError, RecursionError) as error:
+        except FAULTS as error:
             bad.append((index, *verdict(error)))
         else:
             good.append(index)
     return rows, good, bad
+
+
+def encode_each(encode: Callable[[dict[str, Any]], bytes], rows: pa.RecordBatch) -> pa.BinaryArray:
+    """What `encode` makes of each row; raises BadRows."""
+    try:
+        records, _, bad = decode_each(encode, enumerate(rows.to_pylist()))
+    except FAULTS:  # a value that Python has no type for, such as the year 12345
+        made = (lambda index: encode(rows.slice(index, 1).to_pylist()[0]), enumerate(range(len(rows))))
+        records, _, bad = decode_each(*made)
+    if bad:
+        raise BadRows([(index, reason.replace("undecodable", "unencodable"), detail) for index, reason, detail in bad])
+    return pa.array(records, pa.binary())
+
+
+class Encoded(NamedTuple):
+    """A batch encoded: the records, the row of each (or all that the one record holds), and the rows left out."""
+
+    records: pa.BinaryArray
+    good: np.ndarray
+    bad: Bad
+
+
+def encode_good(made: Format, rows: pa.RecordBatch) -> Encoded:
+    """The records of all rows that can be encoded."""
+    good = np.arange(len(rows))
+    try:
+        return Encoded(made.encode_batch(rows), good, [])
+    except BadRows as error:
+        good = np.delete(good, [index for index, _, _ in error.bad])
+        return Encoded(made.encode_batch(rows.take(pa.array(good))), good, error.bad)
 
 
 def verdict(error: Exception) -> tuple[str, str]:
@@ -91,9 +130,12 @@ def empty_rows(count: int) -> pa.RecordBatch:
 
 def _misfit(row: dict[str, Any], fields: pa.Schema) -> str | None:
     for field in fields:
-        value = find(row, field.name)
+        value = None
         try:
+            value = find(row, field.name)
             pa.array([value], field.type)
+        except BadRecord as error:
+            return verdict(error)[1]
         except _MISFITS:
             return f"{field.name}: {value!r:.100} is no {field.type}"
     return None

@@ -97,7 +97,8 @@ class Both:
         columns = result(self.spark, read, found.transform, frame).toArrow().combine_chunks().to_batches()
         hosted = run_hosted(Work(read, found.hosted), Range("in", inc, first, last))
         return tuple(  # type: ignore[return-value]
-            [row for batch in batches for row in stage_batch(batch, write).to_pylist()] for batches in (columns, hosted)
+            [row for batch in batches for row in stage_batch(batch, write, []).to_pylist()]
+            for batches in (columns, hosted)
         )
 
 

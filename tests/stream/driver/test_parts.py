@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import subprocess
@@ -152,10 +153,21 @@ def test_plan_hash_changes_with_the_plan_alone() -> None:
 
 def test_staged_records_are_bytes_as_they_came_or_columns_encoded() -> None:
     plan = WritePlan("f", "p", 1, "c", "d", "t", FormatRef("json"))
-    passed = stage_batch(pa.record_batch({"_ts_ms": [7], "_data": [b"x"]}), plan)
+    passed = stage_batch(pa.record_batch({"_ts_ms": [7], "_data": [b"x"]}), plan, [])
     assert passed.to_pylist() == [{"ts_ms": 7, "data": b"x"}]
-    encoded = stage_batch(pa.record_batch({"a": [1]}), plan)
+    encoded = stage_batch(pa.record_batch({"a": [1]}), plan, [])
     assert encoded.to_pylist() == [{"ts_ms": None, "data": b'{"a":1}'}]
+
+
+def test_a_row_that_cannot_be_encoded_becomes_a_letter_and_costs_itself() -> None:
+    fields = [{"name": "a", "type": "int2"}, {"name": "b", "type": "text"}]
+    plan = WritePlan("f", "p", 1, "c", "d", "t", FormatRef("pg-binary", {"fields": fields}))
+    letters: list[bytes] = []
+    batch = pa.record_batch({"_ts_ms": [7, 8, 9], "a": [1, 70_000, 2], "b": ["x", "y", "z"]})
+    assert [row["ts_ms"] for row in stage_batch(batch, plan, letters).to_pylist()] == [7, 9]
+    [letter] = [json.loads(letter) for letter in letters]
+    assert (letter["stage"], letter["reason"], letter["ts_ms"]) == ("encode", "unencodable", 8)
+    assert json.loads(base64.b64decode(letter["data"])) == {"a": 70_000, "b": "y"}
 
 
 def test_kinds_of_a_sample_decide_types() -> None:

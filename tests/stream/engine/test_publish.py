@@ -70,6 +70,16 @@ def test_unknown_stage_other_checkpoint_and_unknown_names_are_refused(delivery: 
         delivery.publish(0, 3, processor="nobody")
 
 
+def test_letters_that_a_writer_staged_are_published_with_its_records(delivery: Delivery) -> None:
+    letter = json.dumps({"reason": "unencodable", "stage": "encode", "data": "e30="}).encode()
+    targets = {"out": [delivery.stage(b"a")], DEAD_TOPIC: [delivery.stage(letter, topic=DEAD_TOPIC)]}
+    delivery.publish(0, 3, targets=targets)
+    assert delivery.publish(0, 3, targets=targets).repeated
+    [found] = [json.loads(data) for data in delivery.data(DEAD_TOPIC)]
+    assert (found["stage"], found["processor"], found["offset"]) == ("encode", "p", -1)
+    assert delivery.data() == [b"a"]
+
+
 def test_lower_generation_is_fenced_everywhere(delivery: Delivery) -> None:
     old, stage = delivery.generation, delivery.stage(b"zombie")
     delivery.claim()

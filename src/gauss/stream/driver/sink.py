@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -13,10 +15,12 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from gauss.contracts.format_batch import encode_good
 from gauss.model.errors import ProtocolError
 from gauss.stream.client import STAGE_SCHEMA
 from gauss.stream.driver.plan import Work, WritePlan
-from gauss.stream.driver.reading import Range, engine, format_of
+from gauss.stream.driver.reading import MAX_LETTER_BYTES, Range, engine, format_of
+from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.protocol import Abort, Ends, Publish, Stage
 
 HIDDEN = ("_ts_ms", "_data")
@@ -29,31 +33,61 @@ Place = tuple[str, int]
 class Staged(WriterCommitMessage):
     """What one task left at the engine, each stage with its place in the publish."""
 
-    stages: list[tuple[Place, str]]
+    stages: list[tuple[Place, str]] = field(default_factory=list)
+    letters: list[tuple[Place, str]] = field(default_factory=list)
+    """Stages of dead letters: rows that could not be encoded."""
 
 
-def stage_batch(batch: pa.RecordBatch, plan: WritePlan) -> pa.RecordBatch:
-    """(ts_ms, data) of a result: its bytes as they came, or its columns encoded."""
+def stage_batch(batch: pa.RecordBatch, plan: WritePlan, letters: list[bytes]) -> pa.RecordBatch:
+    """(ts_ms, data) of a result: its bytes as they came, or its columns encoded; rows that can't be are letters."""
     names = batch.schema.names
+    times = batch.column(names.index("_ts_ms")) if "_ts_ms" in names else pa.nulls(len(batch), pa.int64())
     if "_data" in names:
         data = batch.column(names.index("_data")).cast(pa.binary())
     else:
         assert plan.format is not None
-        data = format_of(plan.format).encode_batch(batch.select([name for name in names if name not in HIDDEN]))
+        rows = batch.select([name for name in names if name not in HIDDEN])
+        data, good, bad = encode_good(format_of(plan.format), rows)
+        if bad:
+            letters += [_letter(plan, rows.slice(index, 1), times[index].as_py(), why) for index, *why in bad]
+            times = times.take(pa.array(good))
     # Without a time of its own a record takes the largest of the epoch's inputs.
-    times = batch.column(names.index("_ts_ms")) if "_ts_ms" in names else pa.nulls(len(batch), pa.int64())
-    if len(data) != len(batch):  # a format that keeps many rows in a record: it is as new as its newest row
-        times = pa.array([pc.max(times).as_py()], pa.int64())
+    if len(data) != len(times):  # a format that keeps many rows in a record: it is as new as its newest row
+        times = pa.array([pc.max(times).as_py()] * len(data), pa.int64())
     return pa.RecordBatch.from_arrays([times, data], schema=STAGE_SCHEMA)
 
 
-def stage_all(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int = 0) -> str:
-    """Keeps the records of some batches at the engine under a new stage; gives none when there are no records."""
-    kept = [stage_batch(batch, plan) for batch in batches]
-    if not kept:
-        return ""
-    stage = Stage(uuid.uuid4().hex, plan.processor, plan.generation, plan.target, partition)
-    engine(plan.flight).stage(stage, kept)
+def _letter(plan: WritePlan, row: pa.RecordBatch, ts_ms: int | None, why: list[str]) -> bytes:
+    """The row itself, as JSON, is all that is left of the records it was made from."""
+    reason, detail = why
+    column, colon, _ = detail.partition(": ")
+    try:
+        text = msgspec.json.encode(row.to_pylist()[0], enc_hook=str)
+    except (ValueError, OverflowError):
+        text = str(row.columns).encode()
+    letter: dict[str, Any] = {"reason": reason, "detail": detail, "stage": "encode", "topic": plan.target}
+    letter |= {"ts_ms": ts_ms or 0, "column": column if colon and " " not in column else ""}
+    letter["data"] = base64.b64encode(text[:MAX_LETTER_BYTES]).decode()
+    return msgspec.json.encode(letter)
+
+
+def stage_all(
+    plan: WritePlan, batches: Iterable[pa.RecordBatch], done: Staged, place: Place, partition: int = 0
+) -> None:
+    """Keeps the records of some batches at the engine under a new stage, and beside it those that became letters."""
+    letters: list[bytes] = []
+    kept = [stage_batch(batch, plan, letters) for batch in batches]
+    if kept:
+        done.stages.append((place, _stage(plan, plan.target, kept, partition)))
+    if letters:
+        columns = [pa.nulls(len(letters), pa.int64()), pa.array(letters, pa.binary())]
+        batch = pa.RecordBatch.from_arrays(columns, schema=STAGE_SCHEMA)
+        done.letters.append((place, _stage(plan, DEAD_TOPIC, [batch], partition)))
+
+
+def _stage(plan: WritePlan, topic: str, batches: list[pa.RecordBatch], partition: int) -> str:
+    stage = Stage(uuid.uuid4().hex, plan.processor, plan.generation, topic, partition)
+    engine(plan.flight).stage(stage, batches)
     return stage.stage
 
 
@@ -79,19 +113,19 @@ class _Writing:
             return self._host(self.plan.work, iterator)
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        stage = stage_all(self.plan, (batch for batch in iterator if batch.num_rows), partition)
-        return Staged([(("", partition), stage)] if stage else [])
+        done = Staged()
+        stage_all(self.plan, (batch for batch in iterator if batch.num_rows), done, ("", partition), partition)
+        return done
 
     def _host(self, work: Work, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Does the work of each range; what a task that fails half-way has staged goes at once."""
         from gauss.stream.driver.hosted import run
 
-        done = Staged([])
+        done = Staged()
         try:
             for row in (row for batch in iterator for row in batch.to_pylist()):
                 part = Range(**row)
-                stage = stage_all(self.plan, run(work, part))
-                done.stages += [((part.topic, part.start), stage)] if stage else []
+                stage_all(self.plan, run(work, part), done, (part.topic, part.start))
         except Exception:
             self.forget([done])
             raise
@@ -99,12 +133,16 @@ class _Writing:
 
     def publish(self, messages: Sequence[WriterCommitMessage | None], epoch: int, ends: Ends) -> None:
         plan = self.plan
-        staged = sorted(stage for message in messages if isinstance(message, Staged) for stage in message.stages)
+        found = [message for message in messages if isinstance(message, Staged)]
+        staged = sorted(stage for message in found for stage in message.stages)
         targets = {plan.target: [stage for _, stage in staged]}
+        if letters := sorted(stage for message in found for stage in message.letters):
+            targets[DEAD_TOPIC] = [stage for _, stage in letters]
         engine(plan.flight).publish(Publish(plan.processor, plan.generation, plan.checkpoint, epoch, ends, targets))
 
     def forget(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        stages = [stage for message in messages if isinstance(message, Staged) for _, stage in message.stages]
+        found = [message for message in messages if isinstance(message, Staged)]
+        stages = [stage for message in found for _, stage in message.stages + message.letters]
         if stages:
             # Also called after a commit that raised: the engine keeps what a publish has named.
             engine(self.plan.flight).abort(Abort(self.plan.processor, self.plan.generation, stages))

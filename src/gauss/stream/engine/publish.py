@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
+import msgspec
+
 from gauss.contracts.chunk import Chunk
 from gauss.model.errors import ConfigError, Fenced, NotFound, ProtocolError, Unavailable
 from gauss.stream.engine.dead import DEAD_TOPIC, SKIPPED, Letter, letter_of, letters_chunk, staged_letter
@@ -161,9 +163,13 @@ class Publisher:
             }
             dead = self._stages.dead(publish.processor, begin, publish.ends)
             letters = [staged_letter(publish.processor, fields) for stage in dead for fields in stage.letters]
+            ts_ms = input_ts(self._topics, publish.ends)
+            for chunk in (chunk for stage in staged.pop(DEAD_TOPIC, []) for chunk in staged_chunks(stage, ts_ms)):
+                letters += [
+                    staged_letter(publish.processor, msgspec.json.decode(data)) for data in chunk.data().to_pylist()
+                ]
             if publish.skip:
                 letters = skipped_letters(self._topics, publish.processor, begin, publish.ends)
-            ts_ms = input_ts(self._topics, publish.ends)
             chunks = {
                 name: [chunk for stage in found for chunk in staged_chunks(stage, ts_ms)]
                 for name, found in staged.items()

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from gauss.contracts.field_types import arrow_field, type_of
 from gauss.contracts.format import BadRecord, Decoded, SourceField, SourceSchema
-from gauss.contracts.format_batch import verdict
+from gauss.contracts.format_batch import encode_each, verdict
 from gauss.model.errors import ConfigError
 from gauss.plugins.formats.arrow.spec import ArrowConfig
 from gauss.plugins.formats.columns import adapt, no_rows, select
@@ -81,7 +81,11 @@ class ArrowFormat:
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One record of all rows."""
-        return pa.array([self._write(rows)] if len(rows) else [], pa.binary())
+        try:
+            return pa.array([self._write(rows)] if len(rows) else [], pa.binary())
+        except _TROUBLE:
+            encode_each(self.encode, rows)  # says which rows
+            raise
 
     def _write(self, rows: pa.RecordBatch) -> bytes:
         if self._native is None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from gauss.contracts.field_types import arrow_field
 from gauss.contracts.format import BadRecord, Decoded, SourceField, SourceSchema
-from gauss.contracts.format_batch import decode_each, to_columns, verdict
+from gauss.contracts.format_batch import decode_each, encode_each, to_columns, verdict
 from gauss.model.errors import ConfigError
 from gauss.plugins.formats.avro.container import MAGIC, close_container, open_container
 from gauss.plugins.formats.avro.datum import read, write
@@ -71,7 +71,7 @@ class AvroFormat:
         unknown = [name for name in rows.schema.names if name not in root.names]
         if unknown:
             raise ConfigError(f"the Avro schema has no field {unknown[0]}", hint=f"it has {', '.join(root.names)}")
-        return pa.array([self.encode(row) for row in rows.to_pylist()], pa.binary())
+        return encode_each(self.encode, rows)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         if self._registry is None and self._reader is not None and not _contains(data):

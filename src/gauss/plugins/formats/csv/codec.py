@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.format import BadRecord, Decoded, SourceField, SourceSchema
-from gauss.contracts.format_batch import decode_each, to_columns
+from gauss.contracts.format_batch import decode_each, encode_each, to_columns
 from gauss.model.errors import ConfigError
 from gauss.plugins.formats.columns import merge, no_rows, select
 from gauss.plugins.formats.csv.line import LineCodec
@@ -44,7 +44,7 @@ class CsvFormat:
         unknown = [name for name in rows.schema.names if name not in known]
         if unknown:
             raise ConfigError(f"csv has no column {unknown[0]}", hint=f"its fields are {', '.join(known)}")
-        return pa.array([self._line.encode(row) for row in rows.to_pylist()], pa.binary())
+        return encode_each(self._line.encode, rows)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         from gauss.plugins.formats.csv import fast  # polars is loaded where records are decoded

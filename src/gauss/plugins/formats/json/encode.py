@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gauss.contracts.format_batch import encode_each
 from gauss.plugins.formats.json.plan import path_parts
 from gauss.plugins.formats.json.spec import JsonType
 
@@ -82,7 +83,7 @@ def encode_batch(rows: pa.RecordBatch, types: dict[str, JsonType]) -> pa.BinaryA
     plain = [field.name for field in rows.schema if _polars_agrees(field.type)]
     if len(decimals) + len(times) + len(plain) == len(names) and not any("$" in name for name in names):
         return _join(rows, types)
-    return pa.array([encode_row(row, types) for row in rows.to_pylist()], pa.binary())
+    return encode_each(lambda row: encode_row(row, types), rows)
 
 
 def _polars_agrees(kind: pa.DataType) -> bool:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from gauss.contracts.field_types import parse_member, parse_type, type_of
 from gauss.contracts.format import BadRecord, Decoded, FieldType, SourceField, SourceSchema
-from gauss.contracts.format_batch import decode_each, find, to_columns
+from gauss.contracts.format_batch import decode_each, encode_each, find, to_columns
 from gauss.plugins.formats.msgpack.spec import MsgpackConfig
 from gauss.plugins.formats.values import Convert, from_value, iso_text
 
@@ -62,7 +62,7 @@ class MsgpackFormat:
         return msgspec.msgpack.encode(tree)
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        return pa.array([self.encode(row) for row in rows.to_pylist()], pa.binary())
+        return encode_each(self.encode, rows)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         # Every declared field is looked at, asked for or not: a record is bad for whoever reads it.

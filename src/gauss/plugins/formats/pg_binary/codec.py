@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.format import Decoded, SourceField, SourceSchema
-from gauss.contracts.format_batch import decode_each, to_columns
+from gauss.contracts.format_batch import decode_each, encode_each, to_columns
 from gauss.model.errors import ConfigError
 from gauss.plugins.formats.columns import merge, no_rows, select
 from gauss.plugins.formats.pg_binary import fast
@@ -39,7 +39,7 @@ class PgBinaryFormat:
         unknown = [name for name in rows.schema.names if name not in known]
         if unknown:
             raise ConfigError(f"pg-binary has no column {unknown[0]}", hint=f"its fields are {', '.join(known)}")
-        return pa.array([self._one.encode(row) for row in rows.to_pylist()], pa.binary())
+        return encode_each(self._one.encode, rows)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         plain, columns = fast.decode(data, self._fields)

@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor
 
 from gauss.contracts.field_types import arrow_field
 from gauss.contracts.format import Decoded, SourceField, SourceSchema
-from gauss.contracts.format_batch import decode_each, to_columns
+from gauss.contracts.format_batch import decode_each, encode_each, to_columns
 from gauss.model.errors import ConfigError
 from gauss.plugins.formats.columns import adapt, bytes_of, merge, select
 from gauss.plugins.formats.protobuf import walk
@@ -78,19 +78,28 @@ class ProtobufFormat:
         if unknown:
             known = ", ".join(self._columns)
             raise ConfigError(f"message {self._descriptor.full_name} has no field {unknown[0]}", hint=f"it has {known}")
-        if self._handler is None:
-            return pa.array([self.encode(row) for row in rows.to_pylist()], pa.binary())
+        native = self._native(rows) if self._handler is not None else None
+        if native is None:
+            return encode_each(self.encode, rows)
+        assert self._handler is not None
+        made = self._handler.record_batch_to_array(native)
+        return self._wire.wrap_batch(made) if self._wire else made.cast(pa.binary())
+
+    def _native(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Rows in the types of ptars; None if some value is beyond them."""
+        assert self._handler is not None
         native: pa.Schema = self._handler.schema()
         arrays = []
         for field in native:
             at = rows.schema.get_field_index(field.name)
-            values = adapt(rows.column(at), field.type) if at >= 0 else pa.nulls(len(rows), field.type)
+            try:
+                values = adapt(rows.column(at), field.type) if at >= 0 else pa.nulls(len(rows), field.type)
+            except pa.ArrowException:
+                return None
             arrays.append(values if field.nullable or not values.null_count else _zero(values))
         if any(_negative_zero(values) for values in arrays):
-            # ptars takes -0.0 for the zero that needs no bytes.
-            return pa.array([self.encode(row) for row in rows.to_pylist()], pa.binary())
-        made = self._handler.record_batch_to_array(pa.RecordBatch.from_arrays(arrays, schema=native))
-        return self._wire.wrap_batch(made) if self._wire else made.cast(pa.binary())
+            return None  # ptars takes -0.0 for the zero that needs no bytes
+        return pa.RecordBatch.from_arrays(arrays, schema=native)
 
     def _slowly(self, data: pa.BinaryArray, indexes: np.ndarray, fields: pa.Schema) -> Decoded:
         records = zip(indexes.tolist(), data.take(pa.array(indexes)).to_pylist(), strict=True)
