@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from gauss.contracts.cursor import Mode, Program
 from gauss.model.errors import ConfigError, Fenced, NotFound, ProtocolError, Unavailable
 from gauss.stream.client import EngineClient, client_for
 from gauss.stream.engine.runtime import Engine
@@ -28,7 +29,6 @@ from gauss.stream.protocol import (
     Publish,
     QueryStatus,
     Read,
-    Scan,
     Stage,
     StageDead,
 )
@@ -69,6 +69,9 @@ def client(engine: Engine) -> Iterator[EngineClient]:
     made.close()
 
 
+LIVE = Program(mode=Mode.LIVE)
+
+
 def data(batches: Iterator[pa.RecordBatch]) -> list[bytes]:
     return [value for batch in batches for value in batch.column("data").to_pylist()]
 
@@ -92,7 +95,7 @@ def test_errors_come_back_as_their_own_class_with_their_hint(client: EngineClien
         client.command("topic", {"name": "inn"})
     assert "in, out" in caught.value.hint
     with pytest.raises(NotFound):
-        list(client.scan(Scan("nowhere")))
+        list(client.scan("nowhere"))
     with pytest.raises(NotFound):
         client.append("nowhere", [records(b"x")])
     with pytest.raises(ConfigError, match="no command"):
@@ -115,7 +118,7 @@ def test_epoch_travels_from_read_to_publish(client: EngineClient) -> None:
     assert not client.publish(publish).repeated
     assert client.publish(publish).repeated
     client.abort(Abort("f", claimed.generation, ["s"]))
-    assert data(client.scan(Scan("out"))) == [b"A", b"B"]
+    assert data(client.scan("out")) == [b"A", b"B"]
     assert client.command("dlq.ls")["total"] == 1
     again = client.latest(Latest("f", claimed.generation, latest.end, 1000, 1 << 20))
     assert again.end == latest.end
@@ -153,19 +156,21 @@ def test_large_range_comes_in_batches_of_about_a_mebibyte(client: EngineClient, 
 
 
 @pytest.mark.parametrize(
-    ("scan", "expected"),
+    ("program", "limit", "expected"),
     [
-        (Scan("in", limit=2), [b"0", b"1"]),
-        (Scan("in", start="-2"), [b"3", b"4"]),
-        (Scan("in", start=3), [b"3", b"4"]),
-        (Scan("in", start="end"), []),
-        (Scan("in", from_ms=0, to_ms=1), []),
-        (Scan("in", from_ms=0), [b"0", b"1", b"2", b"3", b"4"]),
+        ("seq", 2, [b"0", b"1"]),
+        ("seq(from: 3)", None, [b"3", b"4"]),
+        ("seq(from: 5)", None, []),
+        ("range(ts: 0, 1)", None, []),
+        ("range(ts: 0)", None, [b"0", b"1", b"2", b"3", b"4"]),
+        ("point(last)", None, [b"4"]),
     ],
 )
-def test_scan_gives_what_was_asked(client: EngineClient, scan: Scan, expected: list[bytes]) -> None:
+def test_scan_gives_what_was_asked(
+    client: EngineClient, program: str, limit: int | None, expected: list[bytes]
+) -> None:
     client.append("in", [records(*(b"%d" % number for number in range(5)))])
-    assert data(client.scan(scan)) == expected
+    assert data(client.scan("in", program, limit=limit)) == expected
 
 
 def test_live_scan_follows_and_ends_when_the_engine_stops(engine: Engine, client: EngineClient) -> None:
@@ -173,7 +178,7 @@ def test_live_scan_follows_and_ends_when_the_engine_stops(engine: Engine, client
     found: list[bytes] = []
 
     def follow() -> None:
-        for batch in client.scan(Scan("in", live=True)):
+        for batch in client.scan("in", LIVE):
             found.extend(batch.column("data").to_pylist())
 
     thread = threading.Thread(target=follow)
@@ -191,7 +196,7 @@ def test_live_scan_follows_and_ends_when_the_engine_stops(engine: Engine, client
 def test_closed_live_scan_frees_its_thread_in_the_engine(client: EngineClient) -> None:
     client.append("in", [records(b"x")])
     before = threading.active_count()
-    scans = [client.scan(Scan("in", live=True)) for _ in range(5)]
+    scans = [client.scan("in", LIVE) for _ in range(5)]
     for scan in scans:
         next(scan)
         scan.close()  # type: ignore[attr-defined]

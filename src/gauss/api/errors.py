@@ -19,6 +19,7 @@ from gauss.model.errors import (
     NotFound,
     PluginError,
     ProtocolError,
+    Rejected,
     Unavailable,
 )
 
@@ -37,6 +38,7 @@ _STATUS: list[tuple[type[GaussError], int]] = [
     (Fenced, 409),
     (ProtocolError, 409),
     (Collected, 409),
+    (Rejected, 409),
     (ConfigError, 422),
     (FrameError, 422),
     (PluginError, 422),

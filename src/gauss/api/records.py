@@ -1,4 +1,4 @@
-"""Records as JSON: `{offset, ts_ms, data}`, `data` as text when it is UTF-8, else `{"base64": …}`."""
+"""Records as JSON: `{offset, ts_ms, data}`, `data` as text when it is UTF-8, else `{"base64": …}`; rows of scans."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gauss.model.errors import ConfigError
 from gauss.model.units import moment, moment_ms
+from gauss.scan.outputs import JSON_TEXT
 
 _encoder = msgspec.json.Encoder()
 
@@ -38,26 +39,71 @@ def decoding(decode: Decode) -> Decode:
 
 
 def rows(batch: pa.RecordBatch, decode: Decode | None = None) -> Iterable[dict[str, Any]]:
-    """A batch as objects; text is checked for the whole batch at once."""
-    data = batch.column("data")
-    values: list[Any]
-    if decode is not None:
-        values = [decode(value) for value in data.to_pylist()]
-    else:
-        try:
-            values = data.cast(pa.string()).to_pylist()
-        except pa.ArrowInvalid:
-            values = [text_or_base64(value) for value in data.to_pylist()]
-    offsets, times = batch.column("offset").to_pylist(), batch.column("ts_ms").to_pylist()
+    """Records as objects."""
+    place = "offset" if "offset" in batch.schema.names else "version"  # a row of a table stands at its version
+    offsets, times = batch.column(place).to_pylist(), batch.column("ts_ms").to_pylist()
     return (
         {"offset": offset, "ts_ms": ts_ms, "data": value}
-        for offset, ts_ms, value in zip(offsets, times, values, strict=True)
+        for offset, ts_ms, value in zip(offsets, times, decoded(batch.column("data"), decode), strict=True)
     )
 
 
 def lines(batch: pa.RecordBatch, decode: Decode | None = None) -> bytes:
     """A batch as NDJSON."""
     return _encoder.encode_lines(rows(batch, decode))
+
+
+def objects(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows of a scan as objects: bytes as text or base64, columns of JSON text as what they hold."""
+    names = batch.schema.names
+    columns = [_values(batch, index) for index in range(batch.num_columns)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(batch: pa.RecordBatch, index: int) -> list[Any]:
+    column = batch.column(index)
+    if (batch.schema.field(index).metadata or {}) == JSON_TEXT:
+        return [None if value is None else msgspec.Raw(value.encode()) for value in column.to_pylist()]
+    if not pa.types.is_binary(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    return _texts(column)
+
+
+def _texts(data: pa.BinaryArray) -> list[Any]:
+    """Text is checked for the whole column at once."""
+    try:
+        values: list[Any] = data.cast(pa.string()).to_pylist()
+    except pa.ArrowInvalid:
+        values = [None if value is None else text_or_base64(value) for value in data.to_pylist()]
+    return values
+
+
+def object_lines(batch: pa.RecordBatch) -> bytes:
+    """The rows of a scan as NDJSON."""
+    return _encoder.encode_lines(objects(batch))
+
+
+def entries(batch: pa.RecordBatch, decode: Decode | None, between: bytes = b",\n") -> bytes:
+    """The rows of a table as the inside of one JSON object, key → row."""
+    pairs = zip(batch.column("key").to_pylist(), decoded(batch.column("data"), decode), strict=True)
+    return between.join(_encoder.encode(key) + b": " + _encoder.encode(row) for key, row in pairs)
+
+
+def change_lines(batch: pa.RecordBatch, decode: Decode | None) -> bytes:
+    """The changes of a table as NDJSON: `{key, version, ts_ms, row}`, or `{key, version, ts_ms, deleted}`."""
+    if "key" not in batch.schema.names:
+        return lines(batch, decode)
+    kept = [batch.column(name).to_pylist() for name in ("key", "version", "ts_ms", "deleted")]
+    return _encoder.encode_lines(
+        {"key": key, "version": version, "ts_ms": ts_ms, **({"deleted": True} if gone else {"row": row})}
+        for key, version, ts_ms, gone, row in zip(*kept, decoded(batch.column("data"), decode), strict=True)
+    )
+
+
+def decoded(data: pa.BinaryArray, decode: Decode | None) -> list[Any]:
+    """Every record as a format gives it, else as text."""
+    return _texts(data) if decode is None else [decode(value) for value in data.to_pylist()]
 
 
 def time_ms(given: str | None, name: str) -> int | None:

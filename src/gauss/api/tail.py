@@ -1,17 +1,19 @@
-"""A live tail as an async stream: one thread reads the engine, the event loop hands on, and leaving ends the read."""
+"""A scan as an async stream: one thread reads the engine, the event loop hands on, and leaving ends the read."""
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
+import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any, Protocol
 
 from gauss.model.errors import GaussError
 
-_AHEAD = 4
-"""Batches read ahead of a slow client; the engine's stream waits then."""
+AHEAD = 2
+"""Batches read ahead of a slow client; the engine's cursor rests then."""
+KEEP_SECONDS = 5.0
+"""How often a resting cursor is told that its reader is there; well within its lease."""
 
 
 class Stream(Protocol):
@@ -19,39 +21,51 @@ class Stream(Protocol):
 
     def __iter__(self) -> Iterator[Any]: ...
 
+    def keep(self) -> None: ...
+
     def cancel(self) -> None: ...
 
 
-async def follow(stream: Stream, encode: Callable[[Any], bytes]) -> AsyncIterator[bytes]:
-    """Encoded batches as they come, until the stream or its consumer ends."""
+async def follow(stream: Stream, encode: Callable[[Any], bytes], ahead: int = AHEAD) -> AsyncGenerator[bytes, None]:
+    """Encoded batches as they come, until the stream or its consumer ends. With `ahead` 0 nothing is read before it is
+    asked for: what comes is new."""
     loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[bytes | GaussError | None] = asyncio.Queue(_AHEAD)
+    queue: asyncio.Queue[bytes | GaussError | None] = asyncio.Queue()
+    room = threading.Semaphore(ahead)
     gone = threading.Event()
 
     def put(item: bytes | GaussError | None) -> None:
-        if not gone.is_set():
-            asyncio.run_coroutine_threadsafe(queue.put(item), loop).result()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has ended
+            loop.call_soon_threadsafe(queue.put_nowait, item)
+
+    def asked() -> bool:
+        """Waits until there is room for a batch; False: nobody wants one any more."""
+        while not room.acquire(timeout=KEEP_SECONDS):
+            stream.keep()
+        return not gone.is_set()
 
     def read() -> None:
         try:
-            for batch in stream:
-                if gone.is_set():
-                    return
+            batches = iter(stream)
+            while asked() and (batch := next(batches, None)) is not None:
                 put(encode(batch))
             put(None)
         except GaussError as error:
             put(error)
-        except (RuntimeError, concurrent.futures.CancelledError):
-            pass  # the loop is closed: the server has ended
+        except Exception as error:
+            put(GaussError(f"{type(error).__name__}: {error}", hint="see control.log in the data directory"))
 
     threading.Thread(target=read, name="tail", daemon=True).start()
     try:
-        while (item := await queue.get()) is not None:
+        while True:
+            room.release()
+            item = await queue.get()
+            if item is None:
+                return
             if isinstance(item, GaussError):
                 raise item
             yield item
     finally:
         gone.set()
-        while not queue.empty():  # lets a waiting put go
-            queue.get_nowait()
+        room.release()
         stream.cancel()

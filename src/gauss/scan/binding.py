@@ -58,12 +58,19 @@ class Binding:
         if schema is not None or self._format is None:
             # A name that the format declares is the record's, any other the candidate's.
             kinds = arrow_kinds(self.candidates) | ({} if schema is None else schema_kinds(schema))
-        self.bound: Bound = bind(program, kinds, provider.capabilities)
+        try:
+            self.bound: Bound = bind(program, kinds, provider.capabilities)
+        except ConfigError as fault:
+            if self._format is None and fault.hint.startswith("it has:"):
+                fault.hint += '; to read into the records name their format, such as seq(format: "json")'
+            raise
         self.is_agg = isinstance(program.view, Agg)
         own = set(self.candidates.names) - declared.keys()
-        self._own = [name for name in self.bound.fields if name in own]
-        self._paths = [name for name in self.bound.fields if name not in own]
-        self._decoded = pa.schema([_asked(name, declared.get(name), self.bound.fields[name]) for name in self._paths])
+        self.own = [name for name in self.bound.fields if name in own]
+        """The candidates' columns that it reads."""
+        self.decoded = [name for name in self.bound.fields if name not in own]
+        """The fields that are decoded of each record."""
+        self._wanted = pa.schema([_asked(name, declared.get(name), self.bound.fields[name]) for name in self.decoded])
 
     def prepare(self, candidates: pa.RecordBatch) -> Prepared:
         """Decodes what the program reads, and counts what it will cost."""
@@ -75,22 +82,22 @@ class Binding:
     def decode(self, candidates: pa.RecordBatch) -> tuple[pa.RecordBatch, np.ndarray | None, np.ndarray | None]:
         """The fields that the program reads, the candidate of each row (None: one each), and the bytes of the records
         that were decoded for it (None: none was)."""
-        columns = {name: candidates.column(name) for name in self._own}
+        columns = {name: candidates.column(name) for name in self.own}
         record, sizes = None, None
-        if self._paths:
+        if self.decoded:
             data = candidates.column("data")
             sizes = value_lengths(data)
             decoded, record = self._decode(data)
             if record is not None:
                 columns = {name: column.take(pa.array(record)) for name, column in columns.items()}
                 sizes = sizes[record]
-            columns |= zip(self._paths, decoded, strict=True)
+            columns |= zip(self.decoded, decoded, strict=True)
         return _batch(columns, candidates.num_rows if record is None else len(record)), record, sizes
 
     def _decode(self, data: pa.BinaryArray) -> tuple[list[pa.Array], np.ndarray | None]:
         """The fields of every record, nulls for one that can't be decoded; and the records, unless it is one each."""
         assert self._format is not None
-        rows, good, bad, spread = self._format.decode_batch(data, self._decoded)
+        rows, good, bad, spread = self._format.decode_batch(data, self._wanted)
         if not bad and not spread:
             return rows.columns, None
         record = np.concatenate([good, np.array([index for index, _, _ in bad], np.int64)])

@@ -30,14 +30,13 @@ from gauss.stream.protocol import (
     Publish,
     Published,
     Read,
-    Scan,
     Stage,
     StageDead,
 )
 
 if TYPE_CHECKING:
     from gauss.contracts.cursor import Program
-    from gauss.stream.cursors import RemoteCursor
+    from gauss.stream.cursors import RemoteCursor, Scanning
 
 STAGE_SCHEMA = pa.schema([pa.field("ts_ms", pa.int64()), pa.field("data", pa.binary())])
 """What is staged: `ts_ms` null or below 0 takes the largest of the epoch's inputs."""
@@ -176,17 +175,28 @@ class EngineClient:
         reader = iter(self._get(ticket))
         return reader, next(reader, None)
 
-    def scan(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        """Records for people; a live scan ends when the engine stops, or when this generator is closed."""
-        reader = self._call(lambda: self._get(scan))
+    def scan(self, topic: str, program: Program | str = "", *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """What a scan gives, `limit` rows at most. A live one goes on until the engine stops or this generator is
+        closed."""
+        scanning = self.scanning(topic, program)
         try:
-            for chunk in reader:
-                if chunk.data.num_rows:
-                    yield chunk.data
+            yield from scanning.batches(limit)
+        except GONE as error:
+            if not scanning.live:
+                raise Unavailable("the engine went away in the middle of a scan", hint="scan again") from error
         except (flight.FlightError, pa.ArrowException) as error:
             raise as_gauss_error(error) from error
         finally:
-            reader.cancel()
+            scanning.cancel()
+
+    def scanning(self, topic: str, program: Program | str = "", *, name: str = "") -> Scanning:
+        """A scan under way, which any thread may cancel; its iterator raises FlightError when the engine goes."""
+        from gauss.stream.cursors import Scanning, parsed
+
+        def floor() -> int:
+            return int(self.command("topic", {"name": topic})["floor"])
+
+        return Scanning(lambda asked: self.scan_cursor(topic, asked, name=name), floor, parsed(program))
 
     def scan_cursor(
         self, topic: str, program: Program | str = "", *, inc: int | None = None, name: str = ""
@@ -198,7 +208,7 @@ class EngineClient:
         head = opening(topic, asked, inc=inc, name=name)
         return self._call(lambda: RemoteCursor(self._connection(), self._options(), head))
 
-    def _get(self, ticket: Read | Scan) -> Any:
+    def _get(self, ticket: Read) -> Any:
         return self._connection().do_get(flight.Ticket(msgspec.json.encode(ticket)), self._options())
 
     def stage(self, stage: Stage, batches: Iterable[pa.RecordBatch]) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
-from gauss.contracts.cursor import Code, Program, Step
-from gauss.model.errors import GaussError, Rejected
+from gauss.contracts.cursor import Code, Mode, Program, Seq, Step
+from gauss.model.errors import Collected, GaussError, Rejected
 from gauss.scan.program.blob import encode_program, encode_step
 from gauss.stream.protocol import LEASE_S, MOST_WAIT_MS, Ask, Open, Opened, State
 
@@ -68,9 +70,12 @@ class RemoteCursor:
         self._state, blob = State.decode(self._answer().app_metadata.to_pybytes())
         return self._state.code, blob
 
-    def wait(self, milliseconds: int = WAIT_MS) -> None:
-        """Returns once the topic has moved beyond the cursor, or the time is over."""
-        self.ask(Ask.WAIT, min(milliseconds, MOST_WAIT_MS).to_bytes(4, "little"))
+    def wait(self, milliseconds: int = WAIT_MS) -> bool:
+        """True once the topic has moved beyond the cursor, False when the time is over."""
+        code, _ = self.ask(Ask.WAIT, min(milliseconds, MOST_WAIT_MS).to_bytes(4, "little"))
+        if code is Code.PANIC:
+            raise refused(code)
+        return code is Code.UNSET
 
     def _answer(self) -> Any:
         try:
@@ -102,6 +107,75 @@ class RemoteCursor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Scanning:
+    """A scan from its first batch to its last, as batches. A live one waits for more, and opens anew at the floor of a
+    log that it fell behind. Iterate it in one thread, cancel it from any."""
+
+    def __init__(self, open_: Callable[[Program], RemoteCursor], floor: Callable[[], int], program: Program) -> None:
+        """`floor` gives the oldest offset of a log."""
+        self.missed = 0
+        self._open = open_
+        self._floor = floor
+        self._program = program
+        self.live = program.mode is Mode.LIVE
+        self._cancelled = False
+        self.cursor = self._opened(program)
+
+    def _opened(self, program: Program) -> RemoteCursor:
+        while True:
+            try:
+                return self._open(program)
+            except Collected:
+                if (begin := self._behind(getattr(program.view, "start", None))) is None:
+                    raise
+                program = dataclasses.replace(program, view=Seq(begin))
+
+    def _behind(self, position: int | None) -> int | None:
+        """Where a live scan that stands at `position` goes on; None: nowhere."""
+        if not self.live or not isinstance(self._program.view, Seq) or position is None:
+            return None
+        floor = self._floor()
+        if floor <= position:
+            return None
+        self.missed += floor - position
+        return floor
+
+    def batches(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """`limit` rows at most."""
+        left = limit
+        while (left is None or left > 0) and not self._cancelled:
+            code = self.cursor.next(STEP if left is None else Step(min(left, STEP.limit), STEP.max_bytes))
+            if code is Code.UNSET:
+                batch = self.cursor.read()[1]
+                assert isinstance(batch, pa.RecordBatch)
+                left = None if left is None else left - batch.num_rows
+                yield batch
+            elif code is not Code.INVALID:
+                self._begin_anew(code)
+            elif self.live:
+                self.cursor.wait()
+            else:
+                return
+
+    def _begin_anew(self, code: Code) -> None:
+        begin = self._behind(self.cursor.position) if code is Code.REJECTED else None
+        if begin is None:
+            raise refused(code)
+        self.cursor.close()
+        self.cursor = self._opened(dataclasses.replace(self._program, view=Seq(begin)))
+
+    def keep(self) -> None:
+        """Tells the engine that the reader is there, though it takes nothing."""
+        self.cursor.wait(0)
+
+    def close(self) -> None:
+        self.cursor.close()
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self.cursor.cancel()
 
 
 def refused(code: Code) -> GaussError:

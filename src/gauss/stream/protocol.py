@@ -88,18 +88,6 @@ class Read(msgspec.Struct, tag=True):
     generation: int = 0
 
 
-class Scan(msgspec.Struct, tag=True):
-    """Ticket of `do_get` for people: a live tail, a time range or a bounded look, as record batches."""
-
-    topic: str
-    start: str | int = "earliest"
-    """`earliest`, `end`, an offset, or `-N` for the last N records."""
-    live: bool = False
-    from_ms: int | None = None
-    to_ms: int | None = None
-    limit: int | None = None
-
-
 class Open(msgspec.Struct, tag=True):
     """Descriptor of `do_exchange`: one cursor in a reader task of its own. The answer is `Opened`, then a `State` for
     every `Ask`, until either side ends; whoever asks nothing for `LEASE_S` loses the cursor."""
@@ -134,7 +122,7 @@ class Ask(Enum):
     STEP = b"S"  # a step blob: next and, when that succeeds, read: rows and scalars as an Arrow batch, as they lie
     NEXT = b"N"  # a step blob
     READ = b"R"  # the prepared batch as a blob
-    WAIT = b"W"  # milliseconds as four bytes: answered when the version moves, or then
+    WAIT = b"W"  # milliseconds as four bytes: UNSET once the topic has moved beyond the cursor, INVALID if not by then
 
 
 _STATE = struct.Struct("<Bqq")

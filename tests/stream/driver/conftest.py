@@ -19,7 +19,6 @@ import pytest
 from gauss.config.spec import Pipeline, SparkSection
 from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
-from gauss.stream.protocol import Scan
 from helpers.run import free_port
 
 
@@ -58,7 +57,7 @@ class EngineRun:
         self.client.append(topic, [batch.cast(pa.schema([pa.field("data", pa.binary(), nullable=False)]))])
 
     def records(self, topic: str) -> list[bytes]:
-        return [data for batch in self.client.scan(Scan(topic)) for data in batch.column(2).to_pylist()]
+        return [data for batch in self.client.scan(topic) for data in batch.column(2).to_pylist()]
 
     def wait_for(self, topic: str, count: int, seconds: float = 60.0) -> list[bytes]:
         """The topic's records once there are `count` of them."""

@@ -18,7 +18,7 @@ from gauss.stream.driver import reading
 from gauss.stream.driver.compile import Design, design
 from gauss.stream.driver.plan import RANGES, ReadPlan, Work, WritePlan, encode_fields
 from gauss.stream.driver.sink import Staged, StreamWriter
-from gauss.stream.protocol import At, Claim, Ends, Scan
+from gauss.stream.protocol import At, Claim, Ends
 from helpers.engine_process import EngineProcess
 
 FORMAT = {
@@ -88,7 +88,7 @@ class Hosted:
         return done
 
     def records(self, topic: str = "out") -> list[bytes]:
-        return [data for batch in self.client.scan(Scan(topic)) for data in batch.column(2).to_pylist()]
+        return [data for batch in self.client.scan(topic) for data in batch.column(2).to_pylist()]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from gauss.model.errors import Fenced, GaussError, ProtocolError
 from gauss.stream.client import EngineClient
-from gauss.stream.protocol import At, Claim, Ends, Publish, Read, Scan, Stage
+from gauss.stream.protocol import At, Claim, Ends, Publish, Read, Stage
 from helpers.engine_process import QuickEngine
 from helpers.feeds import Counter
 from helpers.run import free_port
@@ -64,7 +64,7 @@ def pumped(tmp_path: Path) -> Iterator[QuickEngine]:
 def rows(client: EngineClient, topic: str) -> list[tuple[int, bytes]]:
     return [
         (offset, data)
-        for batch in client.scan(Scan(topic))
+        for batch in client.scan(topic)
         for offset, data in zip(batch.column(0).to_pylist(), batch.column(2).to_pylist(), strict=True)
     ]
 

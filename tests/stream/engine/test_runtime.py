@@ -24,7 +24,7 @@ from gauss.model.errors import ConfigError, NotFound
 from gauss.stream.client import EngineClient
 from gauss.stream.engine import status
 from gauss.stream.engine.runtime import Engine
-from gauss.stream.protocol import Append, Claim, Latest, Scan
+from gauss.stream.protocol import Append, Claim, Latest
 from helpers.engine_process import EngineProcess, prepare
 from helpers.run import free_port
 
@@ -99,7 +99,7 @@ def feed(client: EngineClient, topic: str, *records: bytes) -> int:
 
 
 def content(client: EngineClient, topic: str) -> list[bytes]:
-    return [data for batch in client.scan(Scan(topic)) for data in batch.column("data").to_pylist()]
+    return [data for batch in client.scan(topic) for data in batch.column("data").to_pylist()]
 
 
 def test_process_says_ready_serves_and_ends_on_sigterm(process: EngineProcess) -> None:

@@ -1,8 +1,7 @@
-"""Control's client of the engine: a scan that waits for new records can be ended from another thread."""
+"""Control's client of the engine: it answers people, so that it neither waits for ever nor holds them up."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,34 +9,47 @@ import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
+from gauss.contracts.cursor import Program
 from gauss.model.errors import GaussError, Unavailable
 from gauss.stream.client import GONE, EngineClient, as_gauss_error
-from gauss.stream.protocol import Command, Scan
+from gauss.stream.cursors import Scanning
+from gauss.stream.protocol import Command
 
 _ANSWER_SECONDS = 2.0
 
 
 class Tail:
-    """A live scan under way; iterate it in one thread, cancel it from any."""
+    """A scan under way; iterate it and keep it in one thread, cancel it from any."""
 
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
-        self._cancelled = threading.Event()
+    def __init__(self, scanning: Scanning, limit: int | None = None) -> None:
+        self.scanning = scanning
+        self._limit = limit
+        self._cancelled = False
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
-            for chunk in self._reader:
-                if chunk.data.num_rows:
-                    yield chunk.data
-        except GONE:
-            return  # cancelled, or the engine restarts: a tail ends, and its reader opens another
+            yield from self.scanning.batches(self._limit)
         except (flight.FlightError, pa.ArrowException) as error:
-            if not self._cancelled.is_set():
-                raise as_gauss_error(error) from error
+            self._judge(error)
+
+    def _judge(self, error: Exception) -> None:
+        if self._cancelled:
+            return
+        if not isinstance(error, GONE):
+            raise as_gauss_error(error) from error
+        if not self.scanning.live:  # a live one ends, and its reader opens another
+            raise Unavailable("the engine went away in the middle of the scan", hint="scan again") from error
+
+    def keep(self) -> None:
+        """The reader is slow, not gone."""
+        try:
+            self.scanning.keep()
+        except (flight.FlightError, pa.ArrowException) as error:
+            self._judge(error)
 
     def cancel(self) -> None:
-        self._cancelled.set()
-        self._reader.cancel()
+        self._cancelled = True
+        self.scanning.cancel()
 
 
 class ControlClient(EngineClient):
@@ -67,6 +79,6 @@ class ControlClient(EngineClient):
                 raise Unavailable(f"the engine has not answered within {seconds:.0f} s") from error
             raise
 
-    def tail(self, scan: Scan) -> Tail:
-        """Begins a live scan."""
-        return Tail(self._call(lambda: self._get(scan)))
+    def tail(self, topic: str, program: Program, *, limit: int | None = None, name: str = "http") -> Tail:
+        """Begins a scan, snapshot or live."""
+        return Tail(self.scanning(topic, program, name=name), limit)

@@ -17,6 +17,8 @@
 | `dlq.ls`          | `processor` (optional)        | `{total, groups: [DeadGroup]}`                               |
 | `dlq.show`        | `processor`, `reason`, `limit` (20), `before` (all optional) | `{letters: [Letter]}`, newest |
 | `dlq.replay`      | `processor`; `reason`, `offsets` optional | `{replayed, already, refused, refused_hint}`      |
+| `scans`           |                               | `{scans: [Scan]}`: cursors of other processes                |
+| `scan.explain`    | `topic`, `program` (a blob in base64) | `Plan`                                               |
 | `metrics`         |                               | `{metrics: [Metric]}`                                        |
 | `drain`           | `seconds` (5)                 | `{drained: true}` once sources stopped and sinks are flushed |
 
@@ -34,6 +36,11 @@ Shapes:
 - `DeadGroup`: `{reason, stage, processor, count, first_ts_ms, last_ts_ms}`. `before` and `offsets` are `dead_offset`s.
 - `Letter`: `{dead_offset, reason, detail, stage, processor, topic, inc, offset, ts_ms, column, data (base64), truncated
   (only if cut: the original length)}`.
+- `Scan`: `{scan (its number), topic, name, mode, program, pinned_version, position, hold, floor, end, fuel, read_bytes,
+  seconds}`.
+- `Plan`: `{topic, mode, view, stages: [str], output, columns: [str], backend, format: {name, why} or null, decodes:
+  {field: kind}, reads: [str], pushed_down: [str], pinned_version, candidates, cost: {per_candidate, scan_at_least,
+  max_per_candidate, max_scan}}`.
 - `Metric`: `{name, type (counter|gauge), help, labels: {str: str}, value}`; names start with `gauss_`.
 
 An unknown name or a missing argument is a ConfigError, an unknown topic, reader or processor NotFound.
@@ -41,6 +48,8 @@ An unknown name or a missing argument is a ConfigError, an unknown topic, reader
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 import time
 from collections.abc import Callable
@@ -51,7 +60,9 @@ import msgspec
 from gauss.contracts.processor import Role
 from gauss.model.errors import ConfigError, NotFound, Rejected
 from gauss.stream.engine import replay
+from gauss.stream.engine.explain import explain
 from gauss.stream.engine.metrics import metrics
+from gauss.stream.engine.scanning import scan_rows
 from gauss.stream.engine.scans import start_offset
 from gauss.stream.engine.status import health_reasons, processor_row, reader_rows, starting, topic_row
 from gauss.stream.protocol import Command
@@ -218,6 +229,21 @@ def _replay(engine: Engine, args: Arguments) -> dict[str, Any]:
     return replay.replay(engine, args.text("processor"), args.text("reason", ""), args.optional("offsets"))
 
 
+def _scans(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"scans": scan_rows(engine.scans, engine.topics)}
+
+
+def _explain(engine: Engine, args: Arguments) -> dict[str, Any]:
+    from gauss.scan.program.blob import decode_program
+
+    topic = engine.topic(args.text("topic"))
+    try:
+        blob = base64.b64decode(args.text("program"), validate=True)
+    except binascii.Error as error:
+        raise ConfigError(f'command "scan.explain": "program" is no base64: {error}') from None
+    return explain(engine, topic, decode_program(blob))
+
+
 def _metrics(engine: Engine, _: Arguments) -> dict[str, Any]:
     return {"metrics": metrics(engine)}
 
@@ -243,6 +269,8 @@ COMMANDS: dict[str, Callable[[Engine, Arguments], dict[str, Any]]] = {
     "dlq.ls": _dead_groups,
     "dlq.show": _dead_letters,
     "dlq.replay": _replay,
+    "scans": _scans,
+    "scan.explain": _explain,
     "metrics": _metrics,
     "drain": _drain,
 }

@@ -41,7 +41,7 @@ def serve(engine: Engine, head: Open, reader: Any, writer: Any, gone: Callable[[
         cursor = _Cursor(topic, task, topic.source.executor(handle.cursor_id), writer, gone)
         opened = Opened(number, inc, handle.pinned_version, cursor.executor.position)
         writer.write_metadata(msgspec.json.encode(opened))
-        while True:
+        while not engine.stopping.is_set():
             try:
                 asked = reader.read_chunk()
             except StopIteration:
@@ -111,10 +111,17 @@ class _Cursor:
             raise ConfigError("a wait takes four bytes of milliseconds")
         deadline = time.monotonic() + min(int.from_bytes(argument, "little"), MOST_WAIT_MS) / 1000
         position = self.executor.position
-        while (left := deadline - time.monotonic()) > 0 and not self._gone():
-            if self._task.ended is not None or self._topic.wait(position, min(left, LOOK_S)) > position:
+        code = Code.INVALID
+        while code is Code.INVALID and not self._gone():
+            self._task.renew()  # whoever waits has not gone
+            left = deadline - time.monotonic()
+            if self._task.ended is not None:
+                code = Code.PANIC
+            elif self._topic.wait(position, min(max(left, 0.0), LOOK_S)) > position:
+                code = Code.UNSET
+            elif left <= 0:
                 break
-        self._say(Code.UNSET)
+        self._say(code)
 
     def _state(self, code: Code) -> State:
         return State(code, self.executor.position, self.executor.hold)

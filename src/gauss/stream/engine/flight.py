@@ -17,15 +17,15 @@ from gauss.contracts.chunk import Chunk
 from gauss.model.batch import RECORD_SCHEMA
 from gauss.model.errors import ConfigError, GaussError
 from gauss.stream.engine.exchange import serve
-from gauss.stream.engine.scans import read_range, scan
-from gauss.stream.protocol import MAX_ACTION_BYTES, Action, Append, Open, Read, Scan, Stage
+from gauss.stream.engine.scans import read_range
+from gauss.stream.protocol import MAX_ACTION_BYTES, Action, Append, Open, Read, Stage
 
 if TYPE_CHECKING:
     from gauss.stream.engine.runtime import Engine
 
 log = logging.getLogger(__name__)
 _actions: msgspec.json.Decoder[Action] = msgspec.json.Decoder(Action)
-_tickets: msgspec.json.Decoder[Read | Scan] = msgspec.json.Decoder(Read | Scan)
+_tickets: msgspec.json.Decoder[Read] = msgspec.json.Decoder(Read)
 _heads: msgspec.json.Decoder[Stage | Append] = msgspec.json.Decoder(Stage | Append)
 
 _cursors: msgspec.json.Decoder[Open] = msgspec.json.Decoder(Open)
@@ -87,12 +87,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         return [msgspec.json.encode(reply)]
 
     @answers_errors
-    def do_get(self, context: Any, ticket: Any) -> Any:
-        asked = _tickets.decode(ticket.ticket)
-        if isinstance(asked, Read):
-            batches = read_range(self._engine, asked)
-        else:
-            batches = scan(self._engine.topic(asked.topic), asked, lambda: self._gone(context))
+    def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002
+        batches = read_range(self._engine, _tickets.decode(ticket.ticket))
         return flight.GeneratorStream(RECORD_SCHEMA, _with_error_shape(batches))
 
     @answers_errors

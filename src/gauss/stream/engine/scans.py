@@ -1,24 +1,21 @@
-"""Reads that leave the engine, as record batches of about a MiB: Spark's ranges, and what people look at."""
+"""Ranges for Spark's tasks, as record batches of about a MiB."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from gauss.contracts.cursor import Code, Cursor, Mode, OffsetRange, Program, Seq, Step, TimeRange, View
+from gauss.contracts.cursor import Code, Cursor, OffsetRange, Program, Step
 from gauss.contracts.edge import TopicHandle
-from gauss.model.batch import RECORD_SCHEMA
 from gauss.model.errors import Collected, ConfigError
-from gauss.stream.protocol import Read, Scan
+from gauss.stream.protocol import Read
 
 if TYPE_CHECKING:
     from gauss.stream.engine.runtime import Engine
 
 STEP = Step(limit=1 << 20, max_bytes=1 << 20)
-FOREVER_MS = 1 << 62
-WAIT_S = 0.5
 
 
 def batches(cursor: Cursor) -> Iterator[pa.RecordBatch]:
@@ -26,15 +23,7 @@ def batches(cursor: Cursor) -> Iterator[pa.RecordBatch]:
     while cursor.next(STEP) is Code.UNSET:
         _, batch = cursor.read()
         assert isinstance(batch, pa.RecordBatch)
-        yield records(batch)
-
-
-def records(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A row of a table stands at its version, as a record stands at its offset."""
-    if "version" not in batch.schema.names:
-        return batch
-    columns = [batch.column(name) for name in ("version", "ts_ms", "data")]
-    return pa.RecordBatch.from_arrays(columns, schema=RECORD_SCHEMA)
+        yield batch
 
 
 def read_range(engine: Engine, read: Read) -> Iterator[pa.RecordBatch]:
@@ -62,38 +51,6 @@ def read_range(engine: Engine, read: Read) -> Iterator[pa.RecordBatch]:
                 return
         finally:
             cursor.close()
-
-
-def scan(topic: TopicHandle, asked: Scan, gone: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
-    """A bounded look, or a live tail until `gone`; at most `limit` records."""
-    left = asked.limit if asked.limit is not None else FOREVER_MS
-    cursor = topic.open(Program(view(topic, asked), Mode.LIVE if asked.live else Mode.SNAPSHOT))
-    try:
-        while left > 0 and not gone():
-            for batch in batches(cursor):
-                yield batch.slice(0, left)
-                left -= batch.num_rows
-                if left <= 0 or gone():
-                    return
-            if not asked.live:
-                return
-            topic.wait(cursor.position, WAIT_S)
-    finally:
-        cursor.close()
-
-
-def view(topic: TopicHandle, asked: Scan) -> View:
-    """What a scan's arguments mean for the topic as it is now."""
-    if asked.from_ms is not None or asked.to_ms is not None:
-        times = TimeRange(asked.from_ms or 0, FOREVER_MS if asked.to_ms is None else asked.to_ms)
-        if not asked.live:
-            return times
-        if asked.to_ms is not None:
-            raise ConfigError("expected no end time for a live scan", hint="leave out the end, or ask without live")
-        cursor = topic.open(Program(times))
-        cursor.close()
-        return Seq(cursor.position)
-    return Seq(start_offset(topic, asked.start))
 
 
 def start_offset(topic: TopicHandle, start: str | int) -> int | None:

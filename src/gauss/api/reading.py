@@ -1,0 +1,87 @@
+"""From what a request says to the program that is scanned, and to the format that shows records."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pydantic import ValidationError
+
+from gauss import registry
+from gauss.api.records import Decode, decoding
+from gauss.contracts.cursor import Mode, Program, Seq
+from gauss.contracts.format import FormatSpec
+from gauss.model.errors import ConfigError, NotFound, PluginError
+from gauss.scan.program.ir import Select
+from gauss.scan.program.parse import parse, parse_scan
+from gauss.stream.control.run import Running
+from gauss.stream.formats import topic_format
+
+
+class Reading:
+    """What the routes that read topics share."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    def known(self, topic: str) -> None:
+        """Raises before a stream has begun to answer 200."""
+        self._running.command("topic", name=topic)
+
+    def decoder(self, name: str | None) -> Decode | None:
+        """A format of the pipeline, or a plugin that needs no settings; None: bytes are shown as text."""
+        if name is None:
+            return None
+        found = self._running.pipeline.format(name)
+        try:
+            spec = registry.spec(FormatSpec, name if found is None else found.plugin)
+            return decoding(registry.build(spec, spec.validate({} if found is None else found.config)).decode)
+        except (PluginError, ValidationError):
+            if found is not None:
+                raise
+            known = ", ".join(entry.name for entry in self._running.pipeline.formats) or "none"
+            raise NotFound(f'the pipeline has no format "{name}"', hint=f"it has: {known}") from None
+
+    def rows_of(self, topic: str, format_name: str | None) -> Decode | None:
+        """How rows of a table are shown: by the named format, else the topic's own."""
+        if format_name is None and (found := topic_format(self._running.pipeline, topic)) is not None:
+            format_name = found.name
+        return self.decoder(format_name)
+
+    def table(self, topic: str) -> None:
+        """Raises unless the topic has a row per key."""
+        modes = self._running.command("topic", name=topic)["read_modes"]
+        if "snapshot" not in modes:
+            raise ConfigError(
+                f'topic "{topic}" has no snapshot: it keeps records in order, not a row per key',
+                hint="use scan, query or tail, or subscribe with mode=changes",
+            )
+
+    def program(self, text: str, *, live: bool = False, format_name: str | None = None) -> Program:
+        """A program by its text; a format that the text itself names counts more than the other."""
+        program = parse_scan(text, live=live)
+        return program if program.format or not format_name else dataclasses.replace(program, format=format_name)
+
+    def tail(
+        self, topic: str, start: str | None, *, where: str | None = None, format_name: str | None = None
+    ) -> Program:
+        """The live scan of a tail; `where` is decided in the engine, by JSON if nothing says otherwise."""
+        row = self._running.command("topic", name=topic)
+        stages: tuple[Select, ...] = ()
+        if where is not None:
+            stages = (Select(parse(where).root),)
+            if format_name is None and topic_format(self._running.pipeline, topic) is None:
+                format_name = "json"
+        view = Seq(_offset(start or "end", row["floor"], row["end"]))
+        return Program(view, Mode.LIVE, stages=stages, format=format_name or "" if stages else "", text=where or "")
+
+
+def _offset(start: str, floor: int, end: int) -> int | None:
+    if start == "earliest":
+        return None
+    if start == "end":
+        return end
+    try:
+        offset = int(start)
+    except ValueError:
+        raise ConfigError(f"start: expected earliest, end, an offset or -N (got {start!r})") from None
+    return offset if offset >= 0 else max(floor, end + offset)

@@ -1,0 +1,210 @@
+"""Scans over HTTP and WebSocket: programs, snapshots of tables, and subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any
+
+import msgspec
+import pyarrow as pa
+from fastapi import APIRouter, Query, Response, WebSocket
+from fastapi.responses import StreamingResponse
+from pyarrow import flight
+from starlette.concurrency import run_in_threadpool
+
+from gauss.api.reading import Reading
+from gauss.api.records import Decode, change_lines, entries, object_lines
+from gauss.api.sockets import serve_socket
+from gauss.api.tail import follow
+from gauss.contracts.cursor import Code, Mode, Program, Seq
+from gauss.model.errors import Collected, ConfigError, GaussError
+from gauss.model.units import duration_ms
+from gauss.scan.program.blob import encode_program
+from gauss.stream.client import as_gauss_error
+from gauss.stream.control.run import Running
+from gauss.stream.control.tails import ControlClient, Tail
+from gauss.stream.cursors import STEP, RemoteCursor, refused
+
+NDJSON = "application/x-ndjson"
+POLL_ROWS = 1000
+MODES = ("snapshot", "changes")
+MOST_WAIT_MS = 60_000
+
+Text = Annotated[str, Query(alias="program", description="such as `select(.bid > 100) | {symbol, bid}`; empty: all")]
+Format = Annotated[str | None, Query(description="what decodes records, if neither the program nor the topic says")]
+Live = Annotated[bool, Query(description="goes on with what comes after the pinned version")]
+Limit = Annotated[int | None, Query(ge=1, description="rows at most")]
+Wait = Annotated[str | None, Query(description="long-poll: live, answers with the next rows, or none after e.g. 10s")]
+
+
+def routes(running: Running) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["scans"])
+    reading = Reading(running)
+
+    @router.get("/scans", summary="Scans under way: who reads what, and how far it is")
+    def scans() -> dict[str, Any]:
+        return running.command("scans")
+
+    @router.get("/topics/{name}/scan", summary="The rows of a program, as NDJSON")
+    async def scan(
+        name: str, *, text: Text = "", live: Live = False, limit: Limit = None, wait: Wait = None, format: Format = None
+    ) -> Response:
+        milliseconds = None if wait is None else _milliseconds(wait)
+        program = reading.program(text, live=live or wait is not None, format_name=format)
+        most = POLL_ROWS if limit is None and milliseconds is not None else limit
+        tail = await run_in_threadpool(running.client().tail, name, program, limit=most)
+        if milliseconds is not None:
+            return await _poll(tail, milliseconds)
+        return StreamingResponse(
+            with_error_line(follow(tail, object_lines)), media_type=NDJSON, headers=_headers(tail.scanning.cursor)
+        )
+
+    @router.get("/topics/{name}/scan/explain", summary="What a scan would do, in words")
+    def explain(name: str, text: Text = "", live: Live = False, format: Format = None) -> dict[str, Any]:
+        blob = encode_program(reading.program(text, live=live, format_name=format))
+        return running.command("scan.explain", topic=name, program=base64.b64encode(blob).decode())
+
+    @router.get("/topics/{name}/snapshot", summary="A table as one object: key → row")
+    async def snapshot(name: str, format: Format = None) -> Response:
+        await run_in_threadpool(reading.table, name)
+        decode = reading.rows_of(name, format)
+        tail = await run_in_threadpool(running.client().tail, name, Program())
+        parts = follow(tail, lambda batch: entries(batch, decode))
+        return StreamingResponse(_object(parts), media_type="application/json", headers=_headers(tail.scanning.cursor))
+
+    @router.websocket("/topics/{name}/subscribe")
+    async def subscribe(socket: WebSocket, name: str) -> None:
+        given = socket.query_params
+        await serve_socket(socket, running.token, lambda: _subscribed(running, reading, {**given, "subscribe": name}))
+
+    @router.websocket("/subscribe")
+    async def subscribe_by_message(socket: WebSocket) -> None:
+        async def begin() -> AsyncIterator[bytes]:
+            try:
+                asked = msgspec.json.decode(await socket.receive_text(), type=dict[str, Any])
+            except msgspec.MsgspecError as error:
+                raise ConfigError(
+                    f"the first message can't be understood: {error}",
+                    hint='send {"subscribe": TOPIC, "mode": "changes"}',
+                ) from None
+            return await _subscribed(running, reading, asked)
+
+        await serve_socket(socket, running.token, begin)
+
+    return router
+
+
+async def _subscribed(running: Running, reading: Reading, asked: dict[str, Any]) -> AsyncIterator[bytes]:
+    """The messages of a subscription, as lines."""
+    topic, mode, format_name = asked.get("subscribe"), asked.get("mode", "snapshot"), asked.get("format")
+    if not isinstance(topic, str) or mode not in MODES or not isinstance(format_name, str | None):
+        raise ConfigError(
+            f"expected a topic and a mode, found {asked}", hint=f'"subscribe": TOPIC, "mode": {" or ".join(MODES)}'
+        )
+    if mode == "changes":
+        await run_in_threadpool(reading.known, topic)
+        decode = reading.rows_of(topic, format_name)
+        tail = await run_in_threadpool(running.client().tail, topic, Program(mode=Mode.LIVE), name="subscription")
+        return follow(tail, lambda batch: change_lines(batch, decode))
+    await run_in_threadpool(reading.table, topic)
+    # Nothing ahead: a client that is slow gets the table as it is when it is ready for it.
+    return follow(Snapshots(running.client(), topic, reading.rows_of(topic, format_name)), bytes, ahead=0)
+
+
+class Snapshots:
+    """A table as one JSON object, now and after every change; changes that come meanwhile are in the next one."""
+
+    def __init__(self, client: ControlClient, topic: str, decode: Decode | None) -> None:
+        self._client = client
+        self._topic = topic
+        self._decode = decode
+        self._cursor: RemoteCursor | None = None
+        self._cancelled = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            while not self._cancelled:
+                with self._opened(Program()) as cursor:
+                    whole, seen = self._whole(cursor), cursor.pinned_version
+                yield whole
+                self._wait(seen)
+        except (flight.FlightError, pa.ArrowException) as error:
+            if not self._cancelled:
+                raise as_gauss_error(error) from error
+
+    def _opened(self, program: Program) -> RemoteCursor:
+        self._cursor = self._client.scan_cursor(self._topic, program, name="subscription")
+        return self._cursor
+
+    def _whole(self, cursor: RemoteCursor) -> bytes:
+        parts = []
+        while (code := cursor.next(STEP)) is Code.UNSET:
+            parts.append(entries(cursor.read()[1], self._decode, b", "))
+        if code is not Code.INVALID:
+            raise refused(code)
+        return b"{" + b", ".join(parts) + b"}"
+
+    def _wait(self, version: int) -> None:
+        """Until the table has changed; a cursor that begins there holds nothing of the table itself."""
+        try:
+            with self._opened(Program(Seq(version), Mode.LIVE)) as cursor:
+                while not self._cancelled and not cursor.wait():
+                    pass
+        except Collected:
+            pass  # so much has changed that it is not kept any more
+
+    def keep(self) -> None:
+        """While its reader is busy nothing is held for it."""
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._cursor is not None:
+            self._cursor.cancel()
+
+
+async def _poll(tail: Tail, milliseconds: int) -> Response:
+    """The next rows, all that a step gives; none when nothing comes in time. The header says where to go on."""
+    batches = follow(tail, object_lines, ahead=0)
+    try:
+        body = await asyncio.wait_for(anext(batches), milliseconds / 1000)
+    except (TimeoutError, StopAsyncIteration):
+        body = b""
+    finally:
+        await batches.aclose()
+    cursor = tail.scanning.cursor
+    return Response(body, media_type=NDJSON, headers={**_headers(cursor), "Gauss-Position": str(cursor.position)})
+
+
+async def with_error_line(texts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same; what fails after the answer has begun is told by its last line."""
+    try:
+        async for text in texts:
+            yield text
+    except GaussError as error:
+        yield msgspec.json.encode({"error": error.to_dict()}) + b"\n"
+
+
+async def _object(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    before = b"{"
+    async for part in parts:
+        yield before + part
+        before = b",\n"
+    yield b"{}\n" if before == b"{" else b"}\n"
+
+
+def _headers(cursor: RemoteCursor) -> dict[str, str]:
+    opened = cursor.opened
+    return {
+        "Gauss-Scan": str(opened.scan),
+        "Gauss-Version": str(opened.pinned_version),
+        "Gauss-Incarnation": str(opened.inc),
+    }
+
+
+def _milliseconds(wait: str) -> int:
+    try:
+        return min(duration_ms(wait), MOST_WAIT_MS)
+    except ValueError as error:
+        raise ConfigError(f"wait: {error} (got {wait!r})") from None

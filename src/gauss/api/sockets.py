@@ -1,0 +1,47 @@
+"""A WebSocket that a stream is sent over: a message per line, and why it closes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+from fastapi import WebSocket, WebSocketDisconnect
+
+from gauss.api import auth, errors
+from gauss.model.errors import GaussError
+
+
+async def serve_socket(socket: WebSocket, token: str, begin: Callable[[], Awaitable[AsyncIterator[bytes]]]) -> None:
+    """Sends what `begin` gives until either side ends; an error is the last message."""
+    await socket.accept()
+    try:
+        auth.check(socket, token)
+        await _send_until_left(socket, await begin())
+    except GaussError as error:
+        await socket.send_text(msgspec.json.encode({"error": error.to_dict()}).decode())
+        await socket.close(4000 + errors.status_of(error))
+    except WebSocketDisconnect:
+        pass
+
+
+async def _send_until_left(socket: WebSocket, texts: AsyncIterator[bytes]) -> None:
+    """A message per line; ends with the stream, or as soon as the client leaves, lines or not."""
+
+    async def send() -> None:
+        async for text in texts:
+            for line in text.splitlines():
+                await socket.send_text(line.decode())
+        await socket.close()
+
+    async def listen() -> None:
+        while (await socket.receive())["type"] != "websocket.disconnect":
+            pass
+
+    tasks = [asyncio.create_task(send()), asyncio.create_task(listen())]
+    done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    for task in done:
+        task.result()

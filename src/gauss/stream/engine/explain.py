@@ -1,0 +1,158 @@
+"""What a scan would do, in words: the plan that `gauss scan --explain` shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gauss.contracts.cursor import (
+    Agg,
+    KeyRange,
+    Last,
+    Mode,
+    OffsetRange,
+    Point,
+    Prefix,
+    Program,
+    Seq,
+    TimeRange,
+    View,
+)
+from gauss.scan.binding import Binding
+from gauss.scan.codes import error_of
+from gauss.scan.program.fuel import unread
+from gauss.scan.program.ir import Make, Select, Stage
+from gauss.stream.formats import topic_format
+
+if TYPE_CHECKING:
+    from gauss.stream.engine.runtime import Engine
+    from gauss.stream.engine.topic import Topic
+
+BACKEND = "Arrow columns, in the engine beside the data"
+
+
+def explain(engine: Engine, topic: Topic, program: Program) -> dict[str, Any]:
+    """The plan of a scan over the topic as it is now; raises what opening it would raise."""
+    opened = topic.source.open(program)
+    if opened.cursor_id == 0:
+        raise opened.fault or error_of(opened.code, f'topic "{topic.name}" can\'t be read')
+    try:
+        executor = topic.source.executor(opened.cursor_id)
+        pinned, start = executor.pinned_version, executor.position
+    finally:
+        topic.source.close(opened.cursor_id)
+    is_log = "offset" in topic.candidates().names
+    candidates = _candidates(topic, program.view, start, pinned, is_log)
+    looks = bool(program.stages) or isinstance(program.view, Agg)
+    binding = Binding(program, topic, topic.source.formats, topic.source.default_format) if looks else None
+    bound = None if binding is None else binding.bound
+    cost = unread(1, 0) if bound is None else bound.static_cost
+    return {
+        "topic": topic.name,
+        "mode": "live: the pinned version, then what follows" if program.mode is Mode.LIVE else "snapshot",
+        "view": view_words(program.view, is_log),
+        "stages": [_stage_words(program, index) for index in range(len(program.stages))],
+        "output": program.output.value,
+        "columns": topic.candidates().names if bound is None or bound.columns is None else list(bound.columns),
+        "backend": BACKEND if binding is not None else "none: records pass as they lie",
+        "format": _format(engine, topic, program),
+        "decodes": {} if binding is None else {name: str(binding.bound.fields[name]) for name in binding.decoded},
+        "reads": [] if binding is None else binding.own,
+        "pushed_down": _pushed(program, binding, is_log),
+        "pinned_version": pinned,
+        "candidates": candidates,
+        "cost": {
+            "per_candidate": cost,
+            "scan_at_least": cost * candidates,
+            "max_per_candidate": topic.capabilities.max_fuel_item,
+            "max_scan": topic.capabilities.max_fuel_scan,
+        },
+    }
+
+
+def view_words(view: View, is_log: bool) -> str:
+    """What a view reads."""
+    match view:
+        case Seq(start=None):
+            return "seq: every record, oldest first" if is_log else "seq: every row, in the order of the keys"
+        case Seq(start=start):
+            return f"seq: records from offset {start} on" if is_log else f"seq: changes after version {start}"
+        case OffsetRange(start=start, stop=stop):
+            return f"range: records from offset {start} {_to(stop)}"
+        case TimeRange(start_ms=start, stop_ms=stop):
+            return f"range: {'records' if is_log else 'rows'} with ts_ms from {start} {_to(stop)}"
+        case KeyRange(start=start, stop=stop):
+            return f"range: keys from {start!r} {_to(stop)}" if start is not None else f"range: keys {_to(stop)}"
+        case Prefix(prefix=prefix):
+            return f"prefix: keys that begin with {prefix!r}"
+        case Point(key=key):
+            return f"point: the row of {key!r}"
+        case Last():
+            return "point: the newest record"
+        case Agg(aggregates=aggregates):
+            made = ", ".join(f"{name} = {what}({f'.{of}' if of else ''})" for name, what, of in aggregates)
+            return f"agg: all records as one: {made}"
+
+
+def _to(stop: object) -> str:
+    return "to the end" if stop is None else f"up to {stop!r}"
+
+
+def _stage_words(program: Program, index: int) -> str:
+    stage: Stage = program.stages[index]
+    text = program.text[stage.at :]
+    if index + 1 < len(program.stages):
+        text = program.text[stage.at : program.stages[index + 1].at].rstrip().removesuffix("|")
+    text = " ".join(text.split())
+    if isinstance(stage, Select):
+        return f"keeps {text}" if text else "keeps rows by a condition"
+    if isinstance(stage, Make):
+        return f"makes {', '.join(name for name, _ in stage.columns)}: {text}"
+    return f"makes a value: {text}"
+
+
+def _format(engine: Engine, topic: Topic, program: Program) -> dict[str, str] | None:
+    if program.format:
+        return {"name": program.format, "why": "as the scan names it"}
+    found = topic_format(engine.pipeline, topic.name)
+    return None if found is None else {"name": found.name, "why": found.why}
+
+
+def _candidates(topic: Topic, view: View, start: int, pinned: int, is_log: bool) -> int:
+    """How many records or rows the view holds at the most."""
+    if isinstance(view, Point):
+        return 1
+    if not is_log or isinstance(view, Agg):
+        records = topic.stats()["records"]
+        assert isinstance(records, int)
+        return records
+    stop = pinned
+    if isinstance(view, OffsetRange) and view.stop is not None:
+        stop = min(view.stop, pinned)
+    elif isinstance(view, TimeRange) and view.stop_ms is not None:
+        stop = min(topic.offset_at(view.stop_ms), pinned)
+    return max(stop - start, 0)
+
+
+def _pushed(program: Program, binding: Binding | None, is_log: bool) -> list[str]:
+    """What the storage does, so that nobody after it has to."""
+    view = program.view
+    found = []
+    if isinstance(view, TimeRange):
+        found.append(
+            "the range of times: found in the index" if is_log else "the range of times: compared column by column"
+        )
+    elif isinstance(view, Seq | OffsetRange) and getattr(view, "start", None) is not None:
+        found.append("the range: reading begins there" if is_log else "the version: the table itself is not read")
+    elif isinstance(view, KeyRange | Prefix | Point):
+        found.append("the keys: found by halving sorted runs")
+    elif isinstance(view, Last):
+        found.append("the newest record: no other is touched")
+    if binding is None:
+        found.append("everything: nothing is decoded")
+    elif not binding.decoded and isinstance(view, Agg) and is_log:
+        found.append("the count: records are not even cut")
+    elif binding.decoded:
+        found.append(f"the fields: of each record only {', '.join(binding.decoded)} is decoded")
+    else:
+        found.append("the fields: records are not decoded")
+    return found
