@@ -33,7 +33,7 @@ TARGET = TargetSchema(
         TargetField("made", FieldType("int64"), None, {"default": "now()"}),
     )
 )
-KIND = TableKind(arrow_type, lambda field: field.name == "sym")
+KIND = TableKind(lambda target, _: arrow_type(target), lambda field: field.name == "sym")
 
 
 def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
+from gauss import registry
 from gauss.config.faults import Scope
+from gauss.config.spec import Pipeline
+from gauss.contracts.format import FormatSpec
 
 
 def check_files(config: BaseModel, base_dir: Path, scope: Scope) -> None:
@@ -29,3 +33,26 @@ def check_file(file: Path, key: str, base_dir: Path, scope: Scope) -> None:
             found=str(base_dir / file),
             hint="" if file.is_absolute() else "relative paths start at the folder of the config file",
         )
+
+
+def with_absolute_files(pipeline: Pipeline, base_dir: Path) -> Pipeline:
+    """The pipeline with the files of its formats by absolute paths: whoever decodes stands in another folder."""
+    formats = []
+    for definition in pipeline.formats:
+        model = registry.spec(FormatSpec, definition.plugin).validate(definition.config)
+        config = _absolute(model, definition.config, base_dir)
+        formats.append(definition.model_copy(update={"config": config}))
+    return pipeline.model_copy(update={"formats": formats})
+
+
+def _absolute(model: BaseModel, raw: dict[str, Any], base_dir: Path) -> dict[str, Any]:
+    made = dict(raw)
+    for key, value in raw.items():
+        found = getattr(model, key, None)
+        if isinstance(found, Path):
+            made[key] = str(base_dir / found)
+        elif isinstance(found, list) and found and all(isinstance(item, Path) for item in found):
+            made[key] = [str(base_dir / item) for item in found]
+        elif isinstance(found, BaseModel) and isinstance(value, dict):
+            made[key] = _absolute(found, value, base_dir)
+    return made

@@ -12,6 +12,7 @@ from gauss.config.listeners import is_loopback, ports_differ
 from gauss.config.validate import did_you_mean
 from gauss.contracts.processor import LintContext, Role
 from gauss.contracts.storage import ReadMode
+from gauss.contracts.table import TableSpec
 
 _MODES = [mode.value for mode in ReadMode]
 
@@ -29,6 +30,7 @@ def check_graph(entries: Entries, faults: Faults) -> None:
         _own_lint(processor, entries)
         _no_latest_into_table(processor, topics)
     _schema_maps_exist(entries)
+    _tables_have_columns(entries)
     _folders_differ(entries, faults)
     ports_differ(entries, faults)
     no_blocking_cycle(entries, topics)
@@ -92,6 +94,9 @@ def _read_mode_fits(processor: Processor, topics: dict[str, Topic]) -> None:
         processor.scope.add(at, f'unknown read mode "{source.read}"', expected=f"one of {', '.join(_MODES)}", hint=hint)
         return
     topic = topics.get(source.topic)
+    if topic and isinstance(topic.spec, TableSpec):
+        _refuse_table(processor, topic.spec, source.topic)
+        return
     if topic and topic.spec and topic.config:
         modes = sorted(topic.spec.read_modes(topic.config))
         if source.read not in modes:
@@ -103,11 +108,6 @@ def _read_mode_fits(processor: Processor, topics: dict[str, Topic]) -> None:
                 expected=f"one of {', '.join(modes)}",
                 found=source.read,
             )
-            return
-        transforms = processor.spec is not None and processor.spec.role is Role.TRANSFORM
-        if transforms and _is_table(topic) and source.read == ReadMode.QUERY:
-            message = f'{processor.definition.plugin} can\'t query the table "{source.topic}": its rows have no order'
-            processor.scope.add(at, message, hint="read the topic that is written to the table")
             return
     if processor.spec and processor.spec.role is not Role.SOURCE and source.read not in processor.spec.reads:
         processor.scope.add(
@@ -123,6 +123,15 @@ def _read_mode_fits(processor: Processor, topics: dict[str, Topic]) -> None:
             " times, and a table keeps only the newest row of each key",
             hint="read the topic from which the table is made",
         )
+
+
+def _refuse_table(processor: Processor, spec: TableSpec, topic: str) -> None:
+    processor.scope.add(
+        ("source", "read"),
+        f'topic "{topic}" is a table of {spec.name}, which keeps rows, not the records in their order:'
+        f" {processor.definition.plugin} can't read it",
+        hint=f"read the topic that is written to it; ask the table itself by SQL (gauss db url {spec.system})",
+    )
 
 
 def _start_fits(processor: Processor) -> None:
@@ -185,6 +194,34 @@ def _schema_maps_exist(entries: Entries) -> None:
                 expected=f"one of {', '.join(sorted(known))}" if known else "a [[schema_maps]] entry",
                 hint=did_you_mean(name, known),
             )
+
+
+def _tables_have_columns(entries: Entries) -> None:
+    """A table is made of a format's fields: a format that names none can't fill one."""
+    formats = {entry.definition.name: entry for entry in entries.formats}
+    for topic in entries.topics:
+        given = topic.definition.storage_config
+        name, mapped = given.get("format"), given.get("schema_map")
+        if not isinstance(topic.spec, TableSpec) or topic.scope.has("storage_config", "format"):
+            continue
+        at = ("storage_config", "format")
+        if name is None:
+            if mapped is not None:
+                topic.scope.add(at, '"schema_map" needs the "format" whose fields it maps', hint="name the format")
+            continue
+        entry = formats.get(name)
+        plugin = entry.definition.plugin if entry else name
+        known = getattr(entry.config, "fields", _NO_FIELDS) if entry and entry.config else _NO_FIELDS
+        if plugin == "auto" or known is None or known == [] or (entry is None and plugin in ("json", "msgpack", "csv")):
+            topic.scope.add(
+                at,
+                f'the format "{name}" names no fields, so there is nothing to make columns of',
+                expected="a format with a schema",
+                hint='give it fields: config = { fields = [{ name = "symbol", type = "string" }, …] }',
+            )
+
+
+_NO_FIELDS = object()
 
 
 def _folders_differ(entries: Entries, faults: Faults) -> None:

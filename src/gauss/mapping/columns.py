@@ -22,8 +22,8 @@ RECORD_TIME = frozenset({"ts_ms", "@ts_ms"})
 class TableKind:
     """What a kind of table says of its columns."""
 
-    arrow: Callable[[FieldType], pa.DataType]
-    """The Arrow type in which a column's values are handed to it."""
+    arrow: Callable[[FieldType, pa.DataType], pa.DataType]
+    """The Arrow type in which a column's values are handed to it, given that of the source."""
     accepts_null: Callable[[TargetField], bool]
     special: Mapping[tuple[str, str], Converter] = field(default_factory=dict)
     """Converters for pairs (source type, target type) that the generic one is slower at, or wrong for."""
@@ -71,8 +71,9 @@ class ColumnMap:
         assert target.source is not None
         # `ts_ms` is the format's field if it has one, else the record's own; `@ts_ms` always the record's.
         source = known.get(target.source) or SourceField(target.source, FieldType("int64"))
-        wanted = kind.arrow(target.field_type)
-        converter = find(source.field_type, target.field_type, arrow_type(source.field_type), wanted, kind.special)
+        given = arrow_type(source.field_type)
+        wanted = kind.arrow(target.field_type, given)
+        converter = find(source.field_type, target.field_type, given, wanted, kind.special)
         return _Column(target, source, converter, wanted, kind.accepts_null(target))
 
     @property

@@ -60,6 +60,10 @@ class DataDir:
         """Spark's, one folder per processor and plan."""
         return self.root / "checkpoints"
 
+    def server(self, system: str) -> Path:
+        """The embedded ClickHouse or Postgres: its data, its endpoint, its secret."""
+        return self.root / system
+
     @property
     def logs(self) -> Path:
         return self.root / "logs"

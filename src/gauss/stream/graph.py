@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from gauss import registry
 from gauss.config.listeners import Address, edge_address
-from gauss.config.spec import Pipeline, ProcessorDef, TopicDef
+from gauss.config.spec import Pipeline, ProcessorDef, SourceRef, TopicDef
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec, Role, Where
-from gauss.contracts.storage import Capacity, StorageSpec, WriteFull
+from gauss.contracts.storage import Capacity, ReadMode, StorageSpec, WriteFull
+from gauss.contracts.table import TableSpec
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,14 @@ class TopicNode:
     durable: bool
     engine_owned: bool
     capacity: Capacity
+    table: str = ""
+    """The system that holds its rows: the topic itself is only their inbox."""
+    embedded: bool = False
+    """That system is the one that comes with Gauss."""
+    repeats: str = ""
+    """Why a row of the table may come twice."""
+    losses: str = ""
+    """How a row of the table may be missed."""
 
     @property
     def write_full(self) -> WriteFull:
@@ -70,6 +79,11 @@ class Graph:
     processors: dict[str, ProcessorNode]
 
     @property
+    def servers(self) -> list[str]:
+        """The embedded servers that its tables need."""
+        return sorted({topic.table for topic in self.topics.values() if topic.embedded})
+
+    @property
     def needs_spark(self) -> bool:
         return any(processor.where is Where.SPARK for processor in self.processors.values())
 
@@ -113,15 +127,50 @@ class Graph:
 
 
 def build_graph(pipeline: Pipeline) -> Graph:
-    """The graph of a pipeline that passed the check."""
+    """The graph of a pipeline that passed the check, with the query that empties each table topic."""
     topics = {topic.name: _topic_node(topic) for topic in pipeline.topics}
     processors = {entry.name: _processor_node(entry, topics) for entry in pipeline.processors}
+    processors |= {entry.name: _table_node(entry) for entry in table_queries(pipeline)}
     return Graph(topics, processors)
+
+
+TABLE_PREFIX = "_table."
+
+
+def table_queries(pipeline: Pipeline) -> list[ProcessorDef]:
+    """The hidden processors: one per table topic, which reads its inbox and writes to no topic."""
+    return [
+        ProcessorDef.model_construct(
+            name=TABLE_PREFIX + topic.name,
+            plugin=f"table {topic.name}",
+            source=SourceRef(topic=topic.name, read=ReadMode.OFFSET),
+        )
+        for topic in pipeline.topics
+        if isinstance(registry.spec(StorageSpec, topic.storage), TableSpec)
+    ]
+
+
+def _table_node(entry: ProcessorDef) -> ProcessorNode:
+    assert entry.source is not None
+    return ProcessorNode(
+        name=entry.name,
+        plugin=entry.plugin,
+        role=Role.TRANSFORM,
+        where=Where.SPARK,
+        active=False,
+        stateful=False,
+        keeps_order=True,
+        sources=(Reading(entry.source.topic, entry.source.read),),
+        targets=(),
+        address=None,
+        config=PluginConfig(),
+    )
 
 
 def _topic_node(topic: TopicDef) -> TopicNode:
     spec = registry.spec(StorageSpec, topic.storage)
     config = spec.validate(topic.storage_config)
+    table = spec if isinstance(spec, TableSpec) else None
     return TopicNode(
         name=topic.name,
         storage=topic.storage,
@@ -129,6 +178,10 @@ def _topic_node(topic: TopicDef) -> TopicNode:
         durable=spec.durable,
         engine_owned=spec.engine_owned,
         capacity=spec.capacity(config),
+        table=table.system if table else "",
+        embedded=table is not None and table.embedded(config),
+        repeats=table.repeats(config) if table else "",
+        losses=table.losses(config) if table else "",
     )
 
 

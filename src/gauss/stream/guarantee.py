@@ -15,7 +15,7 @@ class Guarantee:
 
     end: str
     kind: str
-    """`sink` (a processor) or `topic` (one that nothing here reads)."""
+    """`sink` (a processor), `table`, or `topic` (one that nothing here reads)."""
     repeats: str
     """Why a record may come twice, empty when it can't."""
     losses: tuple[str, ...]
@@ -34,15 +34,18 @@ class Guarantee:
 
 
 def guarantees(graph: Graph) -> list[Guarantee]:
-    """One for every sink, then one for every written topic that no processor reads."""
+    """One for every sink, then one for every table and every written topic that no processor reads."""
     found = []
     for processor in graph.processors.values():
         if processor.role is Role.SINK:
             losses = _losses(graph, [reading.topic for reading in processor.sources], [processor])
             found.append(Guarantee(processor.name, "sink", _repeats(processor), losses))
-    for topic in graph.topics:
-        if graph.writers(topic) and not graph.readers(topic):
-            found.append(Guarantee(topic, "topic", "", _losses(graph, [topic], [])))
+    for name, topic in graph.topics.items():
+        if topic.table:
+            own = (topic.losses,) if topic.losses else ()
+            found.append(Guarantee(name, "table", topic.repeats, (*_losses(graph, [name], []), *own)))
+        elif graph.writers(name) and not graph.readers(name):
+            found.append(Guarantee(name, "topic", "", _losses(graph, [name], [])))
     return found
 
 

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gauss.config.files import with_absolute_files
 from gauss.config.secrets import Redactor
 from gauss.config.spec import Pipeline
 from gauss.model.errors import ConfigError, GaussError, Unavailable
@@ -60,13 +61,22 @@ class Running:
             raise
         self.engine = self._child("engine", ready_seconds=60.0)
         self.driver = self._child("driver", ready_seconds=180.0) if self.graph.needs_spark else None
-        self.children = [child for child in (self.engine, self.driver) if child is not None]
+        self.servers = [self._server(system) for system in self.graph.servers]
+        self.children = [*self.servers, *(child for child in (self.engine, self.driver) if child is not None)]
         self.sampler = Sampler(self)
         self._watchdog = Watchdog(self)
 
     def _child(self, name: str, ready_seconds: float) -> Child:
         command = (sys.executable, "-m", f"gauss.stream.{name}", str(self.held.paths.root))
         return Child(ChildSpec(name, command, ready_seconds=ready_seconds), self.held)
+
+    def _server(self, system: str) -> Child:
+        """An embedded server; inserts wait while it is started again."""
+        from gauss.clients.embedded import command
+
+        directory = self.held.paths.server(system)
+        directory.mkdir(parents=True, exist_ok=True)
+        return Child(ChildSpec(system, tuple(command(system, directory)), ready_seconds=60.0), self.held)
 
     def _write_files(self) -> None:
         """What the children need to know, secrets included, in files that only this user can read."""
@@ -87,7 +97,7 @@ class Running:
         write_private(
             paths.pipeline_json,
             {
-                **self.pipeline.model_dump(mode="json"),
+                **with_absolute_files(self.pipeline, self.config.parent.absolute()).model_dump(mode="json"),
                 "base_dir": str(self.config.parent.absolute()),
                 "data_dir": str(paths.root),
                 "secrets": sorted(self.redactor.secrets),
@@ -192,6 +202,10 @@ class Running:
                 child.stop()
                 while not child.join(0.02) and not now.is_set() and time.monotonic() < until:
                     pass
+        for server in self.servers:
+            server.stop()
+        while not all(server.join(0.02) for server in self.servers) and time.monotonic() < deadline:
+            pass
         polite = all(child.join(0) for child in self.children)
         for child in self.children:
             child.kill()

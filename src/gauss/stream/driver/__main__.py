@@ -17,7 +17,7 @@ from gauss.model.paths import DataDir
 from gauss.registry import spec
 from gauss.stream.child import assignment, report, set_up_logs
 from gauss.stream.driver import archive, leave_out_pandas, session
-from gauss.stream.graph import build_graph
+from gauss.stream.graph import build_graph, table_queries
 
 TICK_SECONDS = 0.2
 SYNC_EVERY = 3
@@ -50,12 +50,14 @@ class Driver:
             # Loaded only now: these import pyarrow, and that pandas.
             from gauss.stream.client import EngineClient
             from gauss.stream.driver.queries import Context, Query
+            from gauss.stream.driver.table_query import TableQuery
 
             self.client = EngineClient.from_file(self.data_dir.flight_json)
             self.session = started.result()
         session.warm_up(self.session)
         context = Context(self.session, self.client, pipeline, self.data_dir, str(flight))
         self.queries = [Query(context, entry) for entry in processors]
+        self.queries += [TableQuery(context, entry) for entry in table_queries(pipeline)]
         for query in self.queries:
             query.tick()
 

@@ -93,11 +93,22 @@ def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Desig
     else:
         read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, design.transform))
         frame = result(session, read, design.transform)
+    return run(session, frame, read.processor, write)
+
+
+def start_table(session: SparkSession, read: ReadPlan, write: WritePlan, *, ordered: bool) -> Any:
+    """Starts a table's query: its tasks insert, side by side unless later rows replace earlier ones."""
+    frame = session.readStream.format("gauss").option("plan", to_option(read)).load()
+    return run(session, frame.coalesce(1) if ordered else frame, read.processor, write)
+
+
+def run(session: SparkSession, frame: DataFrame, name: str, write: WritePlan) -> Any:
+    """Writes a frame as a streaming query."""
     # Spark looks for a Python sink in the session that is active on this thread of the JVM.
     type(session)._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
     return (
         frame.writeStream.format("gauss")
-        .queryName(read.processor)
+        .queryName(name)
         .option("plan", to_option(write))
         .option("checkpointLocation", write.checkpoint_dir)
         .start()

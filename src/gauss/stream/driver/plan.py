@@ -97,6 +97,9 @@ class ReadPlan(msgspec.Struct, frozen=True):
     max_rows: int = 500_000
     max_bytes: int = 64 << 20
     target_ms: int = 200
+    min_rows: int = 0
+    """Fewer records wait for more of them, but no longer than `flush_ms`."""
+    flush_ms: int = 0
 
     def decoded(self) -> pa.Schema:
         if not self.fields:
@@ -121,6 +124,21 @@ class Work(msgspec.Struct, frozen=True):
     transform: TransformRef
 
 
+class TableWork(msgspec.Struct, frozen=True):
+    """What a hosted task of a table's query does with each range: read, decode, map, insert. How, it finds in the
+    run's own config, since that may hold secrets."""
+
+    read: ReadPlan
+    data_dir: str
+    topic: str
+    lacking: list[str]
+    """Columns of the schema that the table does not have."""
+    unclear_epoch: int
+    """The first epoch after the claim: an earlier query may have inserted some of it."""
+    settle_s: float
+    """How long an insert of a process that is gone may still be under way at the server."""
+
+
 class WritePlan(msgspec.Struct, frozen=True):
     """Everything a writer needs."""
 
@@ -135,6 +153,8 @@ class WritePlan(msgspec.Struct, frozen=True):
     format: FormatRef | None = None
     work: Work | None = None
     """Set when the query is hosted: what comes are offset ranges."""
+    table: TableWork | None = None
+    """Set when the query fills a table: it has no target, and publishes source ends and dead letters alone."""
 
 
 def encode_fields(fields: list[FieldRef]) -> str:

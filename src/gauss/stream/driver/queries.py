@@ -74,6 +74,15 @@ class Query:
     def name(self) -> str:
         return self.processor.name
 
+    @property
+    def runs(self) -> str:
+        """How its work is done, once that is known."""
+        return self._design.runs if self._design is not None else ""
+
+    @property
+    def _targets(self) -> list[str]:
+        return [self.processor.target.topic] if self.processor.target is not None else []
+
     def tick(self) -> None:
         """One look: starts what is due, notices progress and failure."""
         if self._running is None:
@@ -135,10 +144,10 @@ class Query:
 
     def _claim(self, stateful: bool) -> Claimed:
         """A new generation: whatever an earlier start left running is refused from now on."""
-        assert self.processor.source is not None and self.processor.target is not None
+        assert self.processor.source is not None
         self._identity = self.checkpoint.open()
         claimed = self.context.client.claim(
-            Claim(self.name, self._identity, [self.processor.source.topic], [self.processor.target.topic], stateful)
+            Claim(self.name, self._identity, [self.processor.source.topic], self._targets, stateful)
         )
         if not claimed.known:
             # Another checkpoint was in use meanwhile: what this one holds is out of date.
@@ -230,9 +239,8 @@ class Query:
         claimed = self._claim(stateful=False)
         if self.checkpoint.planned() != epoch:
             return
-        assert self.processor.target is not None
         ends = offsets_of(str(self.checkpoint.spark), epoch)
-        targets: dict[str, list[str]] = {self.processor.target.topic: []}
+        targets: dict[str, list[str]] = {target: [] for target in self._targets}
         self.context.client.publish(
             Publish(self.name, claimed.generation, self._identity, epoch, ends, targets, skip=True)
         )
@@ -259,6 +267,6 @@ class Query:
             batch_ms=self.batch_ms,
             rows_per_second=self.rows_per_second,
             failures=self.failures,
-            runs=self._design.runs if self._design is not None else "",
+            runs=self.runs,
             trace=str(self.context.data_dir.logs / "driver.log") if trouble else "",
         )

@@ -91,13 +91,14 @@ def read_decoded(plan: ReadPlan, part: Range) -> Iterator[pa.RecordBatch]:
     fields = plan.decoded()
     ticket = Read(part.topic, part.inc, part.start, part.stop, plan.processor, plan.generation)
     letters: list[dict[str, Any]] = []
-    for batch in _coalesced(engine(plan.flight).read(ticket)):
+    for batch in coalesced(engine(plan.flight).read(ticket)):
         yield _decode(plan, batch, fields, part, letters)
     if letters:
-        _bury(plan, letters, part)
+        bury(plan, letters, part)
 
 
-def _coalesced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def coalesced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put together to pieces worth a decoder's call."""
     kept: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -119,7 +120,7 @@ def _decode(
         decoded = format_of(plan.format).decode_batch(data, fields)
         for index, reason, detail in decoded.bad:
             where = (offsets[index].as_py(), times[index].as_py())
-            letters.append(_letter(plan, part, where, data[index].as_py(), (reason, detail)))
+            letters.append(letter(plan, part, where, data[index].as_py(), (reason, detail)))
         if decoded.bad or decoded.spread:
             good = pa.array(decoded.good)
             times, data = times.take(good), data.take(good)
@@ -128,15 +129,24 @@ def _decode(
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _letter(
-    plan: ReadPlan, part: Range, where: tuple[int, int], raw: bytes, verdict: tuple[str, str]
+def letter(
+    plan: ReadPlan,
+    part: Range,
+    where: tuple[int, int],
+    raw: bytes,
+    verdict: tuple[str, str],
+    *,
+    stage: str = "decode",
+    column: str = "",
 ) -> dict[str, Any]:
+    """A record's dead letter; `where` is its offset and time, `verdict` the reason and what was wrong."""
     (offset, ts_ms), (reason, detail) = where, verdict
-    column = detail.split(":", 1)[0] if ": " in detail and " " not in detail.split(":", 1)[0] else ""
-    letter = {
+    if not column and ": " in detail and " " not in detail.split(":", 1)[0]:
+        column = detail.split(":", 1)[0]
+    made = {
         "reason": reason,
         "detail": detail,
-        "stage": "decode",
+        "stage": stage,
         "processor": plan.processor,
         "topic": part.topic,
         "inc": part.inc,
@@ -146,14 +156,15 @@ def _letter(
         "data": base64.b64encode(raw[:MAX_LETTER_BYTES]).decode(),
     }
     if len(raw) > MAX_LETTER_BYTES:
-        letter["truncated"] = len(raw)
-    return letter
+        made["truncated"] = len(raw)
+    return made
 
 
-def _bury(plan: ReadPlan, letters: list[dict[str, Any]], part: Range) -> None:
+def bury(plan: ReadPlan, letters: list[dict[str, Any]], part: Range) -> None:
+    """Stages the dead letters of a range, to be published with its epoch."""
     blocks: dict[int, list[dict[str, Any]]] = {}
-    for letter in letters:
-        blocks.setdefault(letter["offset"] // DEAD_BLOCK, []).append(letter)
+    for each in letters:
+        blocks.setdefault(each["offset"] // DEAD_BLOCK, []).append(each)
     for number, block in sorted(blocks.items()):
         _fit(block)
         start, stop = max(part.start, number * DEAD_BLOCK), min(part.stop, (number + 1) * DEAD_BLOCK)
@@ -164,11 +175,11 @@ def _bury(plan: ReadPlan, letters: list[dict[str, Any]], part: Range) -> None:
 
 def _fit(block: list[dict[str, Any]]) -> None:
     """Cuts the bytes of huge letters so that a block fits into one action."""
-    sizes = np.array([len(letter["data"]) for letter in block])
+    sizes = np.array([len(each["data"]) for each in block])
     if sizes.sum() <= DEAD_BYTES:
         return
     cap = DEAD_BYTES // len(block) // 4 * 4  # base64 is cut at whole groups
-    for letter in block:
-        if len(letter["data"]) > cap:
-            letter.setdefault("truncated", len(letter["data"]) // 4 * 3)
-            letter["data"] = letter["data"][:cap]
+    for each in block:
+        if len(each["data"]) > cap:
+            each.setdefault("truncated", len(each["data"]) // 4 * 3)
+            each["data"] = each["data"][:cap]

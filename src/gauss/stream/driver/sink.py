@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from gauss.contracts.format_batch import encode_good
 from gauss.model.errors import ProtocolError
 from gauss.stream.client import STAGE_SCHEMA
-from gauss.stream.driver.plan import Work, WritePlan
+from gauss.stream.driver.plan import TableWork, Work, WritePlan
 from gauss.stream.driver.reading import MAX_LETTER_BYTES, Range, engine, format_of
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.protocol import Abort, Ends, Publish, Stage
@@ -109,6 +109,8 @@ class _Writing:
         self.plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if self.plan.table is not None:
+            return self._fill(self.plan.table, iterator)
         if self.plan.work is not None:
             return self._host(self.plan.work, iterator)
         context = TaskContext.get()
@@ -131,11 +133,19 @@ class _Writing:
             raise
         return done
 
+    def _fill(self, work: TableWork, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Inserts each range into the table; only its dead letters are staged."""
+        from gauss.stream.driver.table_task import fill
+
+        for row in (row for batch in iterator for row in batch.to_pylist()):
+            fill(work, Range(**row), self.plan.checkpoint_dir)
+        return Staged([])
+
     def publish(self, messages: Sequence[WriterCommitMessage | None], epoch: int, ends: Ends) -> None:
         plan = self.plan
         found = [message for message in messages if isinstance(message, Staged)]
         staged = sorted(stage for message in found for stage in message.stages)
-        targets = {plan.target: [stage for _, stage in staged]}
+        targets = {plan.target: [stage for _, stage in staged]} if plan.target else {}
         if letters := sorted(stage for message in found for stage in message.letters):
             targets[DEAD_TOPIC] = [stage for _, stage in letters]
         engine(plan.flight).publish(Publish(plan.processor, plan.generation, plan.checkpoint, epoch, ends, targets))

@@ -131,6 +131,7 @@ class StreamReader(_Reading, DataSourceStreamReader):
     def __init__(self, plan: ReadPlan, schema: StructType) -> None:
         super().__init__(plan, schema)
         self._pace = Pace(plan.target_ms, plan.max_rows)
+        self._waits_since: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         # The engine fixed it when this checkpoint was first claimed: batch 0's start is in no log of Spark's.
@@ -150,8 +151,17 @@ class StreamReader(_Reading, DataSourceStreamReader):
         reply = engine(self.plan.flight).latest(asked)
         if reply.end == asked.start:
             return start  # the very same text: any difference would make a batch
+        if reply.lag < self.plan.min_rows and not self._waited(now):
+            return start
+        self._waits_since = None
         self._pace.given(time.monotonic(), reply.rows, reply.lag)
         return msgspec.to_builtins(reply.end)  # type: ignore[no-any-return]
+
+    def _waited(self, now: float) -> bool:
+        """Whether records have waited for more of them long enough."""
+        if self._waits_since is None:
+            self._waits_since = now
+        return (now - self._waits_since) * 1000 >= self.plan.flush_ms
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return ranges(to_ends(start), to_ends(end), self.plan.read)

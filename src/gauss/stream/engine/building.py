@@ -17,6 +17,7 @@ from gauss.contracts.format import Format, FormatSpec
 from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec, Role
 from gauss.contracts.storage import ReadMode, StorageContext, StorageSpec
+from gauss.contracts.table import TableSpec
 from gauss.contracts.transport import TransportSpec
 from gauss.model.paths import DataDir
 from gauss.stream.engine.dead import DEAD_TOPIC
@@ -76,7 +77,7 @@ class TopicBuilder:
             format=self._format,
         )
         opened = registry.build(spec, config, context)
-        if ReadMode.OFFSET not in spec.read_modes(config):
+        if ReadMode.OFFSET not in spec.read_modes(config) and not isinstance(spec, TableSpec):
             return TableTopic(name, opened, spec.capacity(config), dead=self.dead)
         known = self.ledger.state.positions.get(name, {})
         topic = LogTopic(

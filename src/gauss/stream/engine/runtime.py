@@ -32,7 +32,7 @@ from gauss.stream.engine.sources import END_MARK, Sources
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.status import lag
 from gauss.stream.engine.topic import Topic
-from gauss.stream.graph import ProcessorNode, build_graph
+from gauss.stream.graph import ProcessorNode, build_graph, table_queries
 from gauss.stream.protocol import Abort, Action, At, Claim, DriverSync, Latest, Publish, StageDead
 
 MAINTAIN_S = 1.0
@@ -80,7 +80,7 @@ class Engine:
             self.topics, self.ledger, self.stages, synced=synced, on_stop=lambda name, _: self.board.tell(name, "stop")
         )
         self.sources = Sources(self.topics, self.ledger, self.publisher, durable)
-        for definition in self.pipeline.processors:
+        for definition in [*self.pipeline.processors, *table_queries(self.pipeline)]:
             source = definition.source
             if source is None or self.graph.processors[definition.name].role is not Role.TRANSFORM:
                 continue

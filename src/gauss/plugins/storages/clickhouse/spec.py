@@ -1,0 +1,83 @@
+"""The `clickhouse` storage: a table in the embedded ClickHouse, or in a server."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.table import TABLE_READ_MODES, TableConfig, TableSpec, inbox_capacity
+
+MERGING = ("Summing", "Aggregating", "Collapsing")
+"""Engines that make other rows of the inserted ones."""
+
+
+class ClickHouseConfig(TableConfig):
+    """`storage_config` of a ClickHouse topic."""
+
+    host: str | None = None
+    """A server's host; left out: the embedded ClickHouse."""
+    port: int = 0
+    """0: 8123, or 8443 with `secure`."""
+    database: str = "default"
+    """The database of the table."""
+    user: str = "default"
+    """Who writes."""
+    password: str = ""
+    """Write it as `${NAME}` or `${file:path}`."""
+    secure: bool = False
+    """TLS."""
+    verify: bool = True
+    """Whether the server's certificate must be valid."""
+    async_insert: bool = False
+    """Lets the server gather inserts: at least once, since it deduplicates none of them then."""
+
+    @property
+    def engine(self) -> str:
+        return str(self.table_schema.get("engine") or "MergeTree")
+
+    @property
+    def replacing(self) -> bool:
+        return "Replacing" in self.engine
+
+    @property
+    def merging(self) -> bool:
+        return any(word in self.engine for word in MERGING)
+
+    @model_validator(mode="after")
+    def _has_a_key(self) -> ClickHouseConfig:
+        if (self.replacing or self.merging) and not self.table_schema.get("order_by") and self.schema_map is None:
+            message = f"{self.engine} without order_by would merge all rows into one: name the columns of its key"
+            raise PydanticCustomError("order_by", "{message}", {"message": message, "key": "schema"})
+        return self
+
+
+def _repeats(config: PluginConfig) -> str:
+    table = cast(ClickHouseConfig, config)
+    if table.async_insert:
+        return "async_insert is not deduplicated"
+    return "" if table.exactly_once else "exactly_once is off"
+
+
+def _losses(config: PluginConfig) -> str:
+    if not cast(ClickHouseConfig, config).merging:
+        return ""
+    return "may miss a batch when ClickHouse is killed in mid-insert, since merged rows can't be read back"
+
+
+SPEC = TableSpec(
+    name="clickhouse",
+    summary="A table in the embedded ClickHouse or in a server, filled from an inbox in the data directory.",
+    config=ClickHouseConfig,
+    implementation="gauss.plugins.storages.inbox:open_inbox",
+    writer="gauss.plugins.storages.clickhouse.table:ClickHouseTable",
+    system="clickhouse",
+    read_modes=lambda _: TABLE_READ_MODES,
+    durable=True,
+    capacity=inbox_capacity,
+    embedded=lambda config: cast(ClickHouseConfig, config).host is None,
+    repeats=_repeats,
+    losses=_losses,
+)

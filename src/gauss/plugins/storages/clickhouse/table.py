@@ -1,0 +1,189 @@
+"""A topic's table in ClickHouse: made, changed, and filled by columns, each block once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from gauss.clients.clickhouse import ddl, live
+from gauss.clients.clickhouse import write as writing
+from gauss.clients.clickhouse.connect import Address, connect
+from gauss.clients.clickhouse.wire import wire_table, wire_type
+from gauss.clients.endpoint import read_endpoint
+from gauss.clients.evolution import Change, Difference
+from gauss.contracts.format import FieldType, SourceSchema
+from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Group, Mapped, TablePlace
+from gauss.contracts.target import TargetField, TargetSchema, as_field_type
+from gauss.mapping.columns import TableKind
+from gauss.mapping.convert import Converter
+from gauss.mapping.defaults import clickhouse_type, default_target
+from gauss.model.errors import Unavailable
+from gauss.plugins.storages.clickhouse.spec import ClickHouseConfig
+from gauss.plugins.storages.evolving import lacking_columns
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+LOOK_SECONDS = 0.25
+
+
+def _arrow(wanted: FieldType, given: pa.DataType) -> pa.DataType:
+    """A time is cut to the column's precision only when it is sent."""
+    made = wire_type(wanted, given)
+    return given if pa.types.is_timestamp(given) and pa.types.is_timestamp(made) else made
+
+
+def _accepts_null(field: TargetField) -> bool:
+    kind = field.field_type
+    if kind.name == "LowCardinality":
+        kind = as_field_type(kind.attrs["inner"])
+    return kind.name in ("Nullable", "Variant", "Dynamic", "JSON")
+
+
+_UUID = Converter("the same 16 bytes", lambda values, _: values.cast(pa.binary(16)))
+
+
+class ClickHouseTable:
+    """Implements `TableStore`."""
+
+    kind = TableKind(_arrow, _accepts_null, {("uuid", "UUID"): _UUID})
+
+    def __init__(self, config: ClickHouseConfig, place: TablePlace) -> None:
+        self._config = config
+        self._place = place
+        self._connected: Client | None = None
+        self._table: writing.Table | None = None
+
+    @property
+    def ordered(self) -> bool:
+        return self._config.replacing
+
+    def target(self, source: SourceSchema | None, mapped: Mapped | None) -> TargetSchema:
+        attrs = {"table": self._place.topic.replace(".", "_"), **self._config.table_schema}
+        start = TargetSchema((), attrs)
+        if mapped is not None:
+            made = mapped(start)
+        elif source is None:
+            payload = TargetField("payload", FieldType("String"), "payload")
+            made = TargetSchema((TargetField("ts_ms", FieldType("Int64"), "ts_ms"), payload), attrs)
+        else:
+            made = default_target(source, start, clickhouse_type, "Int64")
+        if not self._config.exactly_once:
+            return made
+        marks = tuple(TargetField(name, FieldType("Int64"), name) for name in (INC_COLUMN, OFFSET_COLUMN))
+        return replace(made, fields=(*made.fields, *marks))
+
+    def statement(self, target: TargetSchema) -> str:
+        return ddl.create_table(target)
+
+    def differences(self, target: TargetSchema) -> list[Difference] | None:
+        found = live.describe(self._client(), target.attrs["table"], str(target.attrs.get("database") or ""))
+        return None if found is None else live.differences(self._client(), target, found)
+
+    def prepare(self, target: TargetSchema) -> list[str]:
+        writing.execute(self._client(), [self.statement(target)])
+        differences = self.differences(target) or []
+        lacking, statements = lacking_columns(differences, self._config.evolve)
+        writing.execute(self._client(), statements)
+        # What the table has beside the wanted columns takes its own default.
+        assert all(found.change in (Change.ADD, Change.EXTRA) for found in differences)
+        return lacking
+
+    def open(self, target: TargetSchema, lacking: Sequence[str]) -> None:
+        types = {field.name: field.field_type for field in target.fields if field.name not in lacking}
+        self._table = writing.Table(ddl.table_name(target), types)
+
+    @property
+    def _reads_back(self) -> bool:
+        assert self._table is not None
+        marked = INC_COLUMN in self._table.types and OFFSET_COLUMN in self._table.types
+        return marked and not self._config.async_insert and not self._config.merging
+
+    def check(self, group: Group) -> None:
+        assert self._table is not None
+        wire_table(group.rows, self._table.types)
+
+    def insert(self, block: Block, settle_s: float) -> None:
+        if not block.groups:
+            return
+        name = self._token(block)
+        if block.unclear and self._reads_back:
+            self._make_sure(block, name, settle_s)
+            return
+        for group in block.groups:
+            self._insert(block.inc, group, name)
+
+    def _insert(self, inc: int, group: Group, name: str) -> None:
+        assert self._table is not None
+        rows, types = group.rows, self._table.types
+        if OFFSET_COLUMN in types and INC_COLUMN in types:
+            rows = rows.append_column(INC_COLUMN, pa.array(np.full(len(rows), inc, np.int64)))
+            rows = rows.append_column(OFFSET_COLUMN, pa.array(group.offsets))
+        settings = {"async_insert": 1, "wait_for_async_insert": 1} if self._config.async_insert else None
+        # Rows that leave different columns to their defaults go in apart: each part has a name of its own.
+        writing.insert(self._client(), self._table, rows, token=f"{name}{group.part}", settings=settings)
+
+    def _make_sure(self, block: Block, name: str, settle_s: float) -> None:
+        """Under its own token first: whatever is under way with it counts. But a server that died at the wrong moment
+        knows the token and lost the rows, and a lost checkpoint cuts other blocks: rows that are absent, after what
+        was under way had its time, go in under another."""
+        if self._config.replacing:
+            for group in block.groups:
+                self._insert(block.inc, group, name)
+            # Rows that were replaced are absent too; the newest block again, in its order, changes nothing.
+            self._again(block, name)
+            return
+        absent = self._absent(block)
+        if absent is not None and len(absent.offsets()) == len(block.offsets()):
+            for group in block.groups:
+                self._insert(block.inc, group, name)
+        deadline = time.monotonic() + settle_s
+        while (absent := self._absent(block)) is not None and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+        if absent is not None:
+            self._again(absent, name)
+
+    def _again(self, block: Block, name: str) -> None:
+        for group in block.groups:
+            fresh = xxhash.xxh3_64_hexdigest(np.ascontiguousarray(group.offsets).tobytes())
+            self._insert(block.inc, group, f"{name}-{block.generation}-{fresh}")
+
+    def _absent(self, block: Block) -> Block | None:
+        """What the table does not hold; None: all is there."""
+        assert self._table is not None
+        found = writing.read_back(self._client(), self._table, inc=block.inc, start=block.start, stop=block.stop)
+        left = block.without(found["offset"].to_numpy())
+        return left if left.groups else None
+
+    def _token(self, block: Block) -> str:
+        assert self._table is not None
+        place = self._place
+        return writing.token(
+            self._table.name, place.topic, inc=block.inc, generation=0, start=block.start, stop=block.stop
+        )
+
+    def _client(self) -> Client:
+        if self._connected is None:
+            config = self._config
+            if config.host is not None:
+                names = ("port", "database", "user", "password", "secure", "verify")
+                self._connected = connect(Address(config.host, **{name: getattr(config, name) for name in names}))
+            else:
+                endpoint = read_endpoint(self._place.directory)
+                if endpoint is None:
+                    raise Unavailable(
+                        "the embedded ClickHouse is not up", hint=f"its log: {self._place.directory.name}.out.log"
+                    )
+                self._connected = connect(endpoint)
+        return self._connected
+
+    def close(self) -> None:
+        connected, self._connected = self._connected, None
+        if connected is not None:
+            connected.close()

@@ -1,0 +1,13 @@
+"""The inbox of a table topic: the file log, in the topic's own folder."""
+
+from __future__ import annotations
+
+from gauss.contracts.storage import StorageContext
+from gauss.contracts.table import TableConfig
+from gauss.plugins.storages.file.log import FileLog
+from gauss.plugins.storages.file.spec import FileConfig
+
+
+def open_inbox(config: TableConfig, context: StorageContext) -> FileLog:
+    """Its capacity and `write_full` are the topic's; small segments keep it near its bound."""
+    return FileLog(FileConfig(max_bytes=config.storage_bytes, write_full=config.write_full), context)

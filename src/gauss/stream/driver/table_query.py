@@ -1,0 +1,95 @@
+"""The query that empties a table topic's inbox: makes the table, then inserts what waits, range by range."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from gauss.model.errors import DiskFull, Unavailable
+from gauss.stream.child import assignment
+from gauss.stream.driver import compile as compiling
+from gauss.stream.driver.errors import sentence
+from gauss.stream.driver.plan import ReadPlan, TableWork, WritePlan
+from gauss.stream.driver.queries import Query, State
+from gauss.stream.tables import table_topic
+
+LOCAL_SETTLE_S = 5.0
+CLUSTER_SETTLE_S = 150.0
+"""Spark takes an executor for lost after 120 s; until then it may still insert."""
+TRANSIENT = ("gauss.model.errors.Unavailable", "gauss.clients.errors.Unclear", "gauss.model.errors.DiskFull")
+MAX_PAUSE_S = 15.0
+
+log = logging.getLogger(__name__)
+
+
+class TableQuery(Query):
+    """A hosted query without a target. A server that is away is waited for, however long."""
+
+    @property
+    def runs(self) -> str:
+        return "hosted"
+
+    def _start(self) -> None:
+        context = self.context
+        assert self.processor.source is not None
+        given = assignment(context.data_dir)
+        topic = table_topic(context.pipeline, self.processor.source.topic, given.base_dir, context.data_dir)
+        try:
+            lacking = topic.store.prepare(topic.target)
+        finally:
+            topic.store.close()
+        if self._claimed is None:
+            self._claimed = self._claim(stateful=False)
+        section = context.pipeline.spark
+        config = topic.config
+        read = ReadPlan(
+            flight=context.flight,
+            processor=self.name,
+            generation=self._claimed.generation,
+            start=self._claimed.start,
+            hosted=True,
+            max_rows=max(section.max_batch_rows, config.insert_batch_size),
+            max_bytes=section.max_batch_bytes,
+            target_ms=max(section.target_batch_ms, config.flush_interval),
+            min_rows=config.insert_batch_size,
+            flush_ms=config.flush_interval,
+        )
+        local = section.master.startswith("local")
+        work = TableWork(
+            read=read,
+            data_dir=str(context.data_dir.root),
+            topic=topic.name,
+            lacking=lacking,
+            unclear_epoch=self._claimed.epoch + 1,
+            settle_s=LOCAL_SETTLE_S if local else CLUSTER_SETTLE_S,
+        )
+        write = WritePlan(
+            flight=context.flight,
+            processor=self.name,
+            generation=self._claimed.generation,
+            checkpoint=self._identity,
+            checkpoint_dir=str(self.checkpoint.spark),
+            target="",
+            table=work,
+        )
+        self.checkpoint.mark_started()
+        self._running = compiling.start_table(context.session, read, write, ordered=topic.store.ordered)
+        self.state, self.detail = State.RUNNING, ""
+
+    def _fail(self, error: BaseException | str) -> None:
+        """What the server's return will cure is no failure of an epoch."""
+        transient = isinstance(error, Unavailable | DiskFull) or any(name in str(error) for name in TRANSIENT)
+        if not transient:
+            super()._fail(error)
+            return
+        self._claimed = None
+        self.failures += 1
+        self.state, self.detail = State.WAITING, sentence(error)
+        self._next_try = time.monotonic() + min(MAX_PAUSE_S, 0.5 * 2 ** min(self.failures - 1, 5))
+        log.warning("%s waits (%d): %s", self.name, self.failures, self.detail)
+
+    def _look(self) -> None:
+        before = self.epoch
+        super()._look()
+        if self.epoch > before and self._failed_epoch is None:
+            self.failures = 0

@@ -1,0 +1,245 @@
+"""A task of a table's query: a range of the inbox decoded, mapped and inserted, once; what does not fit is staged as
+dead letters."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from gauss.clients.errors import RowError, Unclear
+from gauss.contracts.field_types import arrow_schema
+from gauss.contracts.table import Block, Group, TableStore
+from gauss.mapping.columns import ColumnMap
+from gauss.model.batch import RECORD_SCHEMA
+from gauss.model.errors import DiskFull, ProtocolError, Unavailable
+from gauss.model.paths import DataDir
+from gauss.stream.child import assignment
+from gauss.stream.driver.plan import TableWork
+from gauss.stream.driver.reading import Range, bury, coalesced, engine, letter
+from gauss.stream.driver.sink import offsets_of
+from gauss.stream.protocol import Read
+from gauss.stream.tables import TableTopic, table_topic
+
+PATIENCE_S = 20.0
+"""So long a task waits for a server that is away; then its query does, and says so."""
+BATCH_ID = "streaming.sql.batchId"
+"""Where Spark tells a task its epoch."""
+RETRY_TOPICS = "_retry."
+
+log = logging.getLogger(__name__)
+
+
+class Refusal(NamedTuple):
+    """A record that the table does not take, and why."""
+
+    offset: int
+    stage: str
+    reason: str
+    column: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class _Opened:
+    topic: TableTopic
+    columns: ColumnMap
+    fields: pa.Schema
+    lacking: frozenset[str]
+
+
+@lru_cache(maxsize=4)
+def _opened(data_dir: str, topic: str, lacking: tuple[str, ...], _generation: int) -> _Opened:
+    """Once per process and start of the query."""
+    paths = DataDir(Path(data_dir))
+    given = assignment(paths)
+    found = table_topic(given.pipeline, topic, given.base_dir, paths)
+    found.store.open(found.target, lacking)
+    return _Opened(found, found.columns(), arrow_schema(found.decoded), frozenset(lacking))
+
+
+def fill(work: TableWork, part: Range, checkpoint_dir: str) -> None:
+    """Inserts a range's records and stages the dead letters among them."""
+    opened = _opened(work.data_dir, work.topic, tuple(work.lacking), work.read.generation)
+    context = TaskContext.get()
+    told = context.getLocalProperty(BATCH_ID) if context else None
+    epoch = int(told) if told else -1
+    unclear = epoch in (-1, work.unclear_epoch) or (context is not None and context.attemptNumber() > 0)
+    read = work.read
+    ticket = Read(part.topic, part.inc, part.start, part.stop, read.processor, read.generation)
+    records = _records(engine(read.flight).read(ticket))
+    groups, refusals = _mapped(opened, records)
+    block = Block(
+        processor=read.processor,
+        generation=read.generation,
+        epoch=epoch,
+        # Replayed letters have offsets of their own: below 0 they can't be taken for those of the inbox.
+        inc=-part.inc if part.topic.startswith(RETRY_TOPICS) else part.inc,
+        start=part.start,
+        stop=part.stop,
+        groups=groups,
+        settled=_settled(checkpoint_dir, epoch, part),
+        unclear=unclear,
+    )
+    refusals += put(opened.topic.store, block, work.settle_s)
+    if refusals:
+        _bury(work, part, records, refusals)
+
+
+def _records(batches: Iterator[pa.RecordBatch]) -> pa.Table:
+    pieces = list(coalesced(batches))
+    if not pieces:
+        return RECORD_SCHEMA.empty_table()
+    return pa.Table.from_batches(pieces)
+
+
+def _settled(checkpoint_dir: str, epoch: int, part: Range) -> int:
+    """Where the epoch before ended."""
+    if epoch <= 0:
+        return 0
+    try:
+        at = offsets_of(checkpoint_dir, epoch - 1).get(part.topic)
+    except ProtocolError:
+        return 0
+    return at.off if at is not None and at.inc == part.inc else 0
+
+
+def _mapped(opened: _Opened, records: pa.Table) -> tuple[tuple[Group, ...], list[Refusal]]:
+    """The table's columns of a range's records, in groups, and the records that do not become rows."""
+    refusals: list[Refusal] = []
+    made: dict[str, list[Group]] = {}
+    for batch in records.to_batches():
+        offsets, times, data = batch.column(0).to_numpy(), batch.column(1), batch.column(2)
+        rows, good = _decode(opened, data, offsets, refusals)
+        if len(good) != len(offsets) or not np.array_equal(good, np.arange(len(offsets))):
+            times = times.take(pa.array(good))
+        row_offsets = offsets[good]
+        found, bad = opened.columns.run(rows, times)
+        refused = {int(row_offsets[each.row]): each for each in reversed(bad)}
+        refusals += [Refusal(at, "map", each.reason, each.column, each.detail) for at, each in refused.items()]
+        for group in found:
+            kept = _without_lacking(
+                opened, Group(row_offsets[group.rows], pa.Table.from_batches([group.columns])), refusals
+            )
+            if refused:
+                keep = ~np.isin(kept.offsets, list(refused))
+                kept = Group(kept.offsets[keep], kept.rows.filter(pa.array(keep)))
+            if len(kept.offsets):
+                left_out = [each.target.name for each in opened.columns.columns]
+                part = ",".join(name for name in left_out if name not in group.columns.schema.names)
+                made.setdefault(part, []).append(kept)
+    groups = [
+        Group(np.concatenate([each.offsets for each in parts]), pa.concat_tables([each.rows for each in parts]), part)
+        for part, parts in made.items()
+    ]
+    return tuple(groups), refusals
+
+
+def _decode(
+    opened: _Opened, data: pa.BinaryArray, offsets: np.ndarray, refusals: list[Refusal]
+) -> tuple[pa.RecordBatch, np.ndarray]:
+    """Rows, and the record of each."""
+    format_ = opened.topic.format
+    if format_ is None:
+        return pa.RecordBatch.from_arrays([data], ["payload"]), np.arange(len(data))
+    decoded = format_.decode_batch(data, opened.fields)
+    refusals += [Refusal(int(offsets[index]), "decode", reason, "", detail) for index, reason, detail in decoded.bad]
+    return decoded.rows, decoded.good
+
+
+def _without_lacking(opened: _Opened, group: Group, refusals: list[Refusal]) -> Group:
+    """Leaves out the columns that the table lacks; with `reject_row`, also the records that have a value there."""
+    offsets, rows, part = group
+    for name in opened.lacking.intersection(rows.schema.names):
+        if opened.topic.config.evolve == "reject_row":
+            given = rows[name].is_valid().to_numpy()
+            refusals += [
+                Refusal(int(at), "map", "no_column", name, f"{name}: the table has no such column")
+                for at in np.unique(offsets[given])
+            ]
+            keep = ~np.isin(offsets, offsets[given])
+            offsets, rows = offsets[keep], rows.filter(pa.array(keep))
+        rows = rows.drop_columns([name])
+    return Group(offsets, rows, part)
+
+
+def put(store: TableStore, block: Block, settle_s: float) -> list[Refusal]:
+    """Inserts a block. Rows that can't be sent are found here, rows that the server refuses along fixed halves."""
+    refused = [found for group in block.groups for found in _unfit(store, group)]
+    if refused:
+        block = block.without([found.offset for found in refused])
+    return [*refused, *_put(store, block, settle_s)]
+
+
+def _unfit(store: TableStore, group: Group) -> list[Refusal]:
+    try:
+        store.check(group)
+        return []
+    except RowError as error:
+        first, last = int(group.offsets[0]), int(group.offsets[-1])
+        if first == last:
+            return [_refusal(first, error)]
+    middle = int(np.searchsorted(group.offsets, (first + last) // 2 + 1))
+    offsets, rows, _ = group
+    left, right = Group(offsets[:middle], rows.slice(0, middle)), Group(offsets[middle:], rows.slice(middle))
+    return [*_unfit(store, left), *_unfit(store, right)]
+
+
+def _put(store: TableStore, block: Block, settle_s: float) -> list[Refusal]:
+    try:
+        _insert(store, block, settle_s)
+        return []
+    except RowError as error:
+        if block.stop - block.start == 1:
+            return [_refusal(block.start, error)]
+    middle = (block.start + block.stop) // 2
+    halves = (block.between(block.start, middle), block.between(middle, block.stop))
+    return [found for half in halves if half.groups for found in _put(store, half, settle_s)]
+
+
+def _refusal(offset: int, error: RowError) -> Refusal:
+    return Refusal(offset, "insert", error.reason, error.column, error.message)
+
+
+def _insert(store: TableStore, block: Block, settle_s: float) -> None:
+    """Tries again while the server is away; after a lost answer the block is unclear."""
+    deadline, pause = time.monotonic() + PATIENCE_S, 0.1
+    while True:
+        try:
+            store.insert(block, settle_s)
+            return
+        except (Unavailable, DiskFull) as error:
+            store.close()
+            block = replace(block, unclear=block.unclear or isinstance(error, Unclear))
+            if time.monotonic() > deadline:
+                raise
+            log.warning("offsets %d to %d are tried again: %s", block.start, block.stop, error.message)
+        time.sleep(pause)
+        pause = min(pause * 2, 2.0)
+
+
+def _bury(work: TableWork, part: Range, records: pa.Table, refusals: list[Refusal]) -> None:
+    """One letter per record, with its bytes."""
+    offsets = records["offset"].to_numpy()
+    letters: dict[int, dict[str, Any]] = {}
+    for refusal in refusals:
+        place = int(np.searchsorted(offsets, refusal.offset))
+        where = (refusal.offset, records["ts_ms"][place].as_py())
+        letters[refusal.offset] = letter(
+            work.read,
+            part,
+            where,
+            records["data"][place].as_py(),
+            (refusal.reason, refusal.detail),
+            stage=refusal.stage,
+            column=refusal.column,
+        )
+    bury(work.read, [letters[offset] for offset in sorted(letters)], part)

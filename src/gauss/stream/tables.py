@@ -1,0 +1,89 @@
+"""A table topic understood: its format, the columns its records become, and the table they go to."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gauss import registry
+from gauss.config.spec import Pipeline
+from gauss.contracts.format import FieldType, Format, FormatSpec, SourceField, SourceSchema
+from gauss.contracts.format_batch import batched
+from gauss.contracts.storage import StorageSpec
+from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, TableConfig, TablePlace, TableSpec, TableStore
+from gauss.contracts.target import TargetSchema
+from gauss.mapping.columns import ColumnMap
+from gauss.mapping.script import run_file
+from gauss.model.errors import ConfigError, NotFound
+from gauss.model.paths import DataDir
+
+BLOB = SourceSchema((SourceField("payload", FieldType("bytes")),))
+"""What a record is that nobody decodes."""
+
+
+@dataclass(frozen=True)
+class TableTopic:
+    """A topic, its table, and the way between them."""
+
+    name: str
+    config: TableConfig
+    store: TableStore
+    format: Format | None
+    source: SourceSchema
+    target: TargetSchema
+    """With the columns that Gauss adds."""
+
+    @property
+    def mapped(self) -> TargetSchema:
+        """The columns that records fill."""
+        own = tuple(field for field in self.target.fields if field.name not in (INC_COLUMN, OFFSET_COLUMN))
+        return replace(self.target, fields=own)
+
+    def columns(self) -> ColumnMap:
+        return ColumnMap(self.source, self.mapped, self.store.kind)
+
+    @property
+    def decoded(self) -> list[SourceField]:
+        """The fields that are decoded."""
+        known = {field.name for field in self.source.fields}
+        return [field for field in self.columns().fields if field.name in known]
+
+
+def table_topic(pipeline: Pipeline, name: str, base_dir: Path, data_dir: DataDir) -> TableTopic:
+    """Reads a topic's format and runs its schema map; raises ConfigError, and connects to nothing."""
+    definition = next((topic for topic in pipeline.topics if topic.name == name), None)
+    spec = registry.spec(StorageSpec, definition.storage) if definition else None
+    if definition is None or not isinstance(spec, TableSpec):
+        tables = [
+            each.name for each in pipeline.topics if isinstance(registry.spec(StorageSpec, each.storage), TableSpec)
+        ]
+        raise NotFound(f'no table topic "{name}"', hint=f"in this config: {', '.join(tables) or 'none'}")
+    config: TableConfig = spec.validate(definition.storage_config)  # type: ignore[assignment]
+    module, _, attribute = spec.writer.partition(":")
+    place = TablePlace(name, data_dir.server(spec.system))
+    store: TableStore = getattr(importlib.import_module(module), attribute)(config, place)
+    format_ = _format(pipeline, config.format)
+    source = None if format_ is None else _schema(format_, name, config)
+    script = next((each.script for each in pipeline.schema_maps if each.name == config.schema_map), None)
+    known = source or BLOB
+    mapped = None if script is None else lambda target: run_file(base_dir / script, known, target)
+    return TableTopic(name, config, store, format_, known, store.target(source, mapped))
+
+
+def _format(pipeline: Pipeline, name: str | None) -> Format | None:
+    if name is None:
+        return None
+    defined = pipeline.format(name)
+    spec = registry.spec(FormatSpec, defined.plugin if defined else name)
+    return batched(registry.build(spec, spec.validate(defined.config if defined else {})))
+
+
+def _schema(format_: Format, topic: str, config: TableConfig) -> SourceSchema:
+    schema = format_.schema()
+    if schema is None:
+        raise ConfigError(
+            f'topic "{topic}": format "{config.format}" has no schema, and a table needs columns',
+            hint="name the format's fields with their types",
+        )
+    return schema

@@ -1,0 +1,79 @@
+"""TCP → inbox → Spark → the embedded servers, under real kills: every record becomes its row, once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gauss.clients.clickhouse.connect import connect
+from gauss.clients.endpoint import read_endpoint
+from helpers.feeds import send
+from helpers.run import Run, free_port, wait_until
+
+Make = Callable[[str], Run]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+
+def pipeline(feed: int, storage: str = "clickhouse", settings: str = "", fields: str = "") -> str:
+    """JSON lines from a socket into a table."""
+    return f"""
+[spark]
+master = "local[2]"
+
+[[formats]]
+name = "numbers"
+plugin = "json"
+config = {{ fields = [{{ name = "n", type = "int64" }}{fields}] }}
+
+[[topics]]
+name = "numbers"
+storage = "{storage}"
+storage_config = {{ format = "numbers", flush_interval = "200ms", {settings} }}
+
+[[processors]]
+name = "feed"
+plugin = "tcp-source"
+target = {{ topic = "numbers" }}
+config = {{ port = {feed}, ack = "count", input = {{ framing = "newline", delimiter = "\\n" }} }}
+"""
+
+
+def rows(run: Run, query: str) -> list[Any]:
+    """Asks the embedded ClickHouse, as any client would."""
+    endpoint = read_endpoint(run.data_dir / "clickhouse")
+    assert endpoint is not None
+    with connect(endpoint) as client:
+        return list(client.query(query).result_rows)
+
+
+def written(run: Run) -> int:
+    """Rows in the table; 0 while there is none, or nobody answers."""
+    try:
+        return int(rows(run, "SELECT count() FROM numbers")[0][0])
+    except Exception:
+        return 0
+
+
+def numbers(run: Run) -> list[int]:
+    return [n for (n,) in rows(run, "SELECT n FROM numbers ORDER BY n")]
+
+
+def test_records_become_rows_once_and_bad_ones_dead_letters(gauss: Make) -> None:
+    feed = free_port()
+    run = gauss(pipeline(feed)).start()
+    lines = [b'{"n":%d}' % n for n in range(5_000)]
+    lines[100] = b"not json"
+    lines[200] = b'{"n":"two"}'
+    send(feed, b"\n".join(lines) + b"\n")
+    wait_until(lambda: written(run) >= 4_998, 90, "4,998 rows")
+    assert numbers(run) == [n for n in range(5_000) if n not in (100, 200)]
+    assert rows(run, "SELECT min(_offset), max(_offset), uniqExact(_inc), min(ts_ms) > 0 FROM numbers") == [
+        (0, 4_999, 1, 1)
+    ]
+    listed = json.loads(run.cli("dlq", "ls", "--json").stdout)
+    assert sum(group["count"] for group in listed["groups"]) == 2, listed
+    assert run.stop() == 0
+    assert not [process for process in run.tree() if "clickhouse" in " ".join(process.cmdline())]
