@@ -12,10 +12,10 @@ from gauss import registry
 from gauss.contracts.cursor import Agg, Program, Provider
 from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, Format, FormatSpec, SourceField
-from gauss.model.batch import value_lengths
 from gauss.model.errors import ConfigError, PluginError
-from gauss.scan.outputs import JSON_TEXT
+from gauss.scan.outputs import JSON_TEXT, lengths
 from gauss.scan.program.bound import Bound, bind
+from gauss.scan.program.fuel import Toll
 from gauss.scan.program.ir import Kind
 from gauss.scan.program.kinds import DECODED, arrow_kinds, schema_kinds
 
@@ -37,8 +37,8 @@ class Prepared(NamedTuple):
 
     candidates: pa.RecordBatch
     fields: pa.RecordBatch
-    costs: np.ndarray
-    """What each row of `fields` will cost."""
+    toll: Toll
+    """What the rows of `fields` will cost."""
     record: np.ndarray | None
     """The candidate of each row; None: each has one."""
 
@@ -75,9 +75,9 @@ class Binding:
     def prepare(self, candidates: pa.RecordBatch) -> Prepared:
         """Decodes what the program reads, and counts what it will cost."""
         if self.is_agg:  # the one candidate is made of decoded fields already
-            return Prepared(candidates, candidates, self.bound.costs(candidates), None)
+            return Prepared(candidates, candidates, self.bound.toll(candidates), None)
         fields, record, sizes = self.decode(candidates)
-        return Prepared(candidates, fields, self.bound.costs(fields, sizes), record)
+        return Prepared(candidates, fields, self.bound.toll(fields, sizes), record)
 
     def decode(self, candidates: pa.RecordBatch) -> tuple[pa.RecordBatch, np.ndarray | None, np.ndarray | None]:
         """The fields that the program reads, the candidate of each row (None: one each), and the bytes of the records
@@ -86,11 +86,11 @@ class Binding:
         record, sizes = None, None
         if self.decoded:
             data = candidates.column("data")
-            sizes = value_lengths(data)
+            sizes = lengths(data)
             decoded, record = self._decode(data)
             if record is not None:
                 columns = {name: column.take(pa.array(record)) for name, column in columns.items()}
-                sizes = sizes[record]
+                sizes = sizes[record].astype(np.int64)
             columns |= zip(self.decoded, decoded, strict=True)
         return _batch(columns, candidates.num_rows if record is None else len(record)), record, sizes
 
@@ -106,16 +106,18 @@ class Binding:
         columns = [column.take(taken) for column in rows.columns]
         return columns, record[order] if spread else None
 
-    def run(self, prepared: Prepared, stop: int) -> tuple[pa.RecordBatch, np.ndarray]:
-        """The results of the first `stop` rows, and the row of each."""
-        results, kept = self.bound.run(prepared.fields.slice(0, stop))
-        indexes = np.arange(stop) if kept is None else np.asarray(kept)
-        if self.bound.columns is None:  # no stage makes rows: the candidates themselves
-            if kept is None and prepared.record is None:
-                return prepared.candidates.slice(0, stop), indexes
-            chosen = indexes if prepared.record is None else prepared.record[indexes]
-            return prepared.candidates.take(pa.array(chosen)), indexes
-        return self._marked(results), indexes
+    def run(self, prepared: Prepared, stop: int) -> tuple[pa.RecordBatch, np.ndarray | None]:
+        """The results of the first `stop` rows, and the row of each; None: every row gives one."""
+        fields = prepared.fields if stop == prepared.fields.num_rows else prepared.fields.slice(0, stop)
+        results, kept = self.bound.run(fields)
+        if self.bound.columns is not None:
+            return self._marked(results), kept
+        # No stage makes rows: they are the candidates themselves.
+        if kept is None and prepared.record is None:
+            return prepared.candidates.slice(0, stop), kept
+        chosen = np.arange(stop) if kept is None else kept
+        chosen = chosen if prepared.record is None else prepared.record[chosen]
+        return prepared.candidates.take(pa.array(chosen)), kept
 
     def _marked(self, results: pa.RecordBatch) -> pa.RecordBatch:
         """The same batch; columns of JSON text say that they are."""

@@ -20,7 +20,7 @@ from gauss.scan.program.fuel import Limit, Meter, unread
 
 FEWEST_CANDIDATES = 1024
 MOST_CANDIDATES = 65_536
-CANDIDATE_BYTES = 4 << 20
+CANDIDATE_BYTES = 16 << 20
 
 
 class Executor:
@@ -130,20 +130,45 @@ class Plain(Executor):
 class _Pending:
     """Evaluated candidates, of which some have been given."""
 
-    def __init__(self, prepared: Prepared, binding: Binding, meter: Meter, places: np.ndarray | None) -> None:
-        self.total = np.cumsum(prepared.costs)
-        self.count = len(prepared.costs)
+    def __init__(self, prepared: Prepared, binding: Binding, meter: Meter) -> None:
+        self.prepared = prepared
         # What must not run, be it a pattern that would take for ever, is known before anything runs.
-        self.stop, self.over = meter.admit(prepared.costs)
-        self.rows, self.kept = binding.run(prepared, self.stop)
-        self.sizes = np.cumsum(row_sizes(self.rows))
-        self.places = places if places is None or prepared.record is None else places[prepared.record]
+        self.stop, self.over = meter.admit_batch(prepared.toll)
+        self.rows, self._kept = binding.run(prepared, self.stop)
+        self.size = row_bytes(self.rows)
+        self._ends: np.ndarray | None = None
         self.row = self.candidate = 0
 
     def spent(self, stop: int) -> int:
         """What the candidates from the current one up to `stop` cost."""
-        before = int(self.total[self.candidate - 1]) if self.candidate else 0
-        return int(self.total[stop - 1]) - before if stop > self.candidate else 0
+        toll = self.prepared.toll
+        return toll.upto(stop) - toll.upto(self.candidate) if stop > self.candidate else 0
+
+    def candidate_of(self, row: int) -> int:
+        """The candidate that a row was made of."""
+        return row if self._kept is None else int(self._kept[row])
+
+    def size_upto(self, stop: int) -> int:
+        """The bytes of the first rows."""
+        if stop == self.rows.num_rows:
+            return self.size
+        return int(self._row_ends()[stop - 1]) if stop else 0
+
+    def fitting(self, size: int) -> int:
+        """How many of the first rows fit into so many bytes."""
+        if self.size <= size:
+            return int(self.rows.num_rows)
+        return int(np.searchsorted(self._row_ends(), size, side="right"))
+
+    def _row_ends(self) -> np.ndarray:
+        if self._ends is None:
+            self._ends = np.cumsum(row_sizes(self.rows))
+        return self._ends
+
+    def record(self, candidate: int) -> int:
+        """The place of a candidate's record among those that the provider gave."""
+        record = self.prepared.record
+        return candidate if record is None else int(record[candidate])
 
 
 class Staged(Executor):
@@ -195,7 +220,7 @@ class Staged(Executor):
         if not parts:
             return stopped or Code.INVALID
         self.size = size
-        batch = parts[0] if len(parts) == 1 else pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+        batch = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         self._given = ipc_stream(batch) if self.program.output is Output.COLUMNAR else batch
         return Code.UNSET
 
@@ -215,15 +240,8 @@ class Staged(Executor):
             self.fuel += self.cursor.fuel
         meter = Meter(self._limits.max_fuel_item, self._limits.max_fuel_scan, self.fuel)
         prepared = self._binding.prepare(candidates)
-        self._pending = _Pending(prepared, self._binding, meter, self._places(candidates))
+        self._pending = _Pending(prepared, self._binding, meter)
         return None
-
-    def _places(self, candidates: pa.RecordBatch) -> np.ndarray | None:
-        """Where the cursor stands after each candidate; None: only the end of the batch says."""
-        names = candidates.schema.names
-        if "offset" in names:
-            return np.asarray(candidates.column("offset")) + 1
-        return np.asarray(candidates.column("version")) if self._live and "version" in names else None
 
     def _take(self, limit: int, size: int, *, first: bool) -> tuple[pa.RecordBatch, int, Code | None]:
         """Rows of what is pending, their bytes, and a code if nothing may follow them in this batch."""
@@ -231,32 +249,40 @@ class Staged(Executor):
         assert pending is not None
         stop, code = pending.stop, None if pending.over is None else Code.REJECTED
         begin = pending.row
-        end = min(len(pending.kept), begin + limit)
-        before = int(pending.sizes[begin - 1]) if begin else 0
-        fitting = int(np.searchsorted(pending.sizes, before + size, side="right"))
+        end = min(pending.rows.num_rows, begin + limit)
+        before = pending.size_upto(begin)
+        fitting = pending.fitting(before + size)
         if fitting < end:
-            code, end, stop = Code.UNSET, fitting, int(pending.kept[fitting])
+            code, end, stop = Code.UNSET, fitting, pending.candidate_of(fitting)
             if first and end == begin:  # at least one row comes, unless no batch may hold it
-                if int(pending.sizes[begin]) - before > self._limits.max_batch_bytes:
+                if pending.size_upto(begin + 1) - before > self._limits.max_batch_bytes:
                     return pending.rows.slice(begin, 0), 0, Code.REJECTED
                 end, stop = begin + 1, stop + 1
         elif end - begin == limit:
-            code, stop = Code.UNSET, int(pending.kept[end - 1]) + 1
+            code, stop = Code.UNSET, pending.candidate_of(end - 1) + 1
         self._consume(pending, stop, end)
         if code is Code.REJECTED and first and end == begin and pending.over is Limit.SCAN:
             self._final = code
-        taken = int(pending.sizes[end - 1]) - before if end > begin else 0
-        return pending.rows.slice(begin, end - begin), taken, code
+        return pending.rows.slice(begin, end - begin), pending.size_upto(end) - before, code
 
     def _consume(self, pending: _Pending, candidates: int, rows: int) -> None:
         self.fuel += pending.spent(candidates)
-        if candidates == pending.count:
+        if candidates == pending.prepared.toll.rows:
             self._pending = None
             self._position = self.cursor.position
         else:
-            if pending.places is not None and candidates:
-                self._position = int(pending.places[candidates - 1])
+            if candidates:
+                self._position = self._place(pending.prepared.candidates, pending.record(candidates - 1))
             pending.candidate, pending.row = candidates, rows
+
+    def _place(self, candidates: pa.RecordBatch, index: int) -> int:
+        """Where the cursor stands after a candidate; unless its columns say, where it stood."""
+        names = candidates.schema.names
+        if "offset" in names:
+            return int(candidates.column("offset")[index].as_py()) + 1
+        if self._live and "version" in names:
+            return int(candidates.column("version")[index].as_py())
+        return self._position
 
     def read(self) -> tuple[Code, Item | None]:
         if self._given is None:

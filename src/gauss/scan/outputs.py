@@ -29,6 +29,15 @@ def packed_size(data: pa.BinaryArray) -> int:
     return int(ends[-1]) - int(ends[data.offset])
 
 
+def lengths(data: pa.BinaryArray) -> np.ndarray:
+    """The bytes of each value, in the type of Arrow's offsets."""
+    offsets = data.buffers()[1]
+    if offsets is None or not len(data):
+        return np.zeros(0, np.int32)
+    ends = np.frombuffer(offsets, np.int32, count=data.offset + len(data) + 1)
+    return ends[data.offset + 1 :] - ends[data.offset : -1]
+
+
 def ipc_stream(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:

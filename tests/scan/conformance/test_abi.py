@@ -164,7 +164,7 @@ def test_14_2_unknown_op_and_capabilities_key_are_refused(world: World) -> None:
     with pytest.raises(TypeError, match="teleport"):
         dataclasses.replace(Step(), teleport=1)  # type: ignore[call-arg]
     abi = {name for name in vars(ReaderTask) if not name.startswith("_")}
-    assert abi == {"slot", "scan", "next", "read", "take", "done", "release", "handle", "used", "lapsed"}
+    assert abi == {"slot", "scan", "next", "read", "take", "done", "release", "handle", "used", "lapsed", "renew"}
 
 
 @pytest.mark.providers("memory")

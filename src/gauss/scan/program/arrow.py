@@ -18,20 +18,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.scan.program.columns import (
-    TYPES,
     WIDE,
     Vector,
     any_nulls,
     as_double,
     as_kind,
+    constant,
     filled,
     finite,
+    gathered,
     is_text,
     matches,
     parsed,
     remainder,
     rounded,
     trimmed,
+    true_places,
 )
 from gauss.scan.program.ir import (
     ARITHMETIC,
@@ -96,10 +98,10 @@ def compile_stages(
                     mask = filled(over.truth(stage.condition), rows)
                     if mask.true_count == rows:
                         continue
-                    index = pc.indices_nonzero(mask)
-                    columns = {name: column.take(index) for name, column in columns.items() if name in later}
-                    places = index.to_numpy().view(np.int64)
-                    rows, kept = len(index), places if kept is None else kept[places]
+                    places = true_places(mask)
+                    index = pa.array(places)
+                    columns = {name: gathered(column, index) for name, column in columns.items() if name in later}
+                    rows, kept = len(places), places if kept is None else kept[places]
                 case Make():
                     columns = {name: filled(over.value(expr), rows) for name, expr in stage.columns}
                     clean, made = set(columns), True
@@ -145,7 +147,7 @@ class Evaluation:
         """Booleans without nulls: null and false are not true, everything else is."""
         value = self.value(node)
         if pa.types.is_boolean(value.type):
-            return pc.fill_null(value, False)
+            return pc.fill_null(value, False) if any_nulls(value) else value
         valid = pc.is_valid(value)
         if kind_of(node, self.kinds) is Kind.ANY and is_text(value.type):
             return pc.and_(valid, pc.fill_null(pc.not_equal(value, "false"), False))
@@ -154,7 +156,7 @@ class Evaluation:
     def value(self, node: Expr) -> Vector:
         match node:
             case Literal(value=value, kind=kind):
-                return pa.scalar(value, TYPES.get(kind))
+                return constant(value, kind)
             case Path():
                 return self._column(node.name)
             case Unary(op="not"):
@@ -196,6 +198,8 @@ class Evaluation:
         return self._double(node)
 
     def _double(self, node: Expr) -> Vector:
+        if isinstance(node, Literal) and type(node.value) is int:
+            return constant(float(node.value), Kind.NUMBER)
         return as_double(self.value(node))
 
     def _choice(self, node: Expr, condition: Expr, then: Expr, other: Expr) -> Vector:
@@ -206,13 +210,12 @@ class Evaluation:
         return pc.if_else(self.truth(condition), a, b)
 
     def _compare(self, node: Binary) -> Vector:
-        left, right = self.value(node.left), self.value(node.right)
         kinds = (kind_of(node.left, self.kinds), kind_of(node.right, self.kinds))
+        value = self._double if Kind.NUMBER in kinds and Kind.NULL not in kinds else self.value
+        left, right = value(node.left), value(node.right)
         if Kind.NULL in kinds:
             other = right if kinds[0] is Kind.NULL else left
             return pc.is_null(other) if node.op == "==" else pc.is_valid(other)
-        if Kind.NUMBER in kinds:
-            left, right = as_double(left), as_double(right)
         left, right = _alike(left, right)
         if node.op not in EQUALITY:
             return _COMPARE[node.op](left, right)

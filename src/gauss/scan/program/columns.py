@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ _TESTS = {
     "test": pc.match_substring_regex,
 }
 _ROW_TESTS = {"startswith": str.startswith, "endswith": str.endswith, "contains": str.__contains__}
+_UNCHECKED = pc.TakeOptions(boundscheck=False)
 _ROUND = {"floor": pc.floor, "ceil": pc.ceil, "abs": pc.abs}
 
 
@@ -52,6 +54,12 @@ def as_kind(column: pa.Array, kind: Kind) -> pa.Array:
         case Kind.ANY | Kind.OPAQUE:
             return column
     return pa.nulls(len(column), TYPES.get(kind, pa.null()))
+
+
+@lru_cache(maxsize=1024, typed=True)
+def constant(value: Any, kind: Kind) -> pa.Scalar:
+    """A literal; the same ones come with every batch."""
+    return pa.scalar(value, TYPES.get(kind))
 
 
 def as_double(value: Vector) -> Vector:
@@ -115,6 +123,18 @@ def matches(name: str, value: Vector, part: Vector) -> Vector:
 def filled(value: Vector, rows: int) -> pa.Array:
     """An array of so many rows."""
     return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
+
+
+def true_places(mask: pa.BooleanArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Where a mask without nulls is true; in half the time of Arrow's own."""
+    bits = np.frombuffer(mask.buffers()[1], np.uint8)
+    found = np.unpackbits(bits, count=mask.offset + len(mask), bitorder="little").view(bool)
+    return np.flatnonzero(found[mask.offset :])
+
+
+def gathered(column: pa.Array, places: pa.Array) -> pa.Array:
+    """The values at places that are known to be there."""
+    return pc.call_function("array_take", [column, places], _UNCHECKED)
 
 
 def any_nulls(value: Vector) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gauss.scan.outputs import packed_size
 from gauss.scan.program.columns import as_kind, is_text
 from gauss.scan.program.ir import (
     Binary,
@@ -78,10 +79,11 @@ class Cost:
         """The cost of every row of a batch of decoded fields."""
         total: Costs | None = None
         if data_bytes is not None:
-            total = data_bytes // BYTES_PER_UNIT
+            total = data_bytes.astype(np.int64) // BYTES_PER_UNIT
         for name, weight in self.weights.items():
-            if (sizes := _column_bytes(batch.column(name), self.kinds[name])) is None:
+            if (column := _text(batch.column(name), self.kinds[name])) is None:
                 continue
+            sizes = _lengths(column).astype(np.int64)
             if weight > 1:
                 sizes *= weight
             if total is None:
@@ -92,6 +94,49 @@ class Cost:
             return np.full(batch.num_rows, self.base, np.int64)
         total += self.base
         return np.minimum(total, MAX_COST, out=total)
+
+
+class Toll:
+    """What the rows of a batch cost: all together at once, each only when a limit is near or a batch is cut."""
+
+    def __init__(self, cost: Cost, fields: pa.RecordBatch, data_bytes: Costs | None = None) -> None:
+        self.rows = int(fields.num_rows)
+        self._cost, self._fields, self._data_bytes = cost, fields, data_bytes
+        self._ends: Costs | None = None
+        self._texts: list[tuple[int, pa.Array]] = []
+        self._above_base = 0
+        if data_bytes is not None:
+            units = data_bytes // BYTES_PER_UNIT
+            # Lengths have their offsets' type, which holds their sum too: no wider one is needed.
+            self._above_base = int(np.add.reduce(units, dtype=units.dtype))
+        for name, weight in cost.weights.items():
+            if (column := _text(fields.column(name), cost.kinds[name])) is not None:
+                self._texts.append((weight, column))
+                self._above_base += weight * _bytes(column)
+
+    def within(self, limit: int) -> bool:
+        """Whether no row can cost more; False: some may."""
+        base = self._cost.base
+        if base + self._above_base <= limit:
+            return True
+        found = base + sum(weight * int(_lengths(column).max(initial=0)) for weight, column in self._texts)
+        if self._data_bytes is not None:
+            found += int(self._data_bytes.max(initial=0)) // BYTES_PER_UNIT
+        return found <= limit
+
+    def each(self) -> Costs:
+        """The cost of every row."""
+        return self._cost.batch(self._fields, self._data_bytes)
+
+    def upto(self, stop: int) -> int:
+        """What the first rows cost together."""
+        if not stop:
+            return 0
+        if stop == self.rows and self._cost.base + self._above_base <= MAX_COST:
+            return self._cost.base * self.rows + self._above_base
+        if self._ends is None:
+            self._ends = np.cumsum(self.each(), dtype=np.int64)
+        return int(self._ends[stop - 1])
 
 
 def cost_of(stages: Sequence[Stage], scopes: Sequence[Kinds], fields: Kinds) -> Cost:
@@ -164,14 +209,26 @@ def _row_bytes(value: Any, kind: Kind) -> int:
     return len(value) if isinstance(value, bytes) and kind is not Kind.STRING else 0
 
 
-def _column_bytes(column: pa.Array, kind: Kind) -> Costs | None:
+def _text(column: pa.Array, kind: Kind) -> pa.Array | None:
+    """The column if its bytes count."""
     column = as_kind(column, kind)
-    if not (is_text(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
-        return None
+    held = column.type
+    return column if is_text(held) or pa.types.is_binary(held) or pa.types.is_large_binary(held) else None
+
+
+def _bytes(column: pa.Array) -> int:
+    """The bytes of all texts of a column."""
+    if not column.null_count and (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+        return packed_size(column)
+    return int(_lengths(column).sum(dtype=np.int64))
+
+
+def _lengths(column: pa.Array) -> Costs:
+    """The bytes of each text of a column."""
     sizes = pc.binary_length(column)
     if sizes.null_count:
         sizes = pc.fill_null(sizes, 0)
-    found: Costs = sizes.to_numpy().astype(np.int64)
+    found: Costs = sizes.to_numpy()
     return found
 
 
@@ -204,6 +261,14 @@ class Meter:
         if count:
             self.spent += int(total[count - 1])
         return count, Limit.SCAN if scan <= item else Limit.ITEM
+
+    def admit_batch(self, toll: Toll) -> tuple[int, Limit | None]:
+        """The same for a batch, of which each row is looked at only if a limit may be reached."""
+        whole = toll.upto(toll.rows)
+        if self.spent + whole <= self.max_scan and toll.within(self.max_item):
+            self.spent += whole
+            return toll.rows, None
+        return self.admit(toll.each())
 
     def admit_one(self, cost: int) -> Limit | None:
         """The same for one candidate: None means that it may run and is paid for."""

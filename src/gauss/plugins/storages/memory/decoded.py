@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.format import Decoded, Format
-from gauss.plugins.storages.memory.runs import DATA, Run
+from gauss.plugins.storages.memory.runs import DATA, PAGE_ROWS, Run
 
 IDLE_SECONDS = 10.0
 """So long after the last scan decoded columns are kept."""
@@ -39,8 +39,12 @@ def _place(data: pa.BinaryArray) -> tuple[int, int, int]:
     return int(values.address), int(data.offset), len(data)
 
 
-def _name(field: pa.Field) -> str:
-    return f"{field.name} {field.type} {field.metadata}"
+_PLACES = np.arange(PAGE_ROWS)
+_PLACES.setflags(write=False)  # everybody gets a part of it
+
+
+def _labels(fields: pa.Schema) -> dict[str, pa.Field]:
+    return {f"{field.name} {field.type} {field.metadata}": field for field in fields}
 
 
 class DecodedColumns:
@@ -50,6 +54,7 @@ class DecodedColumns:
         self._format = format_
         self._known: dict[int, _Columns] = {}
         self._used = time.monotonic()
+        self._asked: tuple[pa.Schema | None, dict[str, pa.Field]] = None, {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._format, name)
@@ -83,22 +88,20 @@ class DecodedColumns:
         start = offset - columns.data[1]
         if start < 0 or start + count > columns.data[2]:
             return self._format.decode_batch(data, fields)
-        names = [_name(field) for field in fields]
-        held = columns.by_field
-        missing = [field for name, field in zip(names, fields, strict=True) if name not in held]
+        last = self._asked
+        if last[0] is not fields:  # a scan asks for the same of every page
+            self._asked = last = fields, _labels(fields)
+        labels, held = last[1], columns.by_field
+        missing = {label: labels[label] for label in labels if label not in held}
         if missing:
-            rows, _, bad, spread = self._format.decode_batch(page.column(DATA), pa.schema(missing))
+            rows, _, bad, spread = self._format.decode_batch(page.column(DATA), pa.schema(list(missing.values())))
             if bad or spread:
                 columns.whole = False
                 return self._format.decode_batch(data, fields)
-            found = dict(
-                zip((f"{field.name} {field.type} {field.metadata}" for field in missing), rows.columns, strict=True)
-            )
+            found = dict(zip(missing, rows.columns, strict=True))
             held = {**held, **found}
-            if sum(column.nbytes for column in held.values()) <= columns.limit:
-                columns.by_field = held
-            else:
-                columns.by_field = found
-        made = [held[name].slice(start, count) for name in names]
-        schema = pa.schema([pa.field(field.name, column.type) for field, column in zip(fields, made, strict=True)])
-        return Decoded(pa.RecordBatch.from_arrays(made, schema=schema), np.arange(count), [])
+            fits = sum(column.nbytes for column in held.values()) <= columns.limit
+            columns.by_field = held if fits else found
+        made = [held[label].slice(start, count) for label in labels]
+        good = _PLACES[:count] if count <= len(_PLACES) else np.arange(count)
+        return Decoded(pa.RecordBatch.from_arrays(made, names=fields.names), good, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
@@ -10,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-PAGE_ROWS = 32_768
-PAGE_BYTES = 4 << 20
+PAGE_ROWS = 65_536
+PAGE_BYTES = 8 << 20
 
 CANDIDATES = pa.schema(
     [
@@ -46,9 +47,10 @@ def paged(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     """Cut into pages, so that no array outgrows its offsets and a range costs no more than itself."""
     if not batch.num_rows:
         return []
-    rows = max(1, min(PAGE_ROWS, batch.num_rows * PAGE_BYTES // max(batch.nbytes, 1)))
-    if rows >= batch.num_rows:
+    most = max(1, min(PAGE_ROWS, batch.num_rows * PAGE_BYTES // max(batch.nbytes, 1)))
+    if most >= batch.num_rows:
         return [batch]
+    rows = math.ceil(batch.num_rows / math.ceil(batch.num_rows / most))  # alike, so that none is small
     # Each page has buffers of its own: one that stays keeps no others alive.
     places = np.arange(batch.num_rows)
     return [batch.take(pa.array(places[start : start + rows])) for start in range(0, batch.num_rows, rows)]
@@ -144,13 +146,13 @@ def merged(older: Run, newer: Run, *, keep_deleted: bool) -> Run:
 
 
 def _joined(pages: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Neighbours that deletions have left small become one."""
+    """Neighbours that fit into one page become one: scans go page by page."""
     result: list[pa.RecordBatch] = []
     for page in pages:
         if (
             result
-            and result[-1].num_rows + page.num_rows <= PAGE_ROWS // 2
-            and result[-1].nbytes + page.nbytes <= PAGE_BYTES // 2
+            and result[-1].num_rows + page.num_rows <= PAGE_ROWS
+            and result[-1].nbytes + page.nbytes <= PAGE_BYTES
         ):
             result[-1] = pa.concat_batches([result[-1], page])
         else:

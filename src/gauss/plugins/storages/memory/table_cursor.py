@@ -13,6 +13,7 @@ from gauss.contracts.cursor import Code, KeyRange, Mode, Point, Prefix, Program,
 from gauss.model.batch import value_lengths
 from gauss.model.errors import Collected, ConfigError
 from gauss.plugins.storages.memory.runs import DATA, KEY, TS_MS, VERSION, Bound, in_range, rows_between
+from gauss.scan.outputs import packed_size
 
 if TYPE_CHECKING:
     from gauss.plugins.storages.memory.table import Events, Table
@@ -74,42 +75,40 @@ class TableCursor:
             return self._refused
         if step.limit <= 0 or step.max_bytes <= 0:
             return Code.INVALID
-        parts, code = self._gather(step)
+        parts, size, code = self._gather(step)
         if not parts:
             return code
         self._batch = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         if self._tail is not None and not self._in_root:
             passed = self._tail.stop if self._left is None else int(self._batch.column(VERSION)[-1].as_py())
             self.position = self.hold = passed
-        self._counted(self._batch.num_rows, self._batch.nbytes)
+        self._counted(self._batch.num_rows, size)
         return Code.UNSET
 
-    def _gather(self, step: Step) -> tuple[list[pa.RecordBatch], Code]:
-        """Rows up to the limits of a step, at least one; where it asks for that, batches do not depend on how pages
-        and links are cut."""
+    def _gather(self, step: Step) -> tuple[list[pa.RecordBatch], int, Code]:
+        """Rows up to the limits of a step, at least one, and their bytes; where it asks for that, batches do not
+        depend on how pages and links are cut."""
         parts: list[pa.RecordBatch] = []
-        rows, size = step.limit, step.max_bytes
+        rows, size = step.limit, 0
         while rows > 0:
             if self._left is None:
                 root = self._pages is not None
                 if (code := self._load()) is not Code.UNSET:
-                    return parts, code
+                    return parts, size, code
                 if root and self._pages is None and parts:
                     break  # the root ends a batch
                 if self._left is None:
                     continue
-            count, took = _fitting(self._left, rows, size, at_least=0 if parts else 1)
+            left = self._left
+            count, took = _fitting(left, rows, step.max_bytes - size, at_least=0 if parts else 1)
+            rows, size = rows - count, size + took
             if count:
                 self._in_root = self._pages is not None
-                parts.append(self._left.slice(0, count))
-            if count < self._left.num_rows:
-                self._left = self._left.slice(count)
+                parts.append(left if count == left.num_rows else left.slice(0, count))
+            self._left = left.slice(count) if count < left.num_rows else None
+            if self._left is not None or not step.fill:
                 break
-            self._left = None
-            rows, size = rows - count, size - took
-            if not step.fill:
-                break
-        return parts, Code.UNSET
+        return parts, size, Code.UNSET
 
     def _load(self) -> Code:
         """What comes next into `_left`, which may stay empty; any other code than UNSET: nothing does now."""
@@ -202,16 +201,9 @@ def after_prefix(prefix: str) -> Bound:
 
 def _fitting(batch: pa.RecordBatch, rows: int, size: int, *, at_least: int) -> tuple[int, int]:
     """How many of the batch's first rows fit, and how many bytes they hold."""
-    if batch.num_rows <= rows and batch.nbytes <= size:  # with Arrow's own bytes it is never less than its rows
-        return batch.num_rows, sum(
-            map(_packed_size, (batch.column(KEY), batch.column(DATA)))
-        ) + ROW_BYTES * batch.num_rows
+    whole = packed_size(batch.column(KEY)) + packed_size(batch.column(DATA)) + ROW_BYTES * batch.num_rows
+    if batch.num_rows <= rows and whole <= size:
+        return batch.num_rows, whole
     ends = np.cumsum(value_lengths(batch.column(DATA)) + value_lengths(batch.column(KEY)) + ROW_BYTES)
     count = max(at_least, min(batch.num_rows, rows, int(np.searchsorted(ends, size, side="right"))))
     return count, int(ends[count - 1]) if count else 0
-
-
-def _packed_size(column: pa.Array) -> int:
-    """The bytes of all values, by the first and the last offset."""
-    ends = np.frombuffer(column.buffers()[1], np.int32)
-    return int(ends[column.offset + len(column)]) - int(ends[column.offset])
