@@ -35,19 +35,22 @@ class Table:
     """Rows with the same key replace each other; the last of a batch wins."""
 
 
-def write(connection: Connection, table: Table, rows: pa.Table, mark: Mark | None = None) -> int:
+def write(connection: Connection, table: Table, rows: pa.Table | Sequence[pa.Table], mark: Mark | None = None) -> int:
     """Writes rows in one transaction and returns how many were new; with a mark, what it covers is written once.
 
-    Columns that are not among the rows take their defaults.
+    Columns that are not among the rows take their defaults: rows that leave out other ones come as several tables.
+    Columns that the table does not have are left out.
     """
+    parts = [rows] if isinstance(rows, pa.Table) else list(rows)
     with sorted_errors(), connection.transaction():
         if mark is not None:
-            rows = _without(rows, admit(connection, mark), mark)
-        if rows.num_rows:
-            _write(connection, table, rows)
+            covered = admit(connection, mark)
+            parts = [_without(part, covered, mark) for part in parts]
+        for part in (part for part in parts if part.num_rows):
+            _write(connection, table, part.select([name for name in part.schema.names if name in table.types]))
         if mark is not None:
             record(connection, mark)
-    return int(rows.num_rows)
+    return sum(int(part.num_rows) for part in parts)
 
 
 def _without(rows: pa.Table, covered: list[tuple[int, int]], mark: Mark) -> pa.Table:

@@ -1,0 +1,156 @@
+"""A topic's table in Postgres: made, changed, and filled by COPY, with the ledger row in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import psycopg.conninfo
+import pyarrow as pa
+
+from gauss.clients.endpoint import Endpoint, read_endpoint
+from gauss.clients.evolution import Difference
+from gauss.clients.postgres import ddl, ledger, live
+from gauss.clients.postgres import write as writing
+from gauss.clients.postgres.connect import Connection, connect
+from gauss.clients.postgres.errors import sorted_errors
+from gauss.clients.postgres.wire import wire_table
+from gauss.contracts.format import FieldType, SourceSchema
+from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Group, Mapped, TablePlace
+from gauss.contracts.target import TargetField, TargetSchema
+from gauss.mapping.columns import TableKind
+from gauss.mapping.defaults import default_target, postgres_type
+from gauss.model.errors import Unavailable
+from gauss.plugins.storages.evolving import lacking_columns
+from gauss.plugins.storages.postgres.columns import SPECIAL, arrow_type
+from gauss.plugins.storages.postgres.spec import PostgresConfig
+
+
+class PostgresTable:
+    """Implements `TableStore`."""
+
+    def __init__(self, config: PostgresConfig, place: TablePlace) -> None:
+        self._config = config
+        self._place = place
+        self._connected: Connection | None = None
+        self._table: writing.Table | None = None
+        self.kind = TableKind(arrow_type, self._accepts_null, SPECIAL)
+
+    @property
+    def ordered(self) -> bool:
+        return bool(self._config.keys)
+
+    def _accepts_null(self, field: TargetField) -> bool:
+        return not field.props.get("not_null") and field.name not in self._config.keys
+
+    def target(self, source: SourceSchema | None, mapped: Mapped | None) -> TargetSchema:
+        attrs = {"table": self._place.topic.replace(".", "_"), **self._config.table_schema}
+        if self._config.keys:
+            attrs["key"] = self._config.keys
+        start = TargetSchema((), attrs)
+        if mapped is not None:
+            made = mapped(start)
+        elif source is None:
+            payload = TargetField("payload", FieldType("BYTEA"), "payload")
+            made = TargetSchema((TargetField("ts_ms", FieldType("BIGINT"), "ts_ms"), payload), attrs)
+        else:
+            made = default_target(source, start, postgres_type, "BIGINT")
+        if not self._config.exactly_once:
+            return made
+        marks = tuple(TargetField(name, FieldType("BIGINT"), name) for name in (INC_COLUMN, OFFSET_COLUMN))
+        return replace(made, fields=(*made.fields, *marks))
+
+    def statement(self, target: TargetSchema) -> str:
+        return ddl.create_table(target)
+
+    def differences(self, target: TargetSchema) -> list[Difference] | None:
+        connection = self._connection()
+        found = live.describe(connection, ddl.table_name(target))
+        return None if found is None else live.differences(connection, target, found)
+
+    def prepare(self, target: TargetSchema) -> list[str]:
+        connection = self._connection()
+        ledger.prepare(connection)
+        self._execute([self.statement(target)])
+        lacking, statements = lacking_columns(self.differences(target) or [], self._config.evolve)
+        self._execute(statements)
+        return lacking
+
+    def _execute(self, statements: Sequence[str]) -> None:
+        with sorted_errors():
+            for statement in statements:
+                self._connection().execute(statement.encode())
+
+    def open(self, target: TargetSchema, lacking: Sequence[str]) -> None:
+        types = {field.name: field.field_type for field in target.fields if field.name not in lacking}
+        self._table = writing.Table(ddl.table_name(target), types, ddl.key_of(target))
+
+    def check(self, group: Group) -> None:
+        assert self._table is not None
+        wire_table(group.rows, self._table.types)
+
+    def insert(self, block: Block, settle_s: float) -> None:  # noqa: ARG002 (a transaction leaves nothing to settle)
+        assert self._table is not None
+        mark = None
+        if self._config.exactly_once:
+            mark = ledger.Mark(
+                processor=block.processor,
+                generation=block.generation,
+                epoch=block.epoch,
+                inc=block.inc,
+                start=block.start,
+                stop=block.stop,
+                settled=block.settled,
+            )
+        groups = newest(block.groups, self._table.key) if self._table.key else block.groups
+        parts = [
+            group.rows.append_column(INC_COLUMN, pa.array(np.full(len(group.offsets), block.inc, np.int64)))
+            .append_column(OFFSET_COLUMN, pa.array(group.offsets))
+            for group in groups
+        ]  # fmt: skip
+        writing.write(self._connection(), self._table, parts, mark)
+
+    def _connection(self) -> Connection:
+        if self._connected is None:
+            self._connected = connect(self._address(), autocommit=True)
+        return self._connected
+
+    def _address(self) -> str | Endpoint:
+        config = self._config
+        if config.dsn is not None:
+            return config.dsn
+        if config.host is not None:
+            return psycopg.conninfo.make_conninfo(
+                host=config.host,
+                port=config.port,
+                dbname=config.database,
+                user=config.user,
+                password=config.password or None,
+            )
+        endpoint = read_endpoint(self._place.directory)
+        if endpoint is None:
+            raise Unavailable("the embedded Postgres is not up", hint="its log: postgres.out.log")
+        return endpoint
+
+    def close(self) -> None:
+        connected, self._connected = self._connected, None
+        if connected is not None:
+            connected.close()
+
+
+def newest(groups: Sequence[Group], key: Sequence[str]) -> Sequence[Group]:
+    """Of rows with the same key in several groups only the last: each group is merged by itself."""
+    if len(groups) < 2:
+        return groups
+    keys = [list(zip(*(group.rows[name].to_pylist() for name in key), strict=True)) for group in groups]
+    last: dict[object, int] = {}
+    for group, own in zip(groups, keys, strict=True):
+        for value, offset in zip(own, group.offsets, strict=True):
+            last[value] = max(int(offset), last.get(value, -1))
+    kept = []
+    for group, own in zip(groups, keys, strict=True):
+        keep = np.array([last[value] == offset for value, offset in zip(own, group.offsets, strict=True)], bool)
+        if keep.any():
+            kept.append(Group(group.offsets[keep], group.rows.filter(pa.array(keep)), group.part))
+    return kept

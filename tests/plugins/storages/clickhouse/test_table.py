@@ -1,0 +1,183 @@
+"""Blocks into a real ClickHouse, also after the moments at which nobody knows what happened."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gauss.clients.embedded import ensure
+from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.table import Block, Group, TablePlace
+from gauss.contracts.target import TargetSchema
+from gauss.model.errors import ConfigError, Unavailable
+from gauss.plugins.storages.clickhouse.spec import SPEC, ClickHouseConfig
+from gauss.plugins.storages.clickhouse.table import ClickHouseTable
+
+SOURCE = SourceSchema((SourceField("n", FieldType("int64")),))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with ensure("clickhouse", tmp_path_factory.mktemp("clickhouse")):
+        yield tmp_path_factory.getbasetemp() / "clickhouse0"
+
+
+class Made:
+    """A table of its own, with what a test asks of it."""
+
+    def __init__(self, directory: Path, **config: Any) -> None:
+        self.name = f"t{uuid.uuid4().hex[:12]}"
+        self.directory = directory
+        self.store = self.open(**config)
+        self.target = self.store.target(SOURCE, None)
+
+    def open(self, **config: Any) -> ClickHouseTable:
+        config.setdefault("schema", {"table": self.name})
+        checked = SPEC.validate({"format": "json", **config})
+        assert isinstance(checked, ClickHouseConfig)
+        return ClickHouseTable(checked, TablePlace("numbers", self.directory))
+
+    def prepared(self) -> Made:
+        self.store.open(self.target, self.store.prepare(self.target))
+        return self
+
+    def ask(self, query: str) -> list[Any]:
+        return list(self.store._client().query(query.replace("TABLE", self.name)).result_rows)
+
+    def numbers(self) -> list[int]:
+        return [n for (n,) in self.ask("SELECT n FROM TABLE ORDER BY _offset")]
+
+
+def block(start: int, stop: int, **given: Any) -> Block:
+    offsets = np.arange(start, stop)
+    rows = pa.table({"ts_ms": pa.array(offsets), "n": pa.array(offsets * 10)})
+    return Block("_table.numbers", 1, 0, 7, start, stop, (Group(offsets, rows),), **given)
+
+
+def tens(start: int, stop: int) -> list[int]:
+    return [n * 10 for n in range(start, stop)]
+
+
+def test_block_inserted_again_changes_nothing(server: Path) -> None:
+    made = Made(server).prepared()
+    for _ in range(3):
+        made.store.insert(block(0, 100), 0)
+    made.store.insert(block(100, 150), 0)
+    assert made.numbers() == tens(0, 150)
+
+
+@pytest.mark.parametrize("unclear", [True, False])
+def test_token_that_outlived_its_rows_is_seen_through_only_by_reading_back(server: Path, unclear: bool) -> None:
+    made = Made(server).prepared()
+    made.store.insert(block(0, 100), 0)
+    # What a server leaves that dies between its log of tokens and the part's rename: the token, and no rows.
+    made.ask("DELETE FROM TABLE WHERE 1 SETTINGS mutations_sync = 2")
+    made.store.insert(block(0, 100, unclear=unclear), 0.5)
+    assert made.numbers() == (tens(0, 100) if unclear else [])
+    if unclear:
+        made.store.insert(block(0, 100, unclear=True), 0.5)
+        assert made.numbers() == tens(0, 100)
+
+
+def test_blocks_cut_otherwise_after_a_lost_checkpoint_double_nothing(server: Path) -> None:
+    made = Made(server).prepared()
+    made.store.insert(block(0, 100), 0)
+    made.store.insert(block(50, 120, unclear=True), 0.1)
+    assert made.numbers() == tens(0, 120)
+
+
+def test_replayed_letters_are_not_taken_for_the_inbox_rows_at_the_same_offsets(server: Path) -> None:
+    made = Made(server).prepared()
+    made.store.insert(block(0, 10), 0)
+    made.store.insert(replace(block(0, 10, unclear=True), inc=-7), 0.1)
+    assert made.ask("SELECT count(), countIf(_inc = -7) FROM TABLE") == [(20, 10)]
+
+
+def test_replacing_table_ends_with_the_last_row_of_each_key(server: Path) -> None:
+    made = Made(server)
+    schema = {
+        "table": made.name,
+        "engine": "ReplacingMergeTree",
+        "order_by": "ts_ms",
+        "settings": {"allow_nullable_key": 1},
+    }
+    made.store = made.open(schema=schema)
+    made.target = made.store.target(SOURCE, None)
+    made.prepared()
+    assert made.store.ordered
+    offsets = np.arange(4)
+    rows = pa.table({"ts_ms": pa.array([1, 2, 1, 2]), "n": pa.array([10, 20, 30, 40])})
+    given = Block("p", 1, 0, 7, 0, 4, (Group(offsets, rows),), unclear=True)
+    for _ in range(2):
+        made.store.insert(given, 0.1)
+    assert made.ask("SELECT ts_ms, n FROM TABLE FINAL ORDER BY ts_ms") == [(1, 30), (2, 40)]
+
+
+def test_replacing_table_without_a_key_is_refused() -> None:
+    with pytest.raises(ValueError, match="without order_by would merge all rows into one"):
+        SPEC.validate({"schema": {"engine": "ReplacingMergeTree"}})
+
+
+def test_table_without_a_format_keeps_blobs(server: Path) -> None:
+    made = Made(server)
+    made.target = made.store.target(None, None)
+    made.prepared()
+    rows = pa.table({"ts_ms": pa.array([5]), "payload": pa.array([b"\xff\0x"])})
+    made.store.insert(Block("p", 1, 0, 7, 0, 1, (Group(np.arange(1), rows),)), 0)
+    assert made.ask("SELECT ts_ms, hex(payload), _offset FROM TABLE") == [(5, "FF0078", 0)]
+
+
+def test_without_exactly_once_rows_carry_no_marks(server: Path) -> None:
+    made = Made(server, exactly_once=False).prepared()
+    made.store.insert(block(0, 3, unclear=True), 0)
+    assert made.ask("SELECT name FROM system.columns WHERE table = 'TABLE' ORDER BY position") == [("ts_ms",), ("n",)]
+    assert made.ask("SELECT count() FROM TABLE") == [(3,)]
+
+
+def wider(target: TargetSchema) -> TargetSchema:
+    source = SourceSchema((*SOURCE.fields, SourceField("note", FieldType("string"))))
+    store = ClickHouseTable(ClickHouseConfig(), TablePlace("numbers", Path()))
+    return replace(store.target(source, None), attrs=target.attrs)
+
+
+def test_evolve_adds_the_columns_that_the_table_lacks(server: Path) -> None:
+    made = Made(server).prepared()
+    made.store.insert(block(0, 3), 0)
+    made.target = wider(made.target)
+    assert made.store.prepare(made.target) == []
+    assert made.ask("SELECT n, note FROM TABLE ORDER BY n") == [(0, None), (10, None), (20, None)]
+
+
+@pytest.mark.parametrize("policy", ["reject_row", "drop_value"])
+def test_other_policies_leave_the_table_as_it_is(server: Path, policy: str) -> None:
+    made = Made(server).prepared()
+    store = made.open(schema={"table": made.name}, evolve=policy)
+    assert store.prepare(wider(made.target)) == ["note"]
+    assert len(made.ask("SELECT name FROM system.columns WHERE table = 'TABLE'")) == 4
+
+
+def test_freeze_refuses_with_the_statement_that_would_do_it(server: Path) -> None:
+    made = Made(server).prepared()
+    store = made.open(schema={"table": made.name}, evolve="freeze")
+    with pytest.raises(ConfigError, match=r"\+ note") as caught:
+        store.prepare(wider(made.target))
+    assert "ADD COLUMN" in caught.value.hint
+
+
+def test_server_that_is_not_up_is_said_to_be_away(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="not up"):
+        Made(tmp_path).prepared()
+
+
+def test_connection_is_made_again_after_a_close(server: Path) -> None:
+    made = Made(server).prepared()
+    made.store.close()
+    made.store.insert(block(0, 3), 0)
+    assert made.numbers() == tens(0, 3)
