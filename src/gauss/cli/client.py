@@ -13,6 +13,7 @@ import typer
 from gauss.model.errors import GaussError, Unavailable, from_dict
 
 if TYPE_CHECKING:
+    from email.message import Message
     from http.client import HTTPResponse
 
 DEFAULT_DATA_DIR = Path(".gauss")
@@ -20,6 +21,8 @@ DataDirOption = Annotated[
     Path, typer.Option("--data-dir", help="The data directory of the run.", envvar="GAUSS_DATA_DIR", show_default=True)
 ]
 NDJSON = "application/x-ndjson"
+ERROR_KEYS = {"code", "message", "hint", "retryable"}
+_ERROR = b'{"error":{"code":'
 
 Query = dict[str, Any]
 
@@ -42,15 +45,13 @@ class Client:
         return self._ask("DELETE", path, {})
 
     def lines(self, *path: str, **query: Any) -> Iterator[bytes]:
-        """A stream of NDJSON, line by line, as it comes."""
-        from http.client import HTTPException
+        """A stream of NDJSON, line by line, as it comes; an error that ends it is raised."""
+        return self.stream(*path, **query)[1]
 
+    def stream(self, *path: str, **query: Any) -> tuple[Message, Iterator[bytes]]:
+        """The same with the answer's headers."""
         response = self._open("GET", path, query, accept=NDJSON)
-        with response:
-            try:
-                yield from response
-            except (OSError, HTTPException, AttributeError) as error:  # AttributeError: closed while it was read
-                raise Unavailable("the run went away", hint="is `gauss run` still there?") from error
+        return response.headers, _lines(response)
 
     def _ask(self, method: str, path: tuple[str, ...], query: Query, body: Any = None) -> Any:
         response = self._open(method, path, query, body)
@@ -88,6 +89,25 @@ class Client:
         if response.status >= 400:
             raise _error(response)
         return response
+
+
+def _lines(response: HTTPResponse) -> Iterator[bytes]:
+    from http.client import HTTPException
+
+    with response:
+        try:
+            for line in response:
+                if line.startswith(_ERROR) and (error := _told(line)) is not None:
+                    raise error
+                yield line
+        except (OSError, HTTPException, AttributeError) as error:  # AttributeError: closed while it was read
+            raise Unavailable("the run went away", hint="is `gauss run` still there?") from error
+
+
+def _told(line: bytes) -> GaussError | None:
+    """What went wrong after the answer had begun; a row may be called so too, but has not this shape."""
+    found = json.loads(line)["error"]
+    return from_dict(found) if isinstance(found, dict) and set(found) == ERROR_KEYS else None
 
 
 def _error(response: HTTPResponse) -> GaussError:

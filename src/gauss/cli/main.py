@@ -31,6 +31,7 @@ COMMANDS = {
     "processors": "List processors; retry or skip what failed.",
     "tap": "Print a topic's records as they come.",
     "query": "Print a topic's records of a time range.",
+    "scan": "Print the rows that a program makes of a topic.",
     "send": "Send records to a topic or a socket.",
     "dlq": "List, show and replay dead letters.",
 }

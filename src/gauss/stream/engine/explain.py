@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from gauss.contracts.cursor import (
@@ -20,13 +21,14 @@ from gauss.contracts.cursor import (
 from gauss.scan.binding import Binding
 from gauss.scan.codes import error_of
 from gauss.scan.program.fuel import unread
-from gauss.scan.program.ir import Make, Select, Stage
+from gauss.scan.program.ir import Make, Select
 from gauss.stream.formats import topic_format
 
 if TYPE_CHECKING:
     from gauss.stream.engine.runtime import Engine
     from gauss.stream.engine.topic import Topic
 
+_MARKS = re.compile(r'"(?:[^"\\]|\\.)*"|[(\[{)\]}|]')
 BACKEND = "Arrow columns, in the engine beside the data"
 
 
@@ -44,15 +46,14 @@ def explain(engine: Engine, topic: Topic, program: Program) -> dict[str, Any]:
     candidates = _candidates(topic, program.view, start, pinned, is_log)
     looks = bool(program.stages) or isinstance(program.view, Agg)
     binding = Binding(program, topic, topic.source.formats, topic.source.default_format) if looks else None
-    bound = None if binding is None else binding.bound
-    cost = unread(1, 0) if bound is None else bound.static_cost
+    cost = unread(1, 0) if binding is None else binding.bound.static_cost
     return {
         "topic": topic.name,
         "mode": "live: the pinned version, then what follows" if program.mode is Mode.LIVE else "snapshot",
         "view": view_words(program.view, is_log),
-        "stages": [_stage_words(program, index) for index in range(len(program.stages))],
+        "stages": _stage_words(program),
         "output": program.output.value,
-        "columns": topic.candidates().names if bound is None or bound.columns is None else list(bound.columns),
+        "columns": _columns(topic, program, binding),
         "backend": BACKEND if binding is not None else "none: records pass as they lie",
         "format": _format(engine, topic, program),
         "decodes": {} if binding is None else {name: str(binding.bound.fields[name]) for name in binding.decoded},
@@ -97,17 +98,41 @@ def _to(stop: object) -> str:
     return "to the end" if stop is None else f"up to {stop!r}"
 
 
-def _stage_words(program: Program, index: int) -> str:
-    stage: Stage = program.stages[index]
-    text = program.text[stage.at :]
-    if index + 1 < len(program.stages):
-        text = program.text[stage.at : program.stages[index + 1].at].rstrip().removesuffix("|")
-    text = " ".join(text.split())
-    if isinstance(stage, Select):
-        return f"keeps {text}" if text else "keeps rows by a condition"
-    if isinstance(stage, Make):
-        return f"makes {', '.join(name for name, _ in stage.columns)}: {text}"
-    return f"makes a value: {text}"
+def _stage_words(program: Program) -> list[str]:
+    """What each stage does, in the words of the program where they can be told apart."""
+    pieces = _pieces(program.text)[-len(program.stages) :] if program.stages else []
+    found = []
+    for index, stage in enumerate(program.stages):
+        text = pieces[index] if len(pieces) == len(program.stages) else ""
+        if isinstance(stage, Select):
+            found.append(f"keeps {text or 'rows by a condition'}")
+        else:
+            made = ", ".join(name for name, _ in stage.columns) if isinstance(stage, Make) else "a value"
+            found.append(f"makes {text or made}")
+    return found
+
+
+def _pieces(text: str) -> list[str]:
+    """What stands between the bars of a program, not those inside brackets or texts."""
+    depth, begin, found = 0, 0, []
+    for match in _MARKS.finditer(text):
+        mark = match.group()
+        if mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            depth -= 1
+        elif mark == "|" and depth == 0:
+            found.append(text[begin : match.start()])
+            begin = match.end()
+    return [" ".join(piece.split()) for piece in [*found, text[begin:]]]
+
+
+def _columns(topic: Topic, program: Program, binding: Binding | None) -> list[str]:
+    if binding is not None and binding.bound.columns is not None:
+        return list(binding.bound.columns)
+    if isinstance(program.view, Agg):
+        return [name for name, _, _ in program.view.aggregates]
+    return list(topic.candidates().names)
 
 
 def _format(engine: Engine, topic: Topic, program: Program) -> dict[str, str] | None:
@@ -152,7 +177,7 @@ def _pushed(program: Program, binding: Binding | None, is_log: bool) -> list[str
     elif not binding.decoded and isinstance(view, Agg) and is_log:
         found.append("the count: records are not even cut")
     elif binding.decoded:
-        found.append(f"the fields: of each record only {', '.join(binding.decoded)} is decoded")
+        found.append(f"the fields: nothing but {', '.join(binding.decoded)} is decoded of a record")
     else:
         found.append("the fields: records are not decoded")
     return found
