@@ -70,6 +70,10 @@ class Decoded(NamedTuple):
     """Whether some good record has not exactly one row."""
 
 
+RAW = "_raw:"
+"""Before a column's name, for `merge_batch`: its texts are values in the format's own words, put in as they are."""
+
+
 class RecordFormat(Protocol):
     """What a third party writes; `format_batch.batched` gives it the batch forms."""
 
@@ -87,7 +91,9 @@ class RecordFormat(Protocol):
 
 
 class Format(RecordFormat, Protocol):
-    """With the batch forms. A format whose records hold several rows also has `decode_rows(data) -> list[dict]`."""
+    """With the batch forms. A format whose records may hold any field also has `merge_batch(rest, rows)`: the records
+    `rest` with the columns of `rows` put into them. A format whose records hold several rows also has
+    `decode_rows(data) -> list[dict]`."""
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         """The named fields of many records, with the same verdict for each as `decode` would give."""

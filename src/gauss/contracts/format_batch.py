@@ -89,14 +89,22 @@ class Encoded(NamedTuple):
     bad: Bad
 
 
-def encode_good(made: Format, rows: pa.RecordBatch) -> Encoded:
-    """The records of all rows that can be encoded."""
+def encode_good(made: Format, rows: pa.RecordBatch, rest: pa.BinaryArray | None = None) -> Encoded:
+    """The records of all rows that can be encoded; with `rest`, put into those records."""
     good = np.arange(len(rows))
     try:
-        return Encoded(made.encode_batch(rows), good, [])
+        return Encoded(_encode(made, rows, rest), good, [])
     except BadRows as error:
         good = np.delete(good, [index for index, _, _ in error.bad])
-        return Encoded(made.encode_batch(rows.take(pa.array(good))), good, error.bad)
+        kept = pa.array(good)
+        return Encoded(_encode(made, rows.take(kept), None if rest is None else rest.take(kept)), good, error.bad)
+
+
+def _encode(made: Format, rows: pa.RecordBatch, rest: pa.BinaryArray | None) -> pa.BinaryArray:
+    if rest is None:
+        return made.encode_batch(rows)
+    merged: pa.BinaryArray = made.merge_batch(rest, rows)  # type: ignore[attr-defined]  # the design has asked for it
+    return merged
 
 
 def verdict(error: Exception) -> tuple[str, str]:

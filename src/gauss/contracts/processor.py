@@ -63,10 +63,17 @@ class LintContext:
     """The read mode its source asks for."""
     start: str | int | None = None
     """`source.start`, if it is set."""
+    target_storage: str = ""
+    """The storage of the topic it writes."""
+
+
+REST = "_rest"
+"""The column of a result that holds the records' own bytes, into which the other columns are put."""
 
 
 class Transform(Protocol):
-    """A processor on Spark: columns in, columns out."""
+    """A processor on Spark: columns in, columns out. With `carries` it gives `_rest`, which only a format that has
+    `merge_batch` can take."""
 
     def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
         """The fields of the input that must be decoded, given its schema and the output's, if they have one; []:
@@ -75,7 +82,8 @@ class Transform(Protocol):
 
     def apply(self, records: DataFrame) -> DataFrame:
         """`records` has the decoded fields beside `ts_ms` and the hidden `_data`, `_ts_ms`. The result holds
-        either `_data` (bytes passed on unchanged) or the columns to encode; it may keep `_ts_ms`."""
+        either `_data` (bytes passed on unchanged) or the columns to encode; it may keep `_ts_ms`. With `_rest` the
+        columns replace or add fields of those records, which otherwise stay as they came."""
         ...
 
 

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from gauss.config.spec import Pipeline, ProcessorDef
 from gauss.contracts.format import SourceField
-from gauss.contracts.processor import ProcessorSpec, Transform
+from gauss.contracts.processor import REST, ProcessorSpec, Transform
 from gauss.model.errors import ConfigError
 from gauss.registry import spec
 from gauss.stream.driver.plan import FieldRef, FormatRef, ReadPlan, TransformRef, Work, WritePlan, format_ref, to_option
@@ -60,7 +60,18 @@ def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
     read, written = format_ref(pipeline, sides["input"]), format_ref(pipeline, sides["output"])
     ref = TransformRef(processor.plugin, processor.config, read, written)
     transform, fields = ref.build()
+    if getattr(transform, "carries", False):
+        _carries(processor, read, written)
     return Design(processor, found.stateful, transform, read, written or read, fields, ref if found.hosted else None)
+
+
+def _carries(processor: ProcessorDef, read: FormatRef | None, written: FormatRef | None) -> None:
+    """Fields that nobody names go along only inside their own record."""
+    if written not in (None, read) or not (read and hasattr(read.build(), "merge_batch")):
+        raise ConfigError(
+            f'processor "{processor.name}" can\'t know which fields to write: neither format has a schema',
+            hint="give the input or the output format `fields`",
+        )
 
 
 def result(session: SparkSession, plan: ReadPlan, transform: Transform, records: DataFrame | None = None) -> DataFrame:
@@ -81,7 +92,7 @@ def passes_bytes(session: SparkSession, plan: ReadPlan, transform: Transform) ->
     """Whether the result holds the records' own bytes: tried on no rows, so that bytes travel only if they must."""
     empty: list[Any] = []
     nothing = session.createDataFrame(empty, from_arrow_schema(msgspec.structs.replace(plan, keep_data=True).schema()))
-    return "_data" in result(session, plan, transform, nothing).columns
+    return not {"_data", REST}.isdisjoint(result(session, plan, transform, nothing).columns)
 
 
 def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Design) -> Any:

@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from gauss.contracts.format_batch import encode_good
+from gauss.contracts.processor import REST
 from gauss.model.errors import ProtocolError
 from gauss.stream.client import STAGE_SCHEMA
 from gauss.stream.driver.plan import TableWork, Work, WritePlan
@@ -23,7 +24,7 @@ from gauss.stream.driver.reading import MAX_LETTER_BYTES, Range, engine, format_
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.protocol import Abort, Ends, Publish, Stage
 
-HIDDEN = ("_ts_ms", "_data")
+HIDDEN = ("_ts_ms", "_data", REST)
 
 Place = tuple[str, int]
 """Stages are published in this order: a partition's number, or the topic and first offset of a hosted range."""
@@ -47,7 +48,8 @@ def stage_batch(batch: pa.RecordBatch, plan: WritePlan, letters: list[bytes]) ->
     else:
         assert plan.format is not None
         rows = batch.select([name for name in names if name not in HIDDEN])
-        data, good, bad = encode_good(format_of(plan.format), rows)
+        rest = batch.column(names.index(REST)).cast(pa.binary()) if REST in names else None
+        data, good, bad = encode_good(format_of(plan.format), rows, rest)
         if bad:
             letters += [_letter(plan, rows.slice(index, 1), times[index].as_py(), why) for index, *why in bad]
             times = times.take(pa.array(good))

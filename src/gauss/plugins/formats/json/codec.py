@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gauss.contracts.format import Decoded, FieldType, SourceField, SourceSchema
 from gauss.plugins.formats.json import encode as encoding
+from gauss.plugins.formats.json.merge import merge
 from gauss.plugins.formats.json.plan import Column, column, path_parts, type_of
 from gauss.plugins.formats.json.slow import RowDecoder, Verdict
 from gauss.plugins.formats.json.spec import JsonConfig, JsonType
@@ -49,6 +50,10 @@ class JsonFormat:
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """Many rows."""
         return encoding.encode_batch(rows, self._types)
+
+    def merge_batch(self, rest: pa.BinaryArray, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """Objects with some fields replaced or added, all others kept letter by letter."""
+        return merge(rest, rows, self._types)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         """The named fields of many records; `fields` gives the types of those that the config does not."""
