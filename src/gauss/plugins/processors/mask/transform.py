@@ -1,0 +1,105 @@
+"""mask: each method as a Spark column, and over an Arrow column in a hosted task."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.model.errors import ConfigError
+from gauss.plugins.processors.fields import is_text, path, plain, spark_column
+from gauss.plugins.processors.layout import Layout, layout
+from gauss.plugins.processors.mask.spec import MaskConfig
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+
+class Mask:
+    """Hides fields; the others go on."""
+
+    def __init__(self, config: MaskConfig) -> None:
+        self._config = config
+        self._names = list(dict.fromkeys(plain(name) for name in config.fields))
+        self._layout: Layout | None = None
+
+    @property
+    def carries(self) -> bool:
+        return self._layout is not None and self._layout.carries
+
+    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
+        """Every field that is written; to hide one by anything but `null` it must be text."""
+        any_value = self._config.method == "null"
+        self._layout = layout(
+            schema, output, {path(name): FieldType("json" if any_value else "string") for name in self._names}
+        )
+        for name in self._names:
+            kind = self._layout.type_of(name)
+            if not any_value and not is_text(kind):
+                raise ConfigError(
+                    f'"{name}" is {kind.name}, and method = "{self._config.method}" hides text',
+                    hint='use method = "null" for it',
+                )
+        return self._layout.fields
+
+    def apply(self, records: DataFrame) -> DataFrame:
+        """The records with the fields hidden."""
+        assert self._layout is not None
+        return self._layout.spark(records, {name: self._column(spark_column(name)) for name in self._names})
+
+    def _column(self, value: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        match self._config.method:
+            case "redact":
+                return F.when(value.isNotNull(), F.lit(self._config.text))
+            case "hash":
+                return F.sha2(F.concat(F.lit(self._config.salt), value).cast("binary"), 256)
+            case "partial":
+                length = F.length(value)
+                hidden = length - F.when(length > self._config.keep, self._config.keep).otherwise(0)
+                return F.concat(F.repeat(F.lit("*"), hidden), value.substr(hidden + 1, length))
+        return F.when(F.lit(False), value)
+
+    def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """The records with the fields hidden."""
+        assert self._layout is not None
+        found = {plain(name): place for place, name in enumerate(records.schema.names)}
+        return self._layout.arrow(records, {name: self._array(records.column(found[name])) for name in self._names})
+
+    def _array(self, values: pa.Array) -> pa.Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        match self._config.method:
+            case "redact":
+                return pc.if_else(values.is_valid(), self._config.text, pa.scalar(None, pa.string()))
+            case "hash":
+                return self._hashed(values)
+            case "partial":
+                length = pc.utf8_length(values)
+                shown = pc.if_else(pc.greater(length, self._config.keep), self._config.keep, 0)
+                hidden = pc.subtract(length, shown)
+                stars = pc.binary_repeat(pa.array(["*"] * len(values), pa.string()), hidden)
+                return pc.binary_join_element_wise(stars, self._tail(values, shown), "")
+        return pa.nulls(len(values), values.type)
+
+    def _tail(self, values: pa.Array, shown: pa.Array) -> pa.Array:
+        import pyarrow.compute as pc
+
+        last = pc.utf8_slice_codeunits(values, -self._config.keep) if self._config.keep else ""
+        return pc.if_else(pc.greater(shown, 0), last, "")
+
+    def _hashed(self, values: pa.Array) -> pa.Array:
+        """Each distinct value once: Arrow has no SHA-256, and hashlib takes one at a time."""
+        import pyarrow as pa
+
+        coded = values.dictionary_encode()
+        salt = hashlib.sha256(self._config.salt.encode())
+        made = []
+        for text in coded.dictionary.to_pylist():
+            digest = salt.copy()
+            digest.update(text.encode())
+            made.append(digest.hexdigest())
+        return pa.DictionaryArray.from_arrays(coded.indices, pa.array(made, pa.string())).dictionary_decode()

@@ -1,0 +1,43 @@
+"""symbol-filter: keeps the records whose field is one of a list."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gauss.contracts.io import RecordIO
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.plugins.processors.lints import needs_format, unknown_fields
+
+
+class SymbolFilterConfig(PluginConfig):
+    """A list of values of one field; records that are kept pass as they came."""
+
+    input: RecordIO
+    """The format in which records are decoded."""
+    field: str = "symbol"
+    """The text field to look at; a record without it is dropped."""
+    symbols: Annotated[list[str], Field(min_length=1)]
+    """The values that are kept, letter by letter as they stand here."""
+
+
+def lint(config: PluginConfig, context: LintContext) -> list[str]:
+    """A missing format, and a field that the input format does not have."""
+    assert isinstance(config, SymbolFilterConfig)
+    return needs_format("symbol-filter", config.input) or unknown_fields("field", [config.field], context)
+
+
+SPEC = ProcessorSpec(
+    name="symbol-filter",
+    summary="keeps the records whose field is one of a list; their bytes pass unchanged",
+    config=SymbolFilterConfig,
+    implementation="gauss.plugins.processors.symbol_filter.transform:SymbolFilter",
+    role=Role.TRANSFORM,
+    where=Where.SPARK,
+    reads=frozenset({"offset", "latest", "query"}),
+    active=True,
+    hosted=True,
+    lint=lint,
+)
