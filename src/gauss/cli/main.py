@@ -24,6 +24,7 @@ COMMANDS = {
     "new": "Write a commented starter pipeline.",
     "check": "Judge a pipeline whole, before anything starts.",
     "graph": "Draw a pipeline as text, mermaid or SVG.",
+    "schema": "Show how a format's fields become a table's columns.",
     "run": "Run a pipeline.",
     "top": "Watch a running pipeline.",
     "topics": "List topics and what they hold.",
@@ -34,6 +35,7 @@ COMMANDS = {
     "scan": "Print the rows that a program makes of a topic.",
     "send": "Send records to a topic or a socket.",
     "dlq": "List, show and replay dead letters.",
+    "db": "Reach the servers that come with Gauss.",
 }
 
 EXIT_CODES = """Exit codes: 0 done · 1 the config has faults · 2 wrong command line · 3 failed while running ·

@@ -98,7 +98,7 @@ def _processors(rows: list[Row], sort: str) -> Table:
     for row in rows:
         batch = f"{row['batch_rows']:,} in {row['batch_ms']} ms" if row.get("batch_ms") else ""
         cells: list[RenderableType] = [
-            row["name"],
+            row["plugin"] if row["name"].startswith("_") else row["name"],
             "spark" if row["where"] == "spark" else row["role"],
             Text(row["state"], style=STATES.get(row["state"], "yellow")),
             rated(row["records"], _rate(row)),

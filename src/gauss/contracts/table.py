@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gauss.clients.evolution import Difference
     from gauss.contracts.format import SourceSchema
-    from gauss.contracts.target import TargetSchema
+    from gauss.contracts.target import TargetField, TargetSchema
     from gauss.mapping.columns import TableKind
 
 INC_COLUMN, OFFSET_COLUMN = "_inc", "_offset"
@@ -162,6 +162,10 @@ class TableStore(Protocol):
         self, source: SourceSchema | None, mapped: Callable[[TargetSchema], TargetSchema] | None
     ) -> TargetSchema:
         """The columns and the table's own words, by a schema map or by default; without a source a table of blobs."""
+        ...
+
+    def column(self, field: TargetField) -> str:
+        """A column as the table's own language has it."""
         ...
 
     def statement(self, target: TargetSchema) -> str:

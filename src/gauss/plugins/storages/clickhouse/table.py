@@ -79,6 +79,9 @@ class ClickHouseTable:
         marks = tuple(TargetField(name, FieldType("Int64"), name) for name in (INC_COLUMN, OFFSET_COLUMN))
         return replace(made, fields=(*made.fields, *marks))
 
+    def column(self, field: TargetField) -> str:
+        return ddl.column(field)
+
     def statement(self, target: TargetSchema) -> str:
         return ddl.create_table(target)
 

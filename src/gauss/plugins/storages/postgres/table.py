@@ -61,6 +61,9 @@ class PostgresTable:
         marks = tuple(TargetField(name, FieldType("BIGINT"), name) for name in (INC_COLUMN, OFFSET_COLUMN))
         return replace(made, fields=(*made.fields, *marks))
 
+    def column(self, field: TargetField) -> str:
+        return ddl.column(field)
+
     def statement(self, target: TargetSchema) -> str:
         return ddl.create_table(target)
 

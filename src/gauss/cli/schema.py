@@ -1,0 +1,101 @@
+"""`gauss schema`: how a format's fields become a table's columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
+from gauss.cli.output import JsonOption, Output
+from gauss.config.check import check_or_raise
+from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN
+from gauss.model.errors import GaussError
+from gauss.model.paths import DataDir
+
+if TYPE_CHECKING:
+    from gauss.contracts.format import FieldType
+    from gauss.stream.tables import TableTopic
+
+
+def command(
+    topic: Annotated[str, typer.Argument(help="A topic whose storage is a table.")],
+    file: Annotated[Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.")] = Path(),
+    explain: Annotated[bool, typer.Option("--explain", help="Also how each value is converted.")] = False,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+    json: JsonOption = False,
+) -> None:
+    """Show a table topic's source fields, its columns and its DDL, and how the live table differs.
+
+    Nothing is changed. The table is compared when its server can be reached; the embedded one runs while its pipeline
+    does. Examples: gauss schema quotes.ch · gauss schema quotes.ch pipeline.toml --explain
+    """
+    from gauss.config.files import with_absolute_files
+    from gauss.stream.tables import table_topic
+
+    output = Output(json=json)
+    pipeline, checked = check_or_raise(file)
+    output.redactor = checked.redactor
+    pipeline = with_absolute_files(pipeline, checked.base_dir)
+    found = table_topic(pipeline, topic, checked.base_dir, DataDir(data_dir.absolute()))
+    converters = {column: how for column, _, how in found.columns().explain()}
+    rows = [_row(found, field.name, converters) for field in found.target.fields]
+    statement = found.store.statement(found.target)
+    live = _live(found)
+    output.data({"topic": topic, "columns": rows, "statement": statement, **live})
+    shown = ["field", "type", "column", *(["converted"] if explain else [])]
+    cells = [
+        [row["field"] or "–", row["type"] or "–", row["column"], *([row["converted"] or "–"] if explain else [])]
+        for row in rows
+    ]
+    output.table(shown, cells)
+    unused = sorted({field.name for field in found.source.fields} - {row["field"] for row in rows})
+    if unused:
+        output.line(f"left out: {', '.join(unused)}", style="dim")
+    output.line(f"\n{statement}\n")
+    for line in live["differences"] or []:
+        output.line(f"{line['change']}\n    {line['statement']}", style="yellow")
+    output.line(str(live["verdict"]))
+
+
+def _row(found: TableTopic, name: str, converters: dict[str, str]) -> dict[str, Any]:
+    """A column beside the field it comes from."""
+    field = next(each for each in found.target.fields if each.name == name)
+    types = {each.name: each.field_type for each in found.source.fields}
+    own = name in (INC_COLUMN, OFFSET_COLUMN)
+    source = "" if own else field.source or ""
+    kind = type_words(types[source]) if source in types else "the record's time" if source else ""
+    return {
+        "field": source,
+        "type": "added by Gauss" if own else kind,
+        "column": found.store.column(field),
+        "converted": converters.get(name, ""),
+    }
+
+
+def type_words(field_type: FieldType) -> str:
+    """`decimal(precision 18, scale 8)`"""
+    attrs = ", ".join(f"{key} {_plain(value)}" for key, value in field_type.attrs.items())
+    return f"{field_type.name}({attrs})" if attrs else field_type.name
+
+
+def _plain(value: Any) -> str:
+    name = getattr(value, "name", None) or (value.get("name") if isinstance(value, dict) else None)
+    return str(name or value)
+
+
+def _live(found: TableTopic) -> dict[str, Any]:
+    """The diff against the table as it is."""
+    try:
+        differences = found.store.differences(found.target)
+    except GaussError as error:
+        return {"differences": None, "verdict": f"not compared with the live table: {error.message}"}
+    finally:
+        found.store.close()
+    if differences is None:
+        return {"differences": None, "verdict": "there is no such table yet: the first run makes it"}
+    listed = [{"change": str(each), "statement": each.statement} for each in differences]
+    policy = f'evolve = "{found.config.evolve}"'
+    verdict = f"{len(listed)} differences from the live table, {policy}" if listed else "the live table is the same"
+    return {"differences": listed, "verdict": verdict}

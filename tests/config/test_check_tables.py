@@ -1,0 +1,110 @@
+"""What the check says of topics whose storage is a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gauss.config.check import check
+from gauss.stream.graph import build_graph
+from gauss.stream.guarantee import guarantees
+
+HEAD = """
+[[formats]]
+name = "typed"
+plugin = "json"
+config = { fields = [{ name = "n", type = "int64" }] }
+
+[[formats]]
+name = "loose"
+plugin = "json"
+
+[[schema_maps]]
+name = "map"
+script = "map.star"
+
+[[topics]]
+name = "table"
+storage = "STORAGE"
+storage_config = { CONFIG }
+
+[[processors]]
+name = "feed"
+plugin = "tcp-source"
+target = { topic = "table" }
+config = { port = 12001, input = { framing = "newline" } }
+"""
+SINK = """
+[[processors]]
+name = "out"
+plugin = "tcp-sink"
+source = { topic = "table", read = "READ" }
+config = { port = 12002, output = { framing = "newline" } }
+"""
+
+
+def faults(folder: Path, config: str, storage: str = "clickhouse", more: str = "") -> list[str]:
+    (folder / "map.star").write_text("")
+    file = folder / "gauss.toml"
+    file.write_text(HEAD.replace("CONFIG", config).replace("STORAGE", storage) + more)
+    return [str(fault) for fault in check(file).faults]
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ('format = "loose"', "names no fields"),
+        ('format = "json"', "names no fields"),
+        ('format = "auto"', "names no fields"),
+        ('format = "loose", schema_map = "map"', "names no fields"),
+        ('schema_map = "map"', '"schema_map" needs the "format"'),
+        ('format = "typed", schema = { engine = "ReplacingMergeTree" }', "would merge all rows into one"),
+        ('format = "typed", evolve = "sometimes"', "reject_row"),
+        ('format = "typed", flush_interval = "5m"', "flush_interval"),
+    ],
+)
+def test_fault_is_named(tmp_path: Path, config: str, told: str) -> None:
+    found = faults(tmp_path, config)
+    assert any(told in fault for fault in found), found
+
+
+@pytest.mark.parametrize("read", ["offset", "snapshot", "query"])
+def test_processor_that_reads_a_table_is_refused_with_the_reason(tmp_path: Path, read: str) -> None:
+    found = faults(tmp_path, 'format = "typed"', more=SINK.replace("READ", read))
+    assert any("keeps rows, not the records in their order" in fault for fault in found), found
+
+
+@pytest.mark.parametrize(
+    ("storage", "config", "promise"),
+    [
+        ("clickhouse", 'format = "typed"', "exactly once"),
+        ("clickhouse", "", "exactly once"),
+        ("clickhouse", 'format = "typed", async_insert = true', "at least once: async_insert is not deduplicated"),
+        ("clickhouse", 'format = "typed", exactly_once = false', "at least once: exactly_once is off"),
+        (
+            "clickhouse",
+            'format = "typed", schema = { engine = "SummingMergeTree", order_by = "n" }',
+            "may miss a batch when ClickHouse is killed in mid-insert, since merged rows can't be read back",
+        ),
+        ("clickhouse", 'format = "typed", write_full = "drop"', "refuses new records when full: table"),
+        ("postgres", 'format = "typed"', "exactly once"),
+        ("postgres", 'format = "typed", exactly_once = false', "at least once: exactly_once is off"),
+        ("postgres", 'format = "typed", exactly_once = false, key = "n"', "exactly once"),
+    ],
+)
+def test_table_promises_what_its_config_allows(tmp_path: Path, storage: str, config: str, promise: str) -> None:
+    assert faults(tmp_path, config, storage) == []
+    pipeline = check(tmp_path / "gauss.toml").pipeline
+    assert pipeline is not None
+    graph = build_graph(pipeline)
+    assert [(found.end, found.kind, str(found)) for found in guarantees(graph)] == [("table", "table", promise)]
+    assert graph.servers == [storage]
+    assert graph.needs_spark
+
+
+def test_table_of_a_named_server_needs_no_embedded_one(tmp_path: Path) -> None:
+    assert faults(tmp_path, 'format = "typed", host = "db.example"') == []
+    pipeline = check(tmp_path / "gauss.toml").pipeline
+    assert pipeline is not None
+    assert build_graph(pipeline).servers == []
