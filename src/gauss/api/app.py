@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from starlette.requests import HTTPConnection
 
-from gauss.api import auth, errors, metrics, operate, scans, topics
+from gauss.api import auth, cursors, errors, metrics, operate, scans, topics
 from gauss.stream.control.run import Running
 
 ERROR_SHAPE = {
@@ -50,6 +50,6 @@ def create_app(running: Running) -> FastAPI:
             auth.check(connection, running.token)
 
     guarded = [Depends(authorised)]
-    for router in (topics.routes(running), scans.routes(running), operate.routes(running), metrics.routes(running)):
-        app.include_router(router, dependencies=guarded, responses=_ERRORS)
+    for module in (topics, scans, cursors, operate, metrics):
+        app.include_router(module.routes(running), dependencies=guarded, responses=_ERRORS)
     return app

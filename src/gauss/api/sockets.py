@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
@@ -19,10 +20,16 @@ async def serve_socket(socket: WebSocket, token: str, begin: Callable[[], Awaita
         auth.check(socket, token)
         await _send_until_left(socket, await begin())
     except GaussError as error:
-        await socket.send_text(msgspec.json.encode({"error": error.to_dict()}).decode())
-        await socket.close(4000 + errors.status_of(error))
+        await refuse(socket, error)
     except WebSocketDisconnect:
         pass
+
+
+async def refuse(socket: WebSocket, error: GaussError) -> None:
+    """Says why, and closes."""
+    with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it may have gone meanwhile
+        await socket.send_text(msgspec.json.encode({"error": error.to_dict()}).decode())
+        await socket.close(4000 + errors.status_of(error))
 
 
 async def _send_until_left(socket: WebSocket, texts: AsyncIterator[bytes]) -> None:

@@ -1,0 +1,128 @@
+"""Cursors by their blobs, for clients of other languages: program and step in, code and batch out, as
+`docs/scan-programs.md` lays them out."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response, WebSocket, WebSocketDisconnect
+from fastapi.responses import StreamingResponse
+from pyarrow import flight
+from starlette.concurrency import run_in_threadpool
+
+from gauss.api import auth
+from gauss.api.sockets import refuse
+from gauss.api.tail import KEEP_SECONDS, follow
+from gauss.contracts.cursor import Code, Step
+from gauss.model.errors import ConfigError, GaussError
+from gauss.scan.program.blob import decode_program, encode_step
+from gauss.scan.program.wire import MAX_BLOB
+from gauss.stream.client import as_gauss_error
+from gauss.stream.control.run import Running
+from gauss.stream.cursors import RemoteCursor
+from gauss.stream.protocol import Ask
+
+BLOBS = "application/x-gauss-blobs"
+_HEAD = struct.Struct("<BI")
+
+Limit = Annotated[int, Query(ge=1, description="rows of a batch at most")]
+Bytes = Annotated[int, Query(ge=1, description="bytes of a batch at most")]
+
+
+def routes(running: Running) -> APIRouter:
+    router = APIRouter(prefix="/api/topics", tags=["scans"])
+
+    def opened(name: str, blob: bytes) -> RemoteCursor:
+        return running.client().scan_cursor(name, decode_program(blob), name="cursor")
+
+    @router.post("/{name}/cursor", summary="Every batch of a program's blob: code, length (u32), blob, until the end")
+    async def scan(
+        request: Request, name: str, limit: Limit = Step.limit, max_bytes: Bytes = Step.max_bytes
+    ) -> Response:
+        cursor = await run_in_threadpool(opened, name, await _body(request))
+        steps = Steps(cursor, Step(limit, max_bytes))
+        return StreamingResponse(follow(steps, bytes), media_type=BLOBS)
+
+    @router.websocket("/{name}/cursor")
+    async def step_by_step(socket: WebSocket, name: str) -> None:
+        await socket.accept()
+        cursor: RemoteCursor | None = None
+        try:
+            auth.check(socket, running.token)
+            cursor = await run_in_threadpool(opened, name, await _message(socket))
+            await socket.send_text(msgspec.json.encode(cursor.opened).decode())
+            while True:
+                step = await _message(socket, cursor)
+                code, blob = await run_in_threadpool(take, cursor, step)
+                await socket.send_bytes(bytes([code]) + blob)
+        except flight.FlightError as error:
+            await refuse(socket, as_gauss_error(error))
+        except GaussError as error:
+            await refuse(socket, error)
+        except WebSocketDisconnect:
+            pass
+        finally:
+            if cursor is not None:
+                cursor.cancel()
+
+    return router
+
+
+def take(cursor: RemoteCursor, step: bytes) -> tuple[Code, bytes]:
+    """The next batch as a blob, or the code that there is none."""
+    code, _ = cursor.ask(Ask.NEXT, step)
+    return cursor.ask(Ask.READ) if code is Code.UNSET else (code, b"")
+
+
+class Steps:
+    """The same step again and again until the end, which comes too."""
+
+    def __init__(self, cursor: RemoteCursor, step: Step) -> None:
+        self._cursor = cursor
+        self._step = encode_step(step)
+        self._cancelled = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        code = Code.UNSET
+        try:
+            while code is Code.UNSET:
+                code, blob = take(self._cursor, self._step)
+                yield _HEAD.pack(code, len(blob)) + blob
+        except flight.FlightError as error:
+            if not self._cancelled:
+                raise as_gauss_error(error) from error
+
+    def keep(self) -> None:
+        self._cursor.wait(0)
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._cursor.cancel()
+
+
+async def _body(request: Request) -> bytes:
+    found = b""
+    async for piece in request.stream():
+        found += piece
+        if len(found) > MAX_BLOB:
+            raise ConfigError(f"a program has at most {MAX_BLOB} bytes")
+    return found
+
+
+async def _message(socket: WebSocket, cursor: RemoteCursor | None = None) -> bytes:
+    """The next message; meanwhile the cursor is told that its reader is there."""
+    coming: asyncio.Task[Any] = asyncio.create_task(socket.receive())  # type: ignore[arg-type]
+    while not (await asyncio.wait({coming}, timeout=KEEP_SECONDS))[0]:
+        if cursor is not None:
+            await run_in_threadpool(cursor.wait, 0)
+    message = coming.result()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect
+    if message.get("bytes") is None:
+        raise ConfigError("expected a binary message: a program, then steps", hint="see docs/scan-programs.md")
+    found: bytes = message["bytes"]
+    return found

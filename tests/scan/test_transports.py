@@ -1,0 +1,258 @@
+"""One golden sequence of (code, bytes) per case, the same in process, over Flight, HTTP and WebSocket."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from websockets.sync.client import connect as ws_connect
+
+from gauss.api.cursors import take
+from gauss.contracts.cursor import Code, Output, Program, Step
+from gauss.model.errors import GaussError, from_dict
+from gauss.scan.codes import code_of
+from gauss.scan.program.blob import encode_program, encode_step
+from gauss.scan.program.parse import parse_scan
+from gauss.stream.client import EngineClient
+from gauss.stream.protocol import Ask
+from helpers.run import Run
+from helpers.scan_worlds import FIELDS, LogWorld, TableWorld, World, doc, json_format
+
+pytestmark = pytest.mark.system
+
+Golden = list[tuple[Code, bytes]]
+
+PIPELINE = f"""
+[[formats]]
+name = "docs"
+plugin = "json"
+config = {{ fields = [{", ".join(f'{{ name = "{f["name"]}", type = "{f["type"]}" }}' for f in FIELDS)}] }}
+
+[[topics]]
+name = "log"
+storage = "memory"
+
+[[topics]]
+name = "table"
+storage = "memory"
+storage_config = {{ mode = "table", format = "docs", key_field = "k", delete_when = ".gone == true" }}
+"""
+DOCS = [*(doc(number) for number in range(60)), doc(60, "k3", gone=True)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    started = Run(tmp_path_factory.mktemp("transports"), PIPELINE).start()
+    lines = b"".join(msgspec.json.encode(each) + b"\n" for each in DOCS)
+    for topic in ("log", "table"):
+        assert started.api(f"/api/topics/{topic}/records", "POST", lines) == {"accepted": len(DOCS)}
+    yield started
+    started.end()
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
+    """The same records in this process."""
+    folder = tmp_path_factory.mktemp("worlds")
+    formats = {"formats": lambda _: json_format()}
+    found: dict[str, World] = {
+        "log": LogWorld("memory", folder, **formats),
+        "table": TableWorld("table", folder, **formats),
+    }
+    for world in found.values():
+        world.emit(*DOCS)
+    return found
+
+
+@pytest.fixture(scope="module")
+def client(run: Run) -> Iterator[EngineClient]:
+    made = EngineClient.from_file(run.data_dir / "run" / "flight.json", wait_s=10)
+    yield made
+    made.close()
+
+
+def in_process(world: World, blob: bytes, steps: list[bytes]) -> Golden:
+    task = world.task()
+    _, slot = task.slot()
+    code = task.scan(slot, world.id, blob)
+    found = [(code, b"")]
+    if code is Code.UNSET:
+        for step in steps:
+            code = task.next(slot, step)
+            found.append(task.read(slot) if code is Code.UNSET else (code, b""))
+    task.done()
+    return found
+
+
+def by_flight(client: EngineClient, topic: str, program: Program, steps: list[bytes]) -> Golden:
+    try:
+        cursor = client.scan_cursor(topic, program)
+    except GaussError as error:
+        return [(code_of(error), b"")]
+    found = [(Code.UNSET, b"")]
+    with cursor:
+        for step in steps:
+            code, _ = cursor.ask(Ask.NEXT, step)
+            found.append(cursor.ask(Ask.READ) if code is Code.UNSET else (code, b""))
+    return found
+
+
+def _address(run: Run) -> tuple[str, str]:
+    found: dict[str, Any] = json.loads((run.data_dir / "engine.json").read_text())
+    return found["endpoint"], found["token"]
+
+
+def by_websocket(run: Run, topic: str, blob: bytes, steps: list[bytes]) -> Golden:
+    endpoint, token = _address(run)
+    with ws_connect(f"{endpoint.replace('http', 'ws')}/api/topics/{topic}/cursor?token={token}") as socket:
+        socket.send(blob)
+        opened = json.loads(socket.recv(10))
+        if "error" in opened:
+            return [(code_of(from_dict(opened["error"])), b"")]
+        found = [(Code.UNSET, b"")]
+        for step in steps:
+            socket.send(step)
+            answer = socket.recv(10)
+            assert isinstance(answer, bytes)
+            found.append((Code(answer[0]), answer[1:]))
+        return found
+
+
+def by_http(run: Run, topic: str, blob: bytes, limit: int) -> Golden:
+    endpoint, token = _address(run)
+    request = urllib.request.Request(
+        f"{endpoint}/api/topics/{topic}/cursor?limit={limit}", blob, {"Authorization": f"Bearer {token}"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=20) as reply:
+            body: bytes = reply.read()
+    except urllib.error.HTTPError as error:
+        return [(code_of(from_dict(json.loads(error.read())["error"])), b"")]
+    found, at = [(Code.UNSET, b"")], 0
+    while at < len(body):
+        code, size = struct.unpack_from("<BI", body, at)
+        found.append((Code(code), body[at + 5 : at + 5 + size]))
+        at += 5 + size
+    return found
+
+
+def steps_of(*limits: int) -> list[bytes]:
+    return [encode_step(Step(limit)) for limit in limits]
+
+
+def asked(topic: str, text: str, **more: Any) -> Program:
+    """The table has a format of its own, for the log the program names it."""
+    return dataclasses.replace(parse_scan(text, **more), format="docs" if topic == "log" else "")
+
+
+PROGRAMS = {
+    "5.2.3 a snapshot to its end and beyond": "seq | {n, symbol}",
+    "4.4 rows are filtered beside the data": 'select(.symbol == "BTC" and .bid > 20) | {n, twice: .bid * 2}',
+    "2.7 null is a row": "select(.n < 50) | {x: .bid / 0}",
+    "2.5 an aggregate": "agg(count: count, high: max(.bid), low: min(.n))",
+    "profile a: all rows are dropped": "select(.n > 1000) | {n}",
+    "7.4 unknown field": "select(.nothing > 1)",
+    "7.4 wrong type": 'select(.bid == "x")',
+}
+
+
+@pytest.mark.parametrize("topic", ["log", "table"])
+@pytest.mark.parametrize("output", [Output.ROWS, Output.COLUMNAR, Output.SCALAR])
+@pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
+def test_golden_sequence_is_the_same_through_every_transport(
+    *, run: Run, worlds: dict[str, World], client: EngineClient, topic: str, text: str, output: Output
+) -> None:
+    program = asked(topic, text, output=output)
+    blob, steps = encode_program(program), steps_of(*[7] * 12)
+    golden = in_process(worlds[topic], blob, steps)
+    assert by_flight(client, topic, program, steps) == golden
+    assert by_websocket(run, topic, blob, steps) == golden
+    ended = next(at for at, (code, _) in enumerate(golden) if code is not Code.UNSET)
+    assert by_http(run, topic, blob, 7) == golden[: ended + 1]
+
+
+def test_bad_steps_are_answered_alike_and_leave_the_cursor_where_it_stood(
+    run: Run, worlds: dict[str, World], client: EngineClient
+) -> None:
+    program = asked("log", "{n}")
+    blob = encode_program(program)
+    steps = [
+        *steps_of(3, 5),
+        blob,  # 5.1.3: a step that brings a program
+        b"",
+        b"GSS\x01\x10\x00",  # a view
+        b"GSS\x01\x01\x00",  # 7.5: a limit of 0
+        encode_step(Step(1 << 40)),  # 8.3: above max_batch_items
+        *steps_of(1000, 1, 1),
+    ]
+    golden = in_process(worlds["log"], blob, steps)
+    assert [code for code, _ in golden][1:] == [
+        Code.UNSET, Code.UNSET, Code.INVALID, Code.INVALID, Code.INVALID, Code.INVALID, Code.REJECTED,
+        Code.UNSET, Code.INVALID, Code.INVALID,
+    ]  # fmt: skip
+    assert by_flight(client, "log", program, steps) == golden
+    assert by_websocket(run, "log", blob, steps) == golden
+
+
+@pytest.mark.parametrize("blob", [b"", b"GSP", b"GSP\x02", b"GSP\x01" + b"\xff" * 40, b"x" * (300 << 10)])
+def test_bytes_that_are_no_program_are_invalid_everywhere(run: Run, worlds: dict[str, World], blob: bytes) -> None:
+    golden = in_process(worlds["log"], blob, [])
+    assert golden == [(Code.INVALID, b"")]
+    assert by_websocket(run, "log", blob, []) == golden
+    assert by_http(run, "log", blob, 1) == golden
+
+
+@pytest.mark.parametrize("topic", ["log", "table"])
+def test_6_2_live_gives_the_root_then_the_tail_with_deletes_alike(
+    run: Run, worlds: dict[str, World], client: EngineClient, topic: str
+) -> None:
+    program = asked(topic, "{n, k}" if topic == "log" else "{n, key, deleted}", live=True)
+    blob, (step,) = encode_program(program), steps_of(1000)
+    world = worlds[topic]
+    task = world.task()
+    _, slot = task.slot()
+    assert task.scan(slot, world.id, blob) is Code.UNSET
+    endpoint, token = _address(run)
+    address = f"{endpoint.replace('http', 'ws')}/api/topics/{topic}/cursor?token={token}"
+    with client.scan_cursor(topic, program) as cursor, ws_connect(address) as socket:
+        socket.send(blob)
+        socket.recv(10)
+
+        def all_agree() -> Code:
+            code = task.next(slot, step)
+            golden = task.read(slot) if code is Code.UNSET else (code, b"")
+            assert take(cursor, step) == golden
+            socket.send(step)
+            assert socket.recv(10) == bytes([golden[0]]) + golden[1]
+            return golden[0]
+
+        assert [all_agree() for _ in range(3)] == [Code.UNSET, Code.INVALID, Code.INVALID]
+        more = [doc(70), doc(71, "k2", gone=True), doc(72)]
+        lines = b"".join(msgspec.json.encode(each) + b"\n" for each in more)
+        run.api(f"/api/topics/{topic}/records", "POST", lines)
+        world.emit(*more)
+        assert [all_agree() for _ in range(2)] == [Code.UNSET, Code.INVALID]
+    task.done()
+
+
+@pytest.mark.parametrize("topic", ["log", "table"])
+def test_rows_of_the_text_form_are_the_same_by_http_and_in_process(
+    run: Run, worlds: dict[str, World], topic: str
+) -> None:
+    text = "select(.n > 20) | {n, symbol, bid}"
+    endpoint, token = _address(run)
+    query = urllib.parse.urlencode({"program": text, "format": "docs"})
+    request = urllib.request.Request(
+        f"{endpoint}/api/topics/{topic}/scan?{query}", headers={"Authorization": f"Bearer {token}"}
+    )
+    with urllib.request.urlopen(request, timeout=20) as reply:
+        rows = [json.loads(line) for line in reply]
+    assert rows == worlds[topic].rows(asked(topic, text))
