@@ -115,7 +115,7 @@ async def _body(request: Request) -> bytes:
 
 async def _message(socket: WebSocket, cursor: RemoteCursor | None = None) -> bytes:
     """The next message; meanwhile the cursor is told that its reader is there."""
-    coming: asyncio.Task[Any] = asyncio.create_task(socket.receive())  # type: ignore[arg-type]
+    coming: asyncio.Task[Any] = asyncio.create_task(_received(socket))
     while not (await asyncio.wait({coming}, timeout=KEEP_SECONDS))[0]:
         if cursor is not None:
             await run_in_threadpool(cursor.wait, 0)
@@ -126,3 +126,7 @@ async def _message(socket: WebSocket, cursor: RemoteCursor | None = None) -> byt
         raise ConfigError("expected a binary message: a program, then steps", hint="see docs/scan-programs.md")
     found: bytes = message["bytes"]
     return found
+
+
+async def _received(socket: WebSocket) -> Any:
+    return await socket.receive()
