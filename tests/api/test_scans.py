@@ -211,7 +211,7 @@ def test_slow_subscriber_gets_conflated_snapshots_and_the_last_one_is_whole(run:
         assert json.loads(socket.recv(10)) == {}
         for number in range(300):
             put(run, "conflated", quote_of("A", number + 1))
-        seen = []
+        seen: list[float] = []
         while not seen or seen[-1] != 300:
             seen.append(json.loads(socket.recv(10))["A"]["bid"])
         assert seen == sorted(seen) and len(seen) <= 300
@@ -258,7 +258,33 @@ def test_scan_that_is_left_closes_its_cursor(run: Run, ask: Ask) -> None:
 def test_fuzzed_programs_never_fail_the_server_nor_another_scan(run: Run, ask: Ask) -> None:
     put(run, "quotes", quote_of("A", 1))
     rng = random.Random(3)
-    parts = 'select( .bid ) | { } seq range(from:1 > "a test( \\ é 1e999 agg( : , if then end - not .. [] \0'.split(" ")
+    parts = [
+        "select(",
+        ".bid",
+        ")",
+        "|",
+        "{",
+        "}",
+        "seq",
+        "range(from:1",
+        ">",
+        '"a',
+        "test(",
+        "\\",
+        "é",
+        "1e999",
+        "agg(",
+        ":",
+        ",",
+        "if",
+        "then",
+        "end",
+        "-",
+        "not",
+        "..",
+        "[]",
+        "\x00",
+    ]
     for _ in range(150):
         text = "".join(rng.choice(parts) for _ in range(rng.randint(1, 12)))
         reply = scan(ask, "quotes", program=text, format="json")
