@@ -161,6 +161,7 @@ def _own_lint(processor: Processor, entries: Entries) -> None:
         input_fields=_input_fields(processor, entries),
         read=source.read if source else "",
         start=source.start if source else None,
+        target_storage=_target_storage(processor, entries),
     )
     try:
         sentences = processor.spec.lint(processor.config, context)
@@ -170,6 +171,12 @@ def _own_lint(processor: Processor, entries: Entries) -> None:
         key, colon, _ = sentence.partition(":")
         inside = ("config", key) if colon and key in processor.definition.config else ("config",)
         processor.scope.add(inside, sentence)
+
+
+def _target_storage(processor: Processor, entries: Entries) -> str:
+    target = processor.definition.target
+    found = (topic.definition for topic in entries.topics if target and topic.definition.name == target.topic)
+    return next((topic.storage for topic in found), "")
 
 
 def _input_fields(processor: Processor, entries: Entries) -> tuple[str, ...] | None:

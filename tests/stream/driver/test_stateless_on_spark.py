@@ -60,6 +60,13 @@ CASES = [
     Case("mask", {"fields": ["symbol", "o.id"], "method": "partial"}, output=NARROW),
     Case("mask", {"fields": ["o.id"], "method": "partial", "keep": 0}, schema=None),
     Case("mask", {"fields": ["n", "tags", "bid"], "method": "null"}),
+    Case("format-convert", {"output": {"format": "msgpack"}}),
+    Case("format-convert", {"output": {"format": "csv"}}, output=NARROW),
+    Case("format-convert", {"output": {"format": "csv"}}, schema=None, output=NARROW),
+    Case("flatten", {"field": "tags"}),
+    Case("flatten", {"field": "tags", "empty": "keep"}, output=schema_of(tags="string", n="int64")),
+    Case("flatten", {"field": "tags", "empty": "keep"}, schema=None),
+    Case("flatten", {"field": "tags"}, schema=None, output=schema_of(symbol="string", tags="string")),
 ]
 
 

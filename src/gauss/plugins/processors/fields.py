@@ -35,6 +35,12 @@ def is_text(kind: FieldType) -> bool:
     return kind.name in ("string", "varchar", "text", "bpchar") and kind.attrs.get("utf8") is not False
 
 
+def column_name(records: pa.RecordBatch, name: str) -> str:
+    """The name under which a batch has a field: formats may write `$.id` for `id`."""
+    names: list[str] = records.schema.names
+    return next(given for given in names if plain(given) == name)
+
+
 def dotted(records: pa.RecordBatch) -> pa.RecordBatch:
     """The same columns under dotted names."""
     return records.rename_columns([plain(name) for name in records.schema.names])

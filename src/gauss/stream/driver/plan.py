@@ -74,7 +74,8 @@ class FieldRef(msgspec.Struct, frozen=True):
         from gauss.contracts.format import FieldType
 
         # A value of any kind travels as its JSON text; the mark tells the codec so.
-        mark = {b"gauss": b"json"} if self.type == "json" else None
+        any_kind = "json" in (self.type, self.attrs.get("element"))
+        mark = {b"gauss": b"json" if self.type == "json" else b"json array"} if any_kind else None
         return pa.field(self.name, arrow_type(FieldType(self.type, self.attrs)), metadata=mark)
 
 

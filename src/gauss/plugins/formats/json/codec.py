@@ -78,8 +78,13 @@ class JsonFormat:
         if field.name in self._types:
             return column(field.name, self._types[field.name])
         # A field of no declared type: by the Arrow type, or any value as its text.
-        any_value = (field.metadata or {}).get(b"gauss") == b"json"
-        type_ = JsonType(name="json") if any_value else type_of(field.type)
+        match (field.metadata or {}).get(b"gauss"):
+            case b"json":
+                type_ = JsonType(name="json")
+            case b"json array":
+                type_ = JsonType(name="array", attrs={"element": "json"})
+            case _:
+                type_ = type_of(field.type)
         return Column(field.name, path_parts(field.name), type_, field.type)
 
 

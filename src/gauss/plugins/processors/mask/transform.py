@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.model.errors import ConfigError
-from gauss.plugins.processors.fields import is_text, path, plain, spark_column
+from gauss.plugins.processors.fields import column_name, is_text, path, plain, spark_column
 from gauss.plugins.processors.layout import Layout, layout
 from gauss.plugins.processors.mask.spec import MaskConfig
 
@@ -65,8 +65,8 @@ class Mask:
     def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """The records with the fields hidden."""
         assert self._layout is not None
-        found = {plain(name): place for place, name in enumerate(records.schema.names)}
-        return self._layout.arrow(records, {name: self._array(records.column(found[name])) for name in self._names})
+        found = {name: records.column(column_name(records, name)) for name in self._names}
+        return self._layout.arrow(records, {name: self._array(values) for name, values in found.items()})
 
     def _array(self, values: pa.Array) -> pa.Array:
         import pyarrow as pa

@@ -1,0 +1,33 @@
+"""file-writer: a passthrough whose target is a file topic."""
+
+from __future__ import annotations
+
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.plugins.processors.passthrough.spec import PassthroughConfig
+
+
+class FileWriterConfig(PassthroughConfig):
+    """Nothing to set: bytes are not looked at. How they lie on disk is the topic's `storage_config`."""
+
+
+def lint(config: PluginConfig, context: LintContext) -> list[str]:  # noqa: ARG001
+    """A target that is no file."""
+    if context.target_storage in ("file", ""):
+        return []
+    found = context.target_storage
+    return [f'file-writer needs a target with storage = "file", found "{found}": use passthrough for any other']
+
+
+SPEC = ProcessorSpec(
+    name="file-writer",
+    summary="records go on as they are, into a file topic",
+    config=FileWriterConfig,
+    implementation="gauss.plugins.processors.passthrough.spark:PassthroughTransform",
+    engine_implementation="gauss.plugins.processors.passthrough.transform:PassthroughEngineTransform",
+    role=Role.TRANSFORM,
+    where=Where.EITHER,
+    active=False,
+    reads=frozenset({"offset", "latest", "query"}),
+    lint=lint,
+)

@@ -1,0 +1,44 @@
+"""flatten: an array becomes one record per element."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gauss.contracts.io import RecordIO
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.plugins.processors.lints import needs_format, unknown_fields
+
+
+class FlattenConfig(PluginConfig):
+    """The array to spread: each of its elements becomes a record in which it stands for the array, and which repeats
+    all other fields."""
+
+    input: RecordIO
+    """The format in which records are decoded."""
+    output: RecordIO | None = None
+    """The format in which the result is written; left out: the input's."""
+    field: str
+    """The field that holds the array, e.g. `items` or `order.items`."""
+    empty: Literal["drop", "keep"] = "drop"
+    """What becomes of a record whose array is empty, null or missing: no record, or one with null."""
+
+
+def lint(config: PluginConfig, context: LintContext) -> list[str]:
+    """A missing format, and a field that the input format does not have."""
+    assert isinstance(config, FlattenConfig)
+    return needs_format("flatten", config.input) or unknown_fields("field", [config.field], context)
+
+
+SPEC = ProcessorSpec(
+    name="flatten",
+    summary="an array becomes one record per element, with the other fields repeated",
+    config=FlattenConfig,
+    implementation="gauss.plugins.processors.flatten.transform:Flatten",
+    role=Role.TRANSFORM,
+    where=Where.SPARK,
+    reads=frozenset({"offset", "latest", "query"}),
+    active=True,
+    hosted=True,
+    lint=lint,
+)

@@ -1,0 +1,44 @@
+"""format-convert: records of one format become records of another."""
+
+from __future__ import annotations
+
+from gauss.contracts.io import RecordIO
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.plugins.processors.lints import needs_format
+
+
+class FormatConvertConfig(PluginConfig):
+    """Two formats; at least one of them has a schema. The fields of the output's schema are written, or else those of
+    the input's."""
+
+    input: RecordIO
+    """The format in which records are decoded; a record that holds many rows becomes one record per row."""
+    output: RecordIO
+    """The format in which they are written; one that keeps many rows in a record gets one record per task."""
+
+
+def lint(config: PluginConfig, context: LintContext) -> list[str]:  # noqa: ARG001
+    """Missing formats, and a conversion that changes nothing."""
+    assert isinstance(config, FormatConvertConfig)
+    if faults := needs_format("format-convert", config.input):
+        return faults
+    if config.output.format is None:
+        return ['output: format-convert writes records anew, so it needs a format, e.g. output = { format = "avro" }']
+    if config.output.format == config.input.format:
+        return [f'output: both formats are "{config.output.format}": use passthrough to hand records on']
+    return []
+
+
+SPEC = ProcessorSpec(
+    name="format-convert",
+    summary="records of one format become records of another",
+    config=FormatConvertConfig,
+    implementation="gauss.plugins.processors.format_convert.transform:FormatConvert",
+    role=Role.TRANSFORM,
+    where=Where.SPARK,
+    reads=frozenset({"offset", "latest", "query"}),
+    active=True,
+    hosted=True,
+    lint=lint,
+)
