@@ -12,7 +12,7 @@ from gauss.contracts.field_types import arrow_schema, arrow_type
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.mapping.columns import ColumnMap, TableKind
-from gauss.mapping.convert import CAST, convert_rows
+from gauss.mapping.convert import CAST, convert_rows, find
 from gauss.mapping.row import apply_mapping, row_of
 from gauss.model.errors import ConfigError
 
@@ -116,3 +116,11 @@ def test_a_format_with_a_field_ts_ms_gives_that_one_and_the_record_its_own_apart
     assert groups[0].columns.to_pylist() == [{"a": 5, "b": 100}]
     row = apply_mapping(row_of({"ts_ms": 5}, source, 100), target)
     assert [field.value for field in row.fields] == [5, 100]
+
+
+def test_numbers_that_are_times_are_cut_to_the_wanted_precision() -> None:
+    wanted = pa.timestamp("s", tz="UTC")
+    made = find(FieldType("int64"), FieldType("DateTime"), pa.int64(), wanted, {}).run(pa.array([1_999, -1]), wanted)
+    assert made.cast(pa.int64()).to_pylist() == [1, -1]
+    fine = find(FieldType("timestamp", {"precision": 9}), FieldType("DateTime64"), pa.int64(), wanted, {})
+    assert fine.run(pa.array([1_999_999_999]), wanted).cast(pa.int64()).to_pylist() == [1]

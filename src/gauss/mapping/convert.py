@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gauss.contracts.format import FieldType
 from gauss.model.errors import ConfigError
@@ -73,7 +74,18 @@ def convert_rows(values: pa.Array, converter: Converter, wanted: pa.DataType) ->
 
 def _ticks_to_time(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Nanoseconds since 1970, as timestamps that are too fine for Spark travel."""
-    return values.view(pa.timestamp("ns", tz="UTC")).cast(wanted)
+    return _cut(values.view(pa.timestamp("ns", tz="UTC")), wanted)
+
+
+_UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+
+
+def _cut(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Times as coarse as wanted: cutting is what a precision asks for."""
+    order = list(_UNITS)
+    if order.index(wanted.unit) < order.index(values.type.unit):
+        values = pc.floor_temporal(values, unit=_UNITS[wanted.unit])
+    return values.cast(wanted)
 
 
 def _text_of_bytes(values: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -86,7 +98,7 @@ def _time_to_number(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _number_to_time(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return values.cast(pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(wanted)
+    return _cut(values.cast(pa.int64()).cast(pa.timestamp("ms", tz="UTC")), wanted)
 
 
 NANOSECONDS = Converter("nanoseconds to time", _ticks_to_time)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN
 from gauss.model.errors import DiskFull, Unavailable
 from gauss.stream.child import assignment
 from gauss.stream.driver import compile as compiling
@@ -74,7 +75,9 @@ class TableQuery(Query):
         )
         self.checkpoint.mark_started()
         self._running = compiling.start_table(context.session, read, write, ordered=topic.store.ordered)
-        self.state, self.detail = State.RUNNING, ""
+        unmarked = config.exactly_once and OFFSET_COLUMN in lacking
+        self.state = State.RUNNING
+        self.detail = f"at least once: the table has no {INC_COLUMN} and {OFFSET_COLUMN}" if unmarked else ""
 
     def _fail(self, error: BaseException | str) -> None:
         """What the server's return will cure is no failure of an epoch."""

@@ -172,11 +172,21 @@ def _without_lacking(opened: _Opened, group: Group, refusals: list[Refusal]) -> 
 
 
 def put(store: TableStore, block: Block, settle_s: float) -> list[Refusal]:
-    """Inserts a block. Rows that can't be sent are found here, rows that the server refuses along fixed halves."""
-    refused = [found for group in block.groups for found in _unfit(store, group)]
-    if refused:
-        block = block.without([found.offset for found in refused])
-    return [*refused, *_put(store, block, settle_s)]
+    """Inserts a block. Of rows that do not fit, those that can't be sent are found here, those that the server refuses
+    along fixed halves of the range: a replay makes the same blocks."""
+    if not block.groups:
+        return []
+    try:
+        _insert(store, block, settle_s)
+        return []
+    except RowError as error:
+        if unfit := [found for group in block.groups for found in _unfit(store, group)]:
+            return [*unfit, *put(store, block.without([found.offset for found in unfit]), settle_s)]
+        if block.stop - block.start == 1:
+            return [_refusal(block.start, error)]
+    middle = (block.start + block.stop) // 2
+    halves = (block.between(block.start, middle), block.between(middle, block.stop))
+    return [found for half in halves for found in put(store, half, settle_s)]
 
 
 def _unfit(store: TableStore, group: Group) -> list[Refusal]:
@@ -191,18 +201,6 @@ def _unfit(store: TableStore, group: Group) -> list[Refusal]:
     offsets, rows, _ = group
     left, right = Group(offsets[:middle], rows.slice(0, middle)), Group(offsets[middle:], rows.slice(middle))
     return [*_unfit(store, left), *_unfit(store, right)]
-
-
-def _put(store: TableStore, block: Block, settle_s: float) -> list[Refusal]:
-    try:
-        _insert(store, block, settle_s)
-        return []
-    except RowError as error:
-        if block.stop - block.start == 1:
-            return [_refusal(block.start, error)]
-    middle = (block.start + block.stop) // 2
-    halves = (block.between(block.start, middle), block.between(middle, block.stop))
-    return [found for half in halves if half.groups for found in _put(store, half, settle_s)]
 
 
 def _refusal(offset: int, error: RowError) -> Refusal:

@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from gauss.clients.clickhouse.quote import identifier
 from gauss.clients.embedded import ensure
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.contracts.table import Block, Group, TablePlace
-from gauss.contracts.target import TargetSchema
+from gauss.contracts.target import TargetField, TargetSchema
+from gauss.mapping.script import run_file
 from gauss.model.errors import ConfigError, Unavailable
 from gauss.plugins.storages.clickhouse.spec import SPEC, ClickHouseConfig
 from gauss.plugins.storages.clickhouse.table import ClickHouseTable
@@ -181,3 +183,62 @@ def test_connection_is_made_again_after_a_close(server: Path) -> None:
     made.store.close()
     made.store.insert(block(0, 3), 0)
     assert made.numbers() == tens(0, 3)
+
+
+def test_table_that_somebody_made_is_given_marks_and_a_memory_for_tokens(server: Path) -> None:
+    made = Made(server)
+    columns = "n Nullable(Int64), mine String DEFAULT 'x'"
+    made.store._client().command(f"CREATE TABLE {made.name} ({columns}) ENGINE = MergeTree ORDER BY tuple()")
+    store = made.open(schema={"table": made.name, "order_by": "tuple()"})
+    made.target = store.target(SOURCE, None)
+    made.store = store
+    made.prepared()
+    for _ in range(2):
+        made.store.insert(block(0, 3), 0)
+    assert made.ask("SELECT n, mine, _inc, _offset FROM TABLE ORDER BY n") == [
+        (0, "x", 7, 0),
+        (10, "x", 7, 1),
+        (20, "x", 7, 2),
+    ]
+
+
+QUOTE = SourceSchema(
+    (
+        *(SourceField(name, FieldType("string")) for name in ("symbol", "exchange", "internal_id")),
+        *(SourceField(name, FieldType("decimal", {"precision": 18, "scale": 8})) for name in ("bid", "ask")),
+        SourceField("volume", FieldType("int64")),
+        SourceField("debug_info", FieldType("bytes")),
+    )
+)
+SCRIPTS = Path(__file__).parents[4] / "examples" / "schema-maps"
+
+
+def test_started_again_a_mapped_table_is_found_the_same(server: Path) -> None:
+    made = Made(server)
+    schema = {
+        "table": made.name,
+        "partition_by": "toYYYYMM(toDateTime(ts_ms / 1000))",
+        "order_by": "(ts_ms)",
+        "ttl": "toDateTime(ts_ms / 1000) + INTERVAL 90 DAY",
+    }
+    store = made.open(schema=schema)
+    script = SCRIPTS / "proto-to-clickhouse.star"
+    target = store.target(QUOTE, lambda start: run_file(script, QUOTE, start))
+    for _ in range(2):
+        assert store.prepare(target) == []
+    assert store.differences(target) == []
+
+
+def test_hostile_names_are_names(server: Path) -> None:
+    made = Made(server)
+    names = ["we`ird", 'qu"ote', "select", "новый столбец", "back\\slash", "x" * 200]
+    table = f"t `{uuid.uuid4().hex[:6]}` \\ 'é"
+    store = made.open(schema={"table": table})
+    fields = tuple(TargetField(name, FieldType("Int64"), "n") for name in names)
+    target = store.target(SOURCE, lambda start: replace(start, fields=fields))
+    for _ in range(2):
+        store.open(target, store.prepare(target))
+    rows = pa.table({name: pa.array([5], pa.int64()) for name in names})
+    store.insert(Block("p", 1, 0, 7, 0, 1, (Group(np.arange(1), rows),), unclear=True), 0.1)
+    found = store._client().query(f"SELECT * FROM {identifier(table)}")
+    assert found.result_rows == [(5, 5, 5, 5, 5, 5, 7, 0)]

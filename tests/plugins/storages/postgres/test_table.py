@@ -17,6 +17,7 @@ from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.contracts.table import Block, Group, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.mapping.columns import ColumnMap
+from gauss.mapping.script import run_file
 from gauss.model.errors import ConfigError, Fenced
 from gauss.plugins.storages.postgres.spec import SPEC, PostgresConfig
 from gauss.plugins.storages.postgres.table import PostgresTable, newest
@@ -131,3 +132,36 @@ def test_changed_type_is_refused_with_the_statement(server: Path) -> None:
 def test_two_servers_at_once_are_refused() -> None:
     with pytest.raises(ValueError, match="dsn or host"):
         SPEC.validate({"dsn": "postgresql://h/d", "host": "h"})
+
+
+ORDERS = SourceSchema(
+    (
+        SourceField("$.order.id", FieldType("int64")),
+        SourceField("$.order.customer.name", FieldType("string")),
+        SourceField("$.order.customer.tags", FieldType("array", {"element": "string"})),
+        SourceField("$.order.items[*].price", FieldType("array", {"element": "double"})),
+        SourceField("$.ts", FieldType("int64")),
+    )
+)
+QUOTE = SourceSchema(
+    (
+        SourceField("symbol", FieldType("string")),
+        SourceField("bid", FieldType("decimal", {"precision": 18, "scale": 8})),
+        SourceField("at", FieldType("timestamp", {"precision": 3})),
+        SourceField("name", FieldType("varchar", {"length": 255})),
+        SourceField("sizes", FieldType("array", {"element": "int64"})),
+    )
+)
+SCRIPTS = Path(__file__).parents[4] / "examples" / "schema-maps"
+
+
+@pytest.mark.parametrize(
+    ("script", "source"), [("json-orders-to-postgres.star", ORDERS), ("proto-to-postgres.star", QUOTE)]
+)
+def test_started_again_a_mapped_table_is_found_the_same(server: Path, script: str, source: SourceSchema) -> None:
+    made = Made(server)
+    made.store._connection().execute(f"DROP TABLE {made.name}".encode())
+    target = made.store.target(source, lambda start: run_file(SCRIPTS / script, source, start))
+    for _ in range(2):
+        assert made.store.prepare(target) == []
+    assert made.store.differences(target) == []

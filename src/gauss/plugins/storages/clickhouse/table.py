@@ -16,7 +16,7 @@ from gauss.clients.clickhouse import write as writing
 from gauss.clients.clickhouse.connect import Address, connect
 from gauss.clients.clickhouse.wire import wire_table, wire_type
 from gauss.clients.endpoint import read_endpoint
-from gauss.clients.evolution import Change, Difference
+from gauss.clients.evolution import Difference
 from gauss.contracts.format import FieldType, SourceSchema
 from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Group, Mapped, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema, as_field_type
@@ -44,6 +44,13 @@ def _accepts_null(field: TargetField) -> bool:
     if kind.name == "LowCardinality":
         kind = as_field_type(kind.attrs["inner"])
     return kind.name in ("Nullable", "Variant", "Dynamic", "JSON")
+
+
+def _remember_tokens(table: str, found: live.LiveTable) -> list[str]:
+    """A table that somebody else made forgets the names of its blocks unless it is told not to."""
+    if "non_replicated_deduplication_window" in found.create:
+        return []
+    return [f"ALTER TABLE {table} MODIFY SETTING non_replicated_deduplication_window = {ddl.DEDUPLICATION_WINDOW}"]
 
 
 _UUID = Converter("the same 16 bytes", lambda values, _: values.cast(pa.binary(16)))
@@ -91,11 +98,12 @@ class ClickHouseTable:
 
     def prepare(self, target: TargetSchema) -> list[str]:
         writing.execute(self._client(), [self.statement(target)])
-        differences = self.differences(target) or []
-        lacking, statements = lacking_columns(differences, self._config.evolve)
+        found = live.describe(self._client(), target.attrs["table"], str(target.attrs.get("database") or ""))
+        assert found is not None
+        lacking, statements = lacking_columns(live.differences(self._client(), target, found), self._config.evolve)
+        if self._config.evolve == "evolve" and "MergeTree" in found.engine and "Replicated" not in found.engine:
+            statements = [*statements, *_remember_tokens(ddl.table_name(target), found)]
         writing.execute(self._client(), statements)
-        # What the table has beside the wanted columns takes its own default.
-        assert all(found.change in (Change.ADD, Change.EXTRA) for found in differences)
         return lacking
 
     def open(self, target: TargetSchema, lacking: Sequence[str]) -> None:

@@ -1,0 +1,169 @@
+"""A range of records into a real Postgres or ClickHouse table: rows, and a refusal for each record that is none."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gauss.clients.embedded import ensure
+from gauss.config.spec import FormatDef, Pipeline, SchemaMapDef, TopicDef
+from gauss.contracts.field_types import arrow_schema
+from gauss.contracts.table import Block, Group
+from gauss.model.batch import record_batch
+from gauss.model.paths import DataDir
+from gauss.stream.driver.table_task import Refusal, _mapped, _Opened, put
+from gauss.stream.tables import TableTopic, table_topic
+
+FIELDS = [{"name": "n", "type": "int64"}, {"name": "note", "type": "string"}]
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataDir]:
+    found = DataDir(tmp_path_factory.mktemp("data"))
+    with ensure("postgres", found.server("postgres")), ensure("clickhouse", found.server("clickhouse")):
+        yield found
+
+
+def topic(data_dir: DataDir, storage: str, script: str = "", **config: Any) -> tuple[TableTopic, _Opened]:
+    """A table topic of its own; `script` is the body of its schema map."""
+    name = f"t{uuid.uuid4().hex[:12]}"
+    file = data_dir.root / f"{name}.star"
+    if script:
+        file.write_text(f"def map_schema(source, target):\n    target['fields'] = {script}\n    return target\n")
+        config["schema_map"] = "map"
+    pipeline = Pipeline(
+        formats=[FormatDef(name="rows", plugin="json", config={"fields": FIELDS})],
+        schema_maps=[SchemaMapDef(name="map", script=file)],
+        topics=[TopicDef(name=name, storage=storage, storage_config={"format": "rows", **config})],
+    )
+    found = table_topic(pipeline, name, data_dir.root, data_dir)
+    lacking = found.store.prepare(found.target)
+    found.store.open(found.target, lacking)
+    return found, _Opened(found, found.columns(), arrow_schema(found.decoded), frozenset(lacking))
+
+
+def written(found: TableTopic, opened: _Opened, records: list[bytes]) -> list[Refusal]:
+    table = pa.Table.from_batches([record_batch(0, 1_000, pa.array(records, pa.binary()))])
+    groups, refused = _mapped(opened, table)
+    block = Block(found.name, 1, 0, 7, 0, len(records), groups)
+    return sorted([*refused, *put(found.store, block, 0.1)])
+
+
+def lines(*rows: Any) -> list[bytes]:
+    return [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
+
+
+def ask(found: TableTopic, query: str) -> list[Any]:
+    query = query.replace("TABLE", found.name)
+    store: Any = found.store
+    if hasattr(store, "_client"):
+        return list(store._client().query(query).result_rows)
+    return list(store._connection().execute(query.encode()).fetchall())
+
+
+MAPPED = {
+    "postgres": """[
+        column("n", "SMALLINT", source = "n", props = {"check": "n <> 13"}),
+        column("note", "TEXT", source = "note", props = {"default": "'none'"}),
+    ]""",
+    "clickhouse": """[
+        column("n", "Int16", source = "n"),
+        column("note", "String", source = "note", props = {"default": "'none'"}),
+    ]""",
+}
+
+
+@pytest.mark.parametrize("storage", ["postgres", "clickhouse"])
+def test_rows_go_in_and_each_bad_record_costs_itself(data_dir: DataDir, storage: str) -> None:
+    found, opened = topic(data_dir, storage, MAPPED[storage])
+    refused = written(
+        found,
+        opened,
+        lines({"n": 1, "note": "x"}, b"not json", {"n": 2}, {"n": 70_000, "note": "y"}, {"n": "three"}, {"n": 4}),
+    )
+    assert ask(found, "SELECT n, note, _offset FROM TABLE ORDER BY n") == [(1, "x", 0), (2, "none", 2), (4, "none", 5)]
+    assert [(each.offset, each.stage, each.column) for each in refused] == [
+        (1, "decode", ""),
+        (3, "map", "n"),
+        (4, "decode", ""),
+    ]
+
+
+def test_null_into_a_column_that_takes_none_is_refused(data_dir: DataDir) -> None:
+    found, opened = topic(data_dir, "clickhouse", MAPPED["clickhouse"])
+    refused = written(found, opened, lines({"note": "x"}, {"n": 1}))
+    assert [(each.offset, each.reason, each.column) for each in refused] == [(0, "null", "n")]
+    assert ask(found, "SELECT count() FROM TABLE") == [(1,)]
+
+
+def test_row_that_only_the_server_refuses_is_found_by_halving_and_again_after_a_replay(data_dir: DataDir) -> None:
+    found, opened = topic(data_dir, "postgres", MAPPED["postgres"])
+    records = lines(*({"n": n} for n in range(100)))
+    for _ in range(2):
+        refused = written(found, opened, records)
+        assert [(each.offset, each.stage, each.reason) for each in refused] == [(13, "insert", "constraint")]
+        assert ask(found, "SELECT count(*), count(DISTINCT _offset) FROM TABLE") == [(99, 99)]
+
+
+def test_row_that_can_not_be_sent_is_found_without_asking_the_server(data_dir: DataDir) -> None:
+    found, opened = topic(
+        data_dir,
+        "clickhouse",
+        """[column("at", "DateTime", source = "n"), column("note", "String", source = "note")]""",
+    )
+    records = lines(*({"n": -5_000 if n == 42 else n, "note": ""} for n in range(100)))
+    refused = written(found, opened, records)
+    assert [(each.offset, each.reason, each.column) for each in refused] == [(42, "out_of_range", "at")]
+    assert ask(found, "SELECT count() FROM TABLE") == [(99,)]
+    assert ask(found, "SELECT count() FROM system.parts WHERE table = 'TABLE' AND active") == [(1,)]
+
+
+NARROW, WIDE = (
+    """[column("n", "BIGINT", source = "n")]""",
+    """[column("n", "BIGINT", source = "n"), column("note", "TEXT", source = "note")]""",
+)
+
+
+@pytest.mark.parametrize(("policy", "kept", "refused"), [("reject_row", [2], [0]), ("drop_value", [1, 2], [])])
+def test_values_without_a_column_are_treated_as_the_policy_says(
+    data_dir: DataDir, policy: str, kept: list[int], refused: list[int]
+) -> None:
+    narrow, _ = topic(data_dir, "postgres", NARROW)
+    found, opened = topic(data_dir, "postgres", WIDE, evolve=policy, schema={"table": narrow.name})
+    assert opened.lacking == {"note"}
+    given = written(found, opened, lines({"n": 1, "note": "x"}, {"n": 2}))
+    assert [(each.offset, each.reason, each.column) for each in given] == [(at, "no_column", "note") for at in refused]
+    assert [n for (n,) in ask(narrow, "SELECT n FROM TABLE ORDER BY n")] == kept
+
+
+def test_range_without_records_inserts_nothing(data_dir: DataDir) -> None:
+    found, opened = topic(data_dir, "clickhouse", MAPPED["clickhouse"])
+    assert written(found, opened, []) == []
+    assert ask(found, "SELECT count() FROM TABLE") == [(0,)]
+
+
+def test_blob_table_takes_any_bytes(data_dir: DataDir) -> None:
+    name = f"t{uuid.uuid4().hex[:12]}"
+    pipeline = Pipeline(topics=[TopicDef(name=name, storage="clickhouse")])
+    found = table_topic(pipeline, name, data_dir.root, data_dir)
+    found.store.open(found.target, found.store.prepare(found.target))
+    opened = _Opened(found, found.columns(), arrow_schema(found.decoded), frozenset())
+    assert written(found, opened, [b"\xff\x00", b""]) == []
+    assert ask(found, "SELECT ts_ms, hex(payload), _offset FROM TABLE ORDER BY _offset") == [
+        (1_000, "FF00", 0),
+        (1_000, "", 1),
+    ]
+
+
+def test_offsets_of_a_block_survive_cutting() -> None:
+    offsets = np.array([0, 0, 2, 5])
+    block = Block("p", 1, 0, 7, 0, 6, (Group(offsets, pa.table({"n": pa.array([1, 2, 3, 4])}), "note"),))
+    cut = block.between(0, 3)
+    assert (cut.start, cut.stop, cut.offsets(), cut.groups[0].part) == (0, 3, [0, 2], "note")
+    assert block.without([0, 5]).groups[0].rows.to_pydict() == {"n": [3]}
