@@ -24,6 +24,16 @@ def bytes_of(data: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
     return offsets.astype(np.int64), np.frombuffer(body, np.uint8) if body is not None else np.zeros(0, np.uint8)
 
 
+def pieces(body: np.ndarray, starts: np.ndarray, lengths: np.ndarray, present: np.ndarray) -> pa.BinaryArray:
+    """Pieces of a buffer one behind the other, null where they are not present."""
+    lengths = np.where(present, lengths, 0)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+    valid = None if present.all() else pa.array(present).buffers()[1]
+    buffers = [valid, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body[places])]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(starts), buffers)
+
+
 def adapt(values: pa.Array, to: pa.DataType) -> pa.Array:
     """The same values in another type; raises ArrowInvalid where one does not fit."""
     kind = values.type

@@ -14,8 +14,12 @@ WORTH_COMPILING = 3_000
 class Walk:
     """A function of plain loops and integers, and the functions it calls."""
 
-    def __init__(self, function: Callable[..., Any], *helpers: Callable[..., Any]) -> None:
-        self._function, self._helpers = function, helpers
+    def __init__(
+        self, function: Callable[..., Any], *helpers: Callable[..., Any], worth: int = WORTH_COMPILING
+    ) -> None:
+        """A helper may call those before it; `worth` is after how many records the walk is compiled."""
+        self._function, self._helpers, self._worth = function, helpers, worth
+        self._compiling = False
         self._compiled: Callable[..., Any] | None = None
         self._walked = 0
         self._lock = threading.Lock()
@@ -23,22 +27,39 @@ class Walk:
     def ready(self, records: int) -> tuple[Callable[..., Any], bool]:
         """(function, whether it is compiled and wants arrays instead of lists and bytes) for so many more records."""
         self._walked += records
-        if self._compiled is None and self._walked >= WORTH_COMPILING:
-            with self._lock:
-                self._compiled = self._compiled or self._compile()
+        if self._compiled is None and self._walked >= self._worth:
+            self.compile()
         return (self._compiled, True) if self._compiled is not None else (self._function, False)
+
+    def compiled(self, records: int, warm_up: Callable[[Callable[..., Any]], None]) -> Callable[..., Any] | None:
+        """The compiled function, if it is there: it is made in the background, and called once before it is given."""
+        self._walked += records
+        if self._compiled is None and self._walked >= self._worth and not self._compiling:
+            self._compiling = True
+            threading.Thread(target=self.compile, args=(warm_up,), daemon=True).start()
+        return self._compiled
+
+    def compile(self, warm_up: Callable[[Callable[..., Any]], None] = lambda _: None) -> None:
+        """Makes machine code, unless there is some already."""
+        with self._lock:
+            if self._compiled is None:
+                made = self._compile()
+                warm_up(made)
+                self._compiled = made
 
     def _compile(self) -> Callable[..., Any]:
         import numba
 
-        made = {helper.__name__: numba.njit(cache=True, nogil=True)(helper) for helper in self._helpers}
-        # A copy that calls the compiled helpers: the original goes on calling the plain ones.
-        function = FunctionType(
-            self._function.__code__, {**self._function.__globals__, **made}, self._function.__name__
-        )
-        function.__qualname__, function.__module__ = self._function.__qualname__, self._function.__module__
-        compiled: Callable[..., Any] = numba.njit(cache=True, nogil=True)(function)
-        return compiled
+        made: dict[str, Any] = {}
+        for function in (*self._helpers, self._function):
+            # A copy that calls the compiled helpers: the original goes on calling the plain ones.
+            copy = FunctionType(function.__code__, {**function.__globals__, **made}, function.__name__)
+            copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+            # Without inlining, a call passes every field of every array.
+            inline = function is not self._function
+            made[function.__name__] = numba.njit(cache=True, nogil=True, forceinline=inline, error_model="numpy")(copy)
+        found: Callable[..., Any] = made[self._function.__name__]
+        return found
 
 
 def utf8_end(data: Any, position: int, stop: int) -> int:

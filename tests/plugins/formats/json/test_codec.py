@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gauss.contracts.format import BadRecord
 from gauss.plugins.formats.json import fast
 from gauss.plugins.formats.json.codec import JsonFormat
 from gauss.plugins.formats.json.plan import column
-from gauss.plugins.formats.json.slow import Verdict
 from gauss.plugins.formats.json.spec import JsonConfig, JsonType
 
 FIELDS = {
@@ -43,7 +43,7 @@ def one_by_one(format_: JsonFormat, records: list[bytes]) -> tuple[list[dict[str
     for index, record in enumerate(records):
         try:
             rows.append(format_.decode(record))
-        except Verdict as verdict:
+        except BadRecord as verdict:
             bad.append((index, verdict.reason))
     return rows, bad
 
@@ -216,7 +216,7 @@ def test_rich_types_decode_exactly() -> None:
 
 @pytest.mark.parametrize("text", ["0.123456789", "12345678901.1", '"abc"', "1e30"])
 def test_a_decimal_that_does_not_fit_is_refused_and_never_rounded(text: str) -> None:
-    with pytest.raises(Verdict):
+    with pytest.raises(BadRecord):
         make(RICH).decode(b'{"price":' + text.encode() + b"}")
 
 
@@ -224,7 +224,7 @@ def test_without_fields_an_object_decodes_by_its_own_kinds() -> None:
     format_ = JsonFormat(JsonConfig())
     assert format_.schema() is None
     assert format_.decode(b'{"a":1,"b":[true,null],"c":{"d":1.5}}') == {"a": 1, "b": [True, None], "c": {"d": 1.5}}
-    with pytest.raises(Verdict, match="expected an object"):
+    with pytest.raises(BadRecord, match="expected an object"):
         format_.decode(b"[1]")
 
 

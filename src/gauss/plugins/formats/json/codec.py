@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.format import Decoded, FieldType, SourceField, SourceSchema
+from gauss.contracts.format_batch import decode_each
 from gauss.plugins.formats.json import encode as encoding
+from gauss.plugins.formats.json import walked
 from gauss.plugins.formats.json.merge import merge
-from gauss.plugins.formats.json.plan import Column, column, path_parts, type_of
-from gauss.plugins.formats.json.slow import RowDecoder, Verdict
+from gauss.plugins.formats.json.plan import Column, Found, column, path_parts, type_of
+from gauss.plugins.formats.json.slow import RowDecoder
 from gauss.plugins.formats.json.spec import JsonConfig, JsonType
 
 CHUNK = 65_536
 """One bad record sends this many through the slow path; as many as a task's block has, so that few are cut."""
+
+
+MANY_SUSPECTS = 0.1
+"""Above this share of records that the walk leaves, polars may do better."""
+
+
+class _Plan(NamedTuple):
+    """All that decoding some columns needs."""
+
+    columns: list[Column]
+    slow: RowDecoder
+    tables: walked.Tables | None
 
 
 class JsonFormat:
@@ -26,6 +40,7 @@ class JsonFormat:
         self._fields = config.fields
         self._columns = None if config.fields is None else [column(f.name, f.type) for f in config.fields]
         self._types = {f.name: f.type for f in config.fields or []}
+        self._plans: dict[Any, _Plan] = {}
         self._rows = None if self._columns is None else RowDecoder(self._columns)
 
     def schema(self) -> SourceSchema | None:
@@ -57,14 +72,14 @@ class JsonFormat:
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         """The named fields of many records; `fields` gives the types of those that the config does not."""
-        columns = [self._column(field) for field in fields]
+        plan = self._plan(fields)
+        columns = plan.columns
         batches: list[pa.RecordBatch] = []
         good: list[np.ndarray] = []
         bad: list[tuple[int, str, str]] = []
-        slow = RowDecoder(columns)
         for start in range(0, len(data), CHUNK):
             chunk = data.slice(start, CHUNK)
-            arrays, indexes, verdicts = _decode_chunk(chunk, columns, slow)
+            arrays, indexes, verdicts = _decode_chunk(chunk, plan)
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=_schema(columns)))
             good.append(indexes + start)
             bad.extend((index + start, reason, detail) for index, reason, detail in verdicts)
@@ -73,6 +88,13 @@ class JsonFormat:
             return Decoded(pa.RecordBatch.from_arrays(empty, schema=_schema(columns)), np.zeros(0, np.int64), [])
         rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         return Decoded(rows, np.concatenate(good), bad)
+
+    def _plan(self, fields: pa.Schema) -> _Plan:
+        key = tuple((field.name, field.type, (field.metadata or {}).get(b"gauss")) for field in fields)
+        if key not in self._plans:
+            columns = [self._column(field) for field in fields]
+            self._plans[key] = _Plan(columns, RowDecoder(columns), walked.tables(columns))
+        return self._plans[key]
 
     def _column(self, field: pa.Field) -> Column:
         if field.name in self._types:
@@ -95,17 +117,14 @@ def _schema(columns: list[Column]) -> pa.Schema:
 Chunk = tuple[list[pa.Array], np.ndarray, list[tuple[int, str, str]]]
 
 
-def _decode_chunk(data: pa.BinaryArray, columns: list[Column], slow: RowDecoder) -> Chunk:
-    # polars is loaded where records are decoded, not where formats are only named.
-    from gauss.plugins.formats.json import fast
-
-    found = fast.decode(data, columns) if fast.can_decode(columns) else None
+def _decode_chunk(data: pa.BinaryArray, plan: _Plan) -> Chunk:
+    found = _vouched(data, plan)
     if found is None:
-        return _decode_slowly(data, np.arange(len(data)), columns, slow)
+        return _decode_slowly(data, np.arange(len(data)), plan)
     if found.suspects is None:
         return found.columns, np.arange(len(data)), []
     kept = np.flatnonzero(~found.suspects)
-    arrays, indexes, verdicts = _decode_slowly(data, np.flatnonzero(found.suspects), columns, slow)
+    arrays, indexes, verdicts = _decode_slowly(data, np.flatnonzero(found.suspects), plan)
     order = np.argsort(np.concatenate([kept, indexes]), kind="stable")
     merged = [
         pa.concat_arrays([fast_values.take(pa.array(kept)), slow_values]).take(pa.array(order))
@@ -114,19 +133,21 @@ def _decode_chunk(data: pa.BinaryArray, columns: list[Column], slow: RowDecoder)
     return merged, np.sort(np.concatenate([kept, indexes])), verdicts
 
 
-def _decode_slowly(data: pa.BinaryArray, indexes: np.ndarray, columns: list[Column], slow: RowDecoder) -> Chunk:
-    rows: list[list[Any]] = []
-    good: list[int] = []
-    bad: list[tuple[int, str, str]] = []
-    decode = slow.decode
-    for index, record in zip(indexes.tolist(), data.take(pa.array(indexes)).to_pylist(), strict=True):
-        try:
-            rows.append(decode(record))
-        except Verdict as verdict:
-            where = f"{verdict.column}: " if verdict.column else ""
-            bad.append((index, verdict.reason, where + verdict.detail))
-        else:
-            good.append(index)
-    values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
-    arrays = [pa.array(list(column), entry.arrow) for column, entry in zip(values, columns, strict=True)]
+def _vouched(data: pa.BinaryArray, plan: _Plan) -> Found | None:
+    """The columns of the records that a fast way vouches for."""
+    found = walked.decode(data, plan.columns, plan.tables) if plan.tables is not None else None
+    if found is not None and (found.suspects is None or found.suspects.mean() < MANY_SUSPECTS):
+        return found
+    # polars is loaded where records are decoded, not where formats are only named.
+    from gauss.plugins.formats.json import fast
+
+    other = fast.decode(data, plan.columns) if fast.can_decode(plan.columns) else None
+    return other if other is not None else found
+
+
+def _decode_slowly(data: pa.BinaryArray, indexes: np.ndarray, plan: _Plan) -> Chunk:
+    records = zip(indexes.tolist(), data.take(pa.array(indexes)).to_pylist(), strict=True)
+    rows, good, bad = decode_each(plan.slow.decode, records)
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(plan.columns)
+    arrays = [pa.array(list(column), entry.arrow) for column, entry in zip(values, plan.columns, strict=True)]
     return arrays, np.array(good, dtype=np.int64), bad

@@ -8,14 +8,14 @@ where that proves that no record is concerned, else record by record.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gauss.plugins.formats.json.plan import RANGES, Column
+from gauss.plugins.formats.json.plan import RANGES, Column, Found
 
 _POLARS: dict[str, Any] = {
     **dict.fromkeys(RANGES, pl.Int64),  # the only integer it reads; narrower ranges are looked at afterwards
@@ -32,19 +32,12 @@ _MAYBE_NOT_TEXT = np.isin(np.arange(256), np.frombuffer(b"-0123456789[{tf", np.u
 """By first byte: whether such a value can match."""
 
 
-class Fast(NamedTuple):
-    """Decoded columns, and which records must be looked at one by one instead (their rows mean nothing)."""
-
-    columns: list[pa.Array]
-    suspects: np.ndarray | None
-
-
 def can_decode(columns: list[Column]) -> bool:
     """Whether polars has each type exactly, and no array is spread."""
     return bool(columns) and all(entry.type.name in _POLARS and not entry.spread for entry in columns)
 
 
-def decode(data: pa.BinaryArray, columns: list[Column]) -> Fast | None:
+def decode(data: pa.BinaryArray, columns: list[Column]) -> Found | None:
     """None: some record is bad, polars does not say which."""
     count = len(data)
     buffer = _lines(data)
@@ -68,7 +61,7 @@ def decode(data: pa.BinaryArray, columns: list[Column]) -> Fast | None:
         elif entry.type.name in RANGES and entry.type.name != "int64":
             suspects |= ~values.is_between(*_within(entry)).fill_null(True).to_numpy()
     arrays = [_arrow(values, entry, suspects) for values, entry in zip(decoded, columns, strict=True)]
-    return Fast(arrays, suspects if suspects.any() else None)
+    return Found(arrays, suspects if suspects.any() else None)
 
 
 def _count(buffer: bytes, byte: bytes) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.field_types import arrow_type
@@ -38,6 +39,13 @@ class Column:
     def element(self) -> JsonType:
         """The type of one value: of the elements for an array."""
         return self.type.element() if self.type.name == "array" else self.type
+
+
+class Found(NamedTuple):
+    """Decoded columns, and which records must be looked at one by one instead (their rows mean nothing)."""
+
+    columns: list[pa.Array]
+    suspects: np.ndarray | None
 
 
 def path_parts(name: str) -> tuple[str, ...]:

@@ -31,20 +31,13 @@ from typing import Any
 
 import msgspec
 
+from gauss.contracts.format import BadRecord
 from gauss.plugins.formats.json.plan import RANGES, Column, getter, struct_type
 from gauss.plugins.formats.json.spec import JsonType
+from gauss.plugins.formats.values import real
 
-_MAX_FLOAT = 3.4028235677973366e38  # what rounds to more is beyond a float
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
-
-
-class Verdict(ValueError):
-    """Why a record can't be decoded: a fixed reason code, the column, and a sentence."""
-
-    def __init__(self, reason: str, detail: str, column: str = "") -> None:
-        super().__init__(detail)
-        self.reason, self.detail, self.column = reason, detail, column
 
 
 class RowDecoder:
@@ -57,32 +50,32 @@ class RowDecoder:
         self._convert = [_converter(entry) for entry in columns]
 
     def decode(self, data: bytes) -> list[Any]:
-        """The columns' values; raises Verdict."""
+        """The columns' values; raises BadRecord."""
         try:
             data.decode()
         except UnicodeDecodeError as error:
-            raise Verdict("bad_utf8", f"byte {error.start} is not UTF-8") from None
+            raise BadRecord("bad_utf8", f"byte {error.start} is not UTF-8") from None
         try:
             found = self._decoder.decode(data)
         except msgspec.ValidationError as error:
             raise self._explain(data, str(error)) from None
         except (msgspec.DecodeError, RecursionError) as error:
-            raise Verdict("bad_json", str(error)) from None
+            raise BadRecord("bad_json", str(error)) from None
         return [convert(_pick(found, way)) for way, convert in zip(self._ways, self._convert, strict=True)]
 
-    def _explain(self, data: bytes, message: str) -> Verdict:
+    def _explain(self, data: bytes, message: str) -> BadRecord:
         """A typed decoder stops at the first wrong field: malformed text behind it is worse news."""
         try:
             value = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
             if "out of range" not in str(error):
-                return Verdict("bad_json", str(error))
+                return BadRecord("bad_json", str(error))
             value = {}
         if not isinstance(value, dict):
-            return Verdict("not_object", f"expected an object, found {_kind(value)}")
+            return BadRecord("not_object", f"expected an object, found {_kind(value)}")
         reason = "out_of_range" if "out of range" in message else "wrong_type"
         column = message.rsplit("at `$.", 1)[-1].rstrip("`") if "at `$." in message else ""
-        return Verdict(reason, message, column)
+        return BadRecord(reason, message, column)
 
 
 def _kind(value: object) -> str:
@@ -111,33 +104,25 @@ def _converter(entry: Column) -> Callable[[Any], Any]:
 
 
 def value_converter(type_: JsonType, column: str) -> Callable[[Any], Any]:
-    """From the JSON kind to what the Arrow type holds; raises Verdict."""
+    """From the JSON kind to what the Arrow type holds; raises BadRecord."""
     match type_.name:
         case name if name in RANGES:
             low, high = RANGES[name]
 
             def whole(value: int) -> int:
                 if not low <= value <= high:
-                    raise Verdict("out_of_range", f"{value} is no {name}", column)
+                    raise BadRecord("out_of_range", f"{value} is no {name}", column)
                 return value
 
             return whole
-        case "float":
+        case "float" | "double":
 
-            def single(value: float) -> float:
-                if abs(value) >= _MAX_FLOAT:
-                    raise Verdict("out_of_range", f"{value} is no float", column)
-                return value
-
-            return single
-        case "double":
-
-            def double(value: float) -> float:
+            def number(value: float) -> float:
                 if math.isinf(value):
-                    raise Verdict("out_of_range", "beyond a double", column)
-                return value
+                    raise BadRecord("out_of_range", f"beyond a {type_.name}", column)
+                return real(value, type_.name, column)
 
-            return double
+            return number
         case "decimal":
             return lambda value: _decimal(value, type_, column)
         case "timestamp":
@@ -149,7 +134,7 @@ def value_converter(type_: JsonType, column: str) -> Callable[[Any], Any]:
         case "json":
             return lambda value: None if bytes(value) == b"null" else bytes(value).decode()
         case "array":
-            raise Verdict("wrong_type", "an array of arrays can't be decoded", column)
+            raise BadRecord("wrong_type", "an array of arrays can't be decoded", column)
         case _:
             return lambda value: value
 
@@ -157,7 +142,7 @@ def value_converter(type_: JsonType, column: str) -> Callable[[Any], Any]:
 def _decimal(value: Decimal, type_: JsonType, column: str) -> Decimal:
     precision, scale = type_.attrs["precision"], type_.attrs.get("scale", 0)
     if not value.is_finite():
-        raise Verdict("wrong_type", f"{value} is no decimal", column)
+        raise BadRecord("wrong_type", f"{value} is no decimal", column)
     _, digits, exponent = value.as_tuple()
     text = "".join(map(str, digits)).rstrip("0") or "0"
     assert isinstance(exponent, int)
@@ -165,7 +150,7 @@ def _decimal(value: Decimal, type_: JsonType, column: str) -> Decimal:
     if text == "0":
         return Decimal(0)
     if -exponent > scale or len(text) + exponent > precision - scale:
-        raise Verdict("out_of_range", f"{value} is no decimal({precision},{scale})", column)
+        raise BadRecord("out_of_range", f"{value} is no decimal({precision},{scale})", column)
     return value
 
 
@@ -179,7 +164,7 @@ def _timestamp(value: Any, type_: JsonType, column: str) -> dt.datetime:
             found = _EPOCH + dt.timedelta(microseconds=value * _UNIT_US[unit])
     except (ValueError, OverflowError):
         reason = "wrong_type" if unit == "iso" else "out_of_range"
-        raise Verdict(reason, f"{value!r} is no timestamp", column) from None
+        raise BadRecord(reason, f"{value!r} is no timestamp", column) from None
     step = 10 ** (6 - type_.attrs.get("precision", 6))
     return found.replace(microsecond=found.microsecond // step * step)
 
@@ -188,11 +173,11 @@ def _date(value: str, column: str) -> dt.date:
     try:
         return dt.date.fromisoformat(value)
     except ValueError:
-        raise Verdict("wrong_type", f"{value!r} is no date", column) from None
+        raise BadRecord("wrong_type", f"{value!r} is no date", column) from None
 
 
 def _bytes(value: str, column: str) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except ValueError:
-        raise Verdict("wrong_type", "the text is no base64", column) from None
+        raise BadRecord("wrong_type", "the text is no base64", column) from None

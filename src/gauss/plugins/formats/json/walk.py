@@ -1,0 +1,350 @@
+"""A walk over objects that vouches for the plain ones and reads their values; machine code, see `compiled.py`.
+
+Suspect, and left to others, is whatever is malformed or of another type than declared, and beside it what is rare: an
+escape, a name twice, an exponent, more than 18 digits, a time in another spelling than `2026-01-02T03:04:05.678Z`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gauss.plugins.formats.compiled import Walk, utf8_end
+
+WHOLE, REAL, BOOL, TEXT, DECIMAL, MOMENT, SINCE, DATE, ANY = range(9)
+DEPTH = 32
+ARRAY, UNKNOWN = -2, -1
+NOTHING = 1 << 30
+"""What a name leads to that is not asked for."""
+ODD = -(1 << 62)
+ENOUGH = 10**17
+"""A number from here on takes no more digits."""
+POWERS = np.array([10.0**power for power in range(23)])
+
+
+def space_end(data: Any, position: int, end: int) -> int:
+    while position < end and data[position] <= 32:
+        byte = data[position]
+        if byte != 32 and byte != 10 and byte != 13 and byte != 9:  # noqa: PLR1714 (a tuple would be built)
+            return position
+        position += 1
+    return position
+
+
+def text_end(data: Any, position: int, end: int) -> int:
+    """Where the closing quote stands; -1 for text with an escape or without an end."""
+    while position < end:
+        byte = data[position]
+        if byte == 34:
+            return position
+        if byte == 92 or byte < 32:
+            return -1
+        position += 1
+    return -1
+
+
+def number(data: Any, position: int, end: int) -> tuple[int, int, int, int]:
+    """(where it ends or -1, all its digits as one number, how many of them stand behind the point, the sign)."""
+    sign = 1
+    if data[position] == 45:
+        sign, position = -1, position + 1
+    first, value, fraction = position, 0, 0
+    while position < end and 48 <= data[position] <= 57:
+        if value >= ENOUGH:
+            return -1, 0, 0, 0
+        value = value * 10 + (data[position] - 48)
+        position += 1
+    if position == first or (data[first] == 48 and position > first + 1):
+        return -1, 0, 0, 0
+    if position < end and data[position] == 46:
+        position += 1
+        first = position
+        while position < end and 48 <= data[position] <= 57:
+            if value >= ENOUGH or position - first == 22:
+                return -1, 0, 0, 0
+            value = value * 10 + (data[position] - 48)
+            position += 1
+        fraction = position - first
+        if fraction == 0:
+            return -1, 0, 0, 0
+    if (position < end and (data[position] | 32) == 101) or (value == 0 and sign < 0):
+        return -1, 0, 0, 0
+    return position, value, fraction, sign
+
+
+def nearest(value: int, fraction: int) -> float:
+    """The double nearest to value / 10^fraction; NaN where that can't be told."""
+    power: float = POWERS[fraction]
+    if value < 1 << 53:
+        return value / power  # both are exact, so the quotient is rounded once
+    high = float(value >> 20) * 1048576.0
+    low = float(value & 1048575)
+    quotient = (high + low) / power
+    # What is missing of the quotient, exactly: Dekker's product.
+    product = quotient * power
+    one = quotient * 134217729.0
+    one = one - (one - quotient)
+    other = power * 134217729.0
+    other = other - (other - power)
+    two, rest = quotient - one, power - other
+    error = ((one * other - product) + one * rest + two * other) + two * rest
+    missing = (((high - product) + low) - error) / power
+    found = quotient + missing
+    if found != quotient + missing * 1.0000001 or found != quotient + missing * 0.9999999:
+        return float("nan")
+    return found
+
+
+def two(data: Any, position: int) -> int:
+    tens, ones = data[position] - 48, data[position + 1] - 48
+    return tens * 10 + ones if 0 <= tens <= 9 and 0 <= ones <= 9 else -1000000
+
+
+def date_of(data: Any, position: int) -> int:
+    """Days since 1970 of `2026-01-02`."""
+    century, years, month, day = (
+        two(data, position),
+        two(data, position + 2),
+        two(data, position + 5),
+        two(data, position + 8),
+    )
+    year = century * 100 + years
+    if data[position + 4] != 45 or data[position + 7] != 45 or century < 0 or years < 0 or year < 1:
+        return ODD
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    longest = 31 - (month in (4, 6, 9, 11)) - (month == 2) * (2 if leap else 3)
+    if month < 1 or month > 12 or day < 1 or day > longest:
+        return ODD
+    shifted = year - (month <= 2)
+    era = shifted // 400
+    of_era = shifted - era * 400
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
+
+
+def moment_of(data: Any, position: int, length: int) -> int:
+    """Microseconds since 1970."""
+    if length < 20 or length > 27 or data[position + 10] != 84 or data[position + length - 1] != 90:
+        return ODD
+    days = date_of(data, position)
+    hour, minute, second = two(data, position + 11), two(data, position + 14), two(data, position + 17)
+    fine = 0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60
+    if days == ODD or not fine or data[position + 13] != 58 or data[position + 16] != 58:
+        return ODD
+    micros = 0
+    if length > 20:
+        if data[position + 19] != 46 or length == 21:
+            return ODD
+        for place in range(20, 26):
+            digit = data[position + place] - 48 if place < length - 1 else 0
+            if digit < 0 or digit > 9:
+                return ODD
+            micros = micros * 10 + digit
+    return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1000000 + micros
+
+
+def put(  # noqa: PLR0917
+    data: Any,
+    position: int,
+    end: int,
+    record: int,
+    column: int,
+    kinds: Any,
+    lows: Any,
+    highs: Any,
+    scales: Any,
+    out: Any,
+    reals: Any,
+    lengths: Any,
+    present: Any,
+) -> int:
+    """Reads a value that is no object or array into its column; gives its end, -1 when it is suspect."""
+    kind, byte, start = (kinds[column] if column >= 0 else -1), data[position], position
+    if byte == 34:
+        stop = text_end(data, position + 1, end)
+        if stop < 0 or column < 0:
+            return stop + 1 if stop >= 0 else -1
+        size = stop - position - 1
+        if kind == TEXT:
+            out[column, record], lengths[column, record] = position + 1, size
+        elif kind == MOMENT:
+            out[column, record] = moment_of(data, position + 1, size)
+        elif kind == DATE:
+            out[column, record] = date_of(data, position + 1) if size == 10 else ODD
+        elif kind != ANY:
+            return -1
+        position = stop + 1
+        if kind in (MOMENT, DATE) and out[column, record] == ODD:
+            return -1
+    elif byte == 45 or 48 <= byte <= 57:
+        position, value, fraction, sign = number(data, position, end)
+        if position < 0 or column < 0:
+            return position
+        if kind in (WHOLE, SINCE):
+            value *= sign
+            if fraction != 0 or value < lows[column] or value > highs[column]:
+                return -1
+            out[column, record] = value * scales[column]
+        elif kind == REAL:
+            found = nearest(value, fraction)
+            if found != found:  # noqa: PLR0124 (NaN)
+                return -1
+            reals[column, record] = found * sign
+        elif kind == DECIMAL:
+            for _ in range(scales[column] - fraction):
+                if value >= ENOUGH:
+                    return -1
+                value *= 10
+            if fraction > scales[column] or value > highs[column]:
+                return -1
+            out[column, record] = value * sign
+        elif kind != ANY:
+            return -1
+    else:
+        size = 5 if byte == 102 else 4
+        if end - position < size:
+            return -1
+        one, more, last = data[position + 1], data[position + 2], data[position + 3]
+        position += size
+        if byte == 110 and one == 117 and more == 108 and last == 108:
+            return position
+        true = byte == 116 and one == 114 and more == 117 and last == 101
+        false = byte == 102 and one == 97 and more == 108 and last == 115 and data[position - 1] == 101
+        if not true and not false:
+            return -1
+        if column < 0:
+            return position
+        if kind == BOOL:
+            out[column, record] = true
+        elif kind != ANY:
+            return -1
+    if kind == ANY:
+        out[column, record], lengths[column, record] = start, position - start
+    if column >= 0:
+        present[column, record] = 1
+    return position
+
+
+def walk(  # noqa: PLR0917
+    data: Any,
+    offsets: Any,
+    ascii_only: bool,
+    names: Any,
+    first: Any,
+    entries: Any,
+    kinds: Any,
+    lows: Any,
+    highs: Any,
+    scales: Any,
+    out: Any,
+    reals: Any,
+    lengths: Any,
+    present: Any,
+    suspects: Any,
+    stack: Any,
+    columns: Any,
+    guess: Any,
+    seen: Any,
+) -> None:
+    """`entries` has (start and length of the name, column or -1 - child node) of each name of each node from `first`;
+    a stack level holds a node of names that are asked for, an unknown object or an array."""
+    for record in range(len(offsets) - 1):
+        end = offsets[record + 1]
+        position = space_end(data, offsets[record], end)
+        fine = position < end and data[position] == 123
+        if fine and not ascii_only:
+            fine = utf8_end(data, position, end) == end
+        level, fresh, after = 0, True, False
+        stack[0], guess[0], columns[0] = 0, first[0], NOTHING
+        position += 1
+        while fine and level >= 0:
+            position = space_end(data, position, end)
+            if position >= end:
+                fine = False
+                break
+            byte, node = data[position], stack[level]
+            if byte == (93 if node == ARRAY else 125) and (after or fresh):
+                position += 1
+                column = columns[level]
+                if column != NOTHING:
+                    lengths[column, record] = position - out[column, record]
+                    present[column, record] = 1
+                level -= 1
+                fresh, after = False, True
+                continue
+            if after:
+                fine = byte == 44
+                position += 1
+                after = False
+                continue
+            fresh = False
+            target = NOTHING
+            if node != ARRAY:
+                stop = text_end(data, position + 1, end) if byte == 34 else -1
+                if stop < 0:
+                    fine = False
+                    break
+                if node >= 0:
+                    size, begin, many = stop - position - 1, first[node], first[node + 1] - first[node]
+                    for turn in range(many):
+                        entry = guess[level] + turn
+                        entry -= many if entry >= begin + many else 0
+                        if entries[entry, 1] != size:
+                            continue
+                        same, place = True, entries[entry, 0]
+                        for index in range(size):
+                            if names[place + index] != data[position + 1 + index]:
+                                same = False
+                                break
+                        if same:
+                            target = entries[entry, 2]
+                            fine = seen[entry] != record + 1
+                            seen[entry] = record + 1
+                            guess[level] = entry + 1 if entry + 1 < begin + many else begin
+                            break
+                position = space_end(data, stop + 1, end)
+                if not fine or position >= end or data[position] != 58:
+                    fine = False
+                    break
+                position = space_end(data, position + 1, end)
+                if position >= end:
+                    fine = False
+                    break
+                byte = data[position]
+            if byte in (91, 123):
+                level += 1
+                if level >= DEPTH:
+                    fine = False
+                    break
+                columns[level] = NOTHING
+                if byte == 91:
+                    stack[level] = ARRAY
+                    fine = target == NOTHING or target >= 0
+                else:
+                    stack[level] = -1 - target if target < 0 else UNKNOWN
+                    if target < 0:
+                        guess[level] = first[stack[level]]
+                if 0 <= target < NOTHING:
+                    fine = kinds[target] == ANY
+                    columns[level] = target
+                    out[target, record] = position
+                position += 1
+                fresh = True
+                continue
+            if target < 0:
+                # Null stands for an object without anything; no other value does.
+                fine = byte == 110
+            column = target if 0 <= target < NOTHING else -1
+            position = put(
+                data, position, end, record, column, kinds, lows, highs, scales, out, reals, lengths, present
+            )
+            fine = fine and position >= 0
+            after = True
+        if not fine or space_end(data, position, end) != end:
+            suspects[record] = 1
+            for column in range(len(kinds)):
+                present[column, record] = 0
+
+
+WALK = Walk(walk, space_end, text_end, number, nearest, two, date_of, moment_of, put, utf8_end, worth=200_000)
