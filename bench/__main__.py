@@ -14,6 +14,7 @@ BENCHMARKS = {
     "framing": "Framing, one core",
     "tcp": "TCP → topic → TCP",
     "table": "Tables: a million keys in the engine",
+    "scan": "Scans: a million records of a log",
     "spark_json": "JSON filter + derive through Spark",
     "latency": "TCP → Spark → TCP latency, start-up, idle cost",
 }
