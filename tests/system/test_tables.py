@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 
 from gauss.clients.clickhouse.connect import connect
@@ -85,6 +86,53 @@ def test_records_become_rows_once_and_bad_ones_dead_letters(gauss: Make) -> None
     assert sum(group["count"] for group in listed["groups"]) == 2, listed
     assert run.stop() == 0
     assert not [process for process in run.tree() if "clickhouse" in " ".join(process.cmdline())]
+
+
+def test_fixed_records_are_replayed_once_into_a_table_that_grew_and_was_dropped(gauss: Make) -> None:
+    feed = free_port()
+    run = gauss(pipeline(feed)).start()
+    send(feed, b'{"n":1}\n{"n":2.5}\n{"n":3}\n')
+    wait_until(lambda: written(run) == 2, 90, "2 rows")
+    url = run.cli("db", "url", "clickhouse").stdout.strip()
+    assert httpx.post(url, content="SELECT sum(n) FROM numbers").text.strip() == "4"
+    assert run.stop() == 0
+
+    run.config.write_text(pipeline(feed, fields=', { name = "x", type = "string" }').replace("int64", "double"))
+    run.start(ready=False)
+    refused = wait_until(lambda: health(run, "differs from its schema"), 60, "the refusal of another type")
+    assert "MODIFY COLUMN" in refused
+    run.stop()
+
+    run.config.write_text(pipeline(feed, fields=', { name = "x", type = "string" }'))
+    run.start()
+    send(feed, b'{"n":4,"x":"new"}\n')
+    wait_until(lambda: written(run) == 3, 60, "a row with the new column")
+    assert rows(run, "SELECT n, x FROM numbers ORDER BY n") == [(1, None), (3, None), (4, "new")]
+    shown = json.loads(run.cli("schema", "numbers", str(run.config), "--json").stdout)
+    assert shown["differences"] == []
+
+    rows(run, "DROP TABLE numbers")
+    send(feed, b'{"n":5}\n')
+    wait_until(lambda: written(run) == 1, 90, "the table made again")
+    rows(run, "DROP TABLE numbers")
+    assert run.stop() == 0
+
+    run.config.write_text(pipeline(feed).replace("int64", "double"))
+    run.start()
+    for expected in (1, 0):
+        told = run.cli("dlq", "replay", "--processor", "_table.numbers", "--json").stdout
+        assert json.loads(told)["replayed"] == expected
+    wait_until(lambda: written(run) == 1, 60, "the replayed row")
+    assert rows(run, "SELECT n, _inc < 0, _offset FROM numbers") == [(2.5, 1, 0)]
+
+
+def health(run: Run, words: str) -> str:
+    """The reason that holds the words; empty while there is none."""
+    try:
+        reasons = run.api("/api/health")["reasons"]
+    except (OSError, ValueError, KeyError):
+        return ""
+    return next((reason for reason in reasons if words in reason), "")
 
 
 VICTIMS = ["gauss.clients.clickhouse.owner", "gauss.stream.driver", "gauss.stream.engine"]
