@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from gauss.contracts.plugin import PluginConfig, PluginSpec
 
@@ -49,6 +49,8 @@ class ProcessorSpec(PluginSpec):
     """Read modes it can use, as values of ReadMode."""
     framed: str = ""
     """`input` or `output`: which side is a byte stream and so must name a framing."""
+    codecs: Callable[[PluginConfig], dict[str, tuple[str, dict[str, Any]]]] | None = None
+    """Formats of its own where its config names none: `input` or `output` → a format plugin and its config."""
     lint: Callable[[PluginConfig, LintContext], list[str]] | None = None
     """Faults that only this processor can see, as sentences; run by the check."""
 

@@ -39,6 +39,7 @@ ROWS = st.fixed_dictionaries(
         "n": st.none() | st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1),
         "$.o.id": st.none() | TEXTS,
         "tags": st.none() | st.lists(st.none() | TEXTS, max_size=4),
+        "data": st.binary(max_size=20),
     }
 )
 
@@ -67,7 +68,10 @@ CASES = [
     Case("flatten", {"field": "tags", "empty": "keep"}, output=schema_of(tags="string", n="int64")),
     Case("flatten", {"field": "tags", "empty": "keep"}, schema=None),
     Case("flatten", {"field": "tags"}, schema=None, output=schema_of(symbol="string", tags="string")),
+    *(Case("compress", {"algo": algo}) for algo in ("gzip", "snappy")),
+    Case("decompress", {"algo": "lz4"}),
 ]
+WITHOUT_FORMAT = ("compress", "decompress")
 
 
 def on_spark(spark: Any, transform: Any, batch: pa.RecordBatch, decoded: list[str]) -> list[dict[str, Any]]:
@@ -83,8 +87,9 @@ def on_spark(spark: Any, transform: Any, batch: pa.RecordBatch, decoded: list[st
 @given(st.lists(ROWS, min_size=12, max_size=12))
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.plugin}-{'-'.join(map(str, case.config))}")
 def test_both_forms_agree(spark: Any, case: Case, rows: list[dict[str, Any]]) -> None:
-    transform = transform_of(case.plugin, input=JSON, **case.config)
+    config = case.config if case.plugin in WITHOUT_FORMAT else {"input": JSON, **case.config}
+    transform = transform_of(case.plugin, **config)
     fields = transform.bind(case.schema, case.output)
-    batch = batch_of(fields, rows)
+    batch = batch_of(fields, rows, [row["data"] for row in rows])
     hosted = transform.arrow(batch)
     assert on_spark(spark, transform, batch, [entry.name for entry in fields]) == hosted.to_pylist()

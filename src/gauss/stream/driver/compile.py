@@ -56,8 +56,11 @@ class Design:
 def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
     """Builds the transform and asks it what must be decoded; raises ConfigError."""
     found = spec(ProcessorSpec, processor.plugin)
-    sides = {side: (processor.config.get(side) or {}).get("format") for side in ("input", "output")}
-    read, written = format_ref(pipeline, sides["input"]), format_ref(pipeline, sides["output"])
+    own = found.codecs(found.validate(processor.config)) if found.codecs else {}
+    read, written = (
+        FormatRef(*own[side]) if side in own else format_ref(pipeline, (processor.config.get(side) or {}).get("format"))
+        for side in ("input", "output")
+    )
     ref = TransformRef(processor.plugin, processor.config, read, written)
     transform, fields = ref.build()
     if getattr(transform, "carries", False):
