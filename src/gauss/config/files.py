@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from gauss import registry
 from gauss.config.faults import Scope
-from gauss.config.spec import Pipeline
+from gauss.config.spec import FormatDef, Pipeline, ProcessorDef
 from gauss.contracts.format import FormatSpec
+from gauss.contracts.plugin import PluginSpec
+from gauss.contracts.processor import ProcessorSpec
+
+D = TypeVar("D", FormatDef, ProcessorDef)
 
 
 def check_files(config: BaseModel, base_dir: Path, scope: Scope) -> None:
@@ -36,13 +40,16 @@ def check_file(file: Path, key: str, base_dir: Path, scope: Scope) -> None:
 
 
 def with_absolute_files(pipeline: Pipeline, base_dir: Path) -> Pipeline:
-    """The pipeline with the files of its formats by absolute paths: whoever decodes stands in another folder."""
-    formats = []
-    for definition in pipeline.formats:
-        model = registry.spec(FormatSpec, definition.plugin).validate(definition.config)
-        config = _absolute(model, definition.config, base_dir)
-        formats.append(definition.model_copy(update={"config": config}))
-    return pipeline.model_copy(update={"formats": formats})
+    """The pipeline with the files of its formats and processors by absolute paths: whoever reads them stands in
+    another folder."""
+    formats = [_with_files(definition, FormatSpec, base_dir) for definition in pipeline.formats]
+    processors = [_with_files(definition, ProcessorSpec, base_dir) for definition in pipeline.processors]
+    return pipeline.model_copy(update={"formats": formats, "processors": processors})
+
+
+def _with_files(definition: D, kind: type[PluginSpec], base_dir: Path) -> D:
+    model = registry.spec(kind, definition.plugin).validate(definition.config)
+    return definition.model_copy(update={"config": _absolute(model, definition.config, base_dir)})
 
 
 def _absolute(model: BaseModel, raw: dict[str, Any], base_dir: Path) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class Case:
 
 
 NARROW = schema_of(o__id="string", symbol="string")
+LOOKUP = {"BTC": {"name": "Bitcoin", "lot": 1}, "": {"lot": 2, "live": False}, "a": {"name": ""}}
 CASES = [
     Case("symbol-filter", {"symbols": ["BTC", "é€😀é€😀", ""]}),
     Case("symbol-filter", {"symbols": ["ETH"], "field": "o.id"}, schema=None),
@@ -68,6 +69,9 @@ CASES = [
     Case("flatten", {"field": "tags", "empty": "keep"}, output=schema_of(tags="string", n="int64")),
     Case("flatten", {"field": "tags", "empty": "keep"}, schema=None),
     Case("flatten", {"field": "tags"}, schema=None, output=schema_of(symbol="string", tags="string")),
+    Case("enrich", {"add": {"venue": "é", "n": 7, "x": 1.5, "live": True}}),
+    Case("enrich", {"lookup": {"key": "o.id", "table": LOOKUP}}, schema=None),
+    Case("enrich", {"lookup": {"key": "n", "table": {"1": {"bid": 2.5}, "-3": {"more": "z"}}}}),
     *(Case("compress", {"algo": algo}) for algo in ("gzip", "snappy")),
     Case("decompress", {"algo": "lz4"}),
 ]

@@ -1,0 +1,97 @@
+"""enrich: a broadcast join and literals on Spark, an index and a take over Arrow columns in a hosted task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.model.errors import ConfigError
+from gauss.plugins.processors.enrich.spec import EnrichConfig
+from gauss.plugins.processors.enrich.table import KEY, table_of
+from gauss.plugins.processors.fields import column_name, is_text, path, plain, spark_column
+from gauss.plugins.processors.layout import Layout, layout
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+
+class Enrich:
+    """Adds fields; the others go on."""
+
+    def __init__(self, config: EnrichConfig) -> None:
+        self._add = config.add
+        self._key = plain(config.lookup.key) if config.lookup else ""
+        self._table: pa.Table | None = table_of(config.lookup) if config.lookup else None
+        self._layout: Layout | None = None
+
+    @property
+    def carries(self) -> bool:
+        return self._layout is not None and self._layout.carries
+
+    @property
+    def _found(self) -> list[str]:
+        """The fields that the lookup adds; a constant of the same name wins."""
+        if self._table is None:
+            return []
+        return [name for name in self._table.column_names if name != KEY and name not in self._add]
+
+    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
+        """Every field that is written and not made here, and the key."""
+        reads = {path(self._key): FieldType("string")} if self._key else {}
+        self._layout = layout(schema, output, reads, [*self._add, *self._found])
+        if self._table is not None:
+            self._table = self._table.set_column(0, KEY, self._keys(self._layout.type_of(self._key)))
+        return self._layout.fields
+
+    def _keys(self, kind: FieldType) -> pa.ChunkedArray:
+        """The table's keys in the type of the record's."""
+        import pyarrow as pa
+
+        from gauss.contracts.field_types import arrow_type
+
+        assert self._table is not None
+        if not is_text(kind) and not pa.types.is_integer(arrow_type(kind)):
+            raise ConfigError(f'"{self._key}" is {kind.name}: a key must be text or a whole number')
+        try:
+            return self._table.column(KEY).cast(arrow_type(kind))
+        except pa.ArrowInvalid as error:
+            raise ConfigError(f'the lookup\'s keys must be {kind.name} as "{self._key}" is: {error}') from error
+
+    def apply(self, records: DataFrame) -> DataFrame:
+        """The records with the fields added."""
+        from pyspark.sql import functions as F
+
+        assert self._layout is not None
+        made: dict[str, Column] = {name: _literal(value) for name, value in self._add.items()}
+        if self._table is not None:
+            hidden = self._table.rename_columns([f"_found_{name}" for name in self._table.column_names])
+            found = F.broadcast(records.sparkSession.createDataFrame(hidden))
+            records = records.join(found, spark_column(self._key) == F.col(f"_found_{KEY}"), "left")
+            made |= {name: F.col(f"`_found_{name}`") for name in self._found}
+        return self._layout.spark(records, made)
+
+    def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """The records with the fields added."""
+        import pyarrow.compute as pc
+
+        assert self._layout is not None
+        made = {name: _repeated(value, len(records)) for name, value in self._add.items()}
+        if self._table is not None:
+            keys = records.column(column_name(records, self._key))
+            places = pc.index_in(keys, value_set=self._table.column(KEY).combine_chunks(), skip_nulls=True)
+            made |= {name: self._table.column(name).combine_chunks().take(places) for name in self._found}
+        return self._layout.arrow(records, made)
+
+
+def _literal(value: bool | int | float | str) -> Column:
+    from pyspark.sql import functions as F
+
+    literal = F.lit(value)
+    return literal.cast("bigint") if isinstance(value, int) and not isinstance(value, bool) else literal
+
+
+def _repeated(value: bool | int | float | str, count: int) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(value), count)
