@@ -38,7 +38,7 @@ KEYS = 1_000_000
 CHUNK = 10_000
 RATE = 100_000
 SECONDS = 5.0
-PROGRAM = "select(.bid >= 900) | {symbol, mid: (.bid + .ask) / 2}"
+PROGRAM = parse_scan("select(.bid >= 900) | {symbol, mid: (.bid + .ask) / 2}")
 FIELDS = [{"name": "symbol", "type": "string"}, {"name": "bid", "type": "double"}, {"name": "ask", "type": "double"}]
 STEP = Step(limit=65_536, max_bytes=16 << 20)
 
@@ -84,7 +84,7 @@ def timed(work: Callable[[], Any], times: int = 3) -> float:
 
 def scan(source: SourceTask) -> int:
     """All rows of the program."""
-    opened = source.open(parse_scan(PROGRAM))
+    opened = source.open(PROGRAM)
     assert opened.code is Code.UNSET, opened.fault
     rows = 0
     while source.next(opened.cursor_id, STEP) is Code.UNSET:

@@ -19,7 +19,7 @@ from gauss.scan.outputs import Item, ipc_stream, packed_size
 from gauss.scan.program.fuel import Limit, Meter, unread
 
 FEWEST_CANDIDATES = 1024
-MOST_CANDIDATES = 65_536
+MOST_CANDIDATES = 262_144
 CANDIDATE_BYTES = 16 << 20
 
 
@@ -141,8 +141,7 @@ class _Pending:
 
     def spent(self, stop: int) -> int:
         """What the candidates from the current one up to `stop` cost."""
-        toll = self.prepared.toll
-        return toll.upto(stop) - toll.upto(self.candidate) if stop > self.candidate else 0
+        return self.prepared.toll.between(self.candidate, stop) if stop > self.candidate else 0
 
     def candidate_of(self, row: int) -> int:
         """The candidate that a row was made of."""

@@ -64,6 +64,32 @@ def test_rows_and_columns_agree_on_expressions(text: str, rows: list[dict[str, A
         assert keep.to_pylist() == [python.compile_filter(typed)(row) for row in rows]
 
 
+LIMITS = st.integers(1, 300) | st.integers(1, 10_000)
+
+
+@settings(deadline=None)
+@given(programs(), MANY, st.data(), LIMITS, LIMITS)
+def test_a_batch_costs_as_its_rows_do_and_is_cut_alike(
+    text: str, rows: list[dict[str, Any]], data: st.DataObject, item: int, scan: int
+) -> None:
+    bound = bind(parse_scan(text), FIELDS)
+    lengths = data.draw(st.lists(st.integers(0, 5_000), min_size=len(rows), max_size=len(rows)))
+    batch, sizes = batch_of(rows), np.array(lengths, np.int32)
+    costs = [bound.row_cost(row, size) for row, size in zip(rows, lengths, strict=True)]
+    toll = bound.toll(batch, sizes)
+    assert toll.each().tolist() == costs
+    assert toll.whole == sum(costs)
+    start = data.draw(st.integers(0, len(rows)))
+    stop = data.draw(st.integers(start, len(rows)))
+    assert toll.between(start, stop) == sum(costs[start:stop])
+    if costs:
+        assert toll.within(max(costs) * len(costs))
+        assert not toll.within(max(costs) - 1)
+    by_rows, by_batch = Meter(item, scan), Meter(item, scan)
+    assert by_batch.admit_batch(toll) == by_rows.admit(np.array(costs, np.int64))
+    assert by_batch.spent == by_rows.spent
+
+
 @given(st.lists(st.integers(1, 50), max_size=20), st.integers(1, 50), st.integers(1, 400), st.integers(1, 7))
 def test_a_batch_is_cut_where_row_by_row_metering_stops(costs: list[int], item: int, scan: int, size: int) -> None:
     rows, batches = Meter(item, scan), Meter(item, scan)

@@ -145,7 +145,7 @@ class Evaluation:
 
     def truth(self, node: Expr) -> Vector:
         """Booleans without nulls: null and false are not true, everything else is."""
-        value = self.value(node)
+        value = self._order(node) if self._is_order(node) else self.value(node)
         if pa.types.is_boolean(value.type):
             return pc.fill_null(value, False) if any_nulls(value) else value
         valid = pc.is_valid(value)
@@ -201,6 +201,25 @@ class Evaluation:
         if isinstance(node, Literal) and type(node.value) is int:
             return constant(float(node.value), Kind.NUMBER)
         return as_double(self.value(node))
+
+    def _is_order(self, node: Expr) -> bool:
+        """Whether a node compares numbers by size."""
+        if not isinstance(node, Binary) or node.op not in _COMPARE:
+            return False
+        kinds = (kind_of(node.left, self.kinds), kind_of(node.right, self.kinds))
+        return Kind.NUMBER in kinds and Kind.NULL not in kinds
+
+    def _order(self, node: Expr) -> Vector:
+        """The same where null and false are one: NaN is above and below nothing, so columns need no cleaning yet."""
+        assert isinstance(node, Binary)
+        return _COMPARE[node.op](self._uncleaned(node.left), self._uncleaned(node.right))
+
+    def _uncleaned(self, node: Expr) -> Vector:
+        if isinstance(node, Path) and self.kinds[node.name] is Kind.NUMBER:
+            column = self.columns[node.name]
+            if column.type == pa.float64():
+                return column
+        return self._double(node)
 
     def _choice(self, node: Expr, condition: Expr, then: Expr, other: Expr) -> Vector:
         a, b = self.value(then), self.value(other)

@@ -15,7 +15,7 @@ from gauss.scan.program import arrow, python
 from gauss.scan.program.check import Checked, check_stages
 from gauss.scan.program.declared import check_declared
 from gauss.scan.program.fault import bounded, fault
-from gauss.scan.program.fuel import Cost, Costs, Toll, cost_of
+from gauss.scan.program.fuel import Cost, Costs, Lengths, Toll, cost_of
 from gauss.scan.program.ir import Kind, Kinds
 
 
@@ -87,11 +87,11 @@ class Bound:
         """What each candidate costs at the least: all its operations, over empty texts."""
         return self.cost.base
 
-    def costs(self, batch: pa.RecordBatch, data_bytes: Costs | None = None) -> Costs:
+    def costs(self, batch: pa.RecordBatch, data_bytes: Lengths | None = None) -> Costs:
         """The fuel of each row; known before `run`, which must not see a row above the limit."""
         return self.cost.batch(batch, data_bytes)
 
-    def toll(self, batch: pa.RecordBatch, data_bytes: Costs | None = None) -> Toll:
+    def toll(self, batch: pa.RecordBatch, data_bytes: Lengths | None = None) -> Toll:
         """The fuel of all rows together, and of each when it is asked for."""
         return Toll(self.cost, batch, data_bytes)
 

@@ -37,6 +37,8 @@ from gauss.scan.program.ir import (
 )
 
 Costs = np.ndarray[Any, np.dtype[np.int64]]
+Lengths = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
+"""Bytes per row; of an Arrow array's values in the type of its offsets."""
 
 ROW = 8
 """A candidate, whatever is done with it."""
@@ -75,7 +77,7 @@ class Cost:
             total += weight * _row_bytes(row.get(name), self.kinds[name])
         return min(total, MAX_COST)
 
-    def batch(self, batch: pa.RecordBatch, data_bytes: Costs | None = None) -> Costs:
+    def batch(self, batch: pa.RecordBatch, data_bytes: Lengths | None = None) -> Costs:
         """The cost of every row of a batch of decoded fields."""
         total: Costs | None = None
         if data_bytes is not None:
@@ -97,22 +99,34 @@ class Cost:
 
 
 class Toll:
-    """What the rows of a batch cost: all together at once, each only when a limit is near or a batch is cut."""
+    """What the rows of a batch cost: many together at once, each only when a limit is near."""
 
-    def __init__(self, cost: Cost, fields: pa.RecordBatch, data_bytes: Costs | None = None) -> None:
+    def __init__(self, cost: Cost, fields: pa.RecordBatch, data_bytes: Lengths | None = None) -> None:
         self.rows = int(fields.num_rows)
         self._cost, self._fields, self._data_bytes = cost, fields, data_bytes
-        self._ends: Costs | None = None
-        self._texts: list[tuple[int, pa.Array]] = []
-        self._above_base = 0
-        if data_bytes is not None:
-            units = data_bytes // BYTES_PER_UNIT
+        self._units = None if data_bytes is None else data_bytes // BYTES_PER_UNIT
+        self._texts = [
+            (weight, column)
+            for name, weight in cost.weights.items()
+            if (column := _text(fields.column(name), cost.kinds[name])) is not None
+        ]
+        self._above_base = self._sum(0, self.rows)
+        self.whole = self.between(0, self.rows)
+
+    def _sum(self, start: int, stop: int) -> int:
+        """What is above the base, of rows that are each below the highest cost."""
+        found = sum(weight * _bytes(column.slice(start, stop - start)) for weight, column in self._texts)
+        if self._units is not None:
             # Lengths have their offsets' type, which holds their sum too: no wider one is needed.
-            self._above_base = int(np.add.reduce(units, dtype=units.dtype))
-        for name, weight in cost.weights.items():
-            if (column := _text(fields.column(name), cost.kinds[name])) is not None:
-                self._texts.append((weight, column))
-                self._above_base += weight * _bytes(column)
+            found += int(np.add.reduce(self._units[start:stop], dtype=self._units.dtype))
+        return found
+
+    def between(self, start: int, stop: int) -> int:
+        """What the rows from `start` to `stop` cost together."""
+        if self._cost.base + self._above_base > MAX_COST:
+            return int(self.each()[start:stop].sum())
+        above = self._above_base if stop - start == self.rows else self._sum(start, stop)
+        return self._cost.base * (stop - start) + above
 
     def within(self, limit: int) -> bool:
         """Whether no row can cost more; False: some may."""
@@ -120,23 +134,13 @@ class Toll:
         if base + self._above_base <= limit:
             return True
         found = base + sum(weight * int(_lengths(column).max(initial=0)) for weight, column in self._texts)
-        if self._data_bytes is not None:
-            found += int(self._data_bytes.max(initial=0)) // BYTES_PER_UNIT
+        if self._units is not None:
+            found += int(self._units.max(initial=0))
         return found <= limit
 
     def each(self) -> Costs:
         """The cost of every row."""
         return self._cost.batch(self._fields, self._data_bytes)
-
-    def upto(self, stop: int) -> int:
-        """What the first rows cost together."""
-        if not stop:
-            return 0
-        if stop == self.rows and self._cost.base + self._above_base <= MAX_COST:
-            return self._cost.base * self.rows + self._above_base
-        if self._ends is None:
-            self._ends = np.cumsum(self.each(), dtype=np.int64)
-        return int(self._ends[stop - 1])
 
 
 def cost_of(stages: Sequence[Stage], scopes: Sequence[Kinds], fields: Kinds) -> Cost:
@@ -223,12 +227,12 @@ def _bytes(column: pa.Array) -> int:
     return int(_lengths(column).sum(dtype=np.int64))
 
 
-def _lengths(column: pa.Array) -> Costs:
+def _lengths(column: pa.Array) -> Lengths:
     """The bytes of each text of a column."""
     sizes = pc.binary_length(column)
     if sizes.null_count:
         sizes = pc.fill_null(sizes, 0)
-    found: Costs = sizes.to_numpy()
+    found: Lengths = sizes.to_numpy()
     return found
 
 
@@ -264,9 +268,8 @@ class Meter:
 
     def admit_batch(self, toll: Toll) -> tuple[int, Limit | None]:
         """The same for a batch, of which each row is looked at only if a limit may be reached."""
-        whole = toll.upto(toll.rows)
-        if self.spent + whole <= self.max_scan and toll.within(self.max_item):
-            self.spent += whole
+        if self.spent + toll.whole <= self.max_scan and toll.within(self.max_item):
+            self.spent += toll.whole
             return toll.rows, None
         return self.admit(toll.each())
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gauss.contracts.cursor import Code, Program, Step
+from gauss.contracts.cursor import Code, Point, Program, Step
 from gauss.contracts.format import Decoded
 from gauss.plugins.storages.memory import decoded, runs
 from gauss.plugins.storages.memory.runs import DATA
@@ -78,6 +78,15 @@ def test_second_scan_of_the_same_fields_decodes_nothing(table: Table, counting: 
     assert counting.records == 100
     decode(table, pa.schema([("v", pa.float64())]))
     assert counting.records == 200
+
+
+def test_few_rows_of_a_page_are_decoded_alone(table: Table, counting: Counting) -> None:
+    cursor = table.open(Program(Point("k042")))
+    assert cursor.next(Step()) is Code.UNSET
+    batch = cursor.read()[1]
+    assert batch is not None
+    assert table.format().decode_batch(batch.column(DATA), FIELDS).rows.to_pylist() == [{"k": "k042", "v": 42}]
+    assert counting.records == 1
 
 
 def test_change_is_seen_and_only_new_pages_are_decoded_again(table: Table, counting: Counting) -> None:

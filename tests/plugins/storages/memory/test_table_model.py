@@ -39,6 +39,7 @@ def _small_runs() -> Any:
     patch.setattr(table, "SEAL_ROWS", 3)
     patch.setattr(table, "PINNED_ROWS", 1)
     patch.setattr(runs, "PAGE_ROWS", 3)
+    patch.setattr(runs, "FOLD_ROWS", 2)
     yield
     patch.undo()
 

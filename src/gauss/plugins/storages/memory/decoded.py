@@ -16,6 +16,9 @@ from gauss.plugins.storages.memory.runs import DATA, PAGE_ROWS, Run
 IDLE_SECONDS = 10.0
 """So long after the last scan decoded columns are kept."""
 
+FEW = 8
+"""Fewer records than this part of a page do not have the rest of it decoded."""
+
 
 class _Columns:
     """The decoded fields of one page, together no larger than the page itself."""
@@ -93,6 +96,8 @@ class DecodedColumns:
             self._asked = last = fields, _labels(fields)
         labels, held = last[1], columns.by_field
         missing = {label: labels[label] for label in labels if label not in held}
+        if missing and FEW * count < columns.data[2]:
+            return self._format.decode_batch(data, fields)
         if missing:
             rows, _, bad, spread = self._format.decode_batch(page.column(DATA), pa.schema(list(missing.values())))
             if bad or spread:

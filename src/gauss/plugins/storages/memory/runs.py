@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-PAGE_ROWS = 65_536
-PAGE_BYTES = 8 << 20
+PAGE_ROWS = 262_144
+PAGE_BYTES = 16 << 20
+FOLD_ROWS = 32_768
+"""So many at once where runs overlap: a reader's first rows wait for no more."""
 
 CANDIDATES = pa.schema(
     [
@@ -129,7 +131,20 @@ def rows_between(runs: Sequence[Run], low: Bound, high: Bound) -> Iterator[pa.Re
         parts = [part for run in runs for part in run.between(start, stop)]
         if len(parts) == 1 and not parts[0].column(DELETED).true_count:
             yield parts[0]
-        elif parts and (found := fold(parts, keep_deleted=False)).num_rows:
+        elif parts:
+            yield from _folded(parts)
+
+
+def _folded(parts: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The live rows of sorted parts, some at a time."""
+    keys = max(parts, key=len).column(KEY)
+    edges = [keys[index].as_py() for index in range(FOLD_ROWS, len(keys), FOLD_ROWS)]
+    starts = [0] * len(parts)
+    for edge in (*edges, None):
+        stops = [part.num_rows if edge is None else place(part, edge) for part in parts]
+        taken = [part.slice(start, stop - start) for part, start, stop in zip(parts, starts, stops, strict=True)]
+        starts = stops
+        if (found := fold(taken, keep_deleted=False)).num_rows:
             yield found
 
 

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.contracts.cursor import Code, KeyRange, Mode, Point, Prefix, Program, Seq, Step, TimeRange
-from gauss.model.batch import value_lengths
 from gauss.model.errors import Collected, ConfigError
 from gauss.plugins.storages.memory.runs import DATA, KEY, TS_MS, VERSION, Bound, in_range, rows_between
-from gauss.scan.outputs import packed_size
+from gauss.scan.outputs import lengths, packed_size
 
 if TYPE_CHECKING:
     from gauss.plugins.storages.memory.table import Events, Table
@@ -201,9 +200,11 @@ def after_prefix(prefix: str) -> Bound:
 
 def _fitting(batch: pa.RecordBatch, rows: int, size: int, *, at_least: int) -> tuple[int, int]:
     """How many of the batch's first rows fit, and how many bytes they hold."""
-    whole = packed_size(batch.column(KEY)) + packed_size(batch.column(DATA)) + ROW_BYTES * batch.num_rows
-    if batch.num_rows <= rows and whole <= size:
-        return batch.num_rows, whole
-    ends = np.cumsum(value_lengths(batch.column(DATA)) + value_lengths(batch.column(KEY)) + ROW_BYTES)
-    count = max(at_least, min(batch.num_rows, rows, int(np.searchsorted(ends, size, side="right"))))
+    count = min(batch.num_rows, rows)
+    keys, data = (batch.column(index).slice(0, count) for index in (KEY, DATA))
+    whole = packed_size(keys) + packed_size(data) + ROW_BYTES * count
+    if whole <= size:
+        return count, whole
+    ends = np.cumsum(lengths(keys).astype(np.int64) + lengths(data) + ROW_BYTES)
+    count = max(at_least, int(np.searchsorted(ends, size, side="right")))
     return count, int(ends[count - 1]) if count else 0
