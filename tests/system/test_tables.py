@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from gauss.clients.clickhouse.connect import connect
+from gauss.clients.embedded import ensure
 from gauss.clients.endpoint import read_endpoint
 from gauss.clients.postgres.connect import connect as connect_postgres
 from helpers.feeds import Counter, send
@@ -175,5 +177,39 @@ def test_postgres_holds_the_last_row_of_each_key_after_kills(gauss: Make) -> Non
 def asked_or_none(run: Run, query: str) -> list[Any] | None:
     try:
         return ask_postgres(run, query)
+    except Exception:
+        return None
+
+
+@pytest.mark.fault
+def test_server_that_is_down_at_the_start_and_in_mid_stream_is_waited_for(gauss: Make, tmp_path: Path) -> None:
+    feed = free_port()
+    port = free_port()
+    directory = tmp_path / "server"
+    with ensure("clickhouse", directory, port=port) as server:
+        password = server.endpoint.password
+    user = server.endpoint.user
+    address = f'host = "127.0.0.1", port = {port}, user = "{user}", password = "{password}"'
+    run = gauss(pipeline(feed, settings=address)).start(ready=False)
+
+    def count() -> int:
+        with connect(server.endpoint) as client:
+            return int(client.query("SELECT count() FROM numbers").result_rows[0][0])
+
+    wait_until(lambda: health(run, "ClickHouse does not answer"), 60, "the reason in health")
+    send(feed, b"".join(b'{"n":%d}\n' % n for n in range(100)))
+    with ensure("clickhouse", directory, port=port):
+        wait_until(lambda: written_or_none(count) == 100, 60, "100 rows")
+    send(feed, b"".join(b'{"n":%d}\n' % n for n in range(100, 200)))
+    wait_until(lambda: health(run, "ClickHouse does not answer"), 60, "the query's own wait")
+    with ensure("clickhouse", directory, port=port):
+        wait_until(lambda: written_or_none(count) == 200, 90, "200 rows")
+        wait_until(lambda: run.api("/api/health")["status"] == "ready", 30, "health")
+        assert count() == 200
+
+
+def written_or_none(count: Callable[[], int]) -> int | None:
+    try:
+        return count()
     except Exception:
         return None

@@ -118,6 +118,8 @@ class ColumnMap:
         for bit, index in enumerate(index for index, column in enumerate(self.columns) if column.has_default):
             if batch.column(index).null_count:
                 left_out |= batch.column(index).is_null().to_numpy(zero_copy_only=False).astype(np.int64) << bit
+        if not left_out.any():
+            return [Group(rows, batch)]
         defaults = [column.target.name for column in self.columns if column.has_default]
         groups = []
         for mask in np.unique(left_out):

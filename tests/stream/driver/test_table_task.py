@@ -17,7 +17,7 @@ from gauss.contracts.field_types import arrow_schema
 from gauss.contracts.table import Block, Group
 from gauss.model.batch import record_batch
 from gauss.model.paths import DataDir
-from gauss.stream.driver.table_task import Refusal, _mapped, _Opened, put
+from gauss.stream.driver.table_task import Refusal, Waits, _mapped, _Opened, put
 from gauss.stream.tables import TableTopic, table_topic
 
 FIELDS = [{"name": "n", "type": "int64"}, {"name": "note", "type": "string"}]
@@ -52,7 +52,7 @@ def written(found: TableTopic, opened: _Opened, records: list[bytes]) -> list[Re
     table = pa.Table.from_batches([record_batch(0, 1_000, pa.array(records, pa.binary()))])
     groups, refused = _mapped(opened, table)
     block = Block(found.name, 1, 0, 7, 0, len(records), groups)
-    return sorted([*refused, *put(found.store, block, 0.1)])
+    return sorted([*refused, *put(found.store, block, Waits(0.1))])
 
 
 def lines(*rows: Any) -> list[bytes]:

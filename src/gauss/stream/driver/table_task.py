@@ -29,13 +29,20 @@ from gauss.stream.driver.sink import offsets_of
 from gauss.stream.protocol import Read
 from gauss.stream.tables import TableTopic, table_topic
 
-PATIENCE_S = 20.0
-"""So long a task waits for a server that is away; then its query does, and says so."""
+PATIENCE_S = 10.0
+"""So long a task waits for a server that is away, in its first attempt; then its query does, and says so."""
 BATCH_ID = "streaming.sql.batchId"
 """Where Spark tells a task its epoch."""
 RETRY_TOPICS = "_retry."
 
 log = logging.getLogger(__name__)
+
+
+class Waits(NamedTuple):
+    """How long an insert may be under way unseen, and how long a server may be away."""
+
+    settle_s: float
+    patience_s: float = PATIENCE_S
 
 
 class Refusal(NamedTuple):
@@ -72,7 +79,8 @@ def fill(work: TableWork, part: Range, checkpoint_dir: str) -> None:
     context = TaskContext.get()
     told = context.getLocalProperty(BATCH_ID) if context else None
     epoch = int(told) if told else -1
-    unclear = epoch in (-1, work.unclear_epoch) or (context is not None and context.attemptNumber() > 0)
+    again = context is not None and context.attemptNumber() > 0
+    unclear = epoch in (-1, work.unclear_epoch) or again
     read = work.read
     ticket = Read(part.topic, part.inc, part.start, part.stop, read.processor, read.generation)
     records = _records(engine(read.flight).read(ticket))
@@ -89,7 +97,7 @@ def fill(work: TableWork, part: Range, checkpoint_dir: str) -> None:
         settled=_settled(checkpoint_dir, epoch, part),
         unclear=unclear,
     )
-    refusals += put(opened.topic.store, block, work.settle_s)
+    refusals += put(opened.topic.store, block, Waits(work.settle_s, 0.0 if again else PATIENCE_S))
     if refusals:
         _bury(work, part, records, refusals)
 
@@ -171,22 +179,22 @@ def _without_lacking(opened: _Opened, group: Group, refusals: list[Refusal]) -> 
     return Group(offsets, rows, part)
 
 
-def put(store: TableStore, block: Block, settle_s: float) -> list[Refusal]:
+def put(store: TableStore, block: Block, waits: Waits) -> list[Refusal]:
     """Inserts a block. Of rows that do not fit, those that can't be sent are found here, those that the server refuses
     along fixed halves of the range: a replay makes the same blocks."""
     if not block.groups:
         return []
     try:
-        _insert(store, block, settle_s)
+        _insert(store, block, waits)
         return []
     except RowError as error:
         if unfit := [found for group in block.groups for found in _unfit(store, group)]:
-            return [*unfit, *put(store, block.without([found.offset for found in unfit]), settle_s)]
+            return [*unfit, *put(store, block.without([found.offset for found in unfit]), waits)]
         if block.stop - block.start == 1:
             return [_refusal(block.start, error)]
     middle = (block.start + block.stop) // 2
     halves = (block.between(block.start, middle), block.between(middle, block.stop))
-    return [found for half in halves for found in put(store, half, settle_s)]
+    return [found for half in halves for found in put(store, half, waits)]
 
 
 def _unfit(store: TableStore, group: Group) -> list[Refusal]:
@@ -207,12 +215,12 @@ def _refusal(offset: int, error: RowError) -> Refusal:
     return Refusal(offset, "insert", error.reason, error.column, error.message)
 
 
-def _insert(store: TableStore, block: Block, settle_s: float) -> None:
+def _insert(store: TableStore, block: Block, waits: Waits) -> None:
     """Tries again while the server is away; after a lost answer the block is unclear."""
-    deadline, pause = time.monotonic() + PATIENCE_S, 0.1
+    deadline, pause = time.monotonic() + waits.patience_s, 0.1
     while True:
         try:
-            store.insert(block, settle_s)
+            store.insert(block, waits.settle_s)
             return
         except (Unavailable, DiskFull) as error:
             store.close()
