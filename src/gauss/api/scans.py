@@ -54,7 +54,7 @@ def routes(running: Running) -> APIRouter:
         milliseconds = None if wait is None else _milliseconds(wait)
         program = reading.program(text, live=live or wait is not None, format_name=format)
         most = POLL_ROWS if limit is None and milliseconds is not None else limit
-        tail = await run_in_threadpool(running.client().tail, name, program, limit=most)
+        tail = await run_in_threadpool(running.client().tail, name, program, limit=most, full=wait is not None)
         if milliseconds is not None:
             return await _poll(tail, milliseconds)
         return StreamingResponse(

@@ -17,41 +17,60 @@ if TYPE_CHECKING:
 
 AFTER_SECONDS = 1.0
 EVERY_SECONDS = 0.5
+CLEAR = "\r\x1b[2K"
 
 
 @contextmanager
 def watched(client: Client, scan: int, rows: Rows, *, candidates: int, live: bool) -> Iterator[None]:
     """Shows the scan's way through its candidates while it takes longer than a second."""
-    if live or not sys.stderr.isatty() or sys.stdout.isatty():  # rows on the terminal are progress enough
+    if live or not sys.stderr.isatty():
         yield
         return
-    done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(client, scan, rows, candidates, done), daemon=True)
-    watcher.start()
+    progress = Progress(client, scan, rows, candidates)
+    if sys.stdout.isatty():  # rows on the terminal are progress enough
+        rows.before_first = progress.end
+    progress.start()
     try:
         yield
     finally:
-        done.set()
-        watcher.join(2)
+        progress.end()
 
 
-def _watch(client: Client, scan: int, rows: Rows, candidates: int, done: threading.Event) -> None:
-    began = time.monotonic()
-    pause = AFTER_SECONDS
-    wrote = False
-    while not done.wait(pause):
-        pause = EVERY_SECONDS
+class Progress(threading.Thread):
+    """One line that is written again and again until the end."""
+
+    def __init__(self, client: Client, scan: int, rows: Rows, candidates: int) -> None:
+        super().__init__(name="progress", daemon=True)
+        self._client, self._scan, self._rows, self._candidates = client, scan, rows, candidates
+        self._began = time.monotonic()
+        self._done = threading.Event()
+        self._writing = threading.Lock()
+
+    def run(self) -> None:
+        pause = AFTER_SECONDS
+        while not self._done.wait(pause):
+            pause = EVERY_SECONDS
+            text = self._text()
+            with self._writing:
+                if not self._done.is_set():
+                    sys.stderr.write(CLEAR + text)
+                    sys.stderr.flush()
+
+    def end(self) -> None:
+        with self._writing:
+            if not self._done.is_set() and time.monotonic() - self._began > AFTER_SECONDS:
+                sys.stderr.write(CLEAR)
+                sys.stderr.flush()
+            self._done.set()
+
+    def _text(self) -> str:
+        text = f"{self._rows.count:,} rows, {time.monotonic() - self._began:.0f} s"
         try:
-            found = next((row for row in client.get("scans")["scans"] if row["scan"] == scan), None)
+            scans = self._client.get("scans")["scans"]
         except GaussError:
-            continue
-        text = f"{rows.count:,} rows, {time.monotonic() - began:.0f} s"
-        if found is not None and candidates:
-            left = max(found["pinned_version"] - found["position"], 0)
-            text = f"{100 * max(1 - left / candidates, 0):.0f} % of {candidates:,} records, {text}"
-        sys.stderr.write(f"\r\x1b[2K{text}")
-        sys.stderr.flush()
-        wrote = True
-    if wrote:
-        sys.stderr.write("\r\x1b[2K")
-        sys.stderr.flush()
+            return text
+        found = next((row for row in scans if row["scan"] == self._scan), None)
+        if found is None or not self._candidates:
+            return text
+        left = max(found["pinned_version"] - found["position"], 0)
+        return f"{100 * max(1 - left / self._candidates, 0):.0f} % of {self._candidates:,} records, {text}"

@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TextIO
 
 FIRST_ROWS = 100
@@ -27,6 +27,8 @@ class Rows:
         self._live = live
         self._width = os.get_terminal_size(out.fileno()).columns if out.isatty() else None
         self._flushed = 0.0
+        self.before_first: Callable[[], None] = lambda: None
+        """Called before anything is printed."""
 
     def print(self, rows: Iterable[Row]) -> int:
         """Prints all; gives how many there were."""
@@ -43,6 +45,7 @@ class Rows:
             min(max(least, len(name), *(len(row[index]) for row in cells)), WIDEST)
             for index, name in enumerate(columns)
         ]
+        self.before_first()
         self._line(columns, widths, numeric)
         for line in cells:
             self._line(line, widths, numeric)

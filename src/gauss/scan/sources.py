@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import threading
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from gauss.scan.tasks import ReaderTask
 
 KEPT_PROGRAMS = 64
+KEPT_STEPS = 64
+KEPT_STEP_BYTES = 64
 
 log = logging.getLogger(__name__)
 _ids = itertools.count(1)  # one row of numbers for all sources: a foreign cursor is an unknown one
@@ -218,6 +221,13 @@ def _decoded_program(given: bytes) -> Program:
 
 
 def _decoded_step(given: bytes) -> Step:
+    return _known_step(given) if len(given) <= KEPT_STEP_BYTES else _new_step(given)
+
+
+def _new_step(given: bytes) -> Step:
     from gauss.scan.program import blob
 
     return blob.decode_step(given)
+
+
+_known_step = functools.lru_cache(KEPT_STEPS)(_new_step)  # most readers take the same step again and again

@@ -142,11 +142,14 @@ class Scanning:
         self.missed += floor - position
         return floor
 
-    def batches(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
-        """`limit` rows at most."""
+    def batches(self, limit: int | None = None, *, full: bool = False) -> Iterator[pa.RecordBatch]:
+        """`limit` rows at most. Small batches come first, so that the few rows of a long search are seen early, unless
+        they shall be `full`."""
         left = limit
+        most = 1 if self._program.stages and not full else STEP.limit
         while (left is None or left > 0) and not self._cancelled:
-            code = self.cursor.next(STEP if left is None else Step(min(left, STEP.limit), STEP.max_bytes))
+            code = self.cursor.next(Step(most if left is None else min(left, most), STEP.max_bytes))
+            most = min(2 * most, STEP.limit)
             if code is Code.UNSET:
                 batch = self.cursor.read()[1]
                 assert isinstance(batch, pa.RecordBatch)

@@ -304,3 +304,9 @@ def test_two_cursors_of_one_client_stand_apart(engine: Engine, client: EngineCli
         assert one.opened.scan != two.opened.scan
         assert one.next(Step(1)) is Code.UNSET and two.next(Step(2)) is Code.UNSET
         assert (one.position, two.position) == (engine.topic("plain").floor() + 1, engine.topic("plain").floor() + 2)
+
+
+def test_first_rows_of_a_long_search_come_before_its_end(client: EngineClient) -> None:
+    put(client, "plain", *(b'{"rare": %d}' % n for n in range(20)))
+    sizes = [batch.num_rows for batch in client.scan("plain", 'seq(format: "json") | select(.rare < 20) | {rare}')]
+    assert sizes[:4] == [1, 2, 4, 8] and sum(sizes) == 20

@@ -21,14 +21,15 @@ _ANSWER_SECONDS = 2.0
 class Tail:
     """A scan under way; iterate it and keep it in one thread, cancel it from any."""
 
-    def __init__(self, scanning: Scanning, limit: int | None = None) -> None:
+    def __init__(self, scanning: Scanning, limit: int | None, full: bool) -> None:
         self.scanning = scanning
         self._limit = limit
+        self._full = full
         self._cancelled = False
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self.scanning.batches(self._limit)
+            yield from self.scanning.batches(self._limit, full=self._full)
         except (flight.FlightError, pa.ArrowException) as error:
             self._judge(error)
 
@@ -79,6 +80,8 @@ class ControlClient(EngineClient):
                 raise Unavailable(f"the engine has not answered within {seconds:.0f} s") from error
             raise
 
-    def tail(self, topic: str, program: Program, *, limit: int | None = None, name: str = "http") -> Tail:
-        """Begins a scan, snapshot or live."""
-        return Tail(self.scanning(topic, program, name=name), limit)
+    def tail(
+        self, topic: str, program: Program, *, limit: int | None = None, full: bool = False, name: str = "http"
+    ) -> Tail:
+        """Begins a scan, snapshot or live; its first batches are small unless they shall be `full`."""
+        return Tail(self.scanning(topic, program, name=name), limit, full)

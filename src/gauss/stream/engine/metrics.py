@@ -66,6 +66,8 @@ def metrics(engine: Engine) -> list[dict[str, Any]]:
         found += _rows("topic", TOPIC, topic_row(engine, topic), {"topic": topic.name})
         for reader in reader_rows(engine, topic):
             found += _rows("reader", READER, reader, {"topic": topic.name, "reader": reader["name"]})
+        cursors = (("cursors", "cursors", "gauge", "Cursors open over the topic"),)
+        found += _rows("topic", cursors, {"cursors": topic.source.open_cursors()}, {"topic": topic.name})
     for node in engine.graph.processors.values():
         row = processor_row(engine, node)
         labels = {"processor": node.name, "plugin": node.plugin}
