@@ -6,11 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import strategies as st
 
 from gauss.contracts.field_types import arrow_field, arrow_type, source_type, type_of
 from gauss.contracts.format import BadRecord, FieldType, SourceField, SourceSchema
 from gauss.contracts.format_batch import batched
 from gauss.model.errors import ConfigError
+from helpers.format_conformance import FormatCase, FormatConformance
 
 
 class Pipes:
@@ -26,7 +28,19 @@ class Pipes:
         return {"name": name, "n": int(number)}
 
     def encode(self, row: dict[str, Any]) -> bytes:
+        if not row["name"] or not -128 <= row["n"] < 128:
+            raise ValueError("expected a name and a number of a byte")
         return f"{row['name']}|{row['n']}".encode()
+
+
+class TestThirdParty(FormatConformance):
+    case = FormatCase(
+        make=lambda: batched(Pipes()),
+        rows=st.fixed_dictionaries({"name": st.text("abc é", min_size=1), "n": st.integers(-128, 127)}),
+        edges=[{"name": "a", "n": -128}, {"name": "é", "n": 127}],
+        bad=[(b"", "no_name"), (b"a|", "undecodable"), (b"a|128", "wrong_type"), (b"\xff|1", "bad_utf8")],
+        unfit=[{"name": "", "n": 1}, {"name": "a", "n": 128}],
+    )
 
 
 def test_a_format_of_three_methods_decodes_by_batch_with_a_verdict_per_record() -> None:

@@ -13,12 +13,13 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gauss.contracts.field_types import arrow_schema
 from gauss.contracts.format import Format, SourceSchema
-from gauss.contracts.format_batch import verdict
+from gauss.contracts.format_batch import FAULTS, encode_good, verdict
 
 Row = dict[str, Any]
 
@@ -37,6 +38,8 @@ class FormatCase:
     """Records of its own kind that need not be good."""
     bad: list[tuple[bytes, str]] = field(default_factory=list)
     """Records and the reason code that each must be refused with."""
+    unfit: list[Row] = field(default_factory=list)
+    """Rows that it can't hold: a value outside its type, or missing where one is needed."""
 
     @cached_property
     def format(self) -> Format:
@@ -78,7 +81,7 @@ def one_by_one(format_: Format, records: list[bytes]) -> tuple[list[Row], list[i
     for index, record in enumerate(records):
         try:
             found = decode(record)
-        except (ValueError, RecursionError) as error:
+        except FAULTS as error:
             bad.append((index, *verdict(error)))
         else:
             rows.extend(found)
@@ -120,7 +123,17 @@ def mutated(draw: st.DrawFn, records: st.SearchStrategy[bytes]) -> bytes:
     return bytes(record)
 
 
-SETTINGS = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+def _wide_enough(column: pa.Field, rows: list[Row]) -> pa.Field:
+    """The column, or one of a type that holds what it can't."""
+    values = [row[column.name] for row in rows]
+    try:
+        pa.array(values, column.type)
+    except (pa.ArrowInvalid, OverflowError):
+        return pa.field(column.name, pa.array(values).type)
+    return column
+
+
+SETTINGS = settings(deadline=None, max_examples=50, suppress_health_check=list(HealthCheck))
 
 
 class FormatConformance:
@@ -147,7 +160,7 @@ class FormatConformance:
         assert_alike(self.case.format, records)
         assert one_by_one(self.case.format, records)[2] == []
 
-    @settings(SETTINGS, max_examples=100)
+    @settings(SETTINGS, max_examples=150)
     @given(st.data())
     def test_bad_records_have_the_same_verdict_by_batch_and_one_by_one(self, data: st.DataObject) -> None:
         good = self.case.rows.map(self.case.format.encode)
@@ -172,6 +185,18 @@ class FormatConformance:
         found, _, bad = one_by_one(self.case.format, records)
         assert bad == []
         assert same(found) == same(rows)
+
+    def test_a_row_that_can_not_be_encoded_costs_itself(self) -> None:
+        fields = arrow_schema(self.case.schema.fields)
+        for row in self.case.unfit:
+            with pytest.raises(FAULTS):
+                self.case.format.encode(row)
+            rows = [*self.case.edges[:1], row, *self.case.edges[:1]]
+            wide = pa.schema([_wide_enough(column, rows) for column in fields])
+            records, kept, bad = encode_good(self.case.format, pa.RecordBatch.from_pylist(rows, schema=wide))
+            assert [index for index, _, _ in bad] == [1], (row, bad)
+            assert kept.tolist() == [0, 2]
+            assert same(one_by_one(self.case.format, records.to_pylist())[0]) == same(rows[::2])
 
     def test_no_records_give_no_rows(self) -> None:
         decoded = self.case.format.decode_batch(pa.array([], pa.binary()), arrow_schema(self.case.schema.fields))

@@ -6,8 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gauss.contracts.format import BadRecord, Decoded
+from gauss.contracts.field_types import arrow_type
+from gauss.contracts.format import BadRecord, Decoded, FieldType
 from gauss.contracts.format_batch import empty_rows
+from gauss.plugins.formats.values import RANGES
 
 Columns = dict[str, pa.Array]
 
@@ -93,6 +95,27 @@ def _opened(values: pa.Array) -> tuple[np.ndarray, pa.Array, pa.Array | None]:
         values = values.cast(as_list)
     lengths = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False)
     return lengths.astype(np.int64), values.flatten(), values.is_null() if values.null_count else None
+
+
+def as_declared(rows: pa.RecordBatch, types: dict[str, FieldType]) -> pa.RecordBatch | None:
+    """Rows in the types that are declared for them; None where some value may not fit its type."""
+    made = []
+    for field, values in zip(rows.schema, rows.columns, strict=True):
+        if (type_ := types.get(field.name)) is not None and len(rows):
+            target = arrow_type(type_)
+            whole = pa.types.is_integer(target) and pa.types.is_integer(field.type)
+            if type_.name == "json" or (field.type != target and not whole):
+                return None
+            if type_.name.startswith("uint"):
+                found, (low, high) = pc.min_max(values).as_py(), RANGES[type_.name]
+                if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
+                    return None
+            try:
+                values = values.cast(target)  # noqa: PLW2901
+            except pa.ArrowInvalid:
+                return None
+        made.append(values)
+    return pa.RecordBatch.from_arrays(made, names=rows.schema.names) if made else rows
 
 
 def pick(columns: Columns, name: str) -> pa.Array:

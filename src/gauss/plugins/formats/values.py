@@ -194,6 +194,45 @@ def _text_converters(kind: str, column: str) -> Convert:
     return {"date": date, "time": time, "bytes": raw}.get(kind, lambda text: text)
 
 
+_HELD: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(RANGES, (int, Decimal)),
+    "float": (float, int),
+    "double": (float, int),
+    "bool": (bool,),
+    "bytes": (bytes,),
+    "decimal": (Decimal, int),
+    "timestamp": (dt.datetime, int),
+    "date": (dt.date,),
+    "time": (int,),
+    "array": (list,),
+    "string": (str, bytes),
+    "varchar": (str, bytes),
+}
+
+
+def check(value: Any, type_: FieldType, column: str) -> None:
+    """Refuses a value that would be written but could not be read again."""
+    kind = type_.name
+    if value is None or kind not in _HELD:
+        return
+    odd = (isinstance(value, bool) and kind != "bool") or (isinstance(value, dt.datetime) and kind == "date")
+    odd = odd or (isinstance(value, bytes) and kind in ("string", "varchar") and type_.attrs.get("utf8") is not False)
+    fits = isinstance(value, _HELD[kind])
+    if odd or not fits:
+        raise wrong(f"expected {kind}, found {type(value).__name__}", column)
+    if kind in RANGES:
+        if value != int(value):
+            raise wrong(f"{value} is no {kind}", column)
+        whole(int(value), kind, column)
+    elif kind in ("float", "double"):
+        real(_as_float(value, kind, column), kind, column)
+    elif kind == "decimal":
+        decimal(Decimal(value), type_, column)
+    elif kind == "array":
+        for item in value:
+            check(item, parse_type(type_.attrs["element"]), column)
+
+
 def from_value(type_: FieldType, column: str) -> Convert:
     """A value of a self-describing format → the column's value; null stays null."""
     inner = _from_value(type_, column)

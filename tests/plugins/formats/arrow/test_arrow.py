@@ -97,6 +97,7 @@ class TestArrow(FormatConformance):
         make=make,
         rows=ROWS,
         edges=[EDGE, dict.fromkeys(SCHEMA.names)],
+        unfit=[{**EDGE, "tiny": 256}, {**EDGE, "big": -1}],
         bad=[
             *[(b"", "bad_arrow"), (b"x" * 40, "bad_arrow"), (make().encode(EDGE)[:-300], "bad_arrow")],
             (SMALL.encode({"a": 1}), "missing_field"),

@@ -122,6 +122,10 @@ class TestAvro(FormatConformance):
             (GOOD[:-1], "bad_avro"),
             (b"\x02\xff" + GOOD[1:], "bad_utf8"),
         ],
+        unfit=[
+            *[{**EDGE, "short": 2**31}, {**EDGE, "text": None}, {**EDGE, "side": "HOLD"}, {**EDGE, "four": b"x"}],
+            *[{**EDGE, "clock": -1}, {**EDGE, "fixed_money": Decimal("0.001")}],
+        ],
     )
 
 

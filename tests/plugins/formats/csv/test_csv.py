@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -96,6 +97,7 @@ class TestCsv(FormatConformance):
             *[(b'"a' + b"," * 14, "bad_csv"), (b'a"b' + b"," * 14, "bad_csv")],
             (b"," * 7 + b"1.123456789" + b"," * 7, "out_of_range"),
         ],
+        unfit=[{**EDGE, "tiny": 128}, {**EDGE, "big": -1}, {**EDGE, "price": Decimal("1E-9")}],
     )
 
 

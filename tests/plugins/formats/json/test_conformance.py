@@ -52,6 +52,7 @@ BAD = [
     *[(b'{"symbol":"\xff"}', "bad_utf8"), (b'{"any":{"a":}}', "bad_json"), (b'{"o":[]}', "wrong_type")],
     *[(b'{"day":"2026-1-2"}', "wrong_type"), (b'{"small":1e39}', "out_of_range"), (b'{"small":1e400}', "out_of_range")],
 ]
+UNFIT = {"tiny": 128, "big": -1, "price": Decimal("1E-9"), "any": "{"}
 VALUES = st.sampled_from(
     [
         *("1", "-0", "-1", "1.5", "1e2", "127", "128", "0.1", "123456789012345678", "1234567890123456789", "01", "1."),
@@ -83,6 +84,7 @@ def case(names: list[str]) -> FormatCase:
         rows=st.fixed_dictionaries({name: st.none() | FIELDS[name][1] for name in names}),
         edges=[edge, dict.fromkeys(names)],
         records=OBJECTS,
+        unfit=[{**edge, name: value} for name, value in UNFIT.items() if name in names],
         bad=[(record, reason) for record, reason in BAD if _concerns(record, names)],
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -104,6 +105,7 @@ class TestMsgpack(FormatConformance):
             st.sampled_from([*list(PLAIN)[:16], "o"]),
             st.none() | st.integers(-(2**63), 2**64 - 1) | st.floats() | v.TEXT | st.binary(max_size=3) | st.booleans(),
         ).map(packed),
+        unfit=[{**EDGE, "tiny": 256}, {**EDGE, "price": Decimal("1E-9")}, {**EDGE, "big": 2**64}],
         bad=[
             *[(b"", "bad_msgpack"), (b"\xc1", "bad_msgpack"), (packed({}) + b"\0", "bad_msgpack")],
             *[(packed([1]), "not_object"), (packed(None), "not_object"), (packed({1: 2}), "not_object")],

@@ -93,6 +93,7 @@ class TestPgBinary(FormatConformance):
         rows=ROWS,
         edges=[EDGE, dict.fromkeys(FIELDS), {**EDGE, "symbol": v.MEGABYTE, "tags": [None, "", v.MEGABYTE]}],
         bad=[(b"", "bad_pg"), (b"\0\x01\xff\xff\xff\xff", "bad_pg"), (b"\0\x12" + b"\xff" * 71, "bad_pg")],
+        unfit=[{**EDGE, "two": 2**15}, {**EDGE, "key": b"x"}, {**EDGE, "bid": Decimal("1E31")}, {**EDGE, "free": "x"}],
     )
 
 

@@ -117,6 +117,7 @@ class TestProtobuf(FormatConformance):
             ),
             max_size=4,
         ).map(b"".join),
+        unfit=[{**ZERO, "small": -1}, {**ZERO, "total": 2**64}, {**ZERO, "signed": 2**31}],
         bad=[
             *[(b"\x0a\x05", "bad_protobuf"), (b"\x0a\x01\xff", "bad_utf8"), (b"\x00\x01", "bad_protobuf")],
             *[(b"\x5a\x0a\x08" + b"\xff" * 8 + b"\x7f", "out_of_range"), (b"\xfb\x07", "bad_protobuf")],

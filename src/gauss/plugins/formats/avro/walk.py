@@ -148,8 +148,16 @@ def walk(  # noqa: PLR0917
                     elif value < lows[current] or value > highs[current]:
                         wrong = 8
                 elif kind in (4, 5, 8):
+                    start = position
                     position += nodes[base + 3]
                     wrong = 1 if position > end else 0
+                    if wrong == 0 and nodes[base + 4] > 0:
+                        # A decimal: what is more than its sign before the bytes that always fit is weighed.
+                        fitting = position - nodes[base + 4]
+                        sign = 255 if (data[fitting] & 128) else 0
+                        for place in range(start, fitting):
+                            if (data[place] & 255) != sign:
+                                odd[record] = 1
                 elif kind in (6, 7, 14):
                     length, position = read_long(data, position, end)
                     if position < 0:
@@ -201,15 +209,16 @@ class Walker:
 
     def _place(self, node: AvroType) -> int:
         number = len(self._bounds)
-        kind, size = node.kind, {"float": 4, "double": 8}.get(node.kind, node.size)
+        safe, kind, size = 0, node.kind, {"float": 4, "double": 8}.get(node.kind, node.size)
         if node.logical == "decimal":
             # As many bytes as hold no more digits than declared: what is longer is weighed.
             safe = max((n for n in range(1, 17) if 2 ** (8 * n - 1) <= 10**node.precision), default=0)
             kind, size = ("decimal", safe) if node.kind == "bytes" else ("fixed", node.size)
+            safe = min(safe, node.size)
         elif node.kind == "enum":
             size = len(node.symbols)
         self._bounds.append(node.bounds() if node.kind in ("int", "long") else (0, 0))
-        self._nodes += [KINDS.index(kind), 0, len(node.children), size, 0]
+        self._nodes += [KINDS.index(kind), 0, len(node.children), size, safe]
         placed = [self._place(child) for child in node.children]
         self._nodes[number * WIDTH + 1] = len(self._children)
         self._children += placed

@@ -20,7 +20,7 @@ from typing import Any
 
 from gauss.contracts.format import BadRecord, SourceField
 from gauss.plugins.formats.csv.spec import CsvConfig
-from gauss.plugins.formats.values import from_text, iso_text
+from gauss.plugins.formats.values import check, from_text, iso_text
 
 
 class LineCodec:
@@ -107,6 +107,7 @@ class LineCodec:
     def _cell(self, value: Any, field: SourceField) -> bytes:
         if value is None:
             return self.null
+        check(value, field.field_type, field.name)
         text = cell_text(value, field)
         breaks = any(mark in text for mark in (self.delimiter, b"\n", b"\r"))
         # A lone empty cell would be an empty record, and what reads as null must be quoted not to be it.

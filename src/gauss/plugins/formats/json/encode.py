@@ -13,9 +13,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gauss.contracts.format import FieldType
 from gauss.contracts.format_batch import encode_each
+from gauss.plugins.formats.columns import as_declared
 from gauss.plugins.formats.json.plan import path_parts
 from gauss.plugins.formats.json.spec import JsonType
+from gauss.plugins.formats.values import check, wrong
 
 _UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -30,8 +33,19 @@ def encode_row(row: dict[str, Any], types: dict[str, JsonType]) -> bytes:
         node = tree
         for part in parts[:-1]:
             node = node.setdefault(part.removesuffix("[*]"), {})
-        node[parts[-1].removesuffix("[*]")] = _plain(value, types.get(name))
+        if (type_ := types.get(name)) is not None:
+            _check(value, type_, name)
+        node[parts[-1].removesuffix("[*]")] = _plain(value, type_)
     return _encoder.encode(tree)
+
+
+def _check(value: Any, type_: JsonType, name: str) -> None:
+    check(value, FieldType(type_.name, type_.attrs), name)
+    if type_.name == "json" and value is not None:
+        try:
+            msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError, TypeError) as error:
+            raise wrong(f"the text is no JSON: {error}", name) from None
 
 
 def _plain(value: Any, type_: JsonType | None) -> Any:
@@ -71,6 +85,10 @@ def _time(value: dt.datetime, type_: JsonType | None) -> str | int:
 def encode_batch(rows: pa.RecordBatch, types: dict[str, JsonType]) -> pa.BinaryArray:
     """Many rows: numbers, text and booleans by polars in one pass; whatever it writes in another way, row by row."""
     names = rows.schema.names
+    declared = as_declared(rows, {name: FieldType(type_.name, type_.attrs) for name, type_ in types.items()})
+    if declared is None:
+        return encode_each(lambda row: encode_row(row, types), rows)
+    rows = declared
     if names and all(_polars_agrees(field.type) and "$" not in field.name for field in rows.schema):
         import polars as pl
 

@@ -24,7 +24,7 @@ from gauss.contracts.field_types import parse_member, parse_type, type_of
 from gauss.contracts.format import BadRecord, Decoded, FieldType, SourceField, SourceSchema
 from gauss.contracts.format_batch import decode_each, encode_each, find, to_columns
 from gauss.plugins.formats.msgpack.spec import MsgpackConfig
-from gauss.plugins.formats.values import Convert, from_value, iso_text
+from gauss.plugins.formats.values import Convert, check, from_value, iso_text
 
 Row = dict[str, Any]
 
@@ -58,6 +58,8 @@ class MsgpackFormat:
             node = tree
             for part in parts[:-1]:
                 node = node.setdefault(part.removesuffix("[*]"), {})
+            if name in self._types:
+                check(value, self._types[name], name)
             node[parts[-1].removesuffix("[*]")] = _plain(value, self._types.get(name))
         return msgspec.msgpack.encode(tree)
 

@@ -230,6 +230,8 @@ def _bytes(value: Any, type_: FieldType) -> bytes:
             _put(out, item, inner)
         return bytes(out)
     piece = value.encode() if isinstance(value, str) else bytes(value)
+    if kind == "uuid" and len(piece) != 16:
+        raise ValueError(f"expected 16 bytes of uuid, found {len(piece)}")
     return b"\x01" + piece if kind == "jsonb" else piece
 
 
@@ -239,8 +241,8 @@ def _numeric_bytes(value: Decimal, type_: FieldType) -> bytes:
         raise ValueError(f"{value} is no numeric")
     scale = type_.attrs.get("scale", 0) if "precision" in type_.attrs else max(-exponent, 0)
     number = unscaled(value, scale)
-    if number is None:
-        raise ValueError(f"{value} has more than {scale} digits behind the point")
+    if number is None or abs(number) >= 10 ** type_.attrs.get("precision", 131_072):
+        raise ValueError(f"{value} is no numeric({type_.attrs.get('precision', 'any')},{scale})")
     pad = -scale % 4
     rest, digits = abs(number) * 10**pad, []
     while rest:
