@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,16 +140,20 @@ def health(run: Run, words: str) -> str:
     return next((reason for reason in reasons if words in reason), "")
 
 
+KILLS = int(os.environ.get("GAUSS_TEST_KILLS", "4"))
+"""More of them for a long run."""
 VICTIMS = ["gauss.clients.clickhouse.owner", "gauss.stream.driver", "gauss.stream.engine"]
 
 
 @pytest.mark.fault
+@pytest.mark.timeout(120 + 120 * KILLS)
 def test_killed_parts_lose_and_double_no_row(gauss: Make) -> None:
     feed = free_port()
     run = gauss(pipeline(feed)).start()
     counter = Counter(feed)
     wait_until(lambda: written(run) > 3_000, 90, "flow")
-    for victim in [*VICTIMS, VICTIMS[0]]:
+    for victim in random.choices(VICTIMS, k=KILLS):
+        time.sleep(random.random())
         run.kill(victim)
         seen = written(run) or counter.acknowledged
         wait_until(lambda seen=seen: written(run) > seen, 120, f"flow after {victim} died")  # type: ignore[misc]

@@ -7,7 +7,7 @@ import threading
 
 import pyarrow as pa
 import pytest
-from clickhouse_connect.driver.exceptions import DatabaseError
+from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
 from gauss.clients.clickhouse.connect import connect
 from gauss.clients.clickhouse.errors import sort_error
@@ -46,6 +46,22 @@ def test_a_server_that_is_down_is_unavailable(clickhouse: Endpoint) -> None:
     with pytest.raises(Unavailable) as caught:
         connect(dataclasses.replace(clickhouse, port=free_port()))
     assert not isinstance(caught.value, Unclear)
+
+
+REFUSED = (
+    "Error HTTPConnectionPool(host='127.0.0.1', port=81): Max retries exceeded with url: /?x=1 (Caused by "
+    "NewConnectionError(\"HTTPConnection(host='127.0.0.1', port=81): Failed to establish a new connection: [Errno 111] "
+    'Connection refused")) executing HTTP request attempt {attempt} (http://127.0.0.1:81)'
+)
+
+
+@pytest.mark.parametrize(("attempt", "kind"), [(1, Unavailable), (2, Unclear)])
+def test_a_refused_second_attempt_says_nothing_of_the_first(attempt: int, kind: type[GaussError]) -> None:
+    error = OperationalError(REFUSED.format(attempt=attempt))
+    error.__cause__ = ConnectionRefusedError()
+    found = sort_error(error)
+    assert type(found) is kind
+    assert found.message.endswith("Connection refused (127.0.0.1:81)")
 
 
 def test_a_wrong_password_is_a_config_error_that_does_not_tell_it(clickhouse: Endpoint) -> None:

@@ -31,6 +31,10 @@ _HINTS = {
     252: "inserts are smaller or more frequent than merges can follow: raise insert_batch_size",
 }
 _COLUMN = re.compile(r"(?:column|Column|while converting column|name:) [`'\"]?([^`'\",:()]+?)[`'\"]?(?:[,:. )]|$)")
+_POOL = re.compile(r"host='(?P<host>[^']*)', port=(?P<port>\d+)\).*\[Errno -?\d+\] (?P<reason>[^\"')]+)", re.DOTALL)
+"""urllib3's own sentence, which holds the whole URL."""
+_AGAIN = re.compile(r"executing HTTP request attempt (?!1\b)\d+")
+"""The driver tries once more by itself when a connection breaks: what broke may have been under way."""
 _TRAILER = re.compile(r"\s*\(version [^)]*\)\s*.*$|\s*\(for url [^)]*\)\s*$", re.DOTALL)
 
 
@@ -44,6 +48,8 @@ def sort_error(error: Exception) -> GaussError:
         code = int(found[1])
     start = text.find("DB::Exception: ")
     sentence = _TRAILER.sub("", text[start + 15 :] if start >= 0 else text).strip()
+    if (broken := _POOL.search(sentence)) is not None:
+        sentence = f"{broken['reason']} ({broken['host']}:{broken['port']})"
     message = f"ClickHouse: {sentence}"
     if code in _DISK or "No space left on device" in sentence:
         return DiskFull(message, hint="free some space on ClickHouse's disk; the insert is tried again")
@@ -54,7 +60,7 @@ def sort_error(error: Exception) -> GaussError:
         return ConfigError(message, hint=_HINTS.get(code, "compare the table with `gauss schema`"))
     if code in _TRANSIENT:
         return Unavailable(message, hint=_HINTS.get(code, "it is tried again"))
-    if code is None and _never_sent(error):
+    if code is None and _never_sent(error) and not _AGAIN.search(text):
         return Unavailable(f"ClickHouse does not answer: {sentence}", hint="is the server up, and its address right?")
     if code in _UNCLEAR or isinstance(error, StreamFailureError | urllib3.exceptions.HTTPError | OSError):
         return Unclear(message, hint="it is read back and tried again")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from gauss.config.spec import SourceRef
 from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN
 from gauss.model.errors import DiskFull, Unavailable
 from gauss.stream.child import assignment
@@ -30,11 +31,19 @@ class TableQuery(Query):
     def runs(self) -> str:
         return "hosted"
 
+    @property
+    def _targets(self) -> list[str]:
+        return []
+
+    @property
+    def _sources(self) -> list[SourceRef]:
+        assert self.processor.source is not None
+        return [self.processor.source]
+
     def _start(self) -> None:
         context = self.context
-        assert self.processor.source is not None
         given = assignment(context.data_dir)
-        topic = table_topic(context.pipeline, self.processor.source.topic, given.base_dir, context.data_dir)
+        topic = table_topic(context.pipeline, self._sources[0].topic, given.base_dir, context.data_dir)
         try:
             lacking = topic.store.prepare(topic.target)
         finally:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from gauss.clients.errors import RowError, Unclear
+from gauss.clients.errors import RowError
 from gauss.contracts.field_types import arrow_schema
 from gauss.contracts.table import Block, Group, TableStore
 from gauss.mapping.columns import ColumnMap
@@ -216,7 +216,8 @@ def _refusal(offset: int, error: RowError) -> Refusal:
 
 
 def _insert(store: TableStore, block: Block, waits: Waits) -> None:
-    """Tries again while the server is away; after a lost answer the block is unclear."""
+    """Tries again while the server is away. From then on the block is unclear: looking is cheap, and what a server
+    did before it went is not for a driver's error to tell."""
     deadline, pause = time.monotonic() + waits.patience_s, 0.1
     while True:
         try:
@@ -224,7 +225,7 @@ def _insert(store: TableStore, block: Block, waits: Waits) -> None:
             return
         except (Unavailable, DiskFull) as error:
             store.close()
-            block = replace(block, unclear=block.unclear or isinstance(error, Unclear))
+            block = replace(block, unclear=True)
             if time.monotonic() > deadline:
                 raise
             log.warning("offsets %d to %d are tried again: %s", block.start, block.stop, error.message)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +16,7 @@ import pytest
 
 from gauss.clients.clickhouse.quote import identifier
 from gauss.clients.embedded import ensure
+from gauss.clients.errors import Unclear
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.contracts.table import Block, Group, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema
@@ -21,6 +24,7 @@ from gauss.mapping.script import run_file
 from gauss.model.errors import ConfigError, Unavailable
 from gauss.plugins.storages.clickhouse.spec import SPEC, ClickHouseConfig
 from gauss.plugins.storages.clickhouse.table import ClickHouseTable
+from helpers.run import wait_until
 
 SOURCE = SourceSchema((SourceField("n", FieldType("int64")),))
 
@@ -242,3 +246,27 @@ def test_hostile_names_are_names(server: Path) -> None:
     store.insert(Block("p", 1, 0, 7, 0, 1, (Group(np.arange(1), rows),), unclear=True), 0.1)
     found = store._client().query(f"SELECT * FROM {identifier(table)}")
     assert found.result_rows == [(5, 5, 5, 5, 5, 5, 7, 0)]
+
+
+@pytest.mark.fault
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace kills the server at the very call")
+def test_server_killed_at_the_rename_of_a_part_costs_no_row(tmp_path: Path) -> None:
+    with ensure("clickhouse", tmp_path) as server:
+        made = Made(tmp_path).prepared()
+        made.store.insert(block(0, 10), 0)
+        assert server.process is not None
+        kill = ["strace", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", "trace=rename"]
+        kill += ["-e", "inject=rename:signal=KILL", "-p", str(server.process.pid)]
+        with subprocess.Popen(kill) as tracer:
+            status = Path(f"/proc/{server.process.pid}/status")
+            wait_until(lambda: b"TracerPid:\t0" not in status.read_bytes())
+            with pytest.raises(Unclear):
+                made.store.insert(block(10, 20), 0)
+            server.process.wait(20)
+            tracer.terminate()
+    with ensure("clickhouse", tmp_path):
+        made.store.close()
+        made.store.insert(block(10, 20), 0)
+        assert made.numbers() == tens(0, 10), "the token was kept and the rows were not: the reason to read back"
+        made.store.insert(block(10, 20, unclear=True), 0.5)
+        assert made.numbers() == tens(0, 20)
