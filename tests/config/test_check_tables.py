@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gauss.config.check import check
+from gauss.config.listeners import addresses
 from gauss.stream.graph import build_graph
 from gauss.stream.guarantee import guarantees
 
@@ -103,8 +104,21 @@ def test_table_promises_what_its_config_allows(tmp_path: Path, storage: str, con
     assert graph.needs_spark
 
 
-def test_table_of_a_named_server_needs_no_embedded_one(tmp_path: Path) -> None:
-    assert faults(tmp_path, 'format = "typed", host = "db.example"') == []
+@pytest.mark.parametrize(
+    ("storage", "config", "host", "port"),
+    [
+        ("clickhouse", 'host = "db.example"', "db.example", 8123),
+        ("clickhouse", 'host = "db.example", secure = true', "db.example", 8443),
+        ("postgres", 'host = "db.example"', "db.example", 5432),
+        ("postgres", 'dsn = "postgresql://me:pw@db.example:5433/x"', "db.example", 5433),
+        ("postgres", "dsn = \"host=db.example port='5434' dbname=x\"", "db.example", 5434),
+    ],
+)
+def test_named_server_is_looked_for_and_needs_no_embedded_one(
+    tmp_path: Path, storage: str, config: str, host: str, port: int
+) -> None:
+    assert faults(tmp_path, f'format = "typed", {config}', storage) == []
     pipeline = check(tmp_path / "gauss.toml").pipeline
     assert pipeline is not None
     assert build_graph(pipeline).servers == []
+    assert [(each.host, each.port) for each in addresses(pipeline) if each.who == 'topic "table"'] == [(host, port)]

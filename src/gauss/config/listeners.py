@@ -12,11 +12,13 @@ from gauss.config.positions import KeyPath
 from gauss.config.spec import Pipeline
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec
+from gauss.contracts.storage import StorageSpec
+from gauss.contracts.table import TableSpec
 from gauss.contracts.transport import TransportSpec
 
 
 class Address(NamedTuple):
-    """Where one edge, or the engine itself, meets the network."""
+    """Where one edge, a table or the engine itself meets the network."""
 
     who: str
     host: str
@@ -45,6 +47,11 @@ def addresses(pipeline: Pipeline) -> list[Address]:
         config = registry.spec(ProcessorSpec, processor.plugin).validate(processor.config)
         if address := edge_address(f'processor "{processor.name}"', config):
             found.append(address)
+    for topic in pipeline.topics:
+        storage = registry.spec(StorageSpec, topic.storage)
+        server = storage.server(storage.validate(topic.storage_config)) if isinstance(storage, TableSpec) else None
+        if server is not None and server[0]:
+            found.append(Address(f'topic "{topic.name}"', *server, listens=False))
     return found
 
 

@@ -75,8 +75,8 @@ class TableSpec(StorageSpec):
     """Whose embedded server it is when the config names none."""
     writer: str
     """`package.module:Class`, called with the config and a `TablePlace`; gives a `TableStore`."""
-    embedded: Callable[[PluginConfig], bool]
-    """Whether the config names no server."""
+    server: Callable[[PluginConfig], tuple[str, int] | None]
+    """Host and port of the server that the config names (no host: it can't be told); None: the embedded one."""
     repeats: Callable[[PluginConfig], str]
     """Why a row may come twice, empty when it can't."""
     losses: Callable[[PluginConfig], str] = lambda _: ""

@@ -179,7 +179,7 @@ def _topic_node(topic: TopicDef) -> TopicNode:
         engine_owned=spec.engine_owned,
         capacity=spec.capacity(config),
         table=table.system if table else "",
-        embedded=table is not None and table.embedded(config),
+        embedded=table is not None and table.server(config) is None,
         repeats=table.repeats(config) if table else "",
         losses=table.losses(config) if table else "",
     )

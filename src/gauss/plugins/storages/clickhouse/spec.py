@@ -54,6 +54,11 @@ class ClickHouseConfig(TableConfig):
         return self
 
 
+def _server(config: PluginConfig) -> tuple[str, int] | None:
+    table = cast(ClickHouseConfig, config)
+    return None if table.host is None else (table.host, table.port or (8443 if table.secure else 8123))
+
+
 def _repeats(config: PluginConfig) -> str:
     table = cast(ClickHouseConfig, config)
     if table.async_insert:
@@ -77,7 +82,7 @@ SPEC = TableSpec(
     read_modes=lambda _: TABLE_READ_MODES,
     durable=True,
     capacity=inbox_capacity,
-    embedded=lambda config: cast(ClickHouseConfig, config).host is None,
+    server=_server,
     repeats=_repeats,
     losses=_losses,
 )

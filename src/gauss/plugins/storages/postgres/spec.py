@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import cast
+from urllib.parse import urlsplit
 
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.table import TABLE_READ_MODES, TableConfig, TableSpec, inbox_capacity
+
+PORT = 5432
 
 
 class PostgresConfig(TableConfig):
@@ -20,7 +24,7 @@ class PostgresConfig(TableConfig):
     """A server as `postgresql://user:password@host/database`; left out, and no `host`: the embedded Postgres."""
     host: str | None = None
     """A server's host, instead of `dsn`."""
-    port: int = 5432
+    port: int = PORT
     """With `host`."""
     database: str = "postgres"
     """With `host`."""
@@ -40,6 +44,17 @@ class PostgresConfig(TableConfig):
         return ([self.key] if self.key else []) if isinstance(self.key, str) else self.key
 
 
+def _server(config: PluginConfig) -> tuple[str, int] | None:
+    table = cast(PostgresConfig, config)
+    if table.dsn is None:
+        return None if table.host is None else (table.host, table.port)
+    if "://" in table.dsn:
+        url = urlsplit(table.dsn)
+        return url.hostname or "", url.port or PORT
+    words = dict(re.findall(r"(host|port)\s*=\s*'?([^\s']+)", table.dsn))
+    return words.get("host", ""), int(words.get("port", PORT))
+
+
 def _repeats(config: PluginConfig) -> str:
     table = cast(PostgresConfig, config)
     return "" if table.exactly_once or table.keys else "exactly_once is off"
@@ -55,6 +70,6 @@ SPEC = TableSpec(
     read_modes=lambda _: TABLE_READ_MODES,
     durable=True,
     capacity=inbox_capacity,
-    embedded=lambda config: cast(PostgresConfig, config).dsn is None and cast(PostgresConfig, config).host is None,
+    server=_server,
     repeats=_repeats,
 )
