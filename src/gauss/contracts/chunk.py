@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import mmap
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +13,41 @@ from gauss.model.batch import gather, record_batch
 
 if TYPE_CHECKING:
     from gauss.contracts.framing import Framing
+
+
+class MappedFile(mmap.mmap):
+    """A file in memory that is also open: the kernel can send a part of it that never passes through this process."""
+
+    fd: int
+    address: int
+
+    @classmethod
+    def map(cls, fd: int) -> MappedFile:
+        """The file's bytes as they are now; takes a descriptor of its own."""
+        made = cls(fd, 0, access=mmap.ACCESS_READ)
+        made.address = np.frombuffer(made, np.uint8).ctypes.data
+        made.fd = os.dup(fd)
+        return made
+
+    def __del__(self) -> None:
+        if hasattr(self, "fd"):
+            os.close(self.fd)
+
+
+class FilePart(NamedTuple):
+    """Bytes that lie in a file."""
+
+    file: MappedFile
+    position: int
+    length: int
+
+
+def file_part(payload: memoryview) -> FilePart | None:
+    """Where a payload lies in a file; None: it lies in memory alone."""
+    file = payload.obj
+    if not isinstance(file, MappedFile) or not len(payload):
+        return None
+    return FilePart(file, int(np.frombuffer(payload, np.uint8).ctypes.data) - file.address, len(payload))
 
 
 class Chunk:

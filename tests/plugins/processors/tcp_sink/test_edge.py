@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gauss.contracts.chunk import Chunk
+from gauss.plugins.storages.file.log import TAIL_BYTES
 from gauss.stream.engine.topic import Topic
 from helpers.certificates import Authority
 from helpers.edges import NEWLINE, PREFIXED, Bench, Running, framing, receive, receive_all, until
@@ -432,3 +433,23 @@ def test_each_client_gets_a_container_header_of_its_own(bench: Bench) -> None:
     for _ in range(2):
         with sink.connect() as out, pa.ipc.open_stream(out.makefile("rb")) as reader:
             assert [reader.read_next_batch().column("n").to_pylist() for _ in range(3)] == [[1, 2, 3]] * 3
+
+
+def test_a_file_topic_in_the_sinks_framing_is_sent_by_the_kernel(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    sendfile = os.sendfile
+
+    def counted(out: int, fd: int, offset: int, count: int) -> int:
+        sent.append(sendfile(out, fd, offset, count))
+        return sent[-1]
+
+    monkeypatch.setattr(os, "sendfile", counted)
+    topic = bench.topic("file", framing="newline")
+    pieces = [lines(start, start + 50_000) for start in range(0, 1_200_000, 50_000)]
+    for piece in pieces:
+        append(topic, piece)
+    with bench.sink(topic).connect() as sock:
+        assert receive(sock, sum(map(len, pieces))) == b"".join(pieces)
+    # The newest bytes are still in memory and go out from there.
+    total = sum(map(len, pieces))
+    assert total - 2 * TAIL_BYTES <= sum(sent) < total

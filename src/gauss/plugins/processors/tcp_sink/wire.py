@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import socket
 import ssl
 import struct
 import termios
 import time
 from collections.abc import Callable, Sequence
+
+from gauss.contracts.chunk import FilePart, file_part
 
 Buffer = bytes | memoryview
 
@@ -19,6 +22,8 @@ MOST_BUFFERS = 512
 """Buffers per system call; the kernel takes at most 1024."""
 DISCARD_BYTES = 64 << 10
 LINGER_SECONDS = 1.0
+FILE_BYTES = 64 << 10
+"""From this size on bytes that lie in a file are sent by the kernel alone; below it, many buffers in one call win."""
 
 
 class Wire:
@@ -43,8 +48,12 @@ class Wire:
         views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
         first = 0
         while first < len(views):
+            part = None if self._tls else _file_run(views, first)
             try:
-                sent = self._send_some(views[first : first + MOST_BUFFERS])
+                if part is not None:
+                    sent = os.sendfile(self._sock.fileno(), part.file.fd, part.position, part.length)
+                else:
+                    sent = self._send_some(views[first : first + MOST_BUFFERS])
             except (BlockingIOError, TimeoutError):
                 stalled()
                 continue
@@ -93,3 +102,16 @@ class Wire:
                 pass
         except OSError:
             return
+
+
+def _file_run(views: list[memoryview], first: int) -> FilePart | None:
+    """Buffers from `first` on that lie behind each other in one file, as one; None: too few bytes, or none do."""
+    run = file_part(views[first])
+    if run is None:
+        return None
+    for view in views[first + 1 :]:
+        part = file_part(view)
+        if part is None or part.file is not run.file or part.position != run.position + run.length:
+            break
+        run = run._replace(length=run.length + part.length)
+    return run if run.length >= FILE_BYTES else None

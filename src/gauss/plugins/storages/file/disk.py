@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gauss.contracts.chunk import MappedFile
 from gauss.contracts.framing import Buffer
 from gauss.model.errors import DiskFull, StorageError
 
@@ -59,7 +59,7 @@ def mapped(path: Path) -> memoryview:
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return memoryview(MappedFile.map(file.fileno()))
 
 
 def sync_folder(folder: Path) -> None:
