@@ -13,6 +13,7 @@ from pathlib import Path
 BENCHMARKS = {
     "framing": "Framing, one core",
     "tcp": "TCP → topic → TCP",
+    "formats": "Formats, one core: million records/s of four fields",
     "table": "Tables: a million keys in the engine",
     "scan": "Scans: a million records of a log",
     "spark_json": "JSON filter + derive through Spark",
