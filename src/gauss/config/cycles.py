@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from gauss.config.entries import Entries, Processor, Topic
+from gauss.config.topics import sources_of, targets_of
 from gauss.contracts.processor import Role
 from gauss.contracts.storage import ReadMode, WriteFull
 
@@ -15,10 +16,11 @@ def no_blocking_cycle(entries: Entries, topics: dict[str, Topic]) -> None:
     for processor in entries.processors:
         if processor.spec is None or processor.spec.role is not Role.TRANSFORM:
             continue
-        source, target = processor.definition.source, processor.definition.target
+        parts = (processor.definition, processor.spec, processor.config)
         # A reader of the latest record never holds its topic back, nor is one held that drops or overwrites.
-        if source and target and source.read == ReadMode.OFFSET and _blocks(topics.get(source.topic)):
-            steps[source.topic].append((processor, target.topic))
+        for _, source in sources_of(*parts):
+            if source.read == ReadMode.OFFSET and _blocks(topics.get(source.topic)):
+                steps[source.topic] += [(processor, topic) for _, topic in targets_of(*parts)]
     done: set[str] = set()
     for topic in list(steps):
         _walk(topic, [], None, steps, done)

@@ -9,8 +9,11 @@ from gauss.config.cycles import no_blocking_cycle
 from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults, Scope
 from gauss.config.listeners import is_loopback, ports_differ
+from gauss.config.spec import ProcessorDef, SourceRef
+from gauss.config.topics import Keys, sources_of, targets_of
 from gauss.config.validate import did_you_mean
-from gauss.contracts.processor import LintContext, Role
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.processor import LintContext, ProcessorSpec, Role
 from gauss.contracts.storage import ReadMode
 from gauss.contracts.table import TableSpec
 
@@ -60,7 +63,11 @@ def _role_fits(processor: Processor) -> None:
     role = processor.spec.role
     plugin = f"a {role} ({processor.definition.plugin})"
     examples = {"source": 'source = { topic = "…", read = "offset" }', "target": 'target = { topic = "…" }'}
-    for key, wanted in (("source", role is not Role.SOURCE), ("target", role is not Role.SINK)):
+    own = processor.spec.own_side
+    for key, wanted in (
+        ("source", role is not Role.SOURCE and own != "source"),
+        ("target", role is not Role.SINK and own != "target"),
+    ):
         given = getattr(processor.definition, key) is not None
         if given == wanted or processor.scope.has(key):
             continue
@@ -68,34 +75,40 @@ def _role_fits(processor: Processor) -> None:
             processor.scope.add((key,), f'"{key}" is missing: {plugin} needs one', hint=f"add {examples[key]}")
         else:
             does = "only writes to a topic" if key == "source" else "only reads from a topic"
+            does = f"names its {key}s in its config" if key == own else does
             processor.scope.add((key,), f'{plugin} has no "{key}": it {does}', hint=f'remove "{key}"')
 
 
 def _topics_exist(processor: Processor, entries: Entries) -> None:
     known = entries.names["topics"]
-    for key in ("source", "target"):
-        ref = getattr(processor.definition, key)
-        if ref is not None and ref.topic not in known:
+    sources = [(keys, source.topic) for keys, source in sources_of(*_parts(processor))]
+    for keys, topic in [*sources, *targets_of(*_parts(processor))]:
+        if topic not in known:
             processor.scope.add(
-                (key, "topic"),
-                f'unknown topic "{ref.topic}"',
+                (*keys, "topic") if keys in (("source",), ("target",)) else keys,
+                f'unknown topic "{topic}"',
                 expected=f"one of {', '.join(sorted(known))}" if known else "a [[topics]] entry",
-                hint=did_you_mean(ref.topic, known) or "define it in [[topics]]",
+                hint=did_you_mean(topic, known) or "define it in [[topics]]",
             )
 
 
+def _parts(processor: Processor) -> tuple[ProcessorDef, ProcessorSpec | None, PluginConfig | None]:
+    return processor.definition, processor.spec, processor.config
+
+
 def _read_mode_fits(processor: Processor, topics: dict[str, Topic]) -> None:
-    source = processor.definition.source
-    if source is None:
-        return
-    at = ("source", "read")
+    for keys, source in sources_of(*_parts(processor)):
+        _mode_fits(processor, source, (*keys, "read") if keys == ("source",) else keys, topics)
+
+
+def _mode_fits(processor: Processor, source: SourceRef, at: Keys, topics: dict[str, Topic]) -> None:
     if source.read not in _MODES:
         hint = did_you_mean(source.read, _MODES)
         processor.scope.add(at, f'unknown read mode "{source.read}"', expected=f"one of {', '.join(_MODES)}", hint=hint)
         return
     topic = topics.get(source.topic)
     if topic and isinstance(topic.spec, TableSpec):
-        _refuse_table(processor, topic.spec, source.topic)
+        _refuse_table(processor, topic.spec, source.topic, at)
         return
     if topic and topic.spec and topic.config:
         modes = sorted(topic.spec.read_modes(topic.config))
@@ -125,9 +138,9 @@ def _read_mode_fits(processor: Processor, topics: dict[str, Topic]) -> None:
         )
 
 
-def _refuse_table(processor: Processor, spec: TableSpec, topic: str) -> None:
+def _refuse_table(processor: Processor, spec: TableSpec, topic: str, at: Keys) -> None:
     processor.scope.add(
-        ("source", "read"),
+        at,
         f'topic "{topic}" is a table of {spec.name}, which keeps rows, not the records in their order:'
         f" {processor.definition.plugin} can't read it",
         hint=f"read the topic that is written to it; ask the table itself by SQL (gauss db url {spec.system})",
@@ -251,7 +264,7 @@ def _everything_is_written(entries: Entries, faults: Faults) -> None:
         return  # some processor could not be read, so what it writes is not known
     if not entries.processors:
         faults.add((), "there is no [[processors]] entry: nothing would run", warning=True)
-    written = {entry.definition.target.topic for entry in entries.processors if entry.definition.target}
+    written = {topic for entry in entries.processors for _, topic in targets_of(*_parts(entry))}
     for topic in entries.topics:
         if topic.definition.name not in written:
             hint = "records can still come by gauss send or HTTP"
@@ -259,9 +272,10 @@ def _everything_is_written(entries: Entries, faults: Faults) -> None:
 
 
 def _no_latest_into_table(processor: Processor, topics: dict[str, Topic]) -> None:
-    source, target = processor.definition.source, processor.definition.target
-    table = topics.get(target.topic) if target else None
-    if source and table and source.read == ReadMode.LATEST and _is_table(table):
+    source = processor.definition.source
+    written = (topics.get(topic) for _, topic in targets_of(*_parts(processor)))
+    table = next((topic for topic in written if topic and _is_table(topic)), None)
+    if source and table and source.read == ReadMode.LATEST:
         processor.scope.add(
             ("source", "read"),
             f'read = "latest" skips records, so keys of the table "{table.definition.name}" would be missed',

@@ -49,6 +49,10 @@ class ProcessorSpec(PluginSpec):
     """Read modes it can use, as values of ReadMode."""
     framed: str = ""
     """`input` or `output`: which side is a byte stream and so must name a framing."""
+    own_side: str = ""
+    """`source` or `target`: the side whose topics its own config names, so that it has no key of that name."""
+    topics: Callable[[PluginConfig], list[tuple[tuple[str | int, ...], str]]] | None = None
+    """Those topics, each with its place in the config. Sources are read by `offset`."""
     codecs: Callable[[PluginConfig], dict[str, tuple[str, dict[str, Any]]]] | None = None
     """Formats of its own where its config names none: `input` or `output` → a format plugin and its config."""
     lint: Callable[[PluginConfig, LintContext], list[str]] | None = None
@@ -69,6 +73,8 @@ class LintContext:
     """The storage of the topic it writes."""
 
 
+TOPIC = "_topic"
+"""The column of a result that says to which of several targets a row goes."""
 REST = "_rest"
 """The column of a result that holds the records' own bytes, into which the other columns are put."""
 

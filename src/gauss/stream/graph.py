@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gauss import registry
 from gauss.config.listeners import Address, edge_address
 from gauss.config.spec import Pipeline, ProcessorDef, SourceRef, TopicDef
+from gauss.config.topics import sources_of, targets_of
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec, Role, Where
 from gauss.contracts.storage import Capacity, ReadMode, StorageSpec, WriteFull
@@ -188,9 +189,11 @@ def _topic_node(topic: TopicDef) -> TopicNode:
 def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> ProcessorNode:
     spec = registry.spec(ProcessorSpec, entry.plugin)
     config = spec.validate(entry.config)
-    source = entry.source
-    sources = (Reading(source.topic, source.read, source.subscribe or "snapshots"),) if source else ()
-    targets = (entry.target.topic,) if entry.target else ()
+    sources = tuple(
+        Reading(source.topic, source.read, source.subscribe or "snapshots")
+        for _, source in sources_of(entry, spec, config)
+    )
+    targets = tuple(topic for _, topic in targets_of(entry, spec, config))
     where = spec.where
     if where is Where.EITHER:
         touched = [*(reading.topic for reading in sources), *targets]

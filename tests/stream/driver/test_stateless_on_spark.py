@@ -54,6 +54,11 @@ class Case:
 
 NARROW = schema_of(o__id="string", symbol="string")
 LOOKUP = {"BTC": {"name": "Bitcoin", "lot": 1}, "": {"lot": 2, "live": False}, "a": {"name": ""}}
+ROUTES = [
+    {"when": '.symbol == "BTC" or .o.id == ""', "topic": "a"},
+    {"when": ".bid > 0 and .n < 3", "topic": "b"},
+    {"when": '.symbol == "ETH"', "topic": "a"},
+]
 CASES = [
     Case("symbol-filter", {"symbols": ["BTC", "é€😀é€😀", ""]}),
     Case("symbol-filter", {"symbols": ["ETH"], "field": "o.id"}, schema=None),
@@ -72,6 +77,8 @@ CASES = [
     Case("enrich", {"add": {"venue": "é", "n": 7, "x": 1.5, "live": True}}),
     Case("enrich", {"lookup": {"key": "o.id", "table": LOOKUP}}, schema=None),
     Case("enrich", {"lookup": {"key": "n", "table": {"1": {"bid": 2.5}, "-3": {"more": "z"}}}}),
+    Case("router", {"routes": ROUTES, "otherwise": "rest"}),
+    Case("router", {"routes": ROUTES}, schema=None),
     *(Case("compress", {"algo": algo}) for algo in ("gzip", "snappy")),
     Case("decompress", {"algo": "lz4"}),
 ]

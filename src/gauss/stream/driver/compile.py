@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from gauss.config.spec import Pipeline, ProcessorDef
 from gauss.contracts.format import SourceField
-from gauss.contracts.processor import REST, ProcessorSpec, Transform
+from gauss.contracts.processor import REST, TOPIC, ProcessorSpec, Transform
 from gauss.model.errors import ConfigError
 from gauss.registry import spec
 from gauss.stream.driver.plan import FieldRef, FormatRef, ReadPlan, TransformRef, Work, WritePlan, format_ref, to_option
@@ -85,7 +85,7 @@ def result(session: SparkSession, plan: ReadPlan, transform: Transform, records:
         records = records.withColumn("ts_ms", F.col("_ts_ms"))
     made = transform.apply(_nested(records, plan.decoded().names))
     if "_data" in made.columns:
-        return made.select(*(name for name in ("_ts_ms", "_data") if name in made.columns))
+        return made.select(*(name for name in ("_ts_ms", "_data", TOPIC) if name in made.columns))
     if not [name for name in made.columns if name != "_ts_ms"]:
         raise ConfigError(f'processor "{plan.processor}" gives no columns to write')
     return made

@@ -154,6 +154,8 @@ class WritePlan(msgspec.Struct, frozen=True):
     format: FormatRef | None = None
     work: Work | None = None
     """Set when the query is hosted: what comes are offset ranges."""
+    routes: list[str] = []
+    """The targets when there are several, and no `target`: each row names its own."""
     table: TableWork | None = None
     """Set when the query fills a table: it has no target, and publishes source ends and dead letters alone."""
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from gauss.config.spec import Pipeline, ProcessorDef
+from gauss.config.spec import Pipeline, ProcessorDef, SourceRef
+from gauss.config.topics import topics_of
 from gauss.model.errors import ConfigError, GaussError
 from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
@@ -81,7 +82,11 @@ class Query:
 
     @property
     def _targets(self) -> list[str]:
-        return [self.processor.target.topic] if self.processor.target is not None else []
+        return topics_of(self.processor)[1]
+
+    @property
+    def _sources(self) -> list[SourceRef]:
+        return topics_of(self.processor)[0]
 
     def tick(self) -> None:
         """One look: starts what is due, notices progress and failure."""
@@ -107,7 +112,6 @@ class Query:
             self._fail(error)
 
     def _start(self) -> None:
-        assert self.processor.source is not None and self.processor.target is not None
         if self._design is None:
             self._design = compiling.design(self.context.pipeline, self.processor)
         if self._claimed is None:
@@ -122,7 +126,7 @@ class Query:
             processor=self.name,
             generation=self._claimed.generation,
             start=self._claimed.start,
-            read=self.processor.source.read,
+            read=self._sources[0].read,
             format=self._design.input,
             fields=encode_fields(self._design.decided(kinds)),
             max_rows=section.max_batch_rows,
@@ -135,8 +139,9 @@ class Query:
             generation=self._claimed.generation,
             checkpoint=self._identity,
             checkpoint_dir=str(self.checkpoint.spark),
-            target=self.processor.target.topic,
+            target=self.processor.target.topic if self.processor.target else "",
             format=self._design.output,
+            routes=[] if self.processor.target else self._targets,
         )
         self.checkpoint.mark_started()
         self._running = compiling.start(self.context.session, read, write, self._design)
@@ -144,11 +149,9 @@ class Query:
 
     def _claim(self, stateful: bool) -> Claimed:
         """A new generation: whatever an earlier start left running is refused from now on."""
-        assert self.processor.source is not None
         self._identity = self.checkpoint.open()
-        claimed = self.context.client.claim(
-            Claim(self.name, self._identity, [self.processor.source.topic], self._targets, stateful)
-        )
+        sources = [source.topic for source in self._sources]
+        claimed = self.context.client.claim(Claim(self.name, self._identity, sources, self._targets, stateful))
         if not claimed.known:
             # Another checkpoint was in use meanwhile: what this one holds is out of date.
             self.checkpoint.clear()
@@ -208,8 +211,7 @@ class Query:
         self.rows_per_second = self.batch_rows / max(self.batch_ms, 1) * 1000 if done else 0.0
 
     def _rows(self, progress: Any) -> int:
-        assert self.processor.source is not None
-        return rows_of(progress, self._claimed.start if self._claimed else {}, self.processor.source.read)
+        return rows_of(progress, self._claimed.start if self._claimed else {}, self._sources[0].read)
 
     def obey(self, command: DriverCommand) -> None:
         """retry, skip or stop, as a person asked."""

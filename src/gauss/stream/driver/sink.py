@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from gauss.contracts.format_batch import encode_good
-from gauss.contracts.processor import REST
+from gauss.contracts.processor import REST, TOPIC
 from gauss.model.errors import ProtocolError
 from gauss.stream.client import STAGE_SCHEMA
 from gauss.stream.driver.plan import TableWork, Work, WritePlan
@@ -34,7 +34,8 @@ Place = tuple[str, int]
 class Staged(WriterCommitMessage):
     """What one task left at the engine, each stage with its place in the publish."""
 
-    stages: list[tuple[Place, str]] = field(default_factory=list)
+    stages: list[tuple[Place, str, str]] = field(default_factory=list)
+    """Place, topic and stage."""
     letters: list[tuple[Place, str]] = field(default_factory=list)
     """Stages of dead letters: rows that could not be encoded."""
 
@@ -78,13 +79,26 @@ def stage_all(
 ) -> None:
     """Keeps the records of some batches at the engine under a new stage, and beside it those that became letters."""
     letters: list[bytes] = []
-    kept = [stage_batch(batch, plan, letters) for batch in batches]
-    if kept:
-        done.stages.append((place, _stage(plan, plan.target, kept, partition)))
+    kept: dict[str, list[pa.RecordBatch]] = {}
+    for batch in batches:
+        for topic, part in _by_topic(batch, plan):
+            kept.setdefault(topic, []).append(stage_batch(part, plan, letters))
+    done.stages += [(place, topic, _stage(plan, topic, parts, partition)) for topic, parts in kept.items()]
     if letters:
         columns = [pa.nulls(len(letters), pa.int64()), pa.array(letters, pa.binary())]
         batch = pa.RecordBatch.from_arrays(columns, schema=STAGE_SCHEMA)
         done.letters.append((place, _stage(plan, DEAD_TOPIC, [batch], partition)))
+
+
+def _by_topic(batch: pa.RecordBatch, plan: WritePlan) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """A result's rows by where they go; one that names none of the targets goes nowhere."""
+    if TOPIC not in batch.schema.names:
+        yield plan.target, batch
+        return
+    topics, rows = batch.column(TOPIC), batch.drop_columns([TOPIC])
+    for topic in plan.routes:
+        if (part := rows.filter(pc.equal(topics, topic))).num_rows:
+            yield topic, part
 
 
 def _stage(plan: WritePlan, topic: str, batches: list[pa.RecordBatch], partition: int) -> str:
@@ -146,15 +160,17 @@ class _Writing:
     def publish(self, messages: Sequence[WriterCommitMessage | None], epoch: int, ends: Ends) -> None:
         plan = self.plan
         found = [message for message in messages if isinstance(message, Staged)]
-        staged = sorted(stage for message in found for stage in message.stages)
-        targets = {plan.target: [stage for _, stage in staged]} if plan.target else {}
+        targets: dict[str, list[str]] = {topic: [] for topic in plan.routes or [plan.target] if topic}
+        for _, topic, stage in sorted(stage for message in found for stage in message.stages):
+            targets[topic].append(stage)
         if letters := sorted(stage for message in found for stage in message.letters):
             targets[DEAD_TOPIC] = [stage for _, stage in letters]
         engine(plan.flight).publish(Publish(plan.processor, plan.generation, plan.checkpoint, epoch, ends, targets))
 
     def forget(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         found = [message for message in messages if isinstance(message, Staged)]
-        stages = [stage for message in found for _, stage in message.stages + message.letters]
+        stages = [stage for message in found for _, _, stage in message.stages]
+        stages += [stage for message in found for _, stage in message.letters]
         if stages:
             # Also called after a commit that raised: the engine keeps what a publish has named.
             engine(self.plan.flight).abort(Abort(self.plan.processor, self.plan.generation, stages))

@@ -19,7 +19,7 @@ class Running:
 
     name: str
     sources: tuple[str, ...]
-    """Its topic, then its retry inlet."""
+    """Its topics, then its retry inlet."""
     ratio: DeadRatio
     read: str = "offset"
     bounded: Bounded | None = None

@@ -81,18 +81,18 @@ class Engine:
         )
         self.sources = Sources(self.topics, self.ledger, self.publisher, durable)
         for definition in [*self.pipeline.processors, *table_queries(self.pipeline)]:
-            source = definition.source
-            if source is None or self.graph.processors[definition.name].role is not Role.TRANSFORM:
+            source, node = definition.source, self.graph.processors[definition.name]
+            if node.role is not Role.TRANSFORM:
                 continue
             running = Running(
                 definition.name,
-                (source.topic, retry_inlet(definition.name)),
+                (*(reading.topic for reading in node.sources), retry_inlet(definition.name)),
                 DeadRatio(definition.max_dead_ratio),
-                read=source.read,
-                bounded=Bounded(source) if source.read == ReadMode.QUERY else None,
+                read=node.sources[0].read,
+                bounded=Bounded(source) if source is not None and source.read == ReadMode.QUERY else None,
                 on_restart=definition.on_restart,
             )
-            self.publisher.add(running, "earliest" if source.start is None else source.start)
+            self.publisher.add(running, "earliest" if source is None or source.start is None else source.start)
         self._watch_disk()
 
     def start(self) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 
 from gauss.model.errors import ProtocolError, StorageError
+from gauss.stream.engine.dead import RETRY_PREFIX
 from gauss.stream.engine.epochs import epoch_after, held, rows_between
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.publish import Publisher
@@ -84,12 +85,15 @@ class Sources:
         reader.move(max(keep, topic.floor()))
 
     def _end(self, running: Running, latest: Latest) -> Ends:
-        """`start` plus as much as the caps allow; the retry inlet, which is short, comes first."""
+        """`start` plus as much as the caps allow; the retry inlet, which is short, comes first, and of several topics
+        none takes the share of another that has records too."""
         end = dict(latest.start)
         if running.stopped:
             return end
         rows, size = latest.max_rows, latest.max_bytes
-        for name in sorted(end, key=lambda name: name == running.sources[0]):
+        names = sorted(end, key=lambda name: not name.startswith(RETRY_PREFIX))
+        for place, name in enumerate(names):
+            sharing = 1 if name.startswith(RETRY_PREFIX) else len(names) - place
             topic = self._topics[name]
             at, stop = end[name], topic.version()
             begin = at.off if at.inc == topic.inc else topic.floor()
@@ -98,8 +102,8 @@ class Sources:
             if stop <= begin or rows <= 0 or size <= 0:
                 continue
             if running.read != "latest":
-                stop = min(stop, begin + rows)
-                stop = within_bytes(topic, begin, stop, size)
+                stop = min(stop, begin + -(-rows // sharing))
+                stop = within_bytes(topic, begin, stop, -(-size // sharing))
                 size -= topic.bytes_from(begin) - topic.bytes_from(stop)
             rows -= stop - begin
             end[name] = At(topic.inc, stop)

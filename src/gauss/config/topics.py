@@ -1,0 +1,43 @@
+"""The topics of a processor: its `source` and `target`, or those that its own config names."""
+
+from __future__ import annotations
+
+from gauss import registry
+from gauss.config.spec import ProcessorDef, SourceRef
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.processor import ProcessorSpec
+from gauss.contracts.storage import ReadMode
+
+Keys = tuple[str | int, ...]
+
+
+def sources_of(
+    definition: ProcessorDef, spec: ProcessorSpec | None, config: PluginConfig | None
+) -> list[tuple[Keys, SourceRef]]:
+    """Where it reads, each with the place in its entry that says so."""
+    named = _named("source", spec, config)
+    found = [(keys, SourceRef(topic=topic, read=ReadMode.OFFSET)) for keys, topic in named]
+    return [(("source",), definition.source)] if definition.source is not None else found
+
+
+def targets_of(
+    definition: ProcessorDef, spec: ProcessorSpec | None, config: PluginConfig | None
+) -> list[tuple[Keys, str]]:
+    """Where it writes, each topic once, with the place in its entry that says so."""
+    if definition.target is not None:
+        return [(("target",), definition.target.topic)]
+    return list({topic: (keys, topic) for keys, topic in reversed(_named("target", spec, config))}.values())[::-1]
+
+
+def topics_of(definition: ProcessorDef) -> tuple[list[SourceRef], list[str]]:
+    """The sources and targets of a processor that passed the check."""
+    spec = registry.spec(ProcessorSpec, definition.plugin)
+    config = spec.validate(definition.config)
+    sources = [source for _, source in sources_of(definition, spec, config)]
+    return sources, [topic for _, topic in targets_of(definition, spec, config)]
+
+
+def _named(side: str, spec: ProcessorSpec | None, config: PluginConfig | None) -> list[tuple[Keys, str]]:
+    if spec is None or config is None or spec.topics is None or spec.own_side != side:
+        return []
+    return [(("config", *keys), topic) for keys, topic in spec.topics(config)]

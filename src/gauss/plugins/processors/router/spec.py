@@ -1,0 +1,73 @@
+"""router: each record goes to the topic of the first route that it fits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gauss.contracts.io import RecordIO
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.model.errors import ConfigError
+from gauss.plugins.processors.lints import needs_format, unknown_fields
+
+
+class Route(PluginConfig):
+    """A condition and where the records go for which it is true."""
+
+    when: str
+    """A condition such as `.symbol == "BTC"`; a field that is missing is null, and null is no match."""
+    topic: str
+    """The topic to write."""
+
+
+class RouterConfig(PluginConfig):
+    """Several targets, which all show an epoch's records at once or not at all. Records pass as they came."""
+
+    input: RecordIO
+    """The format in which records are decoded."""
+    routes: Annotated[list[Route], Field(min_length=1)]
+    """Tried in their order: a record goes to the topic of the first whose `when` is true."""
+    otherwise: str | None = None
+    """The topic of records that fit no route; left out: they are dropped."""
+
+
+def topics(config: PluginConfig) -> list[tuple[tuple[str | int, ...], str]]:
+    """Every target."""
+    assert isinstance(config, RouterConfig)
+    found: list[tuple[tuple[str | int, ...], str]] = [
+        (("routes", place, "topic"), route.topic) for place, route in enumerate(config.routes)
+    ]
+    return [*found, (("otherwise",), config.otherwise)] if config.otherwise else found
+
+
+def lint(config: PluginConfig, context: LintContext) -> list[str]:
+    """Faults of the conditions themselves, and fields that the input format does not have."""
+    # The grammar's parser is loaded only for a pipeline that has a router.
+    from gauss.scan.program.parse import parse
+
+    assert isinstance(config, RouterConfig)
+    faults = needs_format("router", config.input)
+    for route in config.routes:
+        try:
+            faults += unknown_fields("routes", parse(route.when).paths(), context)
+        except ConfigError as error:
+            faults.append(f"routes: {error.message}")
+    return faults
+
+
+SPEC = ProcessorSpec(
+    name="router",
+    summary="each record goes to the topic of the first route that it fits",
+    config=RouterConfig,
+    implementation="gauss.plugins.processors.router.transform:Router",
+    role=Role.TRANSFORM,
+    where=Where.SPARK,
+    reads=frozenset({"offset", "latest", "query"}),
+    active=True,
+    hosted=True,
+    own_side="target",
+    topics=topics,
+    lint=lint,
+)
