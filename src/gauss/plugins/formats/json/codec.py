@@ -42,6 +42,7 @@ class JsonFormat:
         self._types = {f.name: f.type for f in config.fields or []}
         self._plans: dict[Any, _Plan] = {}
         self._rows = None if self._columns is None else RowDecoder(self._columns)
+        self._objects = RowDecoder([])
 
     def schema(self) -> SourceSchema | None:
         """The configured fields, if any."""
@@ -54,7 +55,7 @@ class JsonFormat:
         if self._rows is not None:
             assert self._columns is not None
             return dict(zip((entry.name for entry in self._columns), self._rows.decode(data), strict=True))
-        RowDecoder([]).decode(data)
+        self._objects.decode(data)
         found: dict[str, Any] = msgspec.json.decode(data)
         return found
 
