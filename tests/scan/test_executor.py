@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pyarrow as pa
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gauss.contracts.cursor import Capabilities, Code, Mode, Output, Program, Seq, Step
+from gauss.contracts.cursor import Capabilities, Code, Mode, Output, Program, Provider, Seq, Step
+from gauss.model.errors import ConfigError
 from gauss.scan import executor
 from gauss.scan.log_cursor import LogProvider
 from gauss.scan.outputs import decode_item
@@ -19,7 +21,8 @@ from gauss.scan.program.parse import parse_scan
 from gauss.scan.sources import SourceTask
 from gauss.scan.tasks import TaskCursor
 from helpers.logs import lines, numbered, open_log, put
-from helpers.scan_worlds import JsonLog, doc, make_world
+from helpers.scan_worlds import JsonLog, TableProvider, doc, make_world
+from helpers.tables import open_table, record, upsert
 
 TEXTS = (
     "seq | select(.n % 3 == 0) | {n, symbol}",
@@ -133,3 +136,15 @@ def test_task_that_is_ended_from_outside_is_panic_from_then_on(tmp_path: Path) -
     assert task.next(slot, Step()) is Code.PANIC
     assert world.engine.done(number) is Code.PANIC
     assert world.engine.task(number) is None
+
+
+def test_a_tables_own_columns_are_what_they_are_beside_fields_that_nothing_declares() -> None:
+    table = open_table()
+    upsert(table, record("BTC", 5), record("ETH", 7))
+    source = SourceTask("t", cast(Provider, TableProvider(table)))
+    cursor = TaskCursor(source, parse_scan('seq | select(.key != "ETH" and .version < 9) | {key, version, v}'))
+    assert cursor.next(Step()) is Code.UNSET
+    _, blob = cursor.task.read(0)
+    assert decode_item(Output.ROWS, blob) == [{"key": "BTC", "version": 1, "v": 5}]
+    with pytest.raises(ConfigError, match="needs a number, found string"):
+        TaskCursor(source, parse_scan("seq | {a: .key * 2}"))

@@ -54,12 +54,12 @@ class Binding:
         self.candidates = provider.candidates()
         schema = None if self._format is None else self._format.schema()
         declared = {} if schema is None else {entry.name.removeprefix("$."): entry for entry in schema.fields}
-        kinds = None
+        own_kinds, kinds = arrow_kinds(self.candidates), None
         if schema is not None or self._format is None:
             # A name that the format declares is the record's, any other the candidate's.
-            kinds = arrow_kinds(self.candidates) | ({} if schema is None else schema_kinds(schema))
+            kinds = own_kinds | ({} if schema is None else schema_kinds(schema))
         try:
-            self.bound: Bound = bind(program, kinds, provider.capabilities)
+            self.bound: Bound = bind(program, kinds, provider.capabilities, own_kinds)
         except ConfigError as fault:
             if self._format is None and fault.hint.startswith("it has:"):
                 fault.hint += '; to read into the records name their format, such as seq(format: "json")'

@@ -19,14 +19,20 @@ from gauss.scan.program.fuel import Cost, Costs, Lengths, Toll, cost_of
 from gauss.scan.program.ir import Kind, Kinds
 
 
-def bind(program: Program, schema: Kinds | None = None, capabilities: Capabilities | None = None) -> Bound:
-    """Checks a program against the fields of a source (None: each is what the program uses it as) and against what
-    the source declares. Raises ConfigError with the place of the fault, Rejected when it must cost too much."""
+def bind(
+    program: Program,
+    schema: Kinds | None = None,
+    capabilities: Capabilities | None = None,
+    known: Kinds | None = None,
+) -> Bound:
+    """Checks a program against the fields of a source (None: each is what the program uses it as, but for those that
+    are known) and against what the source declares. Raises ConfigError with the place of the fault, Rejected when it
+    must cost too much."""
     bounded(program.stages, program.text)
     if capabilities is not None:
         check_declared(program, capabilities)
     decoded, fields = _seen(program, schema)
-    checked = check_stages(program.stages, program.text, fields)
+    checked = check_stages(program.stages, program.text, fields, known)
     if program.output is Output.SCALAR and (checked.columns is None or len(checked.columns) != 1):
         found = "the whole row" if checked.columns is None else ", ".join(checked.columns)
         raise ConfigError(f"scalar output takes one column, found {found}", hint="end with an expression: … | .bid")

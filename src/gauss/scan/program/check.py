@@ -56,14 +56,18 @@ def check(program: Program, fields: Kinds | None = None) -> Typed:
     return Typed(program, check_stages((Value(program.root),), program.text, fields).fields)
 
 
-def check_stages(stages: tuple[Stage, ...], text: str, fields: Kinds | None = None) -> Checked:
-    """Types a program's stages; a field's kind may be known by what a later stage does with a column made of it."""
-    return _Checker(stages, text, fields).run()
+def check_stages(
+    stages: tuple[Stage, ...], text: str, fields: Kinds | None = None, known: Kinds | None = None
+) -> Checked:
+    """Types a program's stages; a field's kind may be known by what a later stage does with a column made of it.
+    Without `fields` those of `known` still are what they are."""
+    return _Checker(stages, text, fields, known or {}).run()
 
 
 class _Checker:
-    def __init__(self, stages: tuple[Stage, ...], text: str, fields: Kinds | None) -> None:
+    def __init__(self, stages: tuple[Stage, ...], text: str, fields: Kinds | None, known: Kinds) -> None:
         self.stages = stages
+        self.known = known
         self.text = text
         self.inferred = fields is None
         self.fields: dict[str, Kind] = {}
@@ -119,7 +123,7 @@ class _Checker:
         if not node.parts:
             raise self._fault(node, '"." is a whole record here', "name a field, e.g. .bid")
         if fields is None:
-            self.fields.setdefault(node.name, Kind.ANY)
+            self.fields.setdefault(node.name, self.known.get(node.name, Kind.ANY))
         elif node.name in fields:
             self.fields[node.name] = fields[node.name]
         else:
@@ -159,7 +163,7 @@ class _Checker:
                 self._use(node.other, kind, maker)
             case Path() if maker >= 0:
                 self._use(self.made[maker][node.name], kind, self.makers[maker])
-            case Path():
+            case Path() if node.name not in self.known:
                 # A number without a schema may come with a fraction, whatever the literal beside it looks like.
                 kind = Kind.NUMBER if kind is Kind.INT else kind
                 known = self.fields[node.name]
