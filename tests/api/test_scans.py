@@ -240,6 +240,31 @@ def test_clients_that_do_not_read_cost_bounded_memory_and_hold_nobody_up(run: Ru
     wait_until(lambda: not ask("GET", "/api/scans").json()["scans"], 20, "all their cursors are closed")
 
 
+def test_websocket_that_does_not_read_is_forgotten_when_it_goes(run: Run, ask: Ask) -> None:
+    found = json.loads((run.data_dir / "engine.json").read_text())
+    url = urlsplit(found["endpoint"])
+    put(run, "ticks", *({"symbol": "x" * 1000, "bid": n} for n in range(10_000)))
+    idle = []
+    for path in ("ticks/tail?start=earliest", "ticks/subscribe?mode=changes", "large/subscribe?"):
+        connection = sockets.create_connection((str(url.hostname), url.port or 80))
+        upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+        head = f"GET /api/topics/{path}&token={found['token']} HTTP/1.1\r\nHost: x\r\n{upgrade}{key}\r\n"
+        connection.sendall(head.encode())
+        idle.append(connection)
+    wait_until(lambda: len(ask("GET", "/api/scans").json()["scans"]) >= 2, 10, "they are up")
+    for connection in idle:
+        connection.close()
+    wait_until(lambda: not ask("GET", "/api/scans").json()["scans"], 20, "all their cursors are closed")
+
+
+@pytest.mark.parametrize("message", ["text", b"", b"GSP\x01\xff", b"\0" * 1000])
+def test_cursor_over_websocket_that_is_sent_junk_says_why_it_closes(run: Run, message: str | bytes) -> None:
+    with subscribed(run, "topics/quotes/cursor") as socket:
+        socket.send(message)
+        assert json.loads(socket.recv(10))["error"]["code"] == "config"
+
+
 def test_scan_that_is_left_closes_its_cursor(run: Run, ask: Ask) -> None:
     found = json.loads((run.data_dir / "engine.json").read_text())
     url = urlsplit(found["endpoint"])

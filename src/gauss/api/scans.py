@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from gauss.api.reading import Reading
 from gauss.api.records import Decode, change_lines, entries, object_lines
-from gauss.api.sockets import serve_socket
+from gauss.api.sockets import Lines, serve_socket
 from gauss.api.tail import follow
 from gauss.contracts.cursor import Code, Mode, Program, Seq
 from gauss.model.errors import Collected, ConfigError, GaussError
@@ -81,7 +81,7 @@ def routes(running: Running) -> APIRouter:
 
     @router.websocket("/subscribe")
     async def subscribe_by_message(socket: WebSocket) -> None:
-        async def begin() -> AsyncIterator[bytes]:
+        async def begin() -> Lines:
             try:
                 asked = msgspec.json.decode(await socket.receive_text(), type=dict[str, Any])
             except msgspec.MsgspecError as error:
@@ -96,7 +96,7 @@ def routes(running: Running) -> APIRouter:
     return router
 
 
-async def _subscribed(running: Running, reading: Reading, asked: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _subscribed(running: Running, reading: Reading, asked: dict[str, Any]) -> Lines:
     """The messages of a subscription, as lines."""
     topic, mode, format_name = asked.get("subscribe"), asked.get("mode", "snapshot"), asked.get("format")
     if not isinstance(topic, str) or mode not in MODES or not isinstance(format_name, str | None):

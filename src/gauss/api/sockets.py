@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import msgspec
 from fastapi import WebSocket, WebSocketDisconnect
@@ -12,8 +12,10 @@ from fastapi import WebSocket, WebSocketDisconnect
 from gauss.api import auth, errors
 from gauss.model.errors import GaussError
 
+Lines = AsyncGenerator[bytes, None]
 
-async def serve_socket(socket: WebSocket, token: str, begin: Callable[[], Awaitable[AsyncIterator[bytes]]]) -> None:
+
+async def serve_socket(socket: WebSocket, token: str, begin: Callable[[], Awaitable[Lines]]) -> None:
     """Sends what `begin` gives until either side ends; an error is the last message."""
     await socket.accept()
     try:
@@ -32,7 +34,7 @@ async def refuse(socket: WebSocket, error: GaussError) -> None:
         await socket.close(4000 + errors.status_of(error))
 
 
-async def _send_until_left(socket: WebSocket, texts: AsyncIterator[bytes]) -> None:
+async def _send_until_left(socket: WebSocket, texts: Lines) -> None:
     """A message per line; ends with the stream, or as soon as the client leaves, lines or not."""
 
     async def send() -> None:
@@ -46,9 +48,12 @@ async def _send_until_left(socket: WebSocket, texts: AsyncIterator[bytes]) -> No
             pass
 
     tasks = [asyncio.create_task(send()), asyncio.create_task(listen())]
-    done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in waiting:
-        task.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
-    for task in done:
-        task.result()
+    try:
+        done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for task in done:
+            task.result()
+    finally:
+        await texts.aclose()

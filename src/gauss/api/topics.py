@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,7 +16,7 @@ from gauss.api.append import Appending
 from gauss.api.reading import Reading
 from gauss.api.records import lines, rows, time_ms
 from gauss.api.scans import NDJSON, with_error_line
-from gauss.api.sockets import serve_socket
+from gauss.api.sockets import Lines, serve_socket
 from gauss.api.tail import follow
 from gauss.contracts.cursor import Program, Seq, TimeRange
 from gauss.stream.control.run import Running
@@ -77,7 +77,7 @@ def routes(running: Running) -> APIRouter:
         texts = await _tailed(name, {"start": start, "where": where, "format": format}, limit)
         return StreamingResponse(with_error_line(texts), media_type=NDJSON)
 
-    async def _tailed(name: str, given: Mapping[str, str | None], limit: int | None) -> AsyncIterator[bytes]:
+    async def _tailed(name: str, given: Mapping[str, str | None], limit: int | None) -> Lines:
         format_name = given.get("format")
         decode = reading.decoder(format_name)
         program = await run_in_threadpool(
