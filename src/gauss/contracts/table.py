@@ -117,6 +117,8 @@ class Block:
     """All below is committed at the engine."""
     unclear: bool = False
     """Some of it may be in the table already."""
+    rewound: bool = False
+    """It was read before, and the reader was put back: only the table itself tells what it holds. Also `unclear`."""
 
     def offsets(self) -> list[int]:
         """The records that have rows in it."""

@@ -80,6 +80,14 @@ def admit(connection: Connection, mark: Mark) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in found]
 
 
+def forget(connection: Connection, mark: Mark) -> None:
+    """Takes back what is noted of a mark's range: the rows themselves are to be asked."""
+    connection.execute(
+        "DELETE FROM _gauss_ledger WHERE processor = %s AND inc = %s AND start < %s AND stop > %s",
+        [mark.processor, mark.inc, mark.stop, mark.start],
+    )
+
+
 def record(connection: Connection, mark: Mark) -> None:
     """Notes the range, and forgets what is settled."""
     connection.execute(

@@ -136,6 +136,8 @@ class TableWork(msgspec.Struct, frozen=True):
     """Columns of the schema that the table does not have."""
     unclear_epoch: int
     """The first epoch after the claim: an earlier query may have inserted some of it."""
+    rewound: Ends
+    """Below these places records were read before under another checkpoint."""
     settle_s: float
     """How long an insert of a process that is gone may still be under way at the server."""
 

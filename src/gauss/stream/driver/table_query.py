@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import Path
+
+import msgspec
 
 from gauss.config.spec import SourceRef
 from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN
@@ -13,6 +16,7 @@ from gauss.stream.driver import compile as compiling
 from gauss.stream.driver.errors import sentence
 from gauss.stream.driver.plan import ReadPlan, TableWork, WritePlan
 from gauss.stream.driver.queries import Query, State
+from gauss.stream.protocol import At, Claimed, Ends
 from gauss.stream.tables import table_topic
 
 LOCAL_SETTLE_S = 5.0
@@ -71,6 +75,7 @@ class TableQuery(Query):
             topic=topic.name,
             lacking=lacking,
             unclear_epoch=self._claimed.epoch + 1,
+            rewound=self._rewound(),
             settle_s=LOCAL_SETTLE_S if local else CLUSTER_SETTLE_S,
         )
         write = WritePlan(
@@ -87,6 +92,27 @@ class TableQuery(Query):
         unmarked = config.exactly_once and OFFSET_COLUMN in lacking
         self.state = State.RUNNING
         self.detail = f"at least once: the table has no {INC_COLUMN} and {OFFSET_COLUMN}" if unmarked else ""
+
+    def _claim(self, stateful: bool) -> Claimed:
+        """Under another checkpoint records may be read a second time: up to where is kept for its whole life."""
+        claimed = super()._claim(stateful)
+        if not claimed.known:
+            ends = {
+                name: At(at.inc, self.context.client.command("topic", {"name": name})["end"])
+                for name, at in claimed.start.items()
+            }
+            self._rewound_json.write_bytes(msgspec.json.encode(ends))
+        return claimed
+
+    @property
+    def _rewound_json(self) -> Path:
+        return self.checkpoint.root / "rewound.json"
+
+    def _rewound(self) -> Ends:
+        try:
+            return msgspec.json.decode(self._rewound_json.read_bytes(), type=Ends)
+        except (OSError, msgspec.DecodeError):
+            return {}
 
     def _fail(self, error: BaseException | str) -> None:
         """What the server's return will cure is no failure of an epoch."""

@@ -80,7 +80,9 @@ def fill(work: TableWork, part: Range, checkpoint_dir: str) -> None:
     told = context.getLocalProperty(BATCH_ID) if context else None
     epoch = int(told) if told else -1
     again = context is not None and context.attemptNumber() > 0
-    unclear = epoch in (-1, work.unclear_epoch) or again
+    before = work.rewound.get(part.topic)
+    rewound = before is not None and before.inc == part.inc and part.start < before.off
+    unclear = rewound or again or epoch in (-1, work.unclear_epoch)
     read = work.read
     ticket = Read(part.topic, part.inc, part.start, part.stop, read.processor, read.generation)
     records = _records(engine(read.flight).read(ticket))
@@ -96,6 +98,7 @@ def fill(work: TableWork, part: Range, checkpoint_dir: str) -> None:
         groups=groups,
         settled=_settled(checkpoint_dir, epoch, part),
         unclear=unclear,
+        rewound=rewound,
     )
     refusals += put(opened.topic.store, block, Waits(work.settle_s, 0.0 if again else PATIENCE_S))
     if refusals:

@@ -85,6 +85,15 @@ def test_ledger_forgets_what_is_settled(server: Path) -> None:
     assert made.ask(left) == [(40, 1)]
 
 
+def test_rewound_block_adds_what_the_table_lacks(server: Path) -> None:
+    made = Made(server)
+    made.store.insert(made.block(0, 10), 0)
+    made.store.insert(made.block(10, 20, settled=10), 0)
+    made.store._connection().execute(f"DELETE FROM {made.name} WHERE n IN (3, 15)".encode())
+    made.store.insert(made.block(0, 20, unclear=True, rewound=True), 0)
+    assert made.ask("SELECT count(*), count(DISTINCT _offset), sum(n) FROM TABLE") == [(20, 20, 190)]
+
+
 def test_of_one_key_in_groups_with_other_defaults_the_last_row_goes_in() -> None:
     def group(offsets: list[int], keys: list[int], part: str) -> Group:
         return Group(np.array(offsets), pa.table({"k": pa.array(keys)}), part)

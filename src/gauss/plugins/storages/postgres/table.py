@@ -106,13 +106,33 @@ class PostgresTable:
                 stop=block.stop,
                 settled=block.settled,
             )
+        connection = self._connection()
+        with sorted_errors(), connection.transaction():
+            if mark is not None and block.rewound:
+                ledger.forget(connection, mark)
+                block = self._without_present(block)
+            writing.write(connection, self._table, self._parts(block), mark)
+
+    def _parts(self, block: Block) -> list[pa.Table]:
+        """Each group's rows with where they came from."""
+        assert self._table is not None
         groups = newest(block.groups, self._table.key) if self._table.key else block.groups
-        parts = [
-            group.rows.append_column(INC_COLUMN, pa.array(np.full(len(group.offsets), block.inc, np.int64)))
-            .append_column(OFFSET_COLUMN, pa.array(group.offsets))
-            for group in groups
+        return [
+            rows.append_column(INC_COLUMN, pa.array(np.full(len(offsets), block.inc, np.int64)))
+            .append_column(OFFSET_COLUMN, pa.array(offsets))
+            for offsets, rows, _ in groups
         ]  # fmt: skip
-        writing.write(self._connection(), self._table, parts, mark)
+
+    def _without_present(self, block: Block) -> Block:
+        """Leaves out what the table holds already; rows with a key just replace themselves."""
+        assert self._table is not None
+        if self._table.key or OFFSET_COLUMN not in self._table.types or INC_COLUMN not in self._table.types:
+            return block
+        query = f"SELECT {OFFSET_COLUMN} FROM {self._table.name} WHERE {INC_COLUMN} = %s AND {OFFSET_COLUMN} >= %s"
+        found = self._connection().execute(
+            f"{query} AND {OFFSET_COLUMN} < %s".encode(), [block.inc, block.start, block.stop]
+        )
+        return block.without([offset for (offset,) in found.fetchall()])
 
     def _connection(self) -> Connection:
         if self._connected is None:
