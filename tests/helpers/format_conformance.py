@@ -133,7 +133,7 @@ def _wide_enough(column: pa.Field, rows: list[Row]) -> pa.Field:
     return column
 
 
-SETTINGS = settings(deadline=None, max_examples=50, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 
 
 class FormatConformance:
@@ -160,7 +160,7 @@ class FormatConformance:
         assert_alike(self.case.format, records)
         assert one_by_one(self.case.format, records)[2] == []
 
-    @settings(SETTINGS, max_examples=150)
+    @settings(SETTINGS, max_examples=75)
     @given(st.data())
     def test_bad_records_have_the_same_verdict_by_batch_and_one_by_one(self, data: st.DataObject) -> None:
         good = self.case.rows.map(self.case.format.encode)

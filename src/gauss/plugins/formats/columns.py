@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +14,9 @@ from gauss.contracts.format_batch import empty_rows
 from gauss.plugins.formats.values import RANGES
 
 Columns = dict[str, pa.Array]
+YEARS_US = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+YEARS_DAYS = (-719_162, 2_932_896)
+_UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def bytes_of(data: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
@@ -106,16 +111,41 @@ def as_declared(rows: pa.RecordBatch, types: dict[str, FieldType]) -> pa.RecordB
             whole = pa.types.is_integer(target) and pa.types.is_integer(field.type)
             if type_.name == "json" or (field.type != target and not whole):
                 return None
-            if type_.name.startswith("uint"):
-                found, (low, high) = pc.min_max(values).as_py(), RANGES[type_.name]
-                if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
-                    return None
             try:
                 values = values.cast(target)  # noqa: PLW2901
             except pa.ArrowInvalid:
                 return None
+            if not _within(values, type_.name):
+                return None
         made.append(values)
     return pa.RecordBatch.from_arrays(made, names=rows.schema.names) if made else rows
+
+
+def _within(values: pa.Array, name: str) -> bool:
+    """Whether no value is outside what Arrow's type does not say: an unsigned number, a year up to 9999."""
+    if pa.types.is_timestamp(values.type):
+        values, bounds = values.cast(pa.int64()), YEARS_US
+    elif pa.types.is_date(values.type):
+        values, bounds = values.cast(pa.int32()), YEARS_DAYS
+    elif name.startswith("uint"):
+        bounds = RANGES[name]
+    else:
+        return True
+    low, high = pc.min_max(values).as_py().values()
+    return low is None or bool(bounds[0] <= low <= high <= bounds[1])
+
+
+def moment_text(values: pa.Array, attrs: dict[str, Any]) -> pa.StringArray:
+    """Timestamps as ISO text of their precision, or as numbers of their unit."""
+    unit, digits = attrs.get("unit", "iso"), attrs.get("precision", 6)
+    whole = values.cast(pa.timestamp("us", tz="UTC"))
+    if unit != "iso":
+        # numpy rounds down, also before 1970; Arrow's division would round towards zero.
+        micros = whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) // _UNIT_US[unit]
+        return pa.array(micros, mask=values.is_null().to_numpy(zero_copy_only=False)).cast(pa.string())
+    text = pc.strftime(whole, format="%Y-%m-%dT%H:%M:%S")  # with six digits of the second
+    cut = 19 if digits == 0 else 20 + digits
+    return pc.binary_join_element_wise(pc.utf8_slice_codeunits(text, 0, cut), "Z", "")
 
 
 def pick(columns: Columns, name: str) -> pa.Array:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gauss.contracts.field_types import arrow_schema
+from gauss.contracts.format_batch import encode_good
 from gauss.plugins.formats.csv.codec import CsvFormat
 from gauss.plugins.formats.csv.spec import CsvConfig
 from helpers import format_values as v
@@ -99,6 +100,27 @@ class TestCsv(FormatConformance):
         ],
         unfit=[{**EDGE, "tiny": 128}, {**EDGE, "big": -1}, {**EDGE, "price": Decimal("1E-9")}],
     )
+
+
+PLAIN = ["symbol", "bid", "qty", "tiny", "big", "open", "at", "ms", "day"]
+
+
+class TestCsvPlain(FormatConformance):
+    """The types that whole batches are written by."""
+
+    case = FormatCase(
+        make=lambda: make({name: FIELDS[name] for name in PLAIN}),
+        rows=ROWS.map(lambda row: {name: row[name] for name in PLAIN}),
+        edges=[{name: EDGE[name] for name in PLAIN}, dict.fromkeys(PLAIN)],
+        unfit=[{**{name: EDGE[name] for name in PLAIN}, "big": -1}],
+    )
+
+
+def test_a_row_beyond_the_years_that_can_be_read_costs_itself() -> None:
+    days = pa.array([0, 4_000_000, 1], pa.int32()).cast(pa.date32())
+    found = encode_good(make({"day": "date"}), pa.RecordBatch.from_arrays([days], ["day"]))
+    assert found.records.to_pylist() == [b"1970-01-01", b"1970-01-02"]
+    assert [index for index, _, _ in found.bad] == [1]
 
 
 def test_an_empty_cell_is_null_and_an_empty_quoted_cell_is_empty_text() -> None:

@@ -117,6 +117,20 @@ class TestMsgpack(FormatConformance):
     )
 
 
+FEW = ["symbol", "bid", "qty", "tiny", "big", "open", "raw"]
+
+
+class TestMsgpackByColumn(FormatConformance):
+    case = FormatCase(
+        make=lambda: make({name: FIELDS[name] for name in FEW}),
+        rows=ROWS.map(lambda row: {name: row[name] for name in FEW}),
+        edges=[{name: EDGE[name] for name in FEW}, dict.fromkeys(FEW)],
+        records=st.dictionaries(
+            st.sampled_from(FEW), st.sampled_from([1, -1, 2**64 - 1, 1.5, "x", b"x", True, None, []])
+        ).map(packed),
+    )
+
+
 def test_paths_lead_into_maps_and_arrays() -> None:
     format_ = make()
     record = packed({"o": {"id": 5}, "items": [{"sku": "a"}, {}, {"sku": None}]})

@@ -7,9 +7,11 @@ import struct
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
+from gauss.contracts.field_types import arrow_schema
 from gauss.plugins.formats.pg_binary.codec import PgBinaryFormat
 from gauss.plugins.formats.pg_binary.spec import PgBinaryConfig
 from helpers import format_values as v
@@ -100,6 +102,27 @@ class TestPgBinary(FormatConformance):
 def tuple_of(*pieces: bytes | None) -> bytes:
     parts = [struct.pack(">i", -1) if p is None else struct.pack(">i", len(p)) + p for p in pieces]
     return struct.pack(">h", len(pieces)) + b"".join(parts)
+
+
+PLAIN = [name for name in FIELDS if name not in ("bid", "free", "key", "doc", "tags")]
+
+
+class TestPgBinaryPlain(FormatConformance):
+    """The types that whole batches are written by."""
+
+    case = FormatCase(
+        make=lambda: make({name: FIELDS[name] for name in PLAIN}),
+        rows=ROWS.map(lambda row: {name: row[name] for name in PLAIN}),
+        edges=[{name: EDGE[name] for name in PLAIN}, dict.fromkeys(PLAIN)],
+        unfit=[{**{name: EDGE[name] for name in PLAIN}, "two": 2**15}],
+    )
+
+
+def test_whole_batches_are_written_as_rows_are() -> None:
+    format_ = make({name: FIELDS[name] for name in PLAIN})
+    rows = [{name: EDGE[name] for name in PLAIN}, dict.fromkeys(PLAIN)]
+    batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(format_.schema().fields))
+    assert format_.encode_batch(batch).to_pylist() == [format_.encode(row) for row in rows]
 
 
 class TestPgBinaryOdd(FormatConformance):

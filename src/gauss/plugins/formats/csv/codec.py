@@ -44,7 +44,10 @@ class CsvFormat:
         unknown = [name for name in rows.schema.names if name not in known]
         if unknown:
             raise ConfigError(f"csv has no column {unknown[0]}", hint=f"its fields are {', '.join(known)}")
-        return encode_each(self._line.encode, rows)
+        from gauss.plugins.formats.csv import write  # as little is loaded as is needed
+
+        made = write.encode(rows, self._fields, self._line)
+        return made if made is not None else encode_each(self._line.encode, rows)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         from gauss.plugins.formats.csv import fast  # polars is loaded where records are decoded

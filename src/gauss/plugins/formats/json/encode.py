@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from gauss.contracts.format import FieldType
 from gauss.contracts.format_batch import encode_each
-from gauss.plugins.formats.columns import as_declared
+from gauss.plugins.formats.columns import as_declared, moment_text
 from gauss.plugins.formats.json.plan import path_parts
 from gauss.plugins.formats.json.spec import JsonType
 from gauss.plugins.formats.values import check, wrong
@@ -133,15 +133,8 @@ def _text(values: pa.Array, type_: JsonType | None) -> pa.StringArray:
         return values.cast(pa.string())
     if pa.types.is_timestamp(values.type):
         attrs = type_.attrs if type_ else {}
-        unit, digits = attrs.get("unit", "iso"), attrs.get("precision", 6)
-        whole = values.cast(pa.timestamp("us", tz="UTC"))
-        if unit != "iso":
-            # numpy rounds down, also before 1970; Arrow's division would round towards zero.
-            micros = whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) // _UNIT_US[unit]
-            return pa.array(micros, mask=values.is_null().to_numpy(zero_copy_only=False)).cast(pa.string())
-        text = pc.strftime(whole, format="%Y-%m-%dT%H:%M:%S")  # with six digits of the second
-        cut = 19 if digits == 0 else 20 + digits
-        return pc.binary_join_element_wise('"', pc.utf8_slice_codeunits(text, 0, cut), 'Z"', "")
+        text = moment_text(values, attrs)
+        return text if attrs.get("unit", "iso") != "iso" else pc.binary_join_element_wise('"', text, '"', "")
     import polars as pl
 
     frame = pl.DataFrame({"v": pl.Series(values=pl.from_arrow(values))})

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gauss.plugins.formats.columns import bytes_of, pieces
+from gauss.plugins.formats.columns import YEARS_US, bytes_of, pieces
 from gauss.plugins.formats.json import walk
 from gauss.plugins.formats.json.plan import RANGES, Column, Found
 
@@ -24,7 +24,6 @@ _KINDS = {
     "json": walk.ANY,
 }
 _UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_YEARS_US = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _MAX_FLOAT = 3.4028235677973366e38
 _MOST = 2**63 - 1
 
@@ -118,7 +117,7 @@ def _facts(entry: Column) -> tuple[int, int, int, int]:
     if name == "timestamp":
         if (unit := attrs.get("unit", "iso")) == "iso":
             return walk.MOMENT, 0, 0, 0
-        return walk.SINCE, _YEARS_US[0] // _UNIT_US[unit], _YEARS_US[1] // _UNIT_US[unit], _UNIT_US[unit]
+        return walk.SINCE, YEARS_US[0] // _UNIT_US[unit], YEARS_US[1] // _UNIT_US[unit], _UNIT_US[unit]
     return _KINDS[name], 0, 0, 0
 
 

@@ -18,11 +18,13 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.field_types import parse_member, parse_type, type_of
 from gauss.contracts.format import BadRecord, Decoded, FieldType, SourceField, SourceSchema
 from gauss.contracts.format_batch import decode_each, encode_each, find, to_columns
+from gauss.plugins.formats.msgpack import fast
 from gauss.plugins.formats.msgpack.spec import MsgpackConfig
 from gauss.plugins.formats.values import Convert, check, from_value, iso_text
 
@@ -74,11 +76,16 @@ class MsgpackFormat:
                 converters[field.name] = _untyped(field)
         steps = list(converters.items())
 
-        def decode(record: bytes) -> Row:
-            found = self._open(record)
+        opened, good, bad = decode_each(self._open, enumerate(data.to_pylist()))
+        arrays = fast.columns(opened, self._types, fields) if len(fields) else None
+        if arrays is not None:
+            return Decoded(pa.RecordBatch.from_arrays(arrays, schema=fields), np.array(good, np.int64), bad)
+
+        def convert_all(found: Row) -> Row:
             return {name: convert(find(found, name)) for name, convert in steps}
 
-        return to_columns(*decode_each(decode, enumerate(data.to_pylist())), fields)
+        rows, kept, unfit = decode_each(convert_all, zip(good, opened, strict=True))
+        return to_columns(rows, kept, sorted([*bad, *unfit]), fields)
 
     def _open(self, data: bytes) -> Row:
         try:

@@ -11,7 +11,7 @@ from gauss.contracts.format import Decoded, SourceField, SourceSchema
 from gauss.contracts.format_batch import decode_each, encode_each, to_columns
 from gauss.model.errors import ConfigError
 from gauss.plugins.formats.columns import merge, no_rows, select
-from gauss.plugins.formats.pg_binary import fast
+from gauss.plugins.formats.pg_binary import fast, write
 from gauss.plugins.formats.pg_binary.spec import PgBinaryConfig
 from gauss.plugins.formats.pg_binary.tuples import TupleCodec
 
@@ -39,7 +39,8 @@ class PgBinaryFormat:
         unknown = [name for name in rows.schema.names if name not in known]
         if unknown:
             raise ConfigError(f"pg-binary has no column {unknown[0]}", hint=f"its fields are {', '.join(known)}")
-        return encode_each(self._one.encode, rows)
+        made = write.encode(rows, self._fields)
+        return made if made is not None else encode_each(self._one.encode, rows)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         plain, columns = fast.decode(data, self._fields)

@@ -9,14 +9,12 @@ import pyarrow as pa
 
 from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, SourceField
-from gauss.plugins.formats.columns import Columns, bytes_of
+from gauss.plugins.formats.columns import YEARS_DAYS, YEARS_US, Columns, bytes_of
 from gauss.plugins.formats.compiled import Walk
 from gauss.plugins.formats.pg_binary.tuples import FIXED, reader
 
-_Y2K_US, _Y2K_DAYS = 946_684_800_000_000, 10_957
-_YEARS_US = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-_FORMS = {"h": "i2", "i": "i4", "q": "i8", "f": "f4", "d": "f8", "?": "u1"}
-_YEARS_DAYS = (-719_162, 2_932_896)
+Y2K_US, Y2K_DAYS = 946_684_800_000_000, 10_957
+FORMS = {"h": "i2", "i": "i4", "q": "i8", "f": "f4", "d": "f8", "?": "u1"}
 
 
 def walk(  # noqa: PLR0917
@@ -81,7 +79,7 @@ def _column(body: np.ndarray, starts: np.ndarray, lengths: np.ndarray, type_: Fi
     """(values, which are left to the row codec)."""
     kind, null = type_.name, lengths < 0
     if kind in FIXED:
-        return _fixed(body, starts, lengths, np.dtype(">" + _FORMS[FIXED[kind][1:]]), type_)
+        return _fixed(body, starts, lengths, np.dtype(">" + FORMS[FIXED[kind][1:]]), type_)
     if kind in ("numeric", "array"):
         return _each(body, starts, lengths, type_)
     if kind == "jsonb":
@@ -111,15 +109,15 @@ def _fixed(
     pieces[held] = body[safe[held][:, None] + np.arange(form.itemsize)]
     values = pieces.view(form).ravel().astype(form.newbyteorder("="))
     if type_.name in ("timestamp", "timestamptz"):
-        low, high = _YEARS_US
-        odd |= held & ((values < low - _Y2K_US) | (values > high - _Y2K_US))
-        values = np.where(odd, 0, values) + _Y2K_US
+        low, high = YEARS_US
+        odd |= held & ((values < low - Y2K_US) | (values > high - Y2K_US))
+        values = np.where(odd, 0, values) + Y2K_US
         return pa.array(values, pa.int64(), mask=null).cast(pa.timestamp("us", tz="UTC")), odd
     if type_.name == "date":
-        low, high = _YEARS_DAYS
+        low, high = YEARS_DAYS
         days = values.astype(np.int64)
-        odd |= held & ((days < low - _Y2K_DAYS) | (days > high - _Y2K_DAYS))
-        days = np.where(odd, 0, days) + _Y2K_DAYS
+        odd |= held & ((days < low - Y2K_DAYS) | (days > high - Y2K_DAYS))
+        days = np.where(odd, 0, days) + Y2K_DAYS
         return pa.array(days.astype(np.int32), pa.int32(), mask=null).cast(pa.date32()), odd
     if type_.name == "bool":
         values = values != 0
