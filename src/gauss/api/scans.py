@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
@@ -177,20 +178,22 @@ async def _poll(tail: Tail, milliseconds: int) -> Response:
     return Response(body, media_type=NDJSON, headers={**_headers(cursor), "Gauss-Position": str(cursor.position)})
 
 
-async def with_error_line(texts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def with_error_line(texts: Lines) -> AsyncIterator[bytes]:
     """The same; what fails after the answer has begun is told by its last line."""
     try:
-        async for text in texts:
-            yield text
+        async with contextlib.aclosing(texts):  # whoever leaves in the middle ends the read at once
+            async for text in texts:
+                yield text
     except GaussError as error:
         yield msgspec.json.encode({"error": error.to_dict()}) + b"\n"
 
 
-async def _object(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _object(parts: Lines) -> AsyncIterator[bytes]:
     before = b"{"
-    async for part in parts:
-        yield before + part
-        before = b",\n"
+    async with contextlib.aclosing(parts):
+        async for part in parts:
+            yield before + part
+            before = b",\n"
     yield b"{}\n" if before == b"{" else b"}\n"
 
 

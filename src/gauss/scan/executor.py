@@ -185,7 +185,8 @@ class Staged(Executor):
 
     @property
     def position(self) -> int:
-        return self._position
+        """A provider may pass over what is outside the view: where nothing is pending, it knows best."""
+        return self.cursor.position if self._pending is None else self._position
 
     @property
     def hold(self) -> int:

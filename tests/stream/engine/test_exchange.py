@@ -21,6 +21,7 @@ from gauss.model.errors import ConfigError, GaussError, NotFound, Rejected
 from gauss.scan.outputs import decode_item
 from gauss.scan.program.blob import encode_program, encode_step
 from gauss.scan.program.ir import Path, Value
+from gauss.scan.program.parse import parse_scan
 from gauss.stream.client import EngineClient
 from gauss.stream.engine.runtime import Engine
 from gauss.stream.protocol import Ask, Open
@@ -310,3 +311,24 @@ def test_first_rows_of_a_long_search_come_before_its_end(client: EngineClient) -
     put(client, "plain", *(b'{"rare": %d}' % n for n in range(20)))
     sizes = [batch.num_rows for batch in client.scan("plain", 'seq(format: "json") | select(.rare < 20) | {rare}')]
     assert sizes[:4] == [1, 2, 4, 8] and sum(sizes) == 20
+
+
+@pytest.mark.parametrize(
+    ("topic", "program", "noise"),
+    [
+        ("prices", 'prefix("Z") | {key}', b'{"symbol": "A", "bid": 1}'),
+        ("prices", "select(.bid > 1000000) | {key}", b'{"symbol": "A", "bid": 1}'),
+        ("plain", 'seq(format: "json") | select(.bid > 1000000)', b'{"bid": 1}'),
+    ],
+)
+def test_wait_is_long_also_behind_what_the_program_drops(
+    client: EngineClient, topic: str, program: str, noise: bytes
+) -> None:
+    live = parse_scan(program, live=True)
+    with client.scan_cursor(topic, live) as cursor:
+        put(client, topic, noise)
+        while cursor.next(Step()) is Code.UNSET:
+            pass
+        began = time.monotonic()
+        assert not cursor.wait(300)
+        assert time.monotonic() - began >= 0.25
