@@ -103,3 +103,25 @@ def test_missing_implementation_is_a_plugin_error() -> None:
     spec = registry.spec(FramingSpec, "gauss_test_own:GONE")
     with pytest.raises(PluginError, match="has no implementation"):
         registry.build(spec, spec.validate({}))
+
+
+def test_a_file_in_the_configs_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
+    code = (
+        "from gauss.contracts.function import arrow_function\n@arrow_function()\ndef same(batch):\n    return batch\n"
+    )
+    (folder / "gauss_test_beside.py").write_text(code + "def bare(batch):\n    return batch\n")
+    (folder / "gauss_test_faulty.py").write_text("1 / 0\n")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv(registry.PLUGIN_DIR, "")
+    with pytest.raises(PluginError, match="gauss_test_beside"):
+        registry.spec(ProcessorSpec, "gauss_test_beside:same")
+    registry.look_in(folder)
+    found = registry.spec(ProcessorSpec, "gauss_test_beside:same")
+    assert registry.build(found, found.validate({})).bind(None, None) == []
+    with pytest.raises(PluginError) as told:
+        registry.spec(ProcessorSpec, "gauss_test_beside:bare")
+    assert "@arrow_function()" in told.value.hint
+    with pytest.raises(PluginError, match="ZeroDivisionError"):
+        registry.spec(ProcessorSpec, "gauss_test_faulty:same")

@@ -5,7 +5,11 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
+import inspect
+import os
+import sys
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, TypeVar
 
 from gauss.contracts.format import FormatSpec
@@ -17,6 +21,9 @@ from gauss.contracts.transport import TransportSpec
 from gauss.model.errors import PluginError
 
 S = TypeVar("S", bound=PluginSpec)
+
+PLUGIN_DIR = "GAUSS_PLUGIN_DIR"
+"""The environment's name for the folder of the config; Spark's workers inherit it."""
 
 KINDS: tuple[type[PluginSpec], ...] = (FormatSpec, FramingSpec, TransportSpec, StorageSpec, ProcessorSpec)
 
@@ -50,7 +57,9 @@ def spec(kind: type[S], name: str) -> S:
     if not isinstance(loaded, kind):
         raise PluginError(
             f'"{name}" is not a {kind.KIND}: expected a {kind.__name__}, found {type(loaded).__name__}',
-            hint=f"register it under the entry point group gauss.{getattr(loaded, 'KIND', kind.KIND)}s",
+            hint="put @arrow_function() or @dataframe_function() of gauss.contracts.function before it"
+            if inspect.isfunction(loaded)
+            else f"register it under the entry point group gauss.{getattr(loaded, 'KIND', kind.KIND)}s",
         )
     if loaded.abi != ABI_VERSION:
         raise PluginError(
@@ -60,14 +69,26 @@ def spec(kind: type[S], name: str) -> S:
     return loaded
 
 
+def look_in(folder: Path) -> None:
+    """Lets `module:NAME` mean a file in a config's folder, in this process and in those that it starts."""
+    os.environ[PLUGIN_DIR] = str(folder)
+
+
 def _load_path(path: str, kind: str) -> object:
     module_name, _, attribute = path.partition(":")
+    folder = os.environ.get(PLUGIN_DIR, "")
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
     try:
         found: object = getattr(importlib.import_module(module_name), attribute)
     except ImportError as error:
         raise PluginError(f'{kind} "{path}": {error}', hint=f"is {module_name} installed?") from error
     except AttributeError as error:
         raise PluginError(f'{kind} "{path}": {module_name} has no {attribute}') from error
+    except Exception as error:  # a person's own file may fail in any way
+        raise PluginError(
+            f'{kind} "{path}" failed to load: {type(error).__name__}: {error}', hint=f"mend {module_name}"
+        ) from error
     return getattr(found, "SPEC", found)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gauss import registry
 from gauss.config.entries import Entries, read_entries
 from gauss.config.faults import Fault, Faults
 from gauss.config.files import check_file
@@ -49,6 +50,7 @@ def check(given: Path) -> Checked:
         return Checked(file, [document.fault], None, Redactor())
     faults = Faults(file, document.positions)
     base_dir = file.resolve().parent
+    registry.look_in(base_dir)
 
     def missing(path: KeyPath, problem: str, hint: str) -> None:
         faults.add(path, problem, hint=hint)

@@ -101,7 +101,8 @@ class ProcessorDef(Section):
     name: Name
     """How commands, metrics and dead letters call it; also the name of its reader."""
     plugin: str
-    """A processor plugin, or `package.module:NAME`."""
+    """A processor plugin, `package.module:NAME`, or `module:function` of a file beside this one, see
+    [own processors](../own-processors.md)."""
     source: SourceRef | None = None
     """Where it reads; left out at a source."""
     target: TargetRef | None = None

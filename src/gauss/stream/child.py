@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gauss import registry
 from gauss.config.secrets import Redactor
 from gauss.config.spec import Pipeline
 from gauss.model.errors import ConfigError
@@ -37,6 +38,7 @@ def assignment(paths: DataDir) -> Assignment:
         raise ConfigError(f"{error.filename} is missing", hint="this process is started by gauss run") from error
     found.pop("data_dir", None)
     base_dir, redactor = Path(found.pop("base_dir", ".")), Redactor(found.pop("secrets", ()))
+    registry.look_in(base_dir)
     return Assignment(Pipeline.model_validate(found), base_dir, redactor)
 
 
