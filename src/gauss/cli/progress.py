@@ -73,4 +73,6 @@ class Progress(threading.Thread):
         if found is None or not self._candidates:
             return text
         left = max(found["pinned_version"] - found["position"], 0)
+        if not left:  # a table stands at its version all the way
+            return text
         return f"{100 * max(1 - left / self._candidates, 0):.0f} % of {self._candidates:,} records, {text}"
