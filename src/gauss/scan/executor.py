@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from gauss.contracts.cursor import Capabilities, Code, Cursor, Mode, Output, Program, Seekable, Step
+from gauss.contracts.cursor import Capabilities, Code, Cursor, Mode, Output, Placed, Program, Seekable, Step
 from gauss.model.batch import value_lengths
 from gauss.scan.aggregate import AggCursor
 from gauss.scan.binding import Binding, Prepared
@@ -21,6 +21,7 @@ from gauss.scan.program.fuel import Limit, Meter, unread
 FEWEST_CANDIDATES = 1024
 MOST_CANDIDATES = 262_144
 CANDIDATE_BYTES = 16 << 20
+_UNSET = Code.UNSET  # a member of an enum is dear to look up, and every step does
 
 
 class Executor:
@@ -92,33 +93,29 @@ class Plain(Executor):
                 return code
             self._checked = step if step.seek is None else None
         code = self.cursor.next(step)
-        if code is Code.UNSET:
+        if code is _UNSET:
+            item = self.cursor.read()[1]
             if self._chunks:
-                self._meter_chunks()
+                self.size = self._meter_chunks(cast(list[Placed], item))
             else:
-                self._meter_rows()
+                self.size = self._meter_rows(item)
+            self._bytes += self.size
             self.fuel = unread(self._rows, self._bytes)
             if self.fuel > self._limits.max_fuel_scan:
                 code = self._final = Code.REJECTED
         return code
 
-    def _meter_chunks(self) -> None:
-        placed = self.cursor.read()[1]
-        assert isinstance(placed, list)
+    def _meter_chunks(self, placed: list[Placed]) -> int:
         size = 0
         for _, chunk in placed:
             self._rows += chunk.count
             # What Arrow takes for the same records depends on how they came to lie together.
             size += chunk.nbytes if chunk.framing is not None else packed_size(chunk.payload)
-        self.size = size
-        self._bytes += size
+        return size
 
-    def _meter_rows(self) -> None:
-        batch = self.cursor.read()[1]
-        assert isinstance(batch, pa.RecordBatch)
+    def _meter_rows(self, batch: pa.RecordBatch) -> int:
         self._rows += batch.num_rows
-        self.size = row_bytes(batch)
-        self._bytes += self.size
+        return row_bytes(batch)
 
     def read(self) -> tuple[Code, Item | None]:
         if self._final is not None:

@@ -40,6 +40,8 @@ CAPABILITIES = Capabilities(
     seek=True,
 )
 
+_UNSET = Code.UNSET  # a member of an enum is dear to look up, and every step does
+
 
 class LogCursor:
     """A scan of a log. `position` is the offset of the next record it would give."""
@@ -116,7 +118,7 @@ class LogCursor:
                 self.position = stop
                 continue
             self._take(placed, step)
-            return Code.UNSET
+            return _UNSET
 
     def _fetch(self, stop: int, step: Step) -> list[Placed]:
         """Chunks from the position on. Rows fill their batch, so that batches do not depend on how a log is cut."""
@@ -159,7 +161,7 @@ class LogCursor:
         if self._placed is None:
             return self._refused or Code.INVALID, None
         if not self._rows:
-            return Code.UNSET, self._placed
+            return _UNSET, self._placed
         if self._batch is None:
             self._batch = rows(self._placed)
         return Code.UNSET, self._batch

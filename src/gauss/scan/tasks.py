@@ -16,6 +16,7 @@ from gauss.scan.resources import OpKind, Resources
 from gauss.scan.sources import SourceId, SourceTask
 
 SLOTS = 1 << 16
+_UNSET = Code.UNSET  # a member of an enum is dear to look up, and every step does
 
 
 class CursorHandle(NamedTuple):
@@ -129,26 +130,27 @@ class ReaderTask:
         elif self._allow is not None and not self._allow(OpKind.NEXT):
             code = Code.REJECTED
         else:
-            before = held.executor.fuel
-            code = held.source.next(held.handle.cursor_id, step)
-            resources.fuel += held.executor.fuel - before + 1  # an empty step is work too
+            handle, source, executor = held
+            before = executor.fuel
+            code = source.next(handle.cursor_id, step)
+            resources.fuel += executor.fuel - before + 1  # an empty step is work too
         self._touched = now = time.perf_counter_ns()
         self._busy = False
         resources.exec += now - began
-        if code is not Code.UNSET:
+        if code is not _UNSET:
             resources.errs += 1
         return code
 
     def read(self, slot: int) -> tuple[Code, bytes]:
         """The prepared batch as a blob."""
-        code, blob = self._read(slot, blob=True)
+        code, blob = self._read(slot, SourceTask.read_blob)
         return code, blob if isinstance(blob, bytes) else b""
 
     def take(self, slot: int) -> tuple[Code, Item | None]:
         """The prepared batch as it is: a read inside one process, without a copy."""
-        return self._read(slot, blob=False)
+        return self._read(slot, SourceTask.read)
 
-    def _read(self, slot: int, *, blob: bool) -> tuple[Code, Item | None]:
+    def _read(self, slot: int, read: Callable[[SourceTask, int], tuple[Code, Item | None]]) -> tuple[Code, Item | None]:
         if self.ended is not None:
             return Code.PANIC, None
         resources, began = self.resources, time.perf_counter_ns()
@@ -159,11 +161,9 @@ class ReaderTask:
             code = Code.INVALID
         elif self._allow is not None and not self._allow(OpKind.READ):
             code = Code.REJECTED
-        elif blob:
-            code, item = held.source.read_blob(held.handle.cursor_id)
         else:
-            code, item = held.source.read(held.handle.cursor_id)
-        if code is Code.UNSET and held is not None:
+            code, item = read(held.source, held.handle.cursor_id)
+        if code is _UNSET and held is not None:
             size = len(item) if isinstance(item, bytes) else held.executor.size
             resources.recv += size
             resources.peak = max(resources.peak, size)
@@ -296,7 +296,7 @@ class TaskCursor:
     def next(self, step: Step) -> Code:
         while True:
             code = self.task.next(self._slot, step)
-            if code is not Code.REJECTED or not self._is_behind(self._executor.position):
+            if code is _UNSET or code is not Code.REJECTED or not self._is_behind(self._executor.position):
                 return code
             code = self._reopen(self._executor.position)
             if code is not Code.UNSET:
