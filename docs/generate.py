@@ -69,7 +69,9 @@ def _plugin(spec: PluginSpec) -> str:
     facts = _facts(spec)
     table = _table(spec.config)
     summary = spec.summary[:1].upper() + spec.summary[1:].rstrip(".") + "."
-    return "\n".join(filter(None, [f"## `{spec.name}`\n", f"{summary}\n", facts, table or "No settings.\n"]))
+    example = f"```toml\n{spec.example.strip()}\n```\n" if isinstance(spec, ProcessorSpec) and spec.example else ""
+    parts = [f"## `{spec.name}`\n", f"{summary}\n", facts, table or "No settings.\n", example]
+    return "\n".join(filter(None, parts))
 
 
 def _facts(spec: PluginSpec) -> str:

@@ -55,6 +55,8 @@ class ProcessorSpec(PluginSpec):
     """Those topics, each with its place in the config. Sources are read by `offset`."""
     codecs: Callable[[PluginConfig], dict[str, tuple[str, dict[str, Any]]]] | None = None
     """Formats of its own where its config names none: `input` or `output` → a format plugin and its config."""
+    example: str = ""
+    """Its `[[processors]]` entry as TOML, for the reference; the tests check it."""
     lint: Callable[[PluginConfig, LintContext], list[str]] | None = None
     """Faults that only this processor can see, as sentences; run by the check."""
 

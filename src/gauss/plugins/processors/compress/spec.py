@@ -37,6 +37,15 @@ class CompressConfig(PluginConfig):
         return self
 
 
+EXAMPLE = """
+[[processors]]
+name = "compress"
+plugin = "compress"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "quotes.zstd" }
+config = { algo = "zstd", level = 3 }
+"""
+
 SPEC = ProcessorSpec(
     name="compress",
     summary="compresses the bytes of each record",
@@ -47,4 +56,5 @@ SPEC = ProcessorSpec(
     reads=frozenset({"offset", "latest", "query"}),
     active=False,
     hosted=True,
+    example=EXAMPLE,
 )

@@ -31,6 +31,15 @@ COMPRESSED = FormatSpec(
     implementation="gauss.plugins.processors.decompress.codec:Compressed",
 )
 
+EXAMPLE = """
+[[processors]]
+name = "decompress"
+plugin = "decompress"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "quotes.raw" }
+config = { algo = "lz4", max_record_bytes = "1MiB" }
+"""
+
 SPEC = ProcessorSpec(
     name="decompress",
     summary="decompresses the bytes of each record",
@@ -42,4 +51,5 @@ SPEC = ProcessorSpec(
     active=False,
     hosted=True,
     codecs=codecs,
+    example=EXAMPLE,
 )

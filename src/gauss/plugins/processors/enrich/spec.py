@@ -67,6 +67,19 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
     return needs_format("enrich", config.input) or unknown_fields("lookup", keys, context)
 
 
+EXAMPLE = """
+[[processors]]
+name = "enrich"
+plugin = "enrich"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "enriched" }
+config = {
+    input = { format = "json" },
+    add = { venue = "binance" },
+    lookup = { key = "symbol", table = { BTC = { name = "Bitcoin", lot = 0.001 }, ETH = { name = "Ether" } } },
+}
+"""
+
 SPEC = ProcessorSpec(
     name="enrich",
     summary="adds fields to each record: constants, or what a table holds for its key",
@@ -78,4 +91,5 @@ SPEC = ProcessorSpec(
     active=False,
     hosted=True,
     lint=lint,
+    example=EXAMPLE,
 )

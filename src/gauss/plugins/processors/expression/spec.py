@@ -61,6 +61,15 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
     return faults
 
 
+EXAMPLE = """
+[[processors]]
+name = "expression"
+plugin = "expression"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "mids" }
+config = { input = { format = "json" }, program = "select(.bid > 100) | {symbol, mid: (.bid + .ask) / 2}" }
+"""
+
 SPEC = ProcessorSpec(
     name="expression",
     summary="computes fields of each record: selects, derives, renames",
@@ -72,4 +81,5 @@ SPEC = ProcessorSpec(
     active=True,
     hosted=True,
     lint=lint,
+    example=EXAMPLE,
 )

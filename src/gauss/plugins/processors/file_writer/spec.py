@@ -19,6 +19,18 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:  # noqa: ARG0
     return [f'file-writer needs a target with storage = "file", found "{found}": use passthrough for any other']
 
 
+EXAMPLE = """
+[[topics]]
+name = "archive"
+storage = "file"
+
+[[processors]]
+name = "file-writer"
+plugin = "file-writer"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "archive" }
+"""
+
 SPEC = ProcessorSpec(
     name="file-writer",
     summary="records go on as they are, into a file topic",
@@ -30,4 +42,5 @@ SPEC = ProcessorSpec(
     active=False,
     reads=frozenset({"offset", "latest", "query"}),
     lint=lint,
+    example=EXAMPLE,
 )

@@ -41,6 +41,15 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
     ]
 
 
+EXAMPLE = """
+[[processors]]
+name = "filter"
+plugin = "filter"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "dear" }
+config = { input = { format = "json" }, where = '.bid > 100 and .symbol == "BTC"' }
+"""
+
 SPEC = ProcessorSpec(
     name="filter",
     summary="keeps the records for which `where` is true",
@@ -52,4 +61,5 @@ SPEC = ProcessorSpec(
     active=True,
     hosted=True,
     lint=lint,
+    example=EXAMPLE,
 )

@@ -30,6 +30,15 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
     return needs_format("flatten", config.input) or unknown_fields("field", [config.field], context)
 
 
+EXAMPLE = """
+[[processors]]
+name = "flatten"
+plugin = "flatten"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "items" }
+config = { input = { format = "json" }, field = "order.items" }
+"""
+
 SPEC = ProcessorSpec(
     name="flatten",
     summary="an array becomes one record per element, with the other fields repeated",
@@ -41,4 +50,5 @@ SPEC = ProcessorSpec(
     active=True,
     hosted=True,
     lint=lint,
+    example=EXAMPLE,
 )

@@ -30,6 +30,20 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:  # noqa: ARG0
     return []
 
 
+EXAMPLE = """
+[[formats]]
+name = "quote"
+plugin = "json"
+config = { fields = [{ name = "symbol", type = "string" }, { name = "bid", type = "double" }] }
+
+[[processors]]
+name = "format-convert"
+plugin = "format-convert"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "quotes.msgpack" }
+config = { input = { format = "quote" }, output = { format = "msgpack" } }
+"""
+
 SPEC = ProcessorSpec(
     name="format-convert",
     summary="records of one format become records of another",
@@ -41,4 +55,5 @@ SPEC = ProcessorSpec(
     active=True,
     hosted=True,
     lint=lint,
+    example=EXAMPLE,
 )

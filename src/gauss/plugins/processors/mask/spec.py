@@ -50,6 +50,15 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
     return needs_format("mask", config.input) or unknown_fields("fields", config.fields, context)
 
 
+EXAMPLE = """
+[[processors]]
+name = "mask"
+plugin = "mask"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "masked" }
+config = { input = { format = "json" }, fields = ["email", "card.number"], method = "partial", keep = 4 }
+"""
+
 SPEC = ProcessorSpec(
     name="mask",
     summary="hides what some fields hold",
@@ -61,4 +70,5 @@ SPEC = ProcessorSpec(
     active=False,
     hosted=True,
     lint=lint,
+    example=EXAMPLE,
 )

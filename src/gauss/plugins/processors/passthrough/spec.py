@@ -10,6 +10,14 @@ class PassthroughConfig(PluginConfig):
     """Nothing to set: bytes are not looked at."""
 
 
+EXAMPLE = """
+[[processors]]
+name = "passthrough"
+plugin = "passthrough"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "copy" }
+"""
+
 SPEC = ProcessorSpec(
     name="passthrough",
     summary="records go on as they are",
@@ -20,4 +28,5 @@ SPEC = ProcessorSpec(
     where=Where.EITHER,
     active=False,
     reads=frozenset({"offset", "latest", "query"}),
+    example=EXAMPLE,
 )

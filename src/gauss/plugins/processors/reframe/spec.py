@@ -31,6 +31,15 @@ class ReframeConfig(PluginConfig):
         return self
 
 
+EXAMPLE = """
+[[processors]]
+name = "reframe"
+plugin = "reframe"
+source = { topic = "raw", read = "offset" }
+target = { topic = "frames" }
+config = { output = { framing = "fixed_size", frame_size = 100 }, on_frame_error = "pad" }
+"""
+
 SPEC = ProcessorSpec(
     name="reframe",
     summary="cuts each record's bytes by another framing into new records",
@@ -41,4 +50,5 @@ SPEC = ProcessorSpec(
     active=True,
     reads=frozenset({"offset", "query"}),
     framed="output",
+    example=EXAMPLE,
 )

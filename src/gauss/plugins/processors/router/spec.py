@@ -57,6 +57,21 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
     return faults
 
 
+EXAMPLE = """
+[[processors]]
+name = "router"
+plugin = "router"
+source = { topic = "quotes", read = "offset" }
+config = {
+    input = { format = "json" },
+    routes = [
+        { when = '.symbol == "BTC"', topic = "btc" },
+        { when = ".bid > 1000", topic = "dear" },
+    ],
+    otherwise = "rest",
+}
+"""
+
 SPEC = ProcessorSpec(
     name="router",
     summary="each record goes to the topic of the first route that it fits",
@@ -70,4 +85,5 @@ SPEC = ProcessorSpec(
     own_side="target",
     topics=topics,
     lint=lint,
+    example=EXAMPLE,
 )

@@ -40,6 +40,15 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
     return faults
 
 
+EXAMPLE = """
+[[processors]]
+name = "sql"
+plugin = "sql"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "twice" }
+config = { input = { format = "json" }, query = "SELECT symbol, bid * 2 AS twice FROM input WHERE bid > 100" }
+"""
+
 SPEC = ProcessorSpec(
     name="sql",
     summary="Spark SQL over the view `input`",
@@ -50,4 +59,5 @@ SPEC = ProcessorSpec(
     reads=frozenset({"offset", "latest", "query"}),
     active=True,
     lint=lint,
+    example=EXAMPLE,
 )

@@ -29,6 +29,15 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
     return needs_format("symbol-filter", config.input) or unknown_fields("field", [config.field], context)
 
 
+EXAMPLE = """
+[[processors]]
+name = "symbol-filter"
+plugin = "symbol-filter"
+source = { topic = "quotes", read = "offset" }
+target = { topic = "quotes.btc" }
+config = { input = { format = "json" }, symbols = ["BTCUSD", "BTCEUR"] }
+"""
+
 SPEC = ProcessorSpec(
     name="symbol-filter",
     summary="keeps the records whose field is one of a list; their bytes pass unchanged",
@@ -40,4 +49,5 @@ SPEC = ProcessorSpec(
     active=True,
     hosted=True,
     lint=lint,
+    example=EXAMPLE,
 )

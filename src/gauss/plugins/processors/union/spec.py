@@ -42,6 +42,14 @@ def topics(config: PluginConfig) -> list[tuple[tuple[str | int, ...], str]]:
     return [(("sources", place, "topic"), source.topic) for place, source in enumerate(config.sources)]
 
 
+EXAMPLE = """
+[[processors]]
+name = "union"
+plugin = "union"
+target = { topic = "quotes" }
+config = { sources = [{ topic = "quotes.eu", read = "offset" }, { topic = "quotes.us", read = "offset" }] }
+"""
+
 SPEC = ProcessorSpec(
     name="union",
     summary="the records of several topics in one",
@@ -54,4 +62,5 @@ SPEC = ProcessorSpec(
     keeps_order=False,
     own_side="source",
     topics=topics,
+    example=EXAMPLE,
 )
