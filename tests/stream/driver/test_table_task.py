@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,3 +168,39 @@ def test_offsets_of_a_block_survive_cutting() -> None:
     cut = block.between(0, 3)
     assert (cut.start, cut.stop, cut.offsets(), cut.groups[0].part) == (0, 3, [0, 2], "note")
     assert block.without([0, 5]).groups[0].rows.to_pydict() == {"n": [3]}
+
+
+PROTO = """
+syntax = "proto3";
+package market.data;
+message Quote {
+  string symbol = 1; double bid = 2; double ask = 3; int64 volume = 4;
+  string exchange = 5; string internal_id = 6; bytes debug_info = 7;
+}
+"""
+SCRIPT = Path(__file__).parents[3] / "examples" / "schema-maps" / "proto-to-clickhouse.star"
+
+
+def test_protobuf_quotes_become_the_rows_of_the_shipped_schema_map(data_dir: DataDir) -> None:
+    name = f"t{uuid.uuid4().hex[:12]}"
+    (data_dir.root / "quote.proto").write_text(PROTO)
+    config = {"proto": str(data_dir.root / "quote.proto"), "message": "Quote"}
+    pipeline = Pipeline(
+        formats=[FormatDef(name="quote", plugin="protobuf", config=config)],
+        schema_maps=[SchemaMapDef(name="map", script=SCRIPT)],
+        topics=[
+            TopicDef(name=name, storage="clickhouse", storage_config={"format": "quote", "schema_map": "map"}),
+        ],
+    )
+    found = table_topic(pipeline, name, data_dir.root, data_dir)
+    found.store.open(found.target, found.store.prepare(found.target))
+    opened = _Opened(found, found.columns(), arrow_schema(found.decoded), frozenset())
+    assert found.format is not None
+    good = found.format.encode({"symbol": "BTC", "bid": 1.5, "ask": 2.0, "volume": 7, "exchange": "x"})
+    refused = written(found, opened, [good, b"\xff\xff", b""])
+    assert [(each.offset, each.stage) for each in refused] == [(1, "decode")]
+    columns = "ts_ms, sym, bid, ask, volume, spread, wrt_ts > '2020-01-01', _inc, _offset"
+    assert ask(found, f"SELECT {columns} FROM TABLE ORDER BY _offset") == [
+        (1_000, "BTC", 1.5, 2.0, 7, 0.5, 1, 7, 0),
+        (1_000, "", 0.0, 0.0, 0, 0.0, 1, 7, 2),  # an absent scalar of proto3 is its zero
+    ]
