@@ -8,7 +8,7 @@ from gauss.stream.control.stall import Stalls
 
 
 def query(**changed: Any) -> dict[str, Any]:
-    row = {"name": "q", "where": "spark", "state": "running", "epoch": 3, "records": 9, "behind": 5, "target": "out"}
+    row = {"name": "q", "where": "spark", "state": "running", "epoch": 3, "records": 9, "behind": 5, "targets": ["out"]}
     return {**row, **changed}
 
 
@@ -34,6 +34,13 @@ def test_full_target_is_no_stall() -> None:
     blocked = [{"name": "out", "blocked_by": "sink", "blocked_s": 50.0}]
     stalls.look([query()], blocked, 0)
     assert stalls.look([query()], blocked, 100) == []
+
+
+def test_one_full_target_of_several_is_no_stall() -> None:
+    stalls = Stalls(90)
+    blocked = [*FREE, {"name": "other", "blocked_by": "sink", "blocked_s": 50.0}]
+    stalls.look([query(targets=["out", "other"])], blocked, 0)
+    assert stalls.look([query(targets=["out", "other"])], blocked, 100) == []
 
 
 def test_processor_in_the_engine_is_not_judged() -> None:

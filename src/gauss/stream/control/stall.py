@@ -23,7 +23,8 @@ class Stalls:
                 continue
             place = (row["epoch"], row["records"])
             before, since = self._seen.get(row["name"], (None, now))
-            idle = not row["behind"] or row["state"] not in ("running", "starting") or row["target"] in blocked
+            full = not blocked.isdisjoint(row["targets"])
+            idle = not row["behind"] or row["state"] not in ("running", "starting") or full
             if idle or place != before:
                 since = now
             self._seen[row["name"]] = (place, since)

@@ -121,6 +121,8 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
         "where": node.where.value,
         "source": node.sources[0].topic if node.sources else None,
         "target": node.targets[0] if node.targets else None,
+        "sources": [reading.topic for reading in node.sources],
+        "targets": list(node.targets),
         **dict.fromkeys(("records", "bytes", "dead", "behind", "behind_ms", "connections", "accepted", "refused"), 0),
         "epoch": -1,
         "generation": 0,
