@@ -20,7 +20,8 @@ from gauss.plugins.formats.json.spec import JsonConfig, JsonType
 CHUNK = 65_536
 """One bad record sends this many through the slow path; as many as a task's block has, so that few are cut."""
 
-
+FEW = 32
+"""Up to so many records are read one by one sooner than columns are set up for them."""
 MANY_SUSPECTS = 0.1
 """Above this share of records that the walk leaves, polars may do better."""
 
@@ -119,7 +120,7 @@ Chunk = tuple[list[pa.Array], np.ndarray, list[tuple[int, str, str]]]
 
 
 def _decode_chunk(data: pa.BinaryArray, plan: _Plan) -> Chunk:
-    found = _vouched(data, plan)
+    found = _vouched(data, plan) if len(data) > FEW else None
     if found is None:
         return _decode_slowly(data, np.arange(len(data)), plan)
     if found.suspects is None:
