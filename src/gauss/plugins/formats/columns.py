@@ -21,14 +21,13 @@ _UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 def bytes_of(data: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
     """(offsets, bytes) of records, without a copy."""
+    _, starts, content = data.buffers()
+    body = np.frombuffer(content if content is not None else b"", np.uint8)
+    body.flags.writeable = False  # always, for machine code is made anew for the other kind
     if len(data) == 0:
-        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
-    wide = pa.types.is_large_binary(data.type)
-    offsets = np.frombuffer(data.buffers()[1], np.int64 if wide else np.int32)[
-        data.offset : data.offset + len(data) + 1
-    ]
-    body = data.buffers()[2]
-    return offsets.astype(np.int64), np.frombuffer(body, np.uint8) if body is not None else np.zeros(0, np.uint8)
+        return np.zeros(1, np.int64), body
+    offsets = np.frombuffer(starts, np.int64 if pa.types.is_large_binary(data.type) else np.int32)
+    return offsets[data.offset : data.offset + len(data) + 1].astype(np.int64), body
 
 
 def pieces(body: np.ndarray, starts: np.ndarray, lengths: np.ndarray, present: np.ndarray) -> pa.BinaryArray:

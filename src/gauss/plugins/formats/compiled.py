@@ -10,6 +10,9 @@ from typing import Any
 WORTH_COMPILING = 3_000
 """Records walked before numba is loaded: it costs a second and 120 MB."""
 
+RECORD_BYTES = 64
+"""What one record's worth of bytes is."""
+
 
 class Walk:
     """A function of plain loops and integers, and the functions it calls."""
@@ -24,14 +27,14 @@ class Walk:
         self._walked = 0
         self._lock = threading.Lock()
 
-    def ready(self, records: int) -> tuple[Callable[..., Any], bool]:
-        """(function, whether it is compiled and wants arrays instead of lists and bytes) for so many more records."""
-        self._walked += records
+    def ready(self, records: int, nbytes: int) -> tuple[Callable[..., Any], bool]:
+        """(function, whether it is compiled and wants arrays instead of lists and bytes) for so much more work."""
+        self._walked += max(records, nbytes // RECORD_BYTES)
         if self._compiled is None and self._walked >= self._worth:
             self.compile()
         return (self._compiled, True) if self._compiled is not None else (self._function, False)
 
-    def compiled(self, records: int, warm_up: Callable[[Callable[..., Any]], None]) -> Callable[..., Any] | None:
+    def compiled(self, records: int, warm_up: Callable[[Callable[..., Any]], object]) -> Callable[..., Any] | None:
         """The compiled function, if it is there: it is made in the background, and called once before it is given."""
         self._walked += records
         if self._compiled is None and self._walked >= self._worth and not self._compiling:
@@ -39,7 +42,7 @@ class Walk:
             threading.Thread(target=self.compile, args=(warm_up,), daemon=True).start()
         return self._compiled
 
-    def compile(self, warm_up: Callable[[Callable[..., Any]], None] = lambda _: None) -> None:
+    def compile(self, warm_up: Callable[[Callable[..., Any]], object] = lambda _: None) -> None:
         """Makes machine code, unless there is some already."""
         with self._lock:
             if self._compiled is None:

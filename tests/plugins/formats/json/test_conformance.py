@@ -127,7 +127,7 @@ def vouched(records: list[bytes], names: list[str]) -> Found:
 
 
 @pytest.mark.usefixtures("compiled")
-@settings(SETTINGS, max_examples=300)
+@settings(SETTINGS, max_examples=150)
 @given(OBJECTS)
 def test_the_walk_alone_never_vouches_for_a_bad_record(record: bytes) -> None:
     found = vouched([record], WALKED)

@@ -227,7 +227,7 @@ class Walker:
     def judge(self, data: np.ndarray, offsets: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(verdicts, which are odd) of records of so many datums."""
         records = len(offsets) - 1
-        function, compiled = _walk.ready(int(counts.sum()))
+        function, compiled = _walk.ready(int(counts.sum()), int(offsets[-1] - offsets[0]))
         verdicts, odd = np.zeros(records, np.int64), np.zeros(records, np.uint8)
         if compiled:
             scratch: list[Any] = [np.zeros(DEPTH, np.int64), np.zeros(DEPTH, np.int64)]

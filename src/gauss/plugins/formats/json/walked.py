@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -42,13 +42,13 @@ class Tables(NamedTuple):
 
 def decode(data: pa.BinaryArray, columns: list[Column], tables: Tables) -> Found | None:
     """None: the walk is not there yet."""
-    function = walk.WALK.compiled(len(data), lambda made: _warm_up(made, tables))
+    function = walk.WALK.compiled(len(data), lambda made: _decode(made, data.slice(0, 1), columns, tables))
     if function is None:
         return None
     return _decode(function, data, columns, tables)
 
 
-def _decode(function: Callable[..., Any], data: pa.BinaryArray, columns: list[Column], tables: Tables) -> Found:
+def _decode(function: Callable[..., None], data: pa.BinaryArray, columns: list[Column], tables: Tables) -> Found:
     offsets, body = bytes_of(data)
     shape = len(columns), len(data)
     out, lengths, present = np.zeros(shape, np.int64), np.zeros(shape, np.int32), np.zeros(shape, np.uint8)
@@ -63,17 +63,6 @@ def _decode(function: Callable[..., Any], data: pa.BinaryArray, columns: list[Co
         for index, entry in enumerate(columns)
     ]
     return Found(arrays, odd if odd.any() else None)
-
-
-def _warm_up(function: Callable[..., Any], tables: Tables) -> None:
-    """Compiles for the types that every call has."""
-    empty = np.zeros((len(tables.kinds), 0), np.int64)
-    none = np.zeros((len(tables.kinds), 0), np.uint8)
-    scratch = [np.zeros(1, np.int64) for _ in range(4)]
-    function(
-        *(np.zeros(0, np.uint8), np.zeros(1, np.int64), True, *tables, empty, empty.view(np.float64)),
-        *(empty.astype(np.int32), none, none[0], *scratch),
-    )
 
 
 def tables(columns: list[Column]) -> Tables | None:

@@ -57,7 +57,7 @@ def decode(data: pa.BinaryArray, fields: list[SourceField]) -> tuple[np.ndarray,
     count, width = len(data), len(fields)
     starts, lengths = np.zeros(count * width, np.int64), np.zeros(count * width, np.int64)
     suspects = np.zeros(count, np.uint8)
-    function, compiled = _walk.ready(count)
+    function, compiled = _walk.ready(count, int(offsets[-1] - offsets[0]))
     if compiled:
         function(body.view(np.int8), offsets, width, starts, lengths, suspects)
     else:

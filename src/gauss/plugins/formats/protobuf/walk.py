@@ -208,7 +208,7 @@ _walk = Walk(walk, utf8_end)
 def suspects(data: np.ndarray, offsets: np.ndarray, known: Tables) -> np.ndarray:
     """Which records the walk does not vouch for."""
     count = len(offsets) - 1
-    function, compiled = _walk.ready(count)
+    function, compiled = _walk.ready(count, int(offsets[-1] - offsets[0]))
     found = np.zeros(count, np.uint8)
     if compiled:
         scratch: list[Any] = [np.zeros(size, np.int64) for size in (DEPTH, DEPTH, DEPTH, DEPTH * known.width)]
