@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gauss.config.check import Checked, check
 from gauss.stream.graph import build_graph
+from gauss.stream.guarantee import guarantees
 
 TOPICS = "".join(f'[[topics]]\nname = "{name}"\nstorage = "memory"\n' for name in ("a", "b", "c"))
 SOURCE = 'source = { topic = "a", read = "offset" }\n'
@@ -40,6 +41,12 @@ def test_a_router_has_the_targets_of_its_routes_each_once(tmp_path: Path) -> Non
     node = build_graph(found.pipeline).processors["p"]
     assert node.targets == ("b", "c")
     assert len([fault for fault in found.warnings if "no processor writes" in fault.message]) == 1
+
+
+def test_a_config_that_holds_tables_has_its_guarantees(tmp_path: Path) -> None:
+    found = checked(tmp_path, ROUTER + SOURCE)
+    assert found.pipeline is not None
+    assert [guarantee.end for guarantee in guarantees(build_graph(found.pipeline))] == ["b", "c"]
 
 
 def test_a_union_reads_all_its_sources(tmp_path: Path) -> None:

@@ -64,7 +64,8 @@ class ProcessorNode:
     sources: tuple[Reading, ...]
     targets: tuple[str, ...]
     address: Address | None
-    config: PluginConfig
+    config: PluginConfig = dataclasses.field(hash=False)
+    """It may hold tables and arrays, which have no hash."""
 
     @property
     def traits(self) -> tuple[str, str]:
