@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from gauss.contracts.field_types import arrow_schema
 from gauss.plugins.formats.msgpack.codec import MsgpackFormat
 from gauss.plugins.formats.msgpack.spec import MsgpackConfig
 from helpers import format_values as v
@@ -129,6 +130,14 @@ class TestMsgpackByColumn(FormatConformance):
             st.sampled_from(FEW), st.sampled_from([1, -1, 2**64 - 1, 1.5, "x", b"x", True, None, []])
         ).map(packed),
     )
+
+
+def test_plain_rows_are_written_by_batch_as_one_by_one() -> None:
+    kinds = {"symbol": "string", "bid": "double", "qty": "int64", "tiny": "uint8", "raw": "bytes"}
+    format_ = make(kinds)
+    rows = [{"symbol": "é", "bid": 1.5, "qty": -5, "tiny": 255, "raw": b"\xff"}, dict.fromkeys(kinds)]
+    batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(format_.schema().fields))  # type: ignore[union-attr]
+    assert format_.encode_batch(batch).to_pylist() == [format_.encode(row) for row in rows]
 
 
 def test_paths_lead_into_maps_and_arrays() -> None:

@@ -40,6 +40,7 @@ class MsgpackFormat:
         )
         self._types = {field.name: field.field_type for field in self._fields or []}
         self._converters = [(field.name, from_value(field.field_type, field.name)) for field in self._fields or []]
+        self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(strict=True)
 
     def schema(self) -> SourceSchema | None:
@@ -66,6 +67,9 @@ class MsgpackFormat:
         return msgspec.msgpack.encode(tree)
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        plain = fast.plain_rows(rows, self._types)
+        if plain is not None:
+            return pa.array([self._encoder.encode(row) for row in plain], pa.binary())
         return encode_each(self.encode, rows)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:

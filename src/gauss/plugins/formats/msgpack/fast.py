@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType
+from gauss.plugins.formats.columns import as_declared
 from gauss.plugins.formats.values import RANGES
 
 _PLAIN: dict[str, set[type]] = {
@@ -42,3 +43,15 @@ def columns(rows: list[dict[str, Any]], types: dict[str, FieldType], fields: pa.
     if any(field.name not in made or made[field.name].type != field.type for field in fields):
         return None
     return [made[field.name] for field in fields]
+
+
+def plain_rows(rows: pa.RecordBatch, types: dict[str, FieldType]) -> list[dict[str, Any]] | None:
+    """Rows whose values are written as they are; None: some value or type needs a look at each."""
+    for name in rows.schema.names:
+        type_ = types.get(name)
+        # Spark holds a uint64 as a decimal.
+        if type_ is None or type_.name not in _PLAIN or type_.name == "uint64" or name.startswith("$."):
+            return None
+    declared = as_declared(rows, types)
+    found: list[dict[str, Any]] | None = declared.to_pylist() if declared is not None else None
+    return found
