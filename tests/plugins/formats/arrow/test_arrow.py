@@ -149,3 +149,11 @@ def test_a_schema_file_without_a_schema_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"no schema here")
     with pytest.raises(ConfigError, match="no Arrow schema"):
         ArrowFormat(ArrowConfig(schema_file=path))
+
+
+@pytest.mark.parametrize("scale", [-1, 39, 2_000_000_000])
+@pytest.mark.parametrize("wrap", [lambda kind: kind, pa.list_, lambda kind: pa.struct([("x", kind)])])
+def test_a_decimal_of_an_absurd_scale_is_refused_before_anything_casts_it(scale: int, wrap: Any) -> None:
+    record = stream(pa.RecordBatch.from_arrays([pa.nulls(1, wrap(pa.decimal128(38, scale)))], names=["money"]))
+    with pytest.raises(BadRecord, match="with scale"):
+        make(None).decode(record)
