@@ -68,7 +68,7 @@ class SourceTask:
         self.id = SourceId(topic, provider.inc)
         self.provider = provider
         self.capabilities = provider.capabilities
-        self.readers: weakref.WeakSet[ReaderTask] = weakref.WeakSet()
+        self._readers: weakref.WeakSet[ReaderTask] = weakref.WeakSet()
         self._open = opener or provider.open
         self._audit = audit
         self._native = native
@@ -149,6 +149,22 @@ class SourceTask:
         """The lowest version that an open cursor needs; None: there is no cursor."""
         with self._lock:
             return min((executor.hold for executor in tuple(self._cursors.values())), default=None)
+
+    @property
+    def readers(self) -> list[ReaderTask]:
+        """The tasks that have cursors here."""
+        with self._lock:
+            return list(self._readers)
+
+    def joined(self, reader: ReaderTask) -> None:
+        """A task has a cursor here."""
+        with self._lock:
+            self._readers.add(reader)
+
+    def left(self, reader: ReaderTask) -> None:
+        """It has none any more."""
+        with self._lock:
+            self._readers.discard(reader)
 
     def executor(self, cursor_id: int) -> Executor:
         return self._cursors[cursor_id]

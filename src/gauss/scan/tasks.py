@@ -114,7 +114,7 @@ class ReaderTask:
         )
         self.resources.fuel += 1  # opening is work too
         self._slots[slot] = _Held(handle, source, executor)
-        source.readers.add(self)
+        source.joined(self)
         return Code.UNSET
 
     def next(self, slot: int, step: bytes | Step) -> Code:
@@ -219,7 +219,7 @@ class ReaderTask:
         if held is not None:
             held.source.close(held.handle.cursor_id)
             if not any(other is not None and other.source is held.source for other in list(self._slots.values())):
-                held.source.readers.discard(self)
+                held.source.left(self)
 
     def _refused(self, op: OpKind) -> bool:
         return self._allow is not None and not self._allow(op)
