@@ -199,4 +199,4 @@ config = { input = { format = "json" }, where = ".bid > 1" }
     run = gauss(config)
     done = run.cli("check", str(run.config), check=False)
     assert done.returncode != 0
-    assert "its rows have no order" in done.stdout + done.stderr
+    assert "a table keeps only the newest row of each key" in done.stdout + done.stderr
