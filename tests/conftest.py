@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 # One class archive for all JVMs that tests start: else each data directory would train one of its own.
 os.environ.setdefault("GAUSS_CACHE_DIR", str(Path(__file__).parents[1] / ".cache"))
+
+# A run under nohup would hand its deafness down, and `gauss run` honours it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 SERVERS = {"any_clickhouse", "clickhouse", "postgres"}
 

@@ -258,10 +258,12 @@ def test_10_2_watermark_is_the_lowest_hold_after_open_close_done_and_with_none(w
 
 @pytest.mark.providers("memory", "table")
 def test_10_3_memory_below_the_watermark_is_freed_and_the_rest_is_unchanged(world: World) -> None:
+    gc.collect()
+    others = _held(world)
     world.emit(*(doc(number, f"k{number:05}") for number in range(3000)))
     slot = world.read(LIVE)
     world.emit(*(doc(number + 1, f"k{number:05}") for number in range(3000)))
-    before = _held(world)
+    before = _held(world) - others
     if world.name == "memory":
         assert len(slot.drain(1000)) == 6000
         world.log.trim(world.source.watermark())  # type: ignore[attr-defined]
@@ -271,13 +273,13 @@ def test_10_3_memory_below_the_watermark_is_freed_and_the_rest_is_unchanged(worl
             world.emit_numbers(number, 1)
             world.compact()
     gc.collect()
-    assert _held(world) < 0.7 * before
+    assert _held(world) - others < 0.8 * before
     floor = world.provider.floor() if world.name == "memory" else 0
     assert world.rows() == world.fold()[floor:]
 
 
 def _held(world: World) -> int:
-    """The bytes of everything that the storage still reaches."""
+    """The bytes of everything that the storage still reaches (for a table: with whatever else is in Arrow's pool)."""
     if world.name == "memory":
         return sum(chunk.nbytes for chunk in world.log._blocks.chunks if chunk is not None)  # type: ignore[attr-defined]
     return int(pa.total_allocated_bytes())

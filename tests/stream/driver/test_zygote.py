@@ -277,6 +277,7 @@ def test_folder_that_takes_no_socket_costs_the_zygote_alone(
         raise OSError("Operation not supported")
 
     monkeypatch.setattr(zygote, "start", refused)
+    monkeypatch.setattr(session, "_zygotes", [])
     session._start_zygote(tmp_path)
     assert "Operation not supported" in caplog.text and not session._zygotes
 
