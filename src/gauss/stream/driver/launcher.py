@@ -15,6 +15,7 @@ import os
 import sys
 
 SOCKET = "zygote.sock"
+LOOK_SECONDS = 1.0
 FORWARDED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 
 
@@ -49,7 +50,7 @@ def stand_in(connection: _socket.socket, pid: int) -> int:
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, FORWARDED)
     for stream in (0, 1, 2):
         os.close(stream)  # they are the child's: whoever reads them sees their end when the child ends them
-    told = connection.recv(4)
+    told = _told(connection)
     if len(told) == 4:
         return int.from_bytes(told, "little")
     if child >= 0:  # the zygote is gone, the child is not: it goes on as if nothing had happened
@@ -59,6 +60,17 @@ def stand_in(connection: _socket.socket, pid: int) -> int:
         waiting.register(child, select.POLLIN)
         waiting.poll()
     return 1
+
+
+def _told(connection: _socket.socket) -> bytes:
+    """What the zygote says at last. Python runs a handler only between its own steps: a signal that comes just before
+    the wait would lie until its end, so the wait ends now and then."""
+    connection.settimeout(LOOK_SECONDS)
+    while True:
+        try:
+            return connection.recv(4)
+        except TimeoutError:
+            continue
 
 
 def _forward(child: int, number: int) -> None:
