@@ -36,10 +36,16 @@ def faults_of(plugin: str, known: tuple[str, ...] | None = None, *, target: str 
 
 def batch_of(fields: list[SourceField], rows: list[dict[str, Any]], data: list[bytes] | None = None) -> pa.RecordBatch:
     """Decoded records as a hosted task gives them to a transform; the n-th has the time 10 · n."""
-    columns = {f.name: pa.array([row.get(f.name) for row in rows], arrow_type(f.field_type)) for f in fields}
+    columns = {f.name: _column(arrow_type(f.field_type), [row.get(f.name) for row in rows]) for f in fields}
     times = pa.array([10 * (n + 1) for n in range(len(rows))], pa.int64())
     columns |= {"_ts_ms": times, "_data": pa.array(data or [b"%d" % n for n in range(len(rows))], pa.binary())}
     return pa.RecordBatch.from_pydict(columns | ({} if "ts_ms" in columns else {"ts_ms": times}))
+
+
+def _column(kind: pa.DataType, values: list[Any]) -> pa.Array:
+    if pa.types.is_floating(kind):  # a whole number is a number too, as a decoder would give it
+        values = [float(value) if isinstance(value, int) else value for value in values]
+    return pa.array(values, kind)
 
 
 def names_of(fields: list[SourceField]) -> dict[str, str]:
