@@ -6,6 +6,7 @@ happens to cut its candidates.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import cast
 
 import numpy as np
@@ -24,7 +25,7 @@ CANDIDATE_BYTES = 16 << 20
 _UNSET = Code.UNSET  # a member of an enum is dear to look up, and every step does
 
 
-class Executor:
+class Executor(ABC):
     """What both kinds share: a provider's cursor, its limits and the prepared batch."""
 
     def __init__(self, cursor: Cursor, program: Program, capabilities: Capabilities) -> None:
@@ -60,11 +61,13 @@ class Executor:
     def _sought(self, to: int | str) -> bool:
         return cast(Seekable, self.cursor).seek(to)
 
+    @abstractmethod
     def next(self, step: Step) -> Code:
-        raise NotImplementedError
+        """Prepares the next batch."""
 
+    @abstractmethod
     def read(self) -> tuple[Code, Item | None]:
-        raise NotImplementedError
+        """The prepared batch."""
 
     def end(self, code: Code) -> None:
         """Whatever is asked from now on is answered by this code."""
