@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,10 +21,11 @@ from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Group, Mappe
 from gauss.contracts.target import TargetField, TargetSchema, as_field_type
 from gauss.mapping.columns import TableKind
 from gauss.mapping.convert import Converter
-from gauss.mapping.defaults import clickhouse_type, default_target
+from gauss.mapping.defaults import clickhouse_type
 from gauss.model.errors import Unavailable
 from gauss.plugins.storages.clickhouse.spec import ClickHouseConfig
 from gauss.plugins.storages.evolving import lacking_columns
+from gauss.plugins.storages.wanted import Words, wanted_table
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -55,6 +55,8 @@ def _remember_tokens(table: str, found: live.LiveTable) -> list[str]:
 
 _UUID = Converter("the same 16 bytes", lambda values, _: values.cast(pa.binary(16)))
 
+WORDS = Words("Int64", "String", clickhouse_type)
+
 
 class ClickHouseTable:
     """Implements `TableStore`."""
@@ -73,18 +75,7 @@ class ClickHouseTable:
 
     def target(self, source: SourceSchema | None, mapped: Mapped | None) -> TargetSchema:
         attrs = {"table": self._place.topic.replace(".", "_"), **self._config.table_schema}
-        start = TargetSchema((), attrs)
-        if mapped is not None:
-            made = mapped(start)
-        elif source is None:
-            payload = TargetField("payload", FieldType("String"), "payload")
-            made = TargetSchema((TargetField("ts_ms", FieldType("Int64"), "ts_ms"), payload), attrs)
-        else:
-            made = default_target(source, start, clickhouse_type, "Int64")
-        if not self._config.exactly_once:
-            return made
-        marks = tuple(TargetField(name, FieldType("Int64"), name) for name in (INC_COLUMN, OFFSET_COLUMN))
-        return replace(made, fields=(*made.fields, *marks))
+        return wanted_table(attrs, source, mapped, WORDS, marked=self._config.exactly_once)
 
     def column(self, field: TargetField) -> str:
         return ddl.column(field)

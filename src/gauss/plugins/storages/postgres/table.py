@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import psycopg.conninfo
@@ -16,15 +15,18 @@ from gauss.clients.postgres import write as writing
 from gauss.clients.postgres.connect import Connection, connect
 from gauss.clients.postgres.errors import sorted_errors
 from gauss.clients.postgres.wire import wire_table
-from gauss.contracts.format import FieldType, SourceSchema
+from gauss.contracts.format import SourceSchema
 from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Group, Mapped, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.mapping.columns import TableKind
-from gauss.mapping.defaults import default_target, postgres_type
+from gauss.mapping.defaults import postgres_type
 from gauss.model.errors import Unavailable
 from gauss.plugins.storages.evolving import lacking_columns
 from gauss.plugins.storages.postgres.columns import SPECIAL, arrow_type
 from gauss.plugins.storages.postgres.spec import PostgresConfig
+from gauss.plugins.storages.wanted import Words, wanted_table
+
+WORDS = Words("BIGINT", "BYTEA", postgres_type)
 
 
 class PostgresTable:
@@ -48,18 +50,7 @@ class PostgresTable:
         attrs = {"table": self._place.topic.replace(".", "_"), **self._config.table_schema}
         if self._config.keys:
             attrs["key"] = self._config.keys
-        start = TargetSchema((), attrs)
-        if mapped is not None:
-            made = mapped(start)
-        elif source is None:
-            payload = TargetField("payload", FieldType("BYTEA"), "payload")
-            made = TargetSchema((TargetField("ts_ms", FieldType("BIGINT"), "ts_ms"), payload), attrs)
-        else:
-            made = default_target(source, start, postgres_type, "BIGINT")
-        if not self._config.exactly_once:
-            return made
-        marks = tuple(TargetField(name, FieldType("BIGINT"), name) for name in (INC_COLUMN, OFFSET_COLUMN))
-        return replace(made, fields=(*made.fields, *marks))
+        return wanted_table(attrs, source, mapped, WORDS, marked=self._config.exactly_once)
 
     def column(self, field: TargetField) -> str:
         return ddl.column(field)
