@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import secrets
 import socket
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from gauss.model.errors import StorageError
+from gauss.model.files import is_locked, read_json, write_private
 
 
 @dataclass(frozen=True)
@@ -47,28 +46,9 @@ class Identity:
     port: int
 
 
-def write_private(path: Path, content: dict[str, Any]) -> None:
-    """JSON in a file of mode 0600, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(descriptor)
-    temporary.replace(path)
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def read_endpoint(directory: Path) -> Endpoint | None:
     """The running server of a directory; None when none is announced."""
-    found = _read(directory / "endpoint.json")
+    found = read_json(directory / "endpoint.json")
     return Endpoint(**found) if found else None
 
 
@@ -83,10 +63,10 @@ def withdraw(directory: Path) -> None:
 def identity(directory: Path, port: int = 0) -> Identity:
     """The kept identity, made at the first call; `port` overrules the kept one."""
     path = directory / "identity.json"
-    kept = _read(path) or {}
+    kept = read_json(path) or {}
     found = Identity(kept.get("password") or secrets.token_urlsafe(24), port or _usable(int(kept.get("port", 0))))
     if asdict(found) != kept:
-        write_private(path, asdict(found))
+        write_private(path, asdict(found), durable=True)
     return found
 
 
@@ -122,14 +102,4 @@ def lock(directory: Path, seconds: float) -> int:
 
 def owned(directory: Path) -> bool:
     """Whether an owner process holds the directory."""
-    try:
-        descriptor = os.open(directory / "owner.lock", os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+    return is_locked(directory / "owner.lock")

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from gauss.model.errors import ConfigError, StorageError
+from gauss.model.files import read_json, write_private
 from gauss.stream.control import datadir
-from gauss.stream.control.datadir import Held, hold, read_json, write_private
+from gauss.stream.control.datadir import Held, hold
 from gauss.stream.control.processes import RUN_VARIABLE, boot_id, start_time
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
 import os
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gauss.model.errors import ConfigError, StorageError
+from gauss.model.files import is_locked, read_json, write_private
 from gauss.model.paths import FORMAT_VERSION, DataDir
 from gauss.stream.control.processes import boot_id, end_leftovers, start_time
 
@@ -20,24 +20,6 @@ LEFTOVER_SECONDS = 10.0
 _OURS_BEFORE_VERSION = {"VERSION", "lock", "logs", "cache", "run", "lost+found"}
 
 log = logging.getLogger("gauss.control")
-
-
-def write_private(path: Path, content: dict[str, Any]) -> None:
-    """JSON in a file of mode 0600, whole or not at all: a reader never sees half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(content, file)
-    temporary.replace(path)
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """What a JSON file holds; None when it is not there or not whole."""
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 @dataclass
@@ -155,30 +137,15 @@ def _end_dead_run(paths: DataDir) -> list[int]:
     """Waits until nobody of an earlier run holds its lock any more; ends the recorded processes if they stay."""
     held = [path for path in paths.run.glob("*.lock") if path.stem.isdigit()]
     deadline = time.monotonic() + LEFTOVER_SECONDS
-    while (held := [path for path in held if not _free(path)]) and time.monotonic() < deadline:
+    while (held := [path for path in held if is_locked(path)]) and time.monotonic() < deadline:
         time.sleep(0.02)
     record = read_json(paths.run / "processes.json") or {}
     ended = end_leftovers(record)
     if ended:
         log.warning("ended %d processes that a dead run had left: %s", len(ended), ended)
-    if still := [path for path in held if not _free(path)]:
+    if still := [path for path in held if is_locked(path)]:
         raise StorageError(
             f"processes of an earlier run still hold {still[0]}",
             hint=f"find them with `fuser {still[0]}` and end them, or choose another directory with --data-dir",
         )
     return ended
-
-
-def _free(path: Path) -> bool:
-    """Whether nobody holds a run's lock."""
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True

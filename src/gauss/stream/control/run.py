@@ -16,8 +16,9 @@ from gauss.config.files import with_absolute_files
 from gauss.config.secrets import Redactor
 from gauss.config.spec import Pipeline
 from gauss.model.errors import ConfigError, GaussError, Unavailable
+from gauss.model.files import write_private
 from gauss.stream.child import set_up_logs
-from gauss.stream.control.datadir import Held, hold, write_private
+from gauss.stream.control.datadir import Held, hold
 from gauss.stream.control.processes import process_age
 from gauss.stream.control.sample import Sampler
 from gauss.stream.control.supervise import Child, ChildSpec

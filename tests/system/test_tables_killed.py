@@ -1,0 +1,118 @@
+"""Whatever is killed under two tables that fill, both hold every record of their inbox, once.
+
+`GAUSS_TABLE_KILLS=100` makes it a long run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gauss.clients.clickhouse.connect import connect
+from gauss.clients.endpoint import read_endpoint
+from gauss.clients.postgres.connect import connect as connect_postgres
+from helpers.feeds import Counter
+from helpers.run import Run, free_port, wait_until
+
+Make = Callable[[str], Run]
+KILLS = int(os.environ.get("GAUSS_TABLE_KILLS", "5"))
+VICTIMS = ["engine", "driver", "jvm", "clickhouse", "postgres owner", "postgres"]
+PER_SECOND = 1_000
+pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(300 + 120 * KILLS)]
+
+TABLE = """
+[[topics]]
+name = "{storage}"
+storage = "{storage}"
+storage_config = {{ format = "numbers", flush_interval = "200ms" }}
+
+[[processors]]
+name = "feed-{storage}"
+plugin = "tcp-source"
+target = {{ topic = "{storage}" }}
+config = {{ port = {port}, ack = "count", input = {{ framing = "newline", delimiter = "\\n" }} }}
+"""
+
+
+def pipeline(ports: dict[str, int]) -> str:
+    """Numbers from a socket into a table, once per system."""
+    head = """
+[spark]
+master = "local[2]"
+
+[[formats]]
+name = "numbers"
+plugin = "json"
+config = { fields = [{ name = "n", type = "int64" }] }
+"""
+    return head + "".join(TABLE.format(storage=storage, port=port) for storage, port in ports.items())
+
+
+def ask(run: Run, storage: str, columns: str) -> tuple[Any, ...] | None:
+    """Of all rows, as an ordinary client reads them; None while nobody answers."""
+    endpoint = read_endpoint(run.data_dir / storage)
+    if endpoint is None:
+        return None
+    query = f"SELECT {columns} FROM {storage}"
+    try:
+        if storage == "clickhouse":
+            with connect(endpoint) as client:
+                return tuple(client.query(query).result_rows[0])
+        with connect_postgres(endpoint) as connection:
+            return connection.execute(query.encode()).fetchone()
+    except Exception:
+        return None
+
+
+def count(run: Run, storage: str) -> int:
+    found = ask(run, storage, "count(*)")
+    return int(found[0]) if found else 0
+
+
+def kill(run: Run, victim: str) -> None:
+    if victim == "postgres":  # the server itself: its owner must notice
+        run.part("gauss.clients.postgres.owner").children()[0].send_signal(signal.SIGKILL)
+        return
+    markers = {
+        "engine": "gauss.stream.engine",
+        "driver": "gauss.stream.driver",
+        "jvm": "org.apache.spark.deploy",
+        "clickhouse": "gauss.clients.clickhouse.owner",
+        "postgres owner": "gauss.clients.postgres.owner",
+    }
+    run.kill(markers[victim])
+
+
+def test_killed_at_random_both_tables_hold_every_record_once(gauss: Make) -> None:
+    ports = {storage: free_port() for storage in ("clickhouse", "postgres")}
+    run = gauss(pipeline(ports)).start()
+    counters = {storage: Counter(port, PER_SECOND) for storage, port in ports.items()}
+    wait_until(lambda: all(count(run, storage) > PER_SECOND for storage in ports), 120, "flow")
+    seed = random.randrange(1 << 32)
+    chosen = random.Random(seed)
+    for number in range(KILLS):
+        # Every part once, then by chance.
+        victim = VICTIMS[(number + seed) % len(VICTIMS)] if number < len(VICTIMS) else chosen.choice(VICTIMS)
+        time.sleep(chosen.random() * 2)
+        kill(run, victim)
+        seen = {storage: counter.acknowledged for storage, counter in counters.items()}
+        told = f"flow after kill {number} of {victim} (seed {seed})"
+        print(time.strftime("%H:%M:%S"), told, flush=True)
+
+        def flows(seen: dict[str, int] = seen) -> bool:
+            return all(count(run, storage) > before for storage, before in seen.items())
+
+        wait_until(flows, 120, told)
+    totals = {storage: counter.finish() for storage, counter in counters.items()}
+    for storage, total in totals.items():
+        records = wait_until(lambda storage=storage: run.topic(storage)["end"], 30)  # type: ignore[misc]
+        wait_until(lambda s=storage, r=records: count(run, s) >= r, 120, f"all rows of {storage}")  # type: ignore[misc]
+        # A sender that lost an acknowledgement sends again: offsets tell such records apart.
+        wanted = "count(*), count(DISTINCT _offset), min(_offset), max(_offset), count(DISTINCT n), min(n), max(n)"
+        assert ask(run, storage, wanted) == (records, records, 0, records - 1, total, 0, total - 1), (storage, seed)
