@@ -13,6 +13,7 @@ from gauss.config.positions import KeyPath, Position, find_positions
 from gauss.model.errors import ConfigError
 
 FILE_NAME = "gauss.toml"
+FILE_NAMES = (FILE_NAME, "pipeline.toml")
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,12 @@ class Document:
 
 
 def find_file(given: Path) -> Path:
-    """The config file: itself, or a folder's `gauss.toml` or only `.toml`."""
+    """The config file: itself, or a folder's `gauss.toml`, `pipeline.toml` or only `.toml` beside its tests."""
     if given.is_dir():
-        if (given / FILE_NAME).is_file():
-            return given / FILE_NAME
-        files = sorted(given.glob("*.toml"))
+        for name in FILE_NAMES:
+            if (given / name).is_file():
+                return given / name
+        files = [file for file in sorted(given.glob("*.toml")) if not file.name.endswith(".test.toml")]
         if len(files) == 1:
             return files[0]
         found = f"found {', '.join(file.name for file in files)}" if files else "found no .toml file"

@@ -44,6 +44,11 @@ class DataDir:
         return self.run / "flight.json"
 
     @property
+    def clock(self) -> Path:
+        """Unix ms, where a test holds the engine's clock still; an ordinary run has none."""
+        return self.run / "clock"
+
+    @property
     def journal(self) -> Path:
         return self.root / "journal"
 

@@ -32,6 +32,7 @@ from gauss.stream.protocol import (
     Read,
     Stage,
     StageDead,
+    StageTime,
 )
 
 if TYPE_CHECKING:
@@ -141,6 +142,10 @@ class EngineClient:
         """Keeps dead letters for the epoch that holds their range."""
         self._action(dead, dict[str, int])
 
+    def stage_time(self, time: StageTime) -> None:
+        """Keeps what a range's records told of time for the epoch that holds it."""
+        self._action(time, dict[str, int])
+
     def sync(self, queries: DriverSync) -> DriverSynced:
         """The driver's heartbeat."""
         return self._action(queries, DriverSynced)
@@ -217,7 +222,7 @@ class EngineClient:
         return self._call(lambda: self._put(stage, kept))
 
     def append(self, topic: str, batches: Iterable[pa.RecordBatch]) -> int:
-        """Appends records (column `data`) now; not repeated by itself, since that could double them."""
+        """Appends records (column `data`, and `ts_ms` if it is not to be their arrival) now; not repeated by itself, since that could double them."""
         self.command("health")
         try:
             return self._put(Append(topic), batches)

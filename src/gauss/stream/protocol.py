@@ -18,15 +18,39 @@ from gauss.contracts.cursor import Code
 MAX_ACTION_BYTES = 16 << 20
 
 
-class At(msgspec.Struct, frozen=True):
-    """A place in a topic: an offset counts only within its incarnation."""
+class At(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A place in a topic: an offset counts only within its incarnation. In a batch's end it also carries time, if its
+    processor goes by time: there it is logged, so that a replay takes the same records for late."""
 
     inc: int
     off: int
+    seen: int = 0
+    """The largest event time of all earlier epochs."""
+    beat: int = 0
+    """How far time went on without records."""
 
 
 Ends = dict[str, At]
 """Topic → place; a processor's source ends."""
+
+
+def time_basis(ends: Ends) -> int:
+    """The time from which the watermark of a batch with these ends is counted back."""
+    return max((max(at.seen, at.beat) for at in ends.values()), default=0)
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """What the engine must know of a processor's time to let it pass where no records come."""
+
+    watermark_ms: int
+    span_ms: int
+    """The longest that a record's effect waits for later ones: its largest window."""
+    step_ms: int
+    """Something can close only at multiples of this."""
+    arrival: bool = True
+    """Event time is the records' own `ts_ms`."""
+    idle_ms: int | None = None
+    """Of another event time: how long the source must be silent before time goes on; None: it never does."""
 
 
 class Claim(msgspec.Struct, tag=True):
@@ -63,6 +87,7 @@ class Latest(msgspec.Struct, tag=True):
     max_rows: int
     max_bytes: int
     wait_ms: int = 50
+    timing: Timing | None = None
 
 
 class LatestReply(msgspec.Struct):
@@ -145,7 +170,8 @@ class State(NamedTuple):
 
 
 class Append(msgspec.Struct, tag=True):
-    """Descriptor of `do_put`: records to append now, stamped with their arrival (`gauss send`, HTTP)."""
+    """Descriptor of `do_put`: records to append now, stamped with their arrival (`gauss send`, HTTP) unless they have
+    a column `ts_ms` (tests of flows)."""
 
     topic: str
 
@@ -171,6 +197,21 @@ class StageDead(msgspec.Struct, tag=True):
     start: int
     stop: int
     letters: list[dict[str, Any]]
+
+
+class StageTime(msgspec.Struct, tag=True):
+    """What a task learnt of time while reading [start, stop) of `topic`; counts with the epoch that holds the range."""
+
+    processor: str
+    generation: int
+    topic: str
+    inc: int
+    start: int
+    stop: int
+    seen: int
+    """The largest event time of its records that were not late, 0 if there was none."""
+    late: int = 0
+    """How many were."""
 
 
 class Publish(msgspec.Struct, tag=True):
@@ -242,4 +283,4 @@ class Command(msgspec.Struct, tag=True):
     args: dict[str, Any] = {}
 
 
-Action = Claim | Latest | StageDead | Publish | Abort | DriverSync | Command
+Action = Claim | Latest | StageDead | StageTime | Publish | Abort | DriverSync | Command

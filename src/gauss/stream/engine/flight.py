@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hmac
 import logging
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,7 +118,9 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         rows = 0
         for batch in batches:
             data = batch.column("data").cast(pa.binary())
-            chunk = Chunk(data, len(data), int(time.time() * 1000))
+            given = batch.schema.get_field_index("ts_ms")
+            ts_ms = self._engine.clock() if given < 0 else batch.column(given).to_numpy()
+            chunk = Chunk(data, len(data), ts_ms)
             rows += topic.append(chunk, self._engine.stopping).accepted
         return rows
 

@@ -19,9 +19,11 @@ from gauss.model.paths import DataDir
 from gauss.stream.child import assignment
 from gauss.stream.engine import building, commands, listening
 from gauss.stream.engine.bounded import Bounded
+from gauss.stream.engine.clock import clock_of
 from gauss.stream.engine.dead import DEAD_TOPIC, DeadLetters, DeadRatio
 from gauss.stream.engine.driver_board import DriverBoard
 from gauss.stream.engine.flight import FlightServer
+from gauss.stream.engine.heartbeat import Heartbeat
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.listening import Listening
 from gauss.stream.engine.publish import Publisher
@@ -33,7 +35,7 @@ from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.status import lag
 from gauss.stream.engine.topic import Topic
 from gauss.stream.graph import ProcessorNode, build_graph, table_queries
-from gauss.stream.protocol import Abort, Action, At, Claim, DriverSync, Latest, Publish, StageDead
+from gauss.stream.protocol import Abort, Action, At, Claim, DriverSync, Latest, Publish, StageDead, StageTime
 
 MAINTAIN_S = 1.0
 BIND_TRIES = 40
@@ -52,6 +54,7 @@ class Engine:
         self.graph = build_graph(self.pipeline)
         self._flight_file = json.loads(self.paths.flight_json.read_text())
         self.lock_path: str = self._flight_file.get("lock", "")
+        self.clock = clock_of(self.paths)
         self.stopping = threading.Event()
         self.began = time.monotonic()
         self.free_bytes = 0
@@ -79,7 +82,8 @@ class Engine:
         self.publisher = Publisher(
             self.topics, self.ledger, self.stages, synced=synced, on_stop=lambda name, _: self.board.tell(name, "stop")
         )
-        self.sources = Sources(self.topics, self.ledger, self.publisher, durable)
+        heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, self.clock)
+        self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat)
         for definition in [*self.pipeline.processors, *table_queries(self.pipeline)]:
             source, node = definition.source, self.graph.processors[definition.name]
             if node.role is not Role.TRANSFORM:
@@ -89,7 +93,9 @@ class Engine:
                 (*(reading.topic for reading in node.sources), retry_inlet(definition.name)),
                 DeadRatio(definition.max_dead_ratio),
                 read=node.sources[0].read,
-                bounded=Bounded(source) if source is not None and source.read == ReadMode.QUERY else None,
+                bounded=Bounded(source, lambda: self.clock() / 1000)
+                if source is not None and source.read == ReadMode.QUERY
+                else None,
                 on_restart=definition.on_restart,
             )
             self.publisher.add(running, "earliest" if source is None or source.start is None else source.start)
@@ -177,6 +183,10 @@ class Engine:
             self.publisher.check_generation(action.processor, action.generation)
             self.stages.put_dead(action)
             return {"letters": len(action.letters)}
+        if isinstance(action, StageTime):
+            self.publisher.check_generation(action.processor, action.generation)
+            self.stages.times.put(action)
+            return {"late": action.late}
         if isinstance(action, Abort):
             return {"removed": self.stages.abort(action.processor, action.generation, action.stages)}
         if isinstance(action, DriverSync):
