@@ -7,6 +7,7 @@ happens to cut its candidates.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -87,6 +88,7 @@ class Plain(Executor):
         self._chunks = program.output is Output.CHUNKS
         self._checked: Step | None = None
         self._rows = self._bytes = 0
+        self._row_bytes: Callable[[pa.RecordBatch], int] | None = None
 
     def next(self, step: Step) -> Code:
         if self._final is not None:
@@ -118,7 +120,9 @@ class Plain(Executor):
 
     def _meter_rows(self, batch: pa.RecordBatch) -> int:
         self._rows += batch.num_rows
-        return row_bytes(batch)
+        if self._row_bytes is None:  # candidates have the same columns at every step
+            self._row_bytes = byte_counter(batch.schema)
+        return self._row_bytes(batch)
 
     def read(self) -> tuple[Code, Item | None]:
         if self._final is not None:
@@ -312,11 +316,20 @@ def _width(type_: pa.DataType) -> int:
         return 8
 
 
+def byte_counter(schema: pa.Schema) -> Callable[[pa.RecordBatch], int]:
+    """What counts the bytes of all rows of such batches."""
+    texts = [n for n, type_ in enumerate(schema.types) if pa.types.is_binary(type_) or pa.types.is_string(type_)]
+    width = sum(_width(type_) for n, type_ in enumerate(schema.types) if n not in texts)
+
+    def count(batch: pa.RecordBatch) -> int:
+        size = width * int(batch.num_rows)
+        for index in texts:
+            size += packed_size(batch.column(index))
+        return size
+
+    return count
+
+
 def row_bytes(batch: pa.RecordBatch) -> int:
     """The bytes of all rows."""
-    return sum(
-        packed_size(column)
-        if pa.types.is_binary(column.type) or pa.types.is_string(column.type)
-        else _width(column.type) * batch.num_rows
-        for column in batch.columns
-    )
+    return byte_counter(batch.schema)(batch)

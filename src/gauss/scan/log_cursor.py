@@ -23,6 +23,7 @@ from gauss.contracts.cursor import (
 )
 from gauss.model.batch import MOST_BYTES, RECORD_SCHEMA
 from gauss.model.errors import Collected, ConfigError
+from gauss.scan.ahead import Ahead, look_ahead, rows
 from gauss.scan.merge import fitting
 from gauss.scan.outputs import Item
 from gauss.scan.waiting import Waiting
@@ -55,6 +56,8 @@ class LogCursor:
         self._placed: list[Placed] | None = None
         self._batch: pa.RecordBatch | None = None
         self._refused: Code | None = None
+        self._ahead: Ahead | None = None
+        self._small = False  # the last step took as many records as it may, and few bytes: the next will too
         self.position, self._stop = self._place(program)
         self._start = self.position
 
@@ -104,14 +107,17 @@ class LogCursor:
         if step.limit <= 0 or step.max_bytes <= 0:
             return Code.INVALID
         while True:
-            stop = self._log.end if self._stop is None else self._stop
+            stop = end = self._log.end if self._stop is None else self._stop
             if self.position >= stop:
                 return Code.INVALID
             if self._rows:
                 stop = min(stop, self.position + step.limit)
             try:
+                if self._small and step.fill and self._cut(stop, end, step):
+                    return _UNSET
                 placed = self._fetch(stop, step)
             except Collected:
+                self._ahead = None
                 self._refused = Code.REJECTED
                 return self._refused
             if not placed:  # a gap left by a restart: no record stands there
@@ -119,6 +125,18 @@ class LogCursor:
                 continue
             self._take(placed, step)
             return _UNSET
+
+    def _cut(self, stop: int, end: int, step: Step) -> bool:
+        """Takes [position, stop) of what is at hand; False: it must be fetched."""
+        ahead, start = self._ahead, self.position
+        if ahead is None or start < self._log.floor or not ahead.holds(start, stop, step.max_bytes):
+            ahead = self._ahead = look_ahead(self._log, start, end, step)
+            if ahead is None or not ahead.holds(start, stop, step.max_bytes):
+                return False
+        self._batch, size = ahead.cut(start, stop)
+        self.position = stop
+        self._provider.counted_out(stop - start, size)
+        return True
 
     def _fetch(self, stop: int, step: Step) -> list[Placed]:
         """Chunks from the position on. Rows fill their batch, so that batches do not depend on how a log is cut."""
@@ -155,33 +173,26 @@ class LogCursor:
         last_offset, last = placed[-1]
         self.position = last_offset + last.count
         self._placed = placed
+        self._small = self._rows and count == step.limit and 4 * size <= step.max_bytes
         self._provider.counted_out(count, size)
 
     def read(self) -> tuple[Code, Item | None]:
+        if self._batch is not None:
+            return _UNSET, self._batch
         if self._placed is None:
             return self._refused or Code.INVALID, None
         if not self._rows:
             return _UNSET, self._placed
-        if self._batch is None:
-            self._batch = rows(self._placed)
-        return Code.UNSET, self._batch
+        self._batch = rows(self._placed)
+        return _UNSET, self._batch
 
     def close(self) -> None:
-        self._placed = self._batch = None
+        self._placed = self._batch = self._ahead = None
         self._refused = Code.INVALID
 
 
 def _collected(start: int, floor: int) -> Collected:
     return Collected(f"offset {start} is behind the oldest retained record {floor}", hint=f"start at {floor} or later")
-
-
-def rows(placed: list[Placed]) -> pa.RecordBatch:
-    """One batch (offset, ts_ms, data) of chunks in order."""
-    batches = [entry.chunk.batch(entry.offset) for entry in placed]
-    if len(batches) == 1:
-        return batches[0]
-    columns = [pa.concat_arrays([batch.column(index) for batch in batches]) for index in range(len(RECORD_SCHEMA))]
-    return pa.RecordBatch.from_arrays(columns, schema=RECORD_SCHEMA)
 
 
 class LogProvider(Waiting):

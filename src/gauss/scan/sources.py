@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gauss.contracts.cursor import Agg, Code, Cursor, Mode, Output, Program, Provider, Seq, Step
+from gauss.contracts.cursor import Agg, Code, Cursor, Mode, Narrow, Output, Program, Provider, Seq, Step
 from gauss.model.errors import ConfigError, Rejected
 from gauss.scan.aggregate import AggCursor
 from gauss.scan.audit import Audited
@@ -19,6 +19,7 @@ from gauss.scan.codes import code_of
 from gauss.scan.executor import Executor, Plain, Staged
 from gauss.scan.outputs import Item, encode_item
 from gauss.scan.program.declared import check_declared
+from gauss.scan.program.ir import Select
 
 if TYPE_CHECKING:
     from gauss.scan.tasks import ReaderTask
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 KEPT_PROGRAMS = 64
 KEPT_STEPS = 64
 KEPT_STEP_BYTES = 64
+
+ALL = Narrow()
 
 log = logging.getLogger(__name__)
 _ids = itertools.count(1)  # one row of numbers for all sources: a foreign cursor is an unknown one
@@ -193,12 +196,13 @@ class SourceTask:
             return Plain(self._candidates(program), program, self.capabilities)
         binding = self._bind(program)
         if not agg:
-            return Staged(self._candidates(program), program, self.capabilities, binding)
+            return Staged(self._candidates(program, _narrowed(program, binding)), program, self.capabilities, binding)
         if program.mode is Mode.LIVE:
             raise ConfigError("expected a snapshot for agg, found a live scan")
         counts = self._native and not binding.bound.fields and Output.CHUNKS in self.capabilities.outputs
         inner = Program(Seq(), output=Output.CHUNKS if counts else Output.ROWS)
-        return Staged(AggCursor(self._candidates(inner), binding, program), program, self.capabilities, binding)
+        candidates = self._candidates(inner, Narrow(tuple(binding.own)))
+        return Staged(AggCursor(candidates, binding, program), program, self.capabilities, binding)
 
     def _bind(self, program: Program) -> Binding:
         """Checked once for programs that come again and again."""
@@ -211,10 +215,13 @@ class SourceTask:
                 self._bound[program] = binding
         return binding
 
-    def _candidates(self, program: Program) -> Cursor:
+    def _candidates(self, program: Program, narrow: Narrow = ALL) -> Cursor:
         """What the provider yields: chunks where they are asked for, else rows."""
         output = Output.CHUNKS if program.output is Output.CHUNKS else Output.ROWS
         asked = Program(program.view, program.mode, output)
+        if (opened := getattr(self.provider, "open_narrow", None)) is not None:
+            narrowed: Cursor = opened(asked, narrow)
+            return narrowed
         cursor = self._open(asked)
         if self._audit and program.mode is Mode.SNAPSHOT:
             return Audited(cursor, self._open(asked), output)
@@ -227,7 +234,18 @@ class SourceTask:
         if code is Code.PANIC:
             log.error("a scan of %s failed", self.id.topic, exc_info=error)
         executor.end(code)
+        executor.fault = error
         return code
+
+
+def _narrowed(program: Program, binding: Binding) -> Narrow:
+    """The selects before anything is made see candidates; where something is made, only what is read matters."""
+    where = []
+    for stage in program.stages:
+        if not isinstance(stage, Select):
+            return Narrow(tuple(binding.own), tuple(where))
+        where.append(stage.condition)
+    return Narrow(None, tuple(where))
 
 
 def _decoded_program(given: bytes) -> Program:
