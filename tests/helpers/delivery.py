@@ -14,6 +14,7 @@ from gauss.contracts.storage import Capacity, StorageContext, WriteFull
 from gauss.plugins.storages.memory.ring import Ring
 from gauss.stream.engine.bounded import Bounded
 from gauss.stream.engine.dead import DEAD_TOPIC, DeadRatio
+from gauss.stream.engine.heartbeat import Heartbeat
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.publish import Publisher
@@ -21,6 +22,7 @@ from gauss.stream.engine.running import Running, retry_inlet
 from gauss.stream.engine.sources import Sources
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.topic import Topic
+from gauss.stream.graph import Graph
 from gauss.stream.protocol import At, Claim, Claimed, Ends, Latest, LatestReply, Publish, Published, Stage
 
 INLET = retry_inlet("p")
@@ -53,7 +55,10 @@ class Delivery:
             synced=synced,
             on_stop=lambda _, reason: self.stopped.append(reason),
         )
-        self.sources = Sources(self.topics, self.ledger, self.publisher, durable)
+        self.now = 1000
+        self.graph = Graph({}, {})
+        heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, lambda: self.now)
+        self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat)
         self.running = Running("p", ("in", INLET), DeadRatio(0.5), read=read, bounded=bounded, on_restart=on_restart)
         self.publisher.add(self.running)
         self.generation = 0

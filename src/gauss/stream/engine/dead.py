@@ -20,6 +20,7 @@ DEAD_TOPIC = "_dead"
 RETRY_PREFIX = "_retry."
 MAX_DATA_BYTES = 1 << 20
 SKIPPED = "skipped"
+LATE = "late"
 RATIO_SECONDS = 10
 RATIO_LETTERS = 100
 """Fewer dead letters than this within the window stop nobody, whatever their share."""

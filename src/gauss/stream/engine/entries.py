@@ -49,6 +49,8 @@ class EpochPublished(msgspec.Struct, tag=True):
     ends: Ends
     topics: Ends
     """Where each target ended behind it."""
+    seen: dict[str, int] = {}
+    """The largest event time of its records, by topic, if its processor goes by time."""
 
 
 class Moved(msgspec.Struct, tag=True):
@@ -87,6 +89,8 @@ class ProcessorRow(msgspec.Struct):
     """The last epochs of the current checkpoint and their source ends."""
     bounds: Bounds | None = None
     """Of a bounded read."""
+    seen: dict[str, int] = {}
+    """The largest event time that the current checkpoint has seen in each topic."""
 
     def start_of(self, epoch: int) -> Ends | None:
         """Where an epoch begins; None when that is not known any more."""

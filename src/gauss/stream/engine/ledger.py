@@ -181,7 +181,7 @@ class Ledger:
             row = ProcessorRow(entry.checkpoint, entry.generation, entry.start, bounds=entry.bounds)
             self.state.processors[entry.processor] = row
         if (row.checkpoint, row.bounds) != (entry.checkpoint, entry.bounds):
-            row.checkpoint, row.epoch, row.recent = entry.checkpoint, -1, []
+            row.checkpoint, row.epoch, row.recent, row.seen = entry.checkpoint, -1, [], {}
         row.generation, row.start, row.bounds = entry.generation, entry.start, entry.bounds
 
     def _published(self, entry: EpochPublished) -> None:
@@ -189,6 +189,7 @@ class Ledger:
         row.epoch = entry.epoch
         row.ends = {**row.ends, **entry.ends}
         row.recent = [*row.recent, (entry.epoch, entry.ends)][-KEPT_EPOCHS:]
+        row.seen = {**row.seen, **{name: max(seen, row.seen.get(name, 0)) for name, seen in entry.seen.items()}}
         self.state.published.update(entry.topics)
         self._count(entry.number)
 

@@ -32,6 +32,7 @@ PROCESSOR = (
     ("records", "records", "counter", "Records taken in or sent out"),
     ("bytes", "bytes", "counter", "Bytes taken in or sent out"),
     ("dead", "dead", "counter", "Dead letters"),
+    ("late", "late", "counter", "Records that came behind the watermark"),
     ("behind", "behind_records", "gauge", "Records yet to be processed"),
     ("behind_ms", "behind_ms", "gauge", "How long the oldest of them has waited"),
     ("epoch", "epoch", "gauge", "The last published epoch"),

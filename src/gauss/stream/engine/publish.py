@@ -12,7 +12,7 @@ import msgspec
 
 from gauss.contracts.chunk import Chunk
 from gauss.model.errors import ConfigError, Fenced, NotFound, ProtocolError, Unavailable
-from gauss.stream.engine.dead import DEAD_TOPIC, SKIPPED, Letter, letter_of, letters_chunk, staged_letter
+from gauss.stream.engine.dead import DEAD_TOPIC, LATE, SKIPPED, Letter, letter_of, letters_chunk, staged_letter
 from gauss.stream.engine.entries import Bounds, ClaimMade, EpochPublished, ProcessorRow
 from gauss.stream.engine.epochs import (
     held,
@@ -25,6 +25,7 @@ from gauss.stream.engine.epochs import (
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.running import Running
 from gauss.stream.engine.stages import Stages
+from gauss.stream.engine.times import seen_by
 from gauss.stream.engine.topic import Topic
 from gauss.stream.protocol import At, Claim, Claimed, Ends, Publish, Published
 
@@ -162,6 +163,7 @@ class Publisher:
                 for name, stages in publish.targets.items()
             }
             dead = self._stages.dead(publish.processor, begin, publish.ends)
+            times = self._stages.times.of(publish.processor, begin, publish.ends)
             letters = [staged_letter(publish.processor, fields) for stage in dead for fields in stage.letters]
             ts_ms = input_ts(self._topics, publish.ends)
             for chunk in (chunk for stage in staged.pop(DEAD_TOPIC, []) for chunk in staged_chunks(stage, ts_ms)):
@@ -174,7 +176,9 @@ class Publisher:
                 name: [chunk for stage in found for chunk in staged_chunks(stage, ts_ms)]
                 for name, found in staged.items()
             }
-            ends = self._commit(running, row, publish.epoch, publish.ends, chunks, letters, cancel)
+            ends = self._commit(running, row, publish.epoch, publish.ends, chunks, letters, cancel, seen_by(times))
+            running.late += sum(time.late for time in times)
+            self._stages.times.done(times)
             self._stages.done(name for names in publish.targets.values() for name in names)
             self._stages.done_dead(dead)
             return Published(False, {name: ends[name].off for name in publish.targets})
@@ -198,6 +202,7 @@ class Publisher:
         chunks: dict[str, list[Chunk]],
         letters: list[Letter],
         cancel: threading.Event,
+        seen: Mapping[str, int] = {},
     ) -> Ends:
         ready: dict[str, list[Chunk]] = {}
         for name, parts in chunks.items():
@@ -216,16 +221,24 @@ class Publisher:
             if parts and not self._topics[name].wait_room(cancel):
                 raise self._cancelled(running, name)
         count = rows_between(row.start_of(epoch) or {}, ends)
-        ended = self._append(running.name, row, epoch, ends, ready)
+        ended = self._append(running.name, row, epoch, ends, ready, seen)
         running.records += count
         running.bytes += sum(chunk.nbytes for parts in ready.values() for chunk in parts)
         running.dead += len(letters)
-        failed = sum(letter.reason != SKIPPED for letter in letters)
+        failed = sum(letter.reason not in (SKIPPED, LATE) for letter in letters)
         if reason := running.ratio.add(count, failed, time.monotonic()):
             self.stop(running, reason)
         return ended
 
-    def _append(self, processor: str, row: ProcessorRow, epoch: int, ends: Ends, ready: dict[str, list[Chunk]]) -> Ends:
+    def _append(  # noqa: PLR0917 (as above)
+        self,
+        processor: str,
+        row: ProcessorRow,
+        epoch: int,
+        ends: Ends,
+        ready: dict[str, list[Chunk]],
+        seen: Mapping[str, int],
+    ) -> Ends:
         """Appends, commits and reveals; the journal entry is the commit point."""
         names = sorted(ready)
         topics = [self._topic(name) for name in names]
@@ -238,7 +251,7 @@ class Publisher:
                     for chunk in ready[topic.name]:
                         topic.stage_append(chunk, number)
                 ended = {topic.name: At(topic.inc, topic.staged_end()) for topic in topics}
-                entry = EpochPublished(number, processor, row.checkpoint, epoch, ends, ended)
+                entry = EpochPublished(number, processor, row.checkpoint, epoch, ends, ended, dict(seen))
                 self._ledger.commit(entry, sync=not self._synced.isdisjoint(names))
             except BaseException:
                 for topic in topics:

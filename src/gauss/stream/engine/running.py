@@ -10,7 +10,7 @@ from gauss.stream.engine.dead import RETRY_PREFIX, DeadRatio
 from gauss.stream.engine.epochs import behind
 from gauss.stream.engine.readers import Reader
 from gauss.stream.engine.topic import Topic
-from gauss.stream.protocol import At
+from gauss.stream.protocol import At, Timing
 
 
 @dataclass
@@ -38,6 +38,12 @@ class Running:
     """Taken in; `bytes` are what was written."""
     bytes: int = 0
     dead: int = 0
+    late: int = 0
+    """Records that came behind the watermark."""
+    timing: Timing | None = None
+    """How it goes by time, as its last question said."""
+    silent_since: float = 0.0
+    """When it last had records to read, by the monotonic clock."""
     lost: set[tuple[str, int, int, int]] = field(default_factory=set)
     """Ranges that were counted as lost: a task's retry asks for them again."""
 

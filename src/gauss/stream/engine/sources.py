@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from gauss.model.errors import ProtocolError, StorageError
 from gauss.stream.engine.dead import RETRY_PREFIX
 from gauss.stream.engine.epochs import epoch_after, held, rows_between
+from gauss.stream.engine.heartbeat import Heartbeat
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.readers import Reader
@@ -29,12 +30,18 @@ class Sources:
     the batch that ends there is in its commit log."""
 
     def __init__(
-        self, topics: Mapping[str, Topic], ledger: Ledger, publisher: Publisher, durable: frozenset[str]
+        self,
+        topics: Mapping[str, Topic],
+        ledger: Ledger,
+        publisher: Publisher,
+        durable: frozenset[str],
+        heartbeat: Heartbeat,
     ) -> None:
         self._topics = topics
         self._ledger = ledger
         self._publisher = publisher
         self._durable = durable
+        self._heartbeat = heartbeat
 
     def latest(self, latest: Latest) -> LatestReply:
         """The end of the next batch; `start` itself when there is nothing new within `wait_ms`."""
@@ -52,6 +59,7 @@ class Sources:
                 self.lost_on_restart(running, self._topics[name], at)
             else:
                 self.moved(running, name, at)
+        running.timing = latest.timing
         deadline = time.monotonic() + latest.wait_ms / 1000
         while True:
             end = self._end(running, latest)
@@ -63,6 +71,8 @@ class Sources:
                 continue
             first = next(iter(latest.start))
             self._topics[first].wait(self._topics[first].version(), left)
+        if latest.timing is not None:
+            end = self._heartbeat.timed(running, row, latest.timing, latest.start, end)
         rows = int(end != latest.start) if running.read == "latest" else rows_between(latest.start, end)
         return LatestReply(end, rows, self._lag(latest.start, running))
 

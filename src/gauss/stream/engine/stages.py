@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from gauss.model.errors import DiskFull, ProtocolError, StorageError
+from gauss.stream.engine.times import StagedTimes
 from gauss.stream.protocol import At, Ends, Stage, StageDead
 
 
@@ -51,6 +52,7 @@ class Stages:
         # Dead letters outlive the engine: an epoch that has nothing else names no stage whose absence would tell.
         kept = [msgspec.json.decode(path.read_bytes(), type=StageDead) for path in directory.glob("*.dead")]
         self._dead = {_key(dead): dead for dead in kept}
+        self.times = StagedTimes(directory)
         self._files = 0
         self.used = 0
         """Bytes in memory."""
@@ -163,6 +165,7 @@ class Stages:
             stale = [dead for key, dead in self._dead.items() if key[0] == processor and dead.generation < generation]
         self._remove(gone)
         self.done_dead(stale)
+        self.times.sweep(processor, generation)
 
     def _remove(self, names: list[str]) -> None:
         with self._lock:

@@ -123,7 +123,8 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
         "target": node.targets[0] if node.targets else None,
         "sources": [reading.topic for reading in node.sources],
         "targets": list(node.targets),
-        **dict.fromkeys(("records", "bytes", "dead", "behind", "behind_ms", "connections", "accepted", "refused"), 0),
+        **dict.fromkeys(("records", "bytes", "dead", "late", "behind", "behind_ms"), 0),
+        **dict.fromkeys(("connections", "accepted", "refused"), 0),
         "epoch": -1,
         "generation": 0,
         "clients": {},
@@ -148,7 +149,7 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
     running, ledger_row, query = engine.publisher.running[name], engine.ledger.row(name), query_of(engine, name)
     row |= {key: getattr(query, key) for key in ("state", "detail", "batch_rows", "batch_ms", "rows_per_second")}
     row |= {"failures": query.failures, "runs": query.runs, "trace": query.trace}
-    row |= {"records": running.records, "bytes": running.bytes, "dead": running.dead}
+    row |= {"records": running.records, "bytes": running.bytes, "dead": running.dead, "late": running.late}
     row["behind"], row["behind_ms"] = lag(engine, name)
     if ledger_row is not None:
         row |= {"epoch": ledger_row.epoch, "generation": ledger_row.generation}
