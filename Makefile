@@ -18,7 +18,7 @@ demo: setup ## market data through Spark, live, for half a minute (FOREVER=1 goe
 	$(BIN)/python examples/demo/demo.py $(if $(FOREVER),--forever)
 
 test: setup .cache/spark.jsa ## all tests
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 
 # Java's class archive, made once: every JVM that the tests start is up some seconds sooner.
 .cache/spark.jsa: | .venv/.done

@@ -17,8 +17,15 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 SERVERS = {"any_clickhouse", "clickhouse", "postgres"}
 
 
+SLOW = ("system", "fault", "spark")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever needs a server is no quick test, and says so by the fixture it asks for."""
+    """Whatever needs a server is no quick test. The long ones come first, a file (and everything on the shared Spark
+    session) goes to one worker: so two workers end together and each starts what it needs once."""
     for item in items:
-        if SERVERS & set(getattr(item, "fixturenames", ())):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if SERVERS & fixtures:
             item.add_marker(pytest.mark.system)
+        item.add_marker(pytest.mark.xdist_group("spark" if "spark" in fixtures else str(item.path)))
+    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in SLOW))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
+import secrets
 import signal
 import socket
 import subprocess
@@ -18,12 +18,13 @@ from typing import Any
 import psutil
 
 GAUSS = str(Path(sys.executable).with_name("gauss"))
+PORTS = range(10_000, 32_000)
 
 
 def free_port() -> int:
     """A port below the range from which the kernel gives ports to clients: nobody gets it in the meantime."""
     while True:
-        port = random.randint(10_000, 32_000)
+        port = secrets.choice(PORTS)  # hypothesis and its like seed `random` alike in every process
         with socket.socket() as sock:
             try:
                 sock.bind(("127.0.0.1", port))
