@@ -110,7 +110,9 @@ def body(*lines: str) -> str:
         (body('return open("/etc/passwd")'), "m.star:2:12: Variable `open` not found"),
         ("def f(x):\n    return f(x)\n" + body("f(1)"), "m.star:2:12: Starlark call stack overflow"),
         (body("for i in range(100000000):", "    pass"), "m.star: the schema map did not end within"),
-        (body("for i in range(100000):", '    x = "a" * 100000'), "m.star: the schema map took more than 256 MiB"),
+        (body("for i in range(100000):", '    x = "a" * 100000'), "m.star: the schema map took more than 384 MiB"),
+        (body('x = "a" * 2000000000'), "m.star: the schema map took more than 384 MiB"),
+        (body("x = list(range(2000000000))"), "m.star: the schema map took more than"),
         (body("return 1"), "m.star: expected map_schema to return target, found 1"),
         (
             body('target["fields"].append({"name": "a"})'),

@@ -77,6 +77,7 @@ def _phases(checked: Checked, data_dir: Path, *, offline: bool) -> Iterator[Phas
     place = "with Spark" if graph.needs_spark else "without Spark"
     told = f"{_count(len(graph.topics), 'topic')}, {_count(len(graph.processors), 'processor')}, {place}"
     yield Phase("graph", Mark.OK, told)
+    yield from _tables(checked, checked.pipeline, data_dir)
     if offline:
         return
     if graph.needs_spark:
@@ -85,6 +86,33 @@ def _phases(checked: Checked, data_dir: Path, *, offline: bool) -> Iterator[Phas
     yield from check_ports(found)
     yield check_disk(data_dir, checked.pipeline.engine.min_free_bytes)
     yield from check_connections(found)
+
+
+def _tables(checked: Checked, pipeline: Pipeline, data_dir: Path) -> Iterator[Phase]:
+    """Every table that is decoded into: its schema map is run, its statement made. No server is asked."""
+    from gauss import registry
+    from gauss.contracts.storage import StorageSpec
+    from gauss.contracts.table import TableSpec
+
+    storages = {topic.name: registry.spec(StorageSpec, topic.storage) for topic in pipeline.topics}
+    wanted = [topic for topic in pipeline.topics if isinstance(storages[topic.name], TableSpec)]
+    for topic in (topic for topic in wanted if topic.storage_config.get("format")):
+        from gauss.config.files import with_absolute_files
+        from gauss.model.errors import ConfigError, GaussError
+        from gauss.model.paths import DataDir
+        from gauss.stream.tables import table_topic
+
+        absolute = with_absolute_files(pipeline, checked.base_dir)
+        try:
+            found = table_topic(absolute, topic.name, checked.base_dir, DataDir(data_dir.absolute()))
+            found.columns()
+            found.store.statement(found.target)
+        except ConfigError as error:
+            yield Phase("tables", Mark.FAIL, f"{topic.name}: {error.message}", error.hint)
+        except GaussError as error:  # a format that asks a server for its schema
+            yield Phase("tables", Mark.WARN, f"{topic.name}: {error.message}", "its columns can't be told now")
+        else:
+            yield Phase("tables", Mark.OK, f"{topic.name}: {_count(len(found.mapped.fields), 'column')}")
 
 
 def _graph(pipeline: Pipeline) -> Graph:

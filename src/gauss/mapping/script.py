@@ -1,39 +1,32 @@
 """A schema map: a Starlark script whose `map_schema(source, target)` fills in a table's columns.
 
 `source` and `target` are dicts with the keys of the specification; types are `{"name": …, "attrs": {…}}`. A script
-sees no file, no network and no clock, and has a number of steps to end in.
+sees no file, no network and no clock, and has a number of steps, a time and some memory to end in.
 """
 
 from __future__ import annotations
 
+import json
 import re
-import resource
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
-
-import starlark
 
 from gauss.contracts.format import SourceSchema
 from gauss.contracts.target import TargetField, TargetSchema, as_field_type, field_type_dict
 from gauss.model.errors import ConfigError
 
 MAX_STEPS = 2_000_000
-STEPS_PER_CHECK = 1_000
-"""Starlark asks whether to go on once in so many turns of a loop."""
-MAX_BYTES = 256 << 20
+MAX_BYTES = 384 << 20
+"""Of address space: the interpreter itself takes a quarter of it."""
+MAX_SECONDS = 10
+"""Of a processor's time."""
+PATIENCE_S = 120.0
 MAX_DEPTH = 64
+PROCESS = Path(__file__).with_name("starlark_process.py")
 _WHERE = re.compile(r"--> (?P<file>[^\n]*?):(?P<line>\d+):(?P<column>\d+)")
-
-_HELPERS = """
-def column(name, type, source = None, props = None, **attrs):
-    made = {"name": name, "field_type": {"name": type, "attrs": attrs}}
-    if source != None:
-        made["source"] = source
-    if props != None:
-        made["props"] = props
-    return made
-"""
-"""Predeclared for every script: `column("bid", "Decimal64", source = "bid", scale = 8)`."""
 
 
 def run_file(script: Path, source: SourceSchema, target: TargetSchema) -> TargetSchema:
@@ -47,29 +40,32 @@ def run_file(script: Path, source: SourceSchema, target: TargetSchema) -> Target
 
 def run(text: str, name: str, source: SourceSchema, target: TargetSchema) -> TargetSchema:
     """What the script makes of both schemas; `name` stands in messages."""
-    steps, reason, before = 0, "", _resident()
-
-    def used_up() -> bool:
-        nonlocal steps, reason
-        steps += STEPS_PER_CHECK
-        if steps > MAX_STEPS:
-            reason = f"did not end within {MAX_STEPS:,} steps"
-        elif _resident() - before > MAX_BYTES:
-            reason = f"took more than {MAX_BYTES >> 20} MiB of memory"
-        return bool(reason)
-
-    options = starlark.EvalOptions(check_cancelled=used_up, max_callstack_size=MAX_DEPTH)
+    limits = {"max_steps": MAX_STEPS, "max_depth": MAX_DEPTH, "max_bytes": MAX_BYTES, "max_seconds": MAX_SECONDS}
+    request = {"text": text, "name": name, "source": _source(source), "target": _target(target), **limits}
     try:
-        library = starlark.Globals.standard()
-        module = starlark.Module()
-        starlark.eval(module, starlark.parse("column.star", _HELPERS), library)
-        starlark.eval_with(options, module, starlark.parse(name, text), library)
-        made = module.freeze().call_with(options, "map_schema", _source(source), _target(target)).value
-    except starlark.StarlarkError as error:
-        if reason:
-            raise ConfigError(f"{name}: the schema map {reason}", hint="look for a loop that grows") from None
-        raise _fault(str(error), name) from None
-    return _result(made, name, source)
+        done = subprocess.run(
+            [sys.executable, "-E", "-s", str(PROCESS)],
+            input=json.dumps(request, default=str).encode(),
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _stopped(name, f"did not end within {PATIENCE_S:.0f} s") from None
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise _stopped(name, f"took more than {MAX_SECONDS} s of a processor")
+    if done.returncode:
+        raise _stopped(name, f"took more than {MAX_BYTES >> 20} MiB of memory")
+    answer = json.loads(done.stdout)
+    if "endless" in answer:
+        raise _stopped(name, f"did not end within {MAX_STEPS:,} steps")
+    if "error" in answer:
+        raise _fault(answer["error"], name)
+    return _result(answer["made"], name, source)
+
+
+def _stopped(name: str, why: str) -> ConfigError:
+    return ConfigError(f"{name}: the schema map {why}", hint="look for a loop or a value that grows")
 
 
 def _source(schema: SourceSchema) -> dict[str, Any]:
@@ -79,11 +75,6 @@ def _source(schema: SourceSchema) -> dict[str, Any]:
 
 def _target(schema: TargetSchema) -> dict[str, Any]:
     return {"fields": [], "attrs": dict(schema.attrs)}
-
-
-def _resident() -> int:
-    """Bytes of memory that this process has taken at its height."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _fault(text: str, name: str) -> ConfigError:
