@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gauss.contracts.chunk import Chunk
     from gauss.contracts.format import Format
-    from gauss.scan.program.ir import Stage
+    from gauss.scan.program.ir import Expr, Stage
 
 
 class Code(IntEnum):
@@ -159,6 +159,16 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Narrow:
+    """What a provider may leave out, since the stages of a program would drop it anyway."""
+
+    fields: tuple[str, ...] | None = None
+    """The candidates' columns that are read; None: all."""
+    where: tuple[Expr, ...] = ()
+    """Conditions that every row must meet to be kept."""
+
+
+@dataclass(frozen=True)
 class Capabilities:
     """What may be asked of a provider; anything else is INVALID, anything above a limit REJECTED."""
 
@@ -244,7 +254,8 @@ class ReaderCursor(Cursor, Protocol):
 
 
 class Provider(Protocol):
-    """A storage's readable side: the candidates of a view. Root(V) is immutable and readers take no lock."""
+    """A storage's readable side: the candidates of a view. Root(V) is immutable and readers take no lock. One that can
+    leave out what a program drops anyway also has `open_narrow(program, narrow)`."""
 
     inc: int
     capabilities: Capabilities
