@@ -36,6 +36,8 @@ class Executor(ABC):
         self.fuel = 0
         self.size = 0
         """The bytes of the prepared batch."""
+        self.fault: Exception | None = None
+        """What broke it, if something did."""
         self._limits = capabilities
         self._live = program.mode is Mode.LIVE
         self._final: Code | None = None
