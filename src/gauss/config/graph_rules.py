@@ -10,7 +10,7 @@ from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults, Scope
 from gauss.config.listeners import is_loopback, ports_differ
 from gauss.config.spec import ProcessorDef, SourceRef
-from gauss.config.topics import Keys, sources_of, targets_of
+from gauss.config.topics import Keys, sources_of, tables_of, targets_of
 from gauss.config.validate import did_you_mean
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role
@@ -28,6 +28,7 @@ def check_graph(entries: Entries, faults: Faults) -> None:
         _role_fits(processor)
         _topics_exist(processor, entries)
         _read_mode_fits(processor, topics)
+        _looks_up_in_tables(processor, topics)
         _start_fits(processor)
         bounds_fit(processor)
         _own_lint(processor, entries)
@@ -82,7 +83,8 @@ def _role_fits(processor: Processor) -> None:
 def _topics_exist(processor: Processor, entries: Entries) -> None:
     known = entries.names["topics"]
     sources = [(keys, source.topic) for keys, source in sources_of(*_parts(processor))]
-    for keys, topic in [*sources, *targets_of(*_parts(processor))]:
+    tables = tables_of(processor.spec, processor.config)
+    for keys, topic in [*sources, *tables, *targets_of(*_parts(processor))]:
         if topic not in known:
             processor.scope.add(
                 (*keys, "topic") if keys in (("source",), ("target",)) else keys,
@@ -135,6 +137,26 @@ def _mode_fits(processor: Processor, source: SourceRef, at: Keys, topics: dict[s
             f'{processor.definition.plugin} can\'t read the table "{source.topic}" by "query": that reads a range of'
             " times, and a table keeps only the newest row of each key",
             hint="read the topic from which the table is made",
+        )
+
+
+def _looks_up_in_tables(processor: Processor, topics: dict[str, Topic]) -> None:
+    for keys, name in tables_of(processor.spec, processor.config):
+        topic = topics.get(name)
+        if topic is None or topic.spec is None or topic.config is None:
+            continue
+        storage = topic.definition.storage
+        if isinstance(topic.spec, TableSpec):
+            because = "its rows lie in a server that keeps no versions of them"
+        elif not _is_table(topic):
+            because = "it keeps records in their order, not the newest one of each key"
+        else:
+            continue
+        processor.scope.add(
+            keys,
+            f'{processor.definition.plugin} can\'t look rows up in topic "{name}" ({storage}): {because}',
+            expected='a memory topic with mode = "table"',
+            hint="fill such a topic from the same records, and name it here",
         )
 
 

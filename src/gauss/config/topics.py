@@ -16,8 +16,18 @@ def sources_of(
 ) -> list[tuple[Keys, SourceRef]]:
     """Where it reads, each with the place in its entry that says so."""
     named = _named("source", spec, config)
-    found = [(keys, SourceRef(topic=topic, read=ReadMode.OFFSET)) for keys, topic in named]
-    return [(("source",), definition.source)] if definition.source is not None else found
+    if definition.source is None:
+        return [(keys, SourceRef(topic=topic, read=ReadMode.OFFSET)) for keys, topic in named]
+    beside = spec.beside(config) if spec is not None and spec.beside is not None and config is not None else []
+    others = [(("config", *keys), SourceRef(topic=topic, read=ReadMode.OFFSET)) for keys, topic in beside]
+    return [(("source",), definition.source), *others]
+
+
+def tables_of(spec: ProcessorSpec | None, config: PluginConfig | None) -> list[tuple[Keys, str]]:
+    """The tables in which it looks rows up, each with the place in its entry that says so."""
+    if spec is None or spec.tables is None or config is None:
+        return []
+    return [(("config", *keys), topic) for keys, topic in spec.tables(config)]
 
 
 def targets_of(

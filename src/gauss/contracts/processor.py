@@ -53,6 +53,11 @@ class ProcessorSpec(PluginSpec):
     """`source` or `target`: the side whose topics its own config names, so that it has no key of that name."""
     topics: Callable[[PluginConfig], list[tuple[tuple[str | int, ...], str]]] | None = None
     """Those topics, each with its place in the config. Sources are read by `offset`."""
+    beside: Callable[[PluginConfig], list[tuple[tuple[str | int, ...], str]]] | None = None
+    """Topics that it reads by `offset` beside its `source`, each with its place in the config."""
+    tables: Callable[[PluginConfig], list[tuple[tuple[str | int, ...], str]]] | None = None
+    """Tables in which it looks rows up, each with its place in the config. The version of each is part of a batch's
+    offsets, and the transform is a `TableTransform`."""
     codecs: Callable[[PluginConfig], dict[str, tuple[str, dict[str, Any]]]] | None = None
     """Formats of its own where its config names none: `input` or `output` → a format plugin and its config."""
     example: str = ""
@@ -102,4 +107,28 @@ class ArrowTransform(Transform, Protocol):
 
     def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """As `apply`; a field inside an object is a column under its path, `$.order.id`."""
+        ...
+
+
+class LookUp(Protocol):
+    """The rows of a table at one version."""
+
+    rows: pa.Table
+    """What was decoded of them; without fields that are named, whatever they have, each value as its JSON text."""
+
+    def find(self, keys: pa.Array) -> pa.Array:
+        """The place of each key's row; null where there is none, as for a null."""
+        ...
+
+
+class TableTransform(ArrowTransform, Protocol):
+    """A transform that also looks rows up in a table."""
+
+    def bind_table(self, schema: SourceSchema | None, key: str) -> list[SourceField] | None:
+        """Called before `bind`, with the schema of the table's format and its key. The fields of its rows that must be
+        decoded; None: all, whatever they are."""
+        ...
+
+    def look_up_in(self, table: LookUp) -> None:
+        """What `apply` and `arrow` find from now on."""
         ...

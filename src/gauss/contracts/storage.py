@@ -193,7 +193,15 @@ class Table(Store, Protocol):
 
     def format(self) -> Format | None: ...
 
-    def open(self, program: Program) -> Cursor: ...
+    def open(self, program: Program) -> Cursor:
+        """As `contracts.cursor.Provider`; a snapshot of `Seq(V)` is Root(V), as long as somebody holds it."""
+        ...
+
+    def hold(self) -> int:
+        """Keeps Root(V) of the newest V until `let_go`, which is called once for each hold; gives V."""
+        ...
+
+    def let_go(self, version: int) -> None: ...
 
     def maintain(self) -> None:
         """Called every second or so, beside the writer: compaction."""

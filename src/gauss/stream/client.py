@@ -20,6 +20,7 @@ from gauss.model.errors import ConfigError, GaussError, ProtocolError, Unavailab
 from gauss.stream.protocol import (
     Abort,
     Append,
+    At,
     Claim,
     Claimed,
     Command,
@@ -27,6 +28,7 @@ from gauss.stream.protocol import (
     DriverSynced,
     Latest,
     LatestReply,
+    Pinned,
     Publish,
     Published,
     Read,
@@ -130,6 +132,10 @@ class EngineClient:
     def latest(self, latest: Latest) -> LatestReply:
         """How far the next batch may go."""
         return self._action(latest, LatestReply)
+
+    def pinned(self, pinned: Pinned) -> At:
+        """The version of a table that a batch is joined with."""
+        return self._action(pinned, At)
 
     def publish(self, publish: Publish) -> Published:
         """Publishes an epoch; repeating it changes nothing."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gauss import registry
 from gauss.config.listeners import Address, edge_address
 from gauss.config.spec import Pipeline, ProcessorDef, SourceRef, TopicDef
-from gauss.config.topics import sources_of, targets_of
+from gauss.config.topics import sources_of, tables_of, targets_of
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec, Role, Where
 from gauss.contracts.storage import Capacity, ReadMode, StorageSpec, WriteFull
@@ -66,6 +66,13 @@ class ProcessorNode:
     address: Address | None
     config: PluginConfig = dataclasses.field(hash=False)
     """It may hold tables and arrays, which have no hash."""
+    tables: tuple[str, ...] = ()
+    """Where it looks rows up."""
+
+    @property
+    def inputs(self) -> tuple[Reading, ...]:
+        """What it reads, the tables in which it looks rows up included."""
+        return (*self.sources, *(Reading(table, ReadMode.SNAPSHOT) for table in self.tables))
 
     @property
     def traits(self) -> tuple[str, str]:
@@ -101,7 +108,7 @@ class Graph:
         return [
             (processor, reading.read)
             for processor in self.processors.values()
-            for reading in processor.sources
+            for reading in processor.inputs
             if reading.topic == topic
         ]
 
@@ -112,7 +119,7 @@ class Graph:
             name = waiting.pop(0)
             if name in self.topics and self.topics[name] not in found:
                 found.append(self.topics[name])
-                waiting += [reading.topic for writer in self.writers(name) for reading in writer.sources]
+                waiting += [reading.topic for writer in self.writers(name) for reading in writer.inputs]
         return found
 
     def to_dict(self) -> dict[str, object]:
@@ -211,4 +218,5 @@ def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> Proces
         targets=targets,
         address=edge_address(entry.name, config),
         config=config,
+        tables=tuple(topic for _, topic in tables_of(spec, config)),
     )

@@ -33,6 +33,19 @@ class At(msgspec.Struct, frozen=True, omit_defaults=True):
 Ends = dict[str, At]
 """Topic → place; a processor's source ends."""
 
+TABLE_MARK = "table:"
+"""Before a topic's name in Ends: the version of a table in which the batch looks rows up, no place of a reader."""
+
+
+def places(ends: Ends) -> Ends:
+    """Where the readers of records stand."""
+    return {name: at for name, at in ends.items() if not name.startswith(TABLE_MARK)}
+
+
+def versions(ends: Ends) -> Ends:
+    """The tables in which a batch looks rows up, by topic."""
+    return {name.removeprefix(TABLE_MARK): at for name, at in ends.items() if name.startswith(TABLE_MARK)}
+
 
 def time_basis(ends: Ends) -> int:
     """The time from which the watermark of a batch with these ends is counted back."""
@@ -169,6 +182,17 @@ class State(NamedTuple):
         return cls(Code(code), position, hold), data[_STATE.size :]
 
 
+class Pinned(msgspec.Struct, tag=True):
+    """Which version of a table stands for the one that a batch was planned with? Answered by an `At` that is held
+    until the batch is committed: the same, unless the engine died meanwhile; then the newest, the same for all who
+    ask for that batch."""
+
+    processor: str
+    generation: int
+    topic: str
+    at: At
+
+
 class Append(msgspec.Struct, tag=True):
     """Descriptor of `do_put`: records to append now, stamped with their arrival (`gauss send`, HTTP) unless they have
     a column `ts_ms` (tests of flows)."""
@@ -283,4 +307,4 @@ class Command(msgspec.Struct, tag=True):
     args: dict[str, Any] = {}
 
 
-Action = Claim | Latest | StageDead | StageTime | Publish | Abort | DriverSync | Command
+Action = Claim | Latest | Pinned | StageDead | StageTime | Publish | Abort | DriverSync | Command

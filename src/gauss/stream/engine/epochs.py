@@ -15,7 +15,7 @@ from gauss.stream.engine.dead import Letter, letter_of, skipped
 from gauss.stream.engine.entries import ProcessorRow
 from gauss.stream.engine.stages import Staged
 from gauss.stream.engine.topic import Topic
-from gauss.stream.protocol import At, Ends
+from gauss.stream.protocol import At, Ends, places
 
 
 def epoch_after(row: ProcessorRow, start: Ends) -> Ends | None:
@@ -28,7 +28,7 @@ def epoch_after(row: ProcessorRow, start: Ends) -> Ends | None:
 def rows_between(start: Ends, end: Ends) -> int:
     """Records from `start` to `end`; of a dead incarnation nothing is left."""
     rows = 0
-    for name, at in end.items():
+    for name, at in places(end).items():
         begin = start.get(name, At(0, 0))
         rows += at.off - begin.off if at.inc == begin.inc else at.off
     return rows
@@ -94,7 +94,7 @@ def staged_chunks(staged: Staged, ts_ms: int) -> list[Chunk]:
 def skipped_letters(topics: Mapping[str, Topic], processor: str, start: Ends, end: Ends) -> list[Letter]:
     """A letter for each record of an epoch that is still there."""
     letters: list[Letter] = []
-    for name, at in end.items():
+    for name, at in places(end).items():
         topic = topics[name]
         begin = start[name].off if name in start and start[name].inc == at.inc else 0
         if at.inc != topic.inc or (begin := max(begin, topic.floor())) >= at.off:

@@ -24,6 +24,8 @@ class Running:
     read: str = "offset"
     bounded: Bounded | None = None
     """The range of a query reader."""
+    tables: tuple[str, ...] = ()
+    """Where it looks rows up."""
     on_restart: str = "continue"
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while it publishes or is claimed."""

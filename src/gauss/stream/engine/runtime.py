@@ -35,7 +35,7 @@ from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.status import lag
 from gauss.stream.engine.topic import Topic
 from gauss.stream.graph import ProcessorNode, build_graph, table_queries
-from gauss.stream.protocol import Abort, Action, At, Claim, DriverSync, Latest, Publish, StageDead, StageTime
+from gauss.stream.protocol import Abort, Action, At, Claim, DriverSync, Latest, Pinned, Publish, StageDead, StageTime
 
 MAINTAIN_S = 1.0
 BIND_TRIES = 40
@@ -96,6 +96,7 @@ class Engine:
                 bounded=Bounded(source, lambda: self.clock() / 1000)
                 if source is not None and source.read == ReadMode.QUERY
                 else None,
+                tables=node.tables,
                 on_restart=definition.on_restart,
             )
             self.publisher.add(running, "earliest" if source is None or source.start is None else source.start)
@@ -179,6 +180,9 @@ class Engine:
             return self.sources.latest(action)
         if isinstance(action, Publish):
             return self.publisher.publish(action)
+        if isinstance(action, Pinned):
+            self.publisher.check_generation(action.processor, action.generation)
+            return self.sources.tables.pinned(self.publisher.processor(action.processor), action.topic, action.at)
         if isinstance(action, StageDead):
             self.publisher.check_generation(action.processor, action.generation)
             self.stages.put_dead(action)

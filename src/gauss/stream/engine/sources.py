@@ -14,8 +14,9 @@ from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.readers import Reader
 from gauss.stream.engine.running import Running
+from gauss.stream.engine.side_tables import SideTables
 from gauss.stream.engine.topic import Topic
-from gauss.stream.protocol import At, Ends, Latest, LatestReply, Read
+from gauss.stream.protocol import At, Ends, Latest, LatestReply, Read, places
 
 END_MARK = "@end"
 """The pseudo reader under which the ledger keeps the end of a memory topic, so that a loss can be counted."""
@@ -41,6 +42,7 @@ class Sources:
         self._ledger = ledger
         self._publisher = publisher
         self._durable = durable
+        self.tables = SideTables(topics)
         self._heartbeat = heartbeat
 
     def latest(self, latest: Latest) -> LatestReply:
@@ -50,7 +52,7 @@ class Sources:
         if (again := epoch_after(row, latest.start)) is not None:
             # Spark's own log of that epoch is lost (its files are not fsynced): the same ends make it a no-op.
             return LatestReply(again, rows_between(latest.start, again), self._lag(again, running))
-        for name, at in latest.start.items():
+        for name, at in places(latest.start).items():
             if name not in self._topics:
                 raise ProtocolError(
                     f'processor "{running.name}" reads the unknown topic "{name}"', hint="claim it anew"
@@ -69,8 +71,10 @@ class Sources:
             if running.bounded is not None:
                 running.cancel.wait(min(left, BOUNDED_LOOK_S))  # what comes in may lie behind its range
                 continue
-            first = next(iter(latest.start))
+            first = next(iter(places(latest.start)))
             self._topics[first].wait(self._topics[first].version(), left)
+        if running.tables:
+            end |= self.tables.next(running, begins=end != latest.start)
         if latest.timing is not None:
             end = self._heartbeat.timed(running, row, latest.timing, latest.start, end)
         rows = int(end != latest.start) if running.read == "latest" else rows_between(latest.start, end)
@@ -101,7 +105,7 @@ class Sources:
         if running.stopped:
             return end
         rows, size = latest.max_rows, latest.max_bytes
-        names = sorted(end, key=lambda name: not name.startswith(RETRY_PREFIX))
+        names = sorted(places(end), key=lambda name: not name.startswith(RETRY_PREFIX))
         for place, name in enumerate(names):
             sharing = 1 if name.startswith(RETRY_PREFIX) else len(names) - place
             topic = self._topics[name]

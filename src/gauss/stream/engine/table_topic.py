@@ -103,6 +103,13 @@ class TableTopic(Topic):
             hint="read it by snapshot, subscribe or query",
         )
 
+    def hold(self) -> int:
+        """Keeps the rows of the newest version readable until `let_go`; gives that version."""
+        return self._table.hold()
+
+    def let_go(self, version: int) -> None:
+        self._table.let_go(version)
+
     def maintain(self) -> None:
         self._table.maintain()
 

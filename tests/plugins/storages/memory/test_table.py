@@ -210,7 +210,7 @@ def test_prefix_ends_where_no_more_key_begins_so(last: str) -> None:
         Program(KeyRange("b", "a")),
         Program(TimeRange(2, 1)),
         Program(TimeRange(0, 1), Mode.LIVE),
-        Program(Seq(0)),
+        Program(Seq(9)),
         Program(Seq(9), Mode.LIVE),
         Program(output=Output.CHUNKS),
     ],

@@ -25,6 +25,7 @@ from gauss.contracts.storage import StorageContext, Taken, WriteFull
 from gauss.model.batch import value_lengths
 from gauss.model.errors import ConfigError
 from gauss.plugins.storages.memory.decoded import DecodedColumns
+from gauss.plugins.storages.memory.held import HeldRoots
 from gauss.plugins.storages.memory.keys import Keyed, KeyReader
 from gauss.plugins.storages.memory.runs import CANDIDATES, Run, candidate_batch, merged
 from gauss.plugins.storages.memory.table_cursor import TableCursor
@@ -108,6 +109,7 @@ class Table:
         self._compacting = threading.Lock()
         self._idle_at = -1
         self._cursors: dict[int, TableCursor] = {}
+        self._held = HeldRoots(config.tail_bytes)
         self._numbers = itertools.count()
         self.counted_out: Callable[[int, int], None] = lambda _records, _bytes: None
         """Told of every batch that a cursor takes."""
@@ -248,6 +250,7 @@ class Table:
 
     def _reject_those_behind(self) -> None:
         newest = self._root.last.total
+        self._held.forget_tail(newest)
         for cursor in tuple(self._cursors.values()):
             link = cursor.tail()
             if link is not None and newest - link.total > self._tail_bytes:
@@ -302,6 +305,19 @@ class Table:
         root.pinned = True
         return root
 
+    def hold(self) -> int:
+        root = self.pin()
+        self._held.add(root)
+        return root.version
+
+    def let_go(self, version: int) -> None:
+        self._held.remove(version)
+
+    def held(self, version: int) -> tuple[Run, ...] | None:
+        """The runs of Root(version), if somebody holds it."""
+        root = self._root
+        return root.runs() if version == root.version else self._held.runs(version)
+
     def tail_at(self, version: int) -> Events | None:
         """The link of the tail after which events above `version` come; None when it is not kept."""
         root = self._root
@@ -313,7 +329,7 @@ class Table:
         return link if link is not None and link.stop <= version else None
 
     def _oldest_link(self) -> Events | None:
-        links = (cursor.tail() for cursor in tuple(self._cursors.values()))
+        links = (*(cursor.tail() for cursor in tuple(self._cursors.values())), self._held.oldest_link())
         return min((link for link in links if link is not None), key=lambda link: link.stop, default=None)
 
     def watermark(self) -> int:

@@ -45,11 +45,16 @@ class TableCursor:
             self._start_after(table, start)
 
     def _start_after(self, table: Table, version: int) -> None:
-        """A live scan that has Root(version) already: the tail alone."""
-        if not self._live:
-            raise ConfigError("expected no version to start from: a snapshot is of the current one")
+        """A live scan that has Root(version) already: the tail alone. A snapshot: of Root(version), if it is held."""
         if version > self.pinned_version:
             raise ConfigError(f"expected a version up to {self.pinned_version}, found {version}")
+        if not self._live:
+            runs = table.held(version)
+            if runs is None:
+                raise Collected(f"version {version} is not held any more", hint="scan without a version")
+            self.pinned_version = self.position = self.hold = version
+            self._runs = runs
+            return
         self._tail = table.tail_at(version)
         if self._tail is None:
             raise Collected(f"the events after version {version} are gone", hint="scan without a version")

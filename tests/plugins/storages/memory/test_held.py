@@ -1,0 +1,62 @@
+"""Versions of a table that somebody holds: read again and again, and what changed since."""
+
+from __future__ import annotations
+
+import pytest
+
+from gauss.contracts.cursor import Mode, Program, Seq
+from gauss.model.errors import Collected
+from gauss.plugins.storages.memory.table import Table
+from helpers.tables import open_table, record, rows, upsert
+
+
+def values(table: Table, version: int) -> dict[str, bytes]:
+    return {row["key"]: row["data"] for row in rows(table.open(Program(Seq(version))))}
+
+
+def changes(table: Table, version: int) -> list[str]:
+    return [row["key"] for row in rows(table.open(Program(Seq(version), Mode.LIVE)))]
+
+
+def test_held_version_is_read_as_it_was_whatever_is_written_and_merged_meanwhile() -> None:
+    table = open_table()
+    upsert(table, record("a", 1), record("b", 1))
+    version = table.hold()
+    for number in range(2, 5_000, 7):
+        upsert(table, record("a", number), record(f"k{number}"))
+    table.maintain()
+    table.maintain()
+    assert values(table, version) == {"a": record("a", 1), "b": record("b", 1)}
+
+
+def test_version_is_gone_once_every_hold_was_let_go() -> None:
+    table = open_table()
+    upsert(table, record("a", 1))
+    first, second = table.hold(), table.hold()
+    upsert(table, record("a", 2))
+    table.let_go(first)
+    assert values(table, second) == {"a": record("a", 1)}
+    table.let_go(second)
+    with pytest.raises(Collected):
+        table.open(Program(Seq(second)))
+
+
+def test_changes_since_a_version_are_there_after_it_was_let_go() -> None:
+    table = open_table()
+    upsert(table, record("a", 1))
+    version = table.hold()
+    upsert(table, record("b", 1), record("a", 2))
+    table.let_go(version)
+    upsert(table, record("c", 1))
+    assert changes(table, version) == ["b", "a", "c"]
+
+
+def test_changes_that_are_more_than_the_tail_keeps_are_gone() -> None:
+    table = open_table(tail_bytes=2_000)
+    upsert(table, record("a", 1))
+    version = table.hold()
+    for number in range(200):
+        upsert(table, record("b", number))
+    with pytest.raises(Collected):
+        table.open(Program(Seq(version), Mode.LIVE))
+    assert values(table, version) == {"a": record("a", 1)}
