@@ -25,6 +25,7 @@ COMMANDS = {
     "check": "Judge a pipeline whole, before anything starts.",
     "graph": "Draw a pipeline as text, mermaid or SVG.",
     "schema": "Show how a format's fields become a table's columns.",
+    "test": "Run the cases beside a pipeline, on Spark.",
     "run": "Run a pipeline.",
     "top": "Watch a running pipeline.",
     "topics": "List topics and what they hold.",

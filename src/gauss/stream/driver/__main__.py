@@ -105,10 +105,11 @@ class Driver:
         session.stop(self.session, self.data_dir)
 
 
-def main() -> int:
+def main(kind: type[Driver] = Driver) -> int:
+    """Runs a driver until it is asked to end; the process ends with it."""
     data_dir = DataDir(Path(sys.argv[1]).resolve())
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    driver = Driver(data_dir)
+    driver = kind(data_dir)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: driver.ended.set())
     try:

@@ -1,0 +1,104 @@
+"""`python -m gauss.stream.flowtest.driver ROOT`: one Spark for many cases, which runs the queries of one at a time.
+
+Which one, a file tells (`assigned`); another (`taken`) tells which it has, so that either side may be started again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from gauss.contracts.processor import Where
+from gauss.model.paths import DataDir
+from gauss.stream.child import assignment
+from gauss.stream.driver import __main__ as driving
+from gauss.stream.driver import leave_out_pandas, session
+from gauss.stream.graph import build_graph, table_queries
+
+TICK_SECONDS = 0.05
+
+log = logging.getLogger("gauss.driver")
+
+
+def assigned(root: DataDir) -> Path:
+    return root.run / "assigned"
+
+
+def taken(root: DataDir) -> Path:
+    return root.run / "taken"
+
+
+def said(path: Path) -> str:
+    """What such a file holds; nothing while it is not there."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def say(path: Path, text: str) -> None:
+    """Whole or not at all: somebody may read it just now."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+class CaseDriver(driving.Driver):
+    """A driver whose run changes from case to case, while its session stays."""
+
+    def start(self) -> None:
+        given = assignment(self.data_dir)
+        if not any(":" in entry.plugin for entry in given.pipeline.processors):
+            leave_out_pandas()
+        self.queries = []
+        self._case = ""
+        self.session = session.start(given.pipeline.spark, self.data_dir)
+        session.warm_up(self.session)
+
+    def run(self) -> int:
+        process = self.session.sparkContext._gateway.proc  # type: ignore[union-attr]
+        while not self.ended.wait(TICK_SECONDS):
+            if process.poll() is not None:
+                log.error("the JVM is gone (exit code %s)", process.returncode)
+                return driving.JVM_GONE
+            if (wanted := said(assigned(self.data_dir))) != self._case:
+                self._change(wanted)
+            for query in self.queries:
+                query.tick()
+            if self.queries:
+                self._sync()
+        return 0
+
+    def _change(self, wanted: str) -> None:
+        """Ends the queries of one case and makes those of the next."""
+        from gauss.stream.client import EngineClient
+        from gauss.stream.driver.queries import Context, Query
+        from gauss.stream.driver.table_query import TableQuery
+
+        self._stop_queries()
+        self._case = wanted
+        if wanted:
+            paths = DataDir(Path(wanted))
+            pipeline = assignment(paths).pipeline
+            self.client = EngineClient.from_file(paths.flight_json)
+            context = Context(self.session, self.client, pipeline, paths, str(paths.flight_json))
+            names = {node.name for node in build_graph(pipeline).on(Where.SPARK)}
+            self.queries = [Query(context, entry) for entry in pipeline.processors if entry.name in names]
+            self.queries += [TableQuery(context, entry) for entry in table_queries(pipeline)]
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(lambda query: query.tick(), self.queries))
+        say(taken(self.data_dir), wanted)
+
+    def _stop_queries(self) -> None:
+        threads = [threading.Thread(target=query.stop) for query in self.queries]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.queries = []
+
+
+if __name__ == "__main__":
+    driving.main(CaseDriver)

@@ -1,0 +1,193 @@
+"""Test files judged whole, as pipelines are: all faults of all files at once, each with its line."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gauss import registry
+from gauss.config.check import Checked, check
+from gauss.config.faults import Fault, Faults, Scope
+from gauss.config.files import check_file
+from gauss.config.load import find_file, load
+from gauss.config.spec import Pipeline
+from gauss.config.validate import did_you_mean, validate
+from gauss.contracts.processor import ProcessorSpec, Role
+from gauss.model.errors import ConfigError
+from gauss.stream.flowtest.cases import SUFFIX, Case, Expect, Step
+from gauss.stream.formats import topic_format
+
+STEP_KINDS = ("send", "advance", "restart")
+SEND_KEYS = ("records", "base64", "file")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A test file with its pipeline, both sound."""
+
+    file: Path
+    checked: Checked
+    pipeline: Pipeline
+    cases: list[Case]
+
+    def topic_of(self, name: str) -> str:
+        """The topic that `send` means."""
+        return sources(self.pipeline).get(name, name)
+
+
+def sources(pipeline: Pipeline) -> dict[str, str]:
+    """Source processor → the topic it fills."""
+    return {
+        entry.name: entry.target.topic
+        for entry in pipeline.processors
+        if entry.target is not None and registry.spec(ProcessorSpec, entry.plugin).role is Role.SOURCE
+    }
+
+
+def find_test_files(given: Path) -> list[Path]:
+    """The test file itself, that of a pipeline, or all below a folder."""
+    if given.is_dir():
+        found = sorted(given.rglob(f"*{SUFFIX}"))
+        if not found:
+            raise ConfigError(f"no *{SUFFIX} in {given}", hint="cases of pipeline.toml stand in pipeline.test.toml")
+        return found
+    if given.name.endswith(SUFFIX):
+        if not given.is_file():
+            raise ConfigError(f"there is no file {given}", hint=f"cases stand in NAME{SUFFIX} beside NAME.toml")
+        return [given]
+    file = find_file(given)
+    beside = file.with_name(file.stem + SUFFIX)
+    if not beside.is_file():
+        raise ConfigError(f"{file} has no tests: there is no {beside}", hint="docs/testing.md shows how to write some")
+    return [beside]
+
+
+def read_suites(files: list[Path]) -> list[Suite]:
+    """Every file judged; one error that lists every fault of all of them."""
+    faults: list[Fault] = []
+    suites: list[Suite] = []
+    for file in files:
+        suite = _read(file, faults)
+        if suite is not None:
+            suites.append(suite)
+    if faults:
+        listed = "\n".join(str(fault) for fault in faults)
+        raise ConfigError(f"{len(faults)} fault{'s' if len(faults) > 1 else ''} in the tests:\n{listed}")
+    return suites
+
+
+def _read(file: Path, found: list[Fault]) -> Suite | None:
+    config = file.with_name(file.name.removesuffix(SUFFIX) + ".toml")
+    if not config.is_file():
+        found.append(Fault(str(file), 1, 1, "", f"there is no {config.name} beside it", hint="the pipeline it tests"))
+        return None
+    checked = check(config)
+    found += checked.errors
+    document = load(file)
+    if document.fault is not None:
+        found.append(document.fault)
+        return None
+    faults = Faults(file, document.positions)
+    faults.redactor = checked.redactor
+    cases = list(_cases(document.data, faults, checked.pipeline))
+    found += faults.sorted()
+    if checked.pipeline is None or faults.errors:
+        return None
+    return Suite(file, checked, checked.pipeline, cases)
+
+
+def _cases(data: dict[str, Any], faults: Faults, pipeline: Pipeline | None) -> Iterator[Case]:
+    for key in data:
+        if key != "cases":
+            faults.add((key,), f'unknown section "{key}"', expected="cases", hint=did_you_mean(key, ["cases"]))
+    tables = data.get("cases", [])
+    if not isinstance(tables, list) or not tables:
+        faults.add(("cases",), "there are no cases", expected="[[cases]] entries", found=data.get("cases"))
+        return
+    seen: set[str] = set()
+    for index, table in enumerate(tables):
+        name = table.get("name") if isinstance(table, dict) else None
+        scope = Scope(faults, ("cases", index), f'case "{name}"' if isinstance(name, str) else f"case {index + 1}")
+        case = validate(Case, table, scope)
+        if case is None:
+            continue
+        if case.name in seen:
+            scope.add(("name",), "there is another case of this name")
+        seen.add(case.name)
+        if not case.expect and not case.dead_letters:
+            scope.add((), "it expects nothing, so it could not fail", expected="[[cases.expect]]")
+        for number, step in enumerate(case.steps):
+            _judge_step(step, scope.inside("steps", number), pipeline)
+        for number, expect in enumerate(case.expect):
+            _judge_expect(expect, scope.inside("expect", number), pipeline)
+        yield case
+
+
+def _judge_step(step: Step, scope: Scope, pipeline: Pipeline | None) -> None:
+    given = [kind for kind in STEP_KINDS if getattr(step, kind) is not None]
+    if len(given) != 1:
+        scope.add((), "a step does one thing", expected=f"one of {', '.join(STEP_KINDS)}", found=" and ".join(given))
+        return
+    if step.send is None:
+        for key in (*SEND_KEYS, "ts_ms", "format"):
+            if getattr(step, key) is not None:
+                scope.add((key,), f'"{key}" goes with send')
+        return
+    _one_of(step, SEND_KEYS, scope)
+    if step.file is not None:
+        check_file(step.file, "file", scope.faults.file.resolve().parent, scope)
+    _judge_base64(step.base64, scope)
+    if pipeline is None:
+        return
+    _judge_topic(step.send, "send", scope, pipeline, [*sources(pipeline), *(topic.name for topic in pipeline.topics)])
+    _judge_format(step, sources(pipeline).get(step.send, step.send), scope, pipeline)
+    count = len(step.records or step.base64 or [])
+    if isinstance(step.ts_ms, list) and count and len(step.ts_ms) != count:
+        scope.add(("ts_ms",), "one time for each record", expected=f"{count} times", found=len(step.ts_ms))
+
+
+def _judge_expect(expect: Expect, scope: Scope, pipeline: Pipeline | None) -> None:
+    _one_of(expect, ("records", "base64", "count"), scope)
+    _judge_base64(expect.base64, scope)
+    if pipeline is not None:
+        _judge_topic(expect.topic, "topic", scope, pipeline, [topic.name for topic in pipeline.topics])
+        _judge_format(expect, expect.topic, scope, pipeline)
+
+
+def _one_of(entry: Step | Expect, keys: tuple[str, ...], scope: Scope) -> None:
+    given = [key for key in keys if getattr(entry, key) is not None]
+    if len(given) != 1:
+        scope.add((), "what records?", expected=f"one of {', '.join(keys)}", found=" and ".join(given) or "none")
+
+
+def _judge_base64(texts: list[str] | None, scope: Scope) -> None:
+    for index, text in enumerate(texts or []):
+        try:
+            base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            scope.add(("base64", index), f"this is no base64: {error}", found=text)
+
+
+def _judge_topic(name: str, key: str, scope: Scope, pipeline: Pipeline, known: list[str]) -> None:
+    if name not in known:
+        topics = ", ".join(topic.name for topic in pipeline.topics)
+        hint = did_you_mean(name, known) or f"there are: {topics}"
+        scope.add((key,), f'the pipeline has no topic "{name}"', hint=hint)
+
+
+def _judge_format(entry: Step | Expect, topic: str, scope: Scope, pipeline: Pipeline) -> None:
+    tables = any(isinstance(record, dict) for record in entry.records or [])
+    if entry.format is not None:
+        known = [each.name for each in pipeline.formats]
+        if entry.format not in known:
+            scope.add(
+                ("format",), f'the pipeline has no format "{entry.format}"', hint=f"there are: {', '.join(known)}"
+            )
+    elif tables and topic_format(pipeline, topic) is None and any(each.name == topic for each in pipeline.topics):
+        scope.add(
+            ("records",), f'nothing says what format topic "{topic}" has', hint="name one: format = …, or give text"
+        )

@@ -1,0 +1,168 @@
+"""Runs cases one after the other on one bench, and tells what came of each."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gauss.model.errors import ConfigError, GaussError
+from gauss.stream.flowtest.bench import LOOK_SECONDS, Bench
+from gauss.stream.flowtest.cases import Case, DeadLetters, Expect
+from gauss.stream.flowtest.judge import Suite
+from gauss.stream.flowtest.match import differences, shown
+from gauss.stream.flowtest.records import Codec, wanted
+from gauss.stream.flowtest.world import World
+
+QUIET_SECONDS = 3.0
+"""A flow in which nothing has changed for so long brings no more: what is missing then is missing."""
+HOLD_SECONDS = 0.2
+STATEFUL_HOLD_SECONDS = 1.0
+"""What is right must stay right for a while: a row too many may be on its way."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One expectation that does not hold."""
+
+    where: str
+    lines: list[str]
+
+    def __str__(self) -> str:
+        return "\n  ".join([self.where, *self.lines])
+
+
+@dataclass
+class Result:
+    """What came of a case."""
+
+    file: Path
+    name: str
+    seconds: float = 0.0
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "file": str(self.file),
+            "case": self.name,
+            "status": "passed" if self.passed else "failed",
+            "seconds": round(self.seconds, 3),
+            "problems": [dataclasses.asdict(problem) for problem in self.problems],
+        }
+
+
+def run_suites(suites: list[Suite], only: str | None = None) -> Iterator[Result]:
+    """Each case as it ends; `only`: the one of this name."""
+    names = [case.name for suite in suites for case in suite.cases]
+    if only is not None and only not in names:
+        raise ConfigError(f'no case "{only}"', hint=f"there are: {', '.join(names)}")
+    folder = Path(tempfile.mkdtemp(prefix="gauss-test-"))
+    bench = Bench(folder)
+    try:
+        for suite in suites:
+            codec = Codec(suite.pipeline, suite.checked.base_dir)
+            for case in suite.cases:
+                if only in (None, case.name):
+                    data_dir = folder / f"case{len(list(folder.glob('case*')))}"
+                    yield _run(bench, suite, case, codec, data_dir)
+    finally:
+        bench.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(bench: Bench, suite: Suite, case: Case, codec: Codec, data_dir: Path) -> Result:
+    result = Result(suite.file, case.name)
+    began = time.monotonic()
+    world = World(bench, suite, data_dir, case.clock_ms)
+    try:
+        world.start()
+        _take_steps(world, suite, case, codec)
+        result.problems = _await(world, case, codec)
+    except GaussError as error:
+        hide = suite.checked.redactor.redact
+        result.problems = [Problem(hide(error.message), [hide(error.hint)] if error.hint else [])]
+    finally:
+        world.close()
+        result.seconds = time.monotonic() - began
+    return result
+
+
+def _take_steps(world: World, suite: Suite, case: Case, codec: Codec) -> None:
+    for step in case.steps:
+        if step.send is not None:
+            topic = suite.topic_of(step.send)
+            world.send(topic, codec.encoded(step, topic), step.ts_ms)
+            if step.wait:
+                world.settle(case.timeout / 1000)
+        elif step.advance is not None:
+            world.move_clock(world.now_ms + step.advance)
+        elif step.restart is not None:
+            world.restart(step.restart)
+
+
+def _await(world: World, case: Case, codec: Codec) -> list[Problem]:
+    """What is wrong once the flow is quiet; what is right must have stayed so."""
+    stateful = any(node.stateful for node in world.graph.processors.values())
+    hold = STATEFUL_HOLD_SECONDS if stateful else HOLD_SECONDS
+    ends: dict[str, Any] = {}
+    since, right_since = time.monotonic(), 0.0
+    while True:
+        now = world.settle(case.timeout / 1000)
+        if now != ends:
+            ends, since, right_since = now, time.monotonic(), 0.0
+        problems = _problems(world, case, codec)
+        if not problems:
+            right_since = right_since or time.monotonic()
+            if time.monotonic() - right_since >= hold:
+                return []
+        elif time.monotonic() - since > QUIET_SECONDS:
+            return problems
+        else:
+            right_since = 0.0
+        time.sleep(LOOK_SECONDS)
+
+
+def _problems(world: World, case: Case, codec: Codec) -> list[Problem]:
+    found = [_topic_problem(world, expect, codec) for expect in case.expect]
+    return [problem for problem in (*found, _dead_problem(world, case.dead_letters)) if problem is not None]
+
+
+def _topic_problem(world: World, expect: Expect, codec: Codec) -> Problem | None:
+    held = world.found(expect.topic)
+    if expect.count is not None:
+        lines = [] if len(held) == expect.count else [f"expected {expect.count} records, found {len(held)}"]
+    else:
+        rows = world.graph.topics[expect.topic].table
+        found = held if rows else codec.decoded(expect, held)  # type: ignore[arg-type]
+        lines = differences(wanted(expect), found, ordered=expect.ordered, exact=expect.exact)
+    return Problem(f"topic {expect.topic}", lines) if lines else None
+
+
+def _dead_problem(world: World, expected: Sequence[DeadLetters]) -> Problem | None:
+    """Letters are given to the first expectation that fits and still wants some; none may be left."""
+    letters = world.dead_letters()
+    lines = []
+    for each in expected:
+        fitting = [
+            letter
+            for letter in letters
+            if each.reason in (None, letter["reason"]) and each.processor in (None, letter["processor"])
+        ][: each.count]
+        letters = [letter for letter in letters if letter not in fitting]
+        if len(fitting) < each.count:
+            words = " ".join(filter(None, [each.reason, f"of {each.processor}" if each.processor else ""]))
+            lines.append(f"expected {each.count} {words}, found {len(fitting)}".replace("  ", " "))
+    for letter in letters:
+        data = shown(base64.b64decode(letter["data"]))
+        lines.append(f"unexpected: {letter['reason']} at {letter['processor']}: {letter['detail']}: {data}")
+    return Problem("dead letters", lines) if lines else None
