@@ -6,15 +6,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from gauss.config.spec import Pipeline, ProcessorDef
 from gauss.contracts.format import SourceField
 from gauss.contracts.processor import REST, TOPIC, ProcessorSpec, Transform
+from gauss.contracts.time import BEAT, EVENT, EventTime, PartialTransform
 from gauss.model.errors import ConfigError
 from gauss.registry import spec
-from gauss.stream.driver.plan import FieldRef, FormatRef, ReadPlan, TransformRef, Work, WritePlan, format_ref, to_option
+from gauss.stream.driver.plan import (
+    FieldRef,
+    FormatRef,
+    ReadPlan,
+    TimePlan,
+    TransformRef,
+    Work,
+    WritePlan,
+    encode_schema,
+    format_ref,
+    to_option,
+)
+from gauss.stream.protocol import Timing
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,11 +46,16 @@ class Design:
     fields: list[SourceField]
     hosted: TransformRef | None
     """How a task builds the transform, if it can do the work by itself."""
+    ref: TransformRef
+    """How anybody builds it."""
 
     @property
     def runs(self) -> str:
-        """`hosted`: tasks do the work and Spark sees ranges; `columns`: Spark does it between codecs."""
-        return "hosted" if self.hosted is not None else "columns"
+        """`hosted`: tasks do the work and Spark sees ranges; `columns`: Spark does it between codecs; `partials`: so,
+        with aggregates that the readers have begun."""
+        if self.hosted is not None:
+            return "hosted"
+        return "partials" if hasattr(self.transform, "partial") else "columns"
 
     @property
     def undecided(self) -> list[str]:
@@ -65,7 +84,8 @@ def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
     transform, fields = ref.build()
     if getattr(transform, "carries", False):
         _carries(processor, read, written)
-    return Design(processor, found.stateful, transform, read, written or read, fields, ref if found.hosted else None)
+    hosted = ref if found.hosted else None
+    return Design(processor, found.stateful, transform, read, written or read, fields, hosted, ref)
 
 
 def _carries(processor: ProcessorDef, read: FormatRef | None, written: FormatRef | None) -> None:
@@ -81,14 +101,42 @@ def result(session: SparkSession, plan: ReadPlan, transform: Transform, records:
     """What the transform makes of a topic's records (or of the given ones): either `_data`, or columns to encode."""
     if records is None:
         records = session.readStream.format("gauss").option("plan", to_option(plan)).load()
+    if plan.time is not None:
+        records = records.withWatermark(EVENT, f"{plan.time.timing.watermark_ms} milliseconds")
+        if plan.time.partial is not None:
+            return _has_columns(transform.apply(records), plan)
     if "ts_ms" not in records.columns:  # a field of the format may have that name: then it is the one a query sees
         records = records.withColumn("ts_ms", F.col("_ts_ms"))
     made = transform.apply(_nested(records, plan.decoded().names))
     if "_data" in made.columns:
-        return made.select(*(name for name in ("_ts_ms", "_data", TOPIC) if name in made.columns))
-    if not [name for name in made.columns if name != "_ts_ms"]:
+        return made.select(*(name for name in ("_ts_ms", "_data", TOPIC, BEAT) if name in made.columns))
+    return _has_columns(made, plan)
+
+
+def _has_columns(made: DataFrame, plan: ReadPlan) -> DataFrame:
+    if set(made.columns) <= {"_ts_ms", BEAT}:
         raise ConfigError(f'processor "{plan.processor}" gives no columns to write')
     return made
+
+
+def time_plan(design: Design, fields: list[FieldRef]) -> TimePlan | None:
+    """How the readers of a transform go by time, if it does."""
+    time: EventTime | None = getattr(design.transform, "time", None)
+    if time is None:
+        return None
+    names = {field.name.removeprefix("$."): field.name for field in fields}
+    arrival = not time.field
+    made = TimePlan(
+        names[time.field] if time.field else "",
+        Timing(time.watermark_ms, time.span_ms, time.step_ms, arrival, time.idle_ms),
+        late_letters=time.late == "dead_letter",
+        required=[names[name] for name in time.required],
+    )
+    if not hasattr(design.transform, "partial"):
+        return made
+    partial: PartialTransform = design.transform  # type: ignore[assignment]
+    columns = partial.partial_schema(pa.schema([field.arrow() for field in fields]))
+    return msgspec.structs.replace(made, partial=design.ref, columns=encode_schema(columns))
 
 
 def passes_bytes(session: SparkSession, plan: ReadPlan, transform: Transform) -> bool:
@@ -105,7 +153,8 @@ def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Desig
         read = msgspec.structs.replace(read, hosted=True)
         frame = session.readStream.format("gauss").option("plan", to_option(read)).load()
     else:
-        read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, design.transform))
+        if read.time is None or read.time.partial is None:
+            read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, design.transform))
         frame = result(session, read, design.transform)
     return run(session, frame, read.processor, write)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from gauss.stream.protocol import Ends
+from gauss.stream.protocol import Ends, Timing
 
 if TYPE_CHECKING:
     from gauss.config.spec import Pipeline, ProcessorDef
@@ -26,6 +26,11 @@ BLOCK_ROWS = 65_536
 
 RANGES = pa.schema([("topic", pa.string()), ("inc", pa.int64()), ("start", pa.int64()), ("stop", pa.int64())])
 """What passes the JVM for a range of records that its task reads by itself."""
+
+
+ORDERED = pa.struct([("source", pa.int32()), ("inc", pa.int64()), ("part", pa.int32()), ("off", pa.int64())])
+"""A record's place among others of the same event time."""
+EVENT, BEAT, ORDER = "_event", "_beat", "_order"  # as contracts/time.py has them, which is too heavy to load here
 
 
 class FormatRef(msgspec.Struct, frozen=True):
@@ -59,7 +64,12 @@ class TransformRef(msgspec.Struct, frozen=True):
         found = spec(ProcessorSpec, self.plugin)
         made: Transform = build(found, found.validate(self.config))
         schemas = [ref.build().schema() if ref else None for ref in (self.input, self.output)]
-        return made, made.bind(*schemas)
+        fields = made.bind(*schemas)
+        if (time := getattr(made, "time", None)) is not None and time.field:
+            from gauss.contracts.time_field import with_event_time
+
+            fields = with_event_time(fields, time.field, schemas[0])
+        return made, fields
 
 
 class FieldRef(msgspec.Struct, frozen=True):
@@ -77,6 +87,22 @@ class FieldRef(msgspec.Struct, frozen=True):
         any_kind = "json" in (self.type, self.attrs.get("element"))
         mark = {b"gauss": b"json" if self.type == "json" else b"json array"} if any_kind else None
         return pa.field(self.name, arrow_type(FieldType(self.type, self.attrs)), metadata=mark)
+
+
+class TimePlan(msgspec.Struct, frozen=True):
+    """How a reader goes by time: it tells late records from the others, and may aggregate the others beforehand."""
+
+    field: str
+    """The decoded column with the event time, empty: the records' own."""
+    timing: Timing
+    late_letters: bool = False
+    """Whether late records become dead letters too."""
+    required: list[str] = []
+    """Columns without which a record becomes a dead letter."""
+    partial: TransformRef | None = None
+    """Whose `partial` the reader applies."""
+    columns: str = ""
+    """What that gives: an Arrow schema as base64."""
 
 
 class ReadPlan(msgspec.Struct, frozen=True):
@@ -101,20 +127,24 @@ class ReadPlan(msgspec.Struct, frozen=True):
     min_rows: int = 0
     """Fewer records wait for more of them, but no longer than `flush_ms`."""
     flush_ms: int = 0
+    time: TimePlan | None = None
 
     def decoded(self) -> pa.Schema:
-        if not self.fields:
-            return pa.schema([])
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.fields)))
+        return decode_schema(self.fields)
 
     def schema(self) -> pa.Schema:
         """Columns that the reader gives: the fields, the record's time and, if asked for, its bytes; or the ranges."""
         if self.hosted:
             return RANGES
+        if self.time is not None and self.time.partial is not None:
+            return decode_schema(self.time.columns)
         columns = [pa.field(field.name, field.type) for field in self.decoded()]
         columns.append(pa.field("_ts_ms", pa.int64()))
         if self.keep_data:
             columns.append(pa.field("_data", pa.binary()))
+        if self.time is not None:
+            columns += [pa.field(EVENT, pa.timestamp("us", "UTC")), pa.field(BEAT, pa.bool_())]
+            columns.append(pa.field(ORDER, ORDERED))
         return pa.schema(columns)
 
 
@@ -164,7 +194,17 @@ class WritePlan(msgspec.Struct, frozen=True):
 
 def encode_fields(fields: list[FieldRef]) -> str:
     """The `fields` of a ReadPlan."""
-    return base64.b64encode(pa.schema([field.arrow() for field in fields]).serialize().to_pybytes()).decode()
+    return encode_schema(pa.schema([field.arrow() for field in fields]))
+
+
+def encode_schema(schema: pa.Schema) -> str:
+    """An Arrow schema as text."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def decode_schema(text: str) -> pa.Schema:
+    """An Arrow schema from its text; an empty one has no columns."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) if text else pa.schema([])
 
 
 def to_option(plan: ReadPlan | WritePlan) -> str:

@@ -121,6 +121,7 @@ class Query:
             self.detail = "detecting: waits for the first records to see what kinds their fields have"
             return
         section = self.context.pipeline.spark
+        fields = self._design.decided(kinds)
         read = ReadPlan(
             flight=self.context.flight,
             processor=self.name,
@@ -128,10 +129,11 @@ class Query:
             start=self._claimed.start,
             read=self._sources[0].read,
             format=self._design.input,
-            fields=encode_fields(self._design.decided(kinds)),
+            fields=encode_fields(fields),
             max_rows=section.max_batch_rows,
             max_bytes=section.max_batch_bytes,
             target_ms=section.target_batch_ms,
+            time=compiling.time_plan(self._design, fields),
         )
         write = WritePlan(
             flight=self.context.flight,

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import InputPartition
 
 from gauss.stream.client import EngineClient
 from gauss.stream.driver.plan import BLOCK_ROWS, FormatRef, ReadPlan
-from gauss.stream.protocol import At, Ends, Read, StageDead
+from gauss.stream.protocol import At, Ends, Read, StageDead, time_basis
 
 if TYPE_CHECKING:
     from gauss.contracts.format import Format
@@ -26,6 +26,8 @@ DEAD_BLOCK = 1_024
 """Dead letters are staged by fixed blocks of offsets, so that a replay replaces them block by block."""
 DEAD_BYTES = 6 << 20
 """What the letters of one block may hold together; an action has a size limit."""
+NEVER = -(2**63)
+"""Before all time: where nothing is late."""
 DECODE_BYTES = 8 << 20
 """Batches of a stream are put together up to this size before they are decoded: a call has a fixed cost."""
 
@@ -54,11 +56,17 @@ class Range(InputPartition):
     inc: int
     start: int
     stop: int
+    late_before: int = NEVER
+    """Records that happened before this are late."""
+    beat: int = 0
+    """Not 0: no records, but a heartbeat of this time."""
 
 
-def ranges(start: Ends, end: Ends, read: str = "offset") -> list[Range]:
+def ranges(start: Ends, end: Ends, read: str = "offset", watermark_ms: int | None = None) -> list[Range]:
     """A pure function of the batch: cut at fixed multiples of a block, in topic order."""
     found = []
+    basis = time_basis(end)
+    late_before = basis - watermark_ms if watermark_ms is not None and basis else NEVER
     for topic, stop in sorted(end.items()):
         begin = start.get(topic, At(stop.inc, 0))
         # Of a dead incarnation nothing is left: what there is lies in the current one.
@@ -67,8 +75,10 @@ def ranges(start: Ends, end: Ends, read: str = "offset") -> list[Range]:
             first = max(first, stop.off - 1)
         while first < stop.off:
             last = min((first // BLOCK_ROWS + 1) * BLOCK_ROWS, stop.off)
-            found.append(Range(topic, stop.inc, first, last))
+            found.append(Range(topic, stop.inc, first, last, late_before))
             first = last
+        if stop.beat > begin.beat:
+            found.append(Range(topic, stop.inc, stop.off, stop.off, beat=stop.beat))
     return found
 
 
@@ -88,13 +98,18 @@ def rows_of(progress: Mapping[str, Any], start: Ends, read: str = "offset") -> i
 def read_decoded(plan: ReadPlan, part: Range) -> Iterator[pa.RecordBatch]:
     """The fields of a range's records beside `_ts_ms` and `_data`; those that can't be decoded are staged as dead
     letters of the range."""
-    fields = plan.decoded()
-    ticket = Read(part.topic, part.inc, part.start, part.stop, plan.processor, plan.generation)
     letters: list[dict[str, Any]] = []
-    for batch in coalesced(engine(plan.flight).read(ticket)):
-        yield _decode(plan, batch, fields, part, letters)
+    yield from read_judged(plan, part, letters)
     if letters:
         bury(plan, letters, part)
+
+
+def read_judged(plan: ReadPlan, part: Range, letters: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+    """As `read_decoded`, for a caller that has letters of its own to bury with those of the decoder."""
+    fields = plan.decoded()
+    ticket = Read(part.topic, part.inc, part.start, part.stop, plan.processor, plan.generation)
+    for batch in coalesced(engine(plan.flight).read(ticket)):
+        yield _decode(plan, batch, fields, part, letters)
 
 
 def coalesced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -123,9 +138,11 @@ def _decode(
             letters.append(letter(plan, part, where, data[index].as_py(), (reason, detail)))
         if decoded.bad or decoded.spread:
             good = pa.array(decoded.good)
-            times, data = times.take(good), data.take(good)
+            times, data, offsets = times.take(good), data.take(good), offsets.take(good)
         columns = dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True))
     columns |= {"_ts_ms": times, "_data": data}
+    if plan.time is not None:
+        columns["_offset"] = offsets
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 

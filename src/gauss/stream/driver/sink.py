@@ -19,7 +19,7 @@ from gauss.contracts.format_batch import encode_good
 from gauss.contracts.processor import REST, TOPIC
 from gauss.model.errors import ProtocolError
 from gauss.stream.client import STAGE_SCHEMA
-from gauss.stream.driver.plan import TableWork, Work, WritePlan
+from gauss.stream.driver.plan import BEAT, TableWork, Work, WritePlan
 from gauss.stream.driver.reading import MAX_LETTER_BYTES, Range, engine, format_of
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.protocol import Abort, Ends, Publish, Stage
@@ -81,13 +81,22 @@ def stage_all(
     letters: list[bytes] = []
     kept: dict[str, list[pa.RecordBatch]] = {}
     for batch in batches:
-        for topic, part in _by_topic(batch, plan):
+        for topic, part in _by_topic(_records(batch), plan):
             kept.setdefault(topic, []).append(stage_batch(part, plan, letters))
     done.stages += [(place, topic, _stage(plan, topic, parts, partition)) for topic, parts in kept.items()]
     if letters:
         columns = [pa.nulls(len(letters), pa.int64()), pa.array(letters, pa.binary())]
         batch = pa.RecordBatch.from_arrays(columns, schema=STAGE_SCHEMA)
         done.letters.append((place, _stage(plan, DEAD_TOPIC, [batch], partition)))
+
+
+def _records(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A result without heartbeats, which only Spark's watermark needs."""
+    if BEAT not in batch.schema.names:
+        return batch
+    beats = pc.fill_null(batch.column(BEAT), False)
+    rows = batch.drop_columns([BEAT])
+    return rows.filter(pc.invert(beats)) if pc.any(beats).as_py() else rows
 
 
 def _by_topic(batch: pa.RecordBatch, plan: WritePlan) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -25,6 +25,7 @@ from gauss.model.errors import ConfigError
 from gauss.stream.driver.pace import Pace
 from gauss.stream.driver.plan import RANGES, ReadPlan, WritePlan
 from gauss.stream.driver.reading import Range, engine, ranges, read_decoded
+from gauss.stream.driver.timed import read_timed
 from gauss.stream.protocol import Ends, Latest
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class _Reading:
             yield pa.RecordBatch.from_pylist([asdict(partition)], schema=RANGES)
             return
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        for batch in read_decoded(self.plan, partition):
+        for batch in (read_decoded if self.plan.time is None else read_timed)(self.plan, partition):
             arrays = [(batch.column(field.name), field.type) for field in schema]
             arrays = [array if array.type == kind else array.cast(kind) for array, kind in arrays]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -146,7 +147,12 @@ class StreamReader(_Reading, DataSourceStreamReader):
         self._pace.asked(now)
         rows = self.plan.max_rows if isinstance(limit, ReadAllAvailable) else self._pace.rows
         asked = Latest(
-            self.plan.processor, self.plan.generation, to_ends(start), max_rows=rows, max_bytes=self.plan.max_bytes
+            self.plan.processor,
+            self.plan.generation,
+            to_ends(start),
+            max_rows=rows,
+            max_bytes=self.plan.max_bytes,
+            timing=self.plan.time.timing if self.plan.time is not None else None,
         )
         reply = engine(self.plan.flight).latest(asked)
         if reply.end == asked.start:
@@ -164,7 +170,8 @@ class StreamReader(_Reading, DataSourceStreamReader):
         return (now - self._waits_since) * 1000 >= self.plan.flush_ms
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return ranges(to_ends(start), to_ends(end), self.plan.read)
+        watermark_ms = self.plan.time.timing.watermark_ms if self.plan.time is not None else None
+        return ranges(to_ends(start), to_ends(end), self.plan.read, watermark_ms)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: it comes only when the next batch is planned, too late to free a full ring."""
