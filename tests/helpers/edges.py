@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import threading
 import time
@@ -10,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from gauss import registry
+from gauss.contracts.capture import RawContext
 from gauss.contracts.cursor import Code, Program, Step
 from gauss.contracts.edge import DeadLetter, Edge, EdgeContext, EdgeStatus
 from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageContext, StorageSpec
 from gauss.contracts.transport import Transport, TransportSpec
+from gauss.stream.engine.capture_topic import CaptureTopic
 from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.topic import Topic
 
@@ -46,7 +49,7 @@ def transport(name: str, config: dict[str, Any], base_dir: Path = Path()) -> Tra
 class Running:
     """An edge under test."""
 
-    def __init__(self, edge: Edge, context: EdgeContext) -> None:
+    def __init__(self, edge: Edge, context: EdgeContext | RawContext) -> None:
         self.edge = edge
         self.context = context
         self.status = context.status
@@ -74,7 +77,13 @@ class Bench:
     def topic(self, storage: str = "memory", **config: Any) -> Topic:
         spec = registry.spec(StorageSpec, storage)
         checked = spec.validate(config)
-        context = StorageContext(
+        context = self._storage_context()
+        topic = LogTopic("t", registry.build(spec, checked, context), spec.capacity(checked), dead=self.dead.append)
+        self._topics.append(topic)
+        return topic
+
+    def _storage_context(self) -> StorageContext:
+        return StorageContext(
             topic="t",
             directory=self.folder / f"topic{len(self._topics)}",
             base_dir=self.folder,
@@ -82,9 +91,6 @@ class Bench:
             committed=lambda _: True,
             framing=framing,
         )
-        topic = LogTopic("t", registry.build(spec, checked, context), spec.capacity(checked), dead=self.dead.append)
-        self._topics.append(topic)
-        return topic
 
     def edge(self, plugin: str, config: dict[str, Any], topic: Topic, read: str = "offset") -> Running:
         spec = registry.spec(ProcessorSpec, plugin)
@@ -104,6 +110,39 @@ class Bench:
             read=read,
         )
         running = Running(registry.build(spec, context), context)
+        running.edge.start()
+        self._edges.append(running)
+        return running
+
+    def captures(self, **config: Any) -> CaptureTopic:
+        """A file topic with `framing = "none"`."""
+        spec = registry.spec(StorageSpec, "file")
+        checked = spec.validate({"framing": "none", **config})
+        built = registry.build(
+            dataclasses.replace(spec, implementation=spec.capture_implementation),
+            checked,
+            self._storage_context(),
+        )
+        topic = CaptureTopic("t", built, spec.capacity(checked))
+        self._topics.append(topic)
+        return topic
+
+    def raw(self, plugin: str, topic: CaptureTopic | None, **config: Any) -> Running:
+        """An edge in passthrough mode."""
+        spec = registry.spec(ProcessorSpec, plugin)
+        checked: Any = spec.validate({"port": 0, "mode": "passthrough", **config})
+        name, transport_config = checked.transport_config()
+        context = RawContext(
+            name=plugin,
+            config=checked,
+            captures=topic,
+            transport=transport(name, transport_config, self.folder),
+            may_read=lambda: self.may_read,
+            status=EdgeStatus(),
+            stopping=threading.Event(),
+        )
+        edge = registry.build(dataclasses.replace(spec, implementation=spec.raw_implementation), context)
+        running = Running(edge, context)
         running.edge.start()
         self._edges.append(running)
         return running

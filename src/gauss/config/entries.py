@@ -116,7 +116,7 @@ class _Reader:
         except ValidationError as error:
             report(error, spec.config, raw, scope)
             mended = without_faults(error, raw)
-            framed = getattr(spec, "framed", "")
+            framed = spec.framed if isinstance(spec, ProcessorSpec) and not spec.is_raw(raw) else ""
             if framed and isinstance(side := mended.get(framed, {}), dict):
                 mended[framed] = {"framing": "newline", **side}  # its absence is reported; the rest is judged as well
             try:

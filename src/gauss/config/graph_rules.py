@@ -9,7 +9,7 @@ from gauss.config.cycles import no_blocking_cycle
 from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults, Scope
 from gauss.config.listeners import is_loopback, ports_differ
-from gauss.config.spec import ProcessorDef, SourceRef
+from gauss.config.spec import ProcessorDef, SourceRef, TopicDef
 from gauss.config.topics import Keys, sources_of, tables_of, targets_of
 from gauss.config.validate import did_you_mean
 from gauss.contracts.plugin import PluginConfig
@@ -33,6 +33,7 @@ def check_graph(entries: Entries, faults: Faults) -> None:
         bounds_fit(processor)
         _own_lint(processor, entries)
         _no_latest_into_table(processor, topics)
+        _no_records_into_captures(processor, topics)
     _schema_maps_exist(entries)
     _tables_have_columns(entries)
     _folders_differ(entries, faults)
@@ -70,6 +71,8 @@ def _role_fits(processor: Processor) -> None:
         ("target", role is not Role.SINK and own != "target"),
     ):
         given = getattr(processor.definition, key) is not None
+        if key == "target" and not given and processor.spec.is_raw(processor.definition.config):
+            continue  # its lint knows whether it may do without
         if given == wanted or processor.scope.has(key):
             continue
         if wanted:
@@ -191,12 +194,13 @@ def _own_lint(processor: Processor, entries: Entries) -> None:
     """What only the processor itself can see. A sentence that opens with `key:` is put at that key's line."""
     if processor.spec is None or processor.spec.lint is None or processor.config is None:
         return
-    source = processor.definition.source
+    source, target = processor.definition.source, _target(processor, entries)
     context = LintContext(
         input_fields=_input_fields(processor, entries),
         read=source.read if source else "",
         start=source.start if source else None,
-        target_storage=_target_storage(processor, entries),
+        target_storage=target.storage if target else "",
+        target_config=target.storage_config if target else {},
     )
     try:
         sentences = processor.spec.lint(processor.config, context)
@@ -208,10 +212,10 @@ def _own_lint(processor: Processor, entries: Entries) -> None:
         processor.scope.add(inside, sentence)
 
 
-def _target_storage(processor: Processor, entries: Entries) -> str:
+def _target(processor: Processor, entries: Entries) -> TopicDef | None:
     target = processor.definition.target
     found = (topic.definition for topic in entries.topics if target and topic.definition.name == target.topic)
-    return next((topic.storage for topic in found), "")
+    return next(found, None)
 
 
 def _input_fields(processor: Processor, entries: Entries) -> tuple[str, ...] | None:
@@ -304,6 +308,19 @@ def _no_latest_into_table(processor: Processor, topics: dict[str, Topic]) -> Non
             hint='read by "offset" to see every key',
             warning=True,
         )
+
+
+def _no_records_into_captures(processor: Processor, topics: dict[str, Topic]) -> None:
+    if processor.spec is None or processor.spec.is_raw(processor.definition.config):
+        return
+    for keys, name in targets_of(*_parts(processor)):
+        topic = topics.get(name)
+        if topic and topic.spec and topic.config and ReadMode.RAW in topic.spec.read_modes(topic.config):
+            processor.scope.add(
+                keys,
+                f'topic "{name}" keeps captures (framing = "none"), which hold no records',
+                hint='give the topic a framing, or set mode = "passthrough" on a tcp-source that writes it',
+            )
 
 
 def _executors_reach_the_engine(entries: Entries, faults: Faults) -> None:

@@ -64,6 +64,8 @@ def _check_framing(processor: Processor) -> None:
     for side in ("input", "output"):
         scope = processor.scope.inside("config", side)
         table = processor.definition.config.get(side)
+        if side == spec.framed and spec.is_raw(processor.definition.config):
+            continue  # its own config refuses it
         if side == spec.framed:
             if table is None or isinstance(table, dict):
                 _check_stream(table or {}, side, scope)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -49,6 +49,9 @@ class ProcessorSpec(PluginSpec):
     """Read modes it can use, as values of ReadMode."""
     framed: str = ""
     """`input` or `output`: which side is a byte stream and so must name a framing."""
+    raw_implementation: str = ""
+    """What takes the place of `implementation` when the config says `mode = "passthrough"`: called with a
+    `RawContext`, it moves bytes as they are, so that no framing is named; a source may then do without a target."""
     own_side: str = ""
     """`source` or `target`: the side whose topics its own config names, so that it has no key of that name."""
     topics: Callable[[PluginConfig], list[tuple[tuple[str | int, ...], str]]] | None = None
@@ -65,6 +68,10 @@ class ProcessorSpec(PluginSpec):
     lint: Callable[[PluginConfig, LintContext], list[str]] | None = None
     """Faults that only this processor can see, as sentences; run by the check."""
 
+    def is_raw(self, config: Mapping[str, Any]) -> bool:
+        """Whether with this config, as it was written, it moves bytes as they are."""
+        return bool(self.raw_implementation) and config.get("mode") == "passthrough"
+
 
 @dataclass(frozen=True)
 class LintContext:
@@ -78,6 +85,8 @@ class LintContext:
     """`source.start`, if it is set."""
     target_storage: str = ""
     """The storage of the topic it writes."""
+    target_config: Mapping[str, Any] = field(default_factory=dict)
+    """That storage's config, as it was written."""
 
 
 TOPIC = "_topic"

@@ -27,6 +27,7 @@ class ReadMode(StrEnum):
     QUERY = "query"
     SNAPSHOT = "snapshot"
     SUBSCRIBE = "subscribe"
+    RAW = "raw"  # bytes as they came, file by file: captures have no records
 
 
 class WriteFull(StrEnum):
@@ -57,6 +58,8 @@ class StorageSpec(PluginSpec):
     engine_owned: bool = True
     """The engine process holds the log, so edges and passthrough work on it without Spark."""
     capacity: Callable[[PluginConfig], Capacity]
+    capture_implementation: str = ""
+    """Where `raw` is a read mode: what gives a `CaptureStore` instead of a `Log`."""
 
 
 def _no_format(name: str) -> Format:

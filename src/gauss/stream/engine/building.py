@@ -12,14 +12,16 @@ from typing import Any
 
 from gauss import registry
 from gauss.config.spec import Pipeline, TopicDef
+from gauss.contracts.capture import RawContext
 from gauss.contracts.edge import DeadLetter, Edge, EdgeContext, EdgeStatus, EngineTransform
 from gauss.contracts.format import Format, FormatSpec
 from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec, Role
 from gauss.contracts.storage import ReadMode, StorageContext, StorageSpec
 from gauss.contracts.table import TableSpec
-from gauss.contracts.transport import TransportSpec
+from gauss.contracts.transport import Transport, TransportSpec
 from gauss.model.paths import DataDir
+from gauss.stream.engine.capture_topic import CaptureTopic
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.log_topic import LogTopic
@@ -76,6 +78,9 @@ class TopicBuilder:
             framing=framing,
             format=self._format,
         )
+        if ReadMode.RAW in spec.read_modes(config):
+            captures = dataclasses.replace(spec, implementation=spec.capture_implementation)
+            return CaptureTopic(name, registry.build(captures, config, context), spec.capacity(config))
         opened = registry.build(spec, config, context)
         if ReadMode.OFFSET not in spec.read_modes(config) and not isinstance(spec, TableSpec):
             return TableTopic(name, opened, spec.capacity(config), dead=self.dead)
@@ -120,7 +125,7 @@ def drop_forgotten(graph: Graph, ledger: Ledger) -> None:
 
 def edge(
     node: ProcessorNode,
-    topic: Topic,
+    topic: Topic | None,
     *,
     base_dir: Path,
     status: EdgeStatus,
@@ -128,18 +133,25 @@ def edge(
     may_read: Callable[[], bool],
     stopping: threading.Event,
 ) -> Edge:
-    """A source or sink with its transport and framing."""
+    """A source or sink with its transport and, unless it moves bytes as they are, its framing."""
     spec = registry.spec(ProcessorSpec, node.plugin)
     config: Any = node.config
-    stream = getattr(config, spec.framed)
     name, transport_config = config.transport_config()
     transport_spec = registry.spec(TransportSpec, name)
+    transport: Transport = registry.build(transport_spec, transport_spec.validate(transport_config), base_dir)
+    if spec.is_raw(vars(config)):
+        assert topic is None or isinstance(topic, CaptureTopic)
+        raw = RawContext(node.name, config, topic, transport, may_read, status, stopping)
+        made: Edge = registry.build(dataclasses.replace(spec, implementation=spec.raw_implementation), raw)
+        return made
+    assert topic is not None
+    stream = getattr(config, spec.framed)
     context = EdgeContext(
         name=node.name,
         config=config,
         topic=topic,
         framing=framing(stream.framing, stream.parameters()),
-        transport=registry.build(transport_spec, transport_spec.validate(transport_config), base_dir),
+        transport=transport,
         dead=dead,
         may_read=may_read,
         status=status,

@@ -118,7 +118,8 @@ class Engine:
         self._maintainer.start()
 
     def _edge(self, node: ProcessorNode) -> Listening:
-        topic = self.topic(node.sources[0].topic if node.role is Role.SINK else node.targets[0])
+        names = [reading.topic for reading in node.sources] if node.role is Role.SINK else node.targets
+        topic = self.topic(names[0]) if names else None  # a source that only forwards has none
         return Listening(
             node,
             lambda status: building.edge(

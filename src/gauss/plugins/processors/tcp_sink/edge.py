@@ -25,6 +25,7 @@ class TcpSink:
         assert isinstance(context.config, TcpSinkConfig)
         self._context = context
         self._config = context.config
+        self._framing = "" if context.config.output is None else context.config.output.framing
         self._stop = Stop()
         self._kept: ReaderHandle | None = None
         self._turn = threading.Lock()
@@ -118,7 +119,7 @@ class TcpSink:
         self._context.dead(
             DeadLetter(
                 reason="unfit",
-                detail=f'framing "{self._config.output.framing}" can\'t carry this record of {len(data)} bytes',
+                detail=f'framing "{self._framing}" can\'t carry this record of {len(data)} bytes',
                 stage="encode",
                 processor=self._context.name,
                 data=data,

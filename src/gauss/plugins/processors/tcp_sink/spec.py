@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from gauss.contracts.io import StreamIO
 from gauss.contracts.plugin import Bytes, PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.plugins.transports.edge_config import TcpEdgeConfig
+
+_FRAMED_ONLY = ("output", "tls", "start", "slow_client", "slow_client_bytes")
 
 
 class TcpSinkConfig(TcpEdgeConfig):
@@ -18,8 +21,12 @@ class TcpSinkConfig(TcpEdgeConfig):
     whenever the table has changed and the client has taken the last one; with `subscribe = "changes"`, one snapshot
     and then every change."""
 
-    output: StreamIO
-    """How records are framed on the wire; bytes that are framed so already are sent as they are."""
+    mode: Literal["framed", "passthrough"] = "framed"
+    """`passthrough`, with `read = "raw"`: a client gets the captures of a topic with `framing = "none"`, oldest first,
+    by sendfile, and then the end. See [zero copy](../zero-copy.md)."""
+    output: StreamIO | None = None
+    """How records are framed on the wire; bytes that are framed so already are sent as they are. Not with
+    `passthrough`."""
     start: Literal["earliest", "end", "resume"] | Annotated[int, Field(ge=0)] | None = None
     """Where a client begins: `earliest` (a server's default), `end`, an offset, or `resume`: at the first record
     that the peer's TCP has not wholly acknowledged (a client transport's default). A server with `resume` keeps
@@ -28,6 +35,19 @@ class TcpSinkConfig(TcpEdgeConfig):
     """What happens when a client does not read: the topic is held back, or the client is dropped."""
     slow_client_bytes: Bytes = 16 << 20
     """`disconnect`: how far a client that does not read may fall behind; sooner when writers wait for it."""
+
+    @model_validator(mode="after")
+    def _fits_mode(self) -> TcpSinkConfig:
+        if self.mode == "passthrough":
+            for key in (key for key in _FRAMED_ONLY if key in self.model_fields_set):
+                raise PydanticCustomError(
+                    "raw_mode",
+                    'mode = "passthrough" sends files as they are, so "{key}" has no place beside it',
+                    {"key": key},
+                )
+        elif self.output is None:
+            raise PydanticCustomError("no_output", '"{key}" is missing: records must be framed', {"key": "output"})
+        return self
 
     def starts_at(self) -> str | int:
         """`start`, or its default for this transport."""
@@ -39,6 +59,8 @@ class TcpSinkConfig(TcpEdgeConfig):
 def _lint(config: PluginConfig, context: LintContext) -> list[str]:
     assert isinstance(config, TcpSinkConfig)
     told = []
+    if (context.read == "raw") != (config.mode == "passthrough"):
+        told.append('mode: "passthrough" and read = "raw" go together: captures are sent as they are')
     if context.read == "latest" and config.start is not None:
         told.append('"start" has no meaning with read = "latest", which begins at the newest record: leave it out')
     if context.read in ("snapshot", "subscribe") and config.start is not None:
@@ -58,7 +80,8 @@ SPEC = ProcessorSpec(
     role=Role.SINK,
     where=Where.ENGINE,
     active=False,
-    reads=frozenset({"offset", "latest", "snapshot", "subscribe"}),
+    raw_implementation="gauss.plugins.processors.tcp_sink.replay:Replay",
+    reads=frozenset({"offset", "latest", "snapshot", "subscribe", "raw"}),
     framed="output",
     lint=_lint,
 )

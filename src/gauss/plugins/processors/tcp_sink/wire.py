@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from gauss.contracts.chunk import FilePart, file_part
+from gauss.plugins.transports.moving import REFUSED
 
 Buffer = bytes | memoryview
 
@@ -32,6 +33,7 @@ class Wire:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._tls = isinstance(sock, ssl.SSLSocket)
+        self._sends_files = not self._tls and hasattr(os, "sendfile")
         self.handed = 0
         """Bytes given to the kernel so far, before encryption."""
         if self._tls:
@@ -48,12 +50,9 @@ class Wire:
         views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
         first = 0
         while first < len(views):
-            part = None if self._tls else _file_run(views, first)
+            part = _file_run(views, first) if self._sends_files else None
             try:
-                if part is not None:
-                    sent = os.sendfile(self._sock.fileno(), part.file.fd, part.position, part.length)
-                else:
-                    sent = self._send_some(views[first : first + MOST_BUFFERS])
+                sent = self._send_some(views[first : first + MOST_BUFFERS]) if part is None else self._send_file(part)
             except (BlockingIOError, TimeoutError):
                 stalled()
                 continue
@@ -63,6 +62,15 @@ class Wire:
                 first += 1
             if sent:
                 views[first] = views[first][sent:]
+
+    def _send_file(self, part: FilePart) -> int:
+        try:
+            return os.sendfile(self._sock.fileno(), part.file.fd, part.position, part.length)
+        except OSError as error:
+            if error.errno not in REFUSED:
+                raise
+            self._sends_files = False  # this file system can't: the same bytes go by way of memory from now on
+            return 0
 
     def _send_some(self, views: list[memoryview]) -> int:
         if not self._tls:

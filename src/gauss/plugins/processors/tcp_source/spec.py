@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
 from gauss.contracts.io import StreamIO
-from gauss.contracts.plugin import Bytes, Millis
-from gauss.contracts.processor import ProcessorSpec, Role, Where
+from gauss.contracts.plugin import Bytes, Millis, PluginConfig
+from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.plugins.transports.edge_config import TcpEdgeConfig
+
+_FRAMED_ONLY = ("input", "tls", "compression", "max_record_bytes", "ack")
 
 
 class TcpSourceConfig(TcpEdgeConfig):
     """Config of a tcp-source."""
 
-    input: StreamIO
-    """How the incoming bytes are cut into records."""
+    mode: Literal["framed", "passthrough"] = "framed"
+    """`passthrough`: bytes are moved in the kernel (splice) and never cut: into a capture file per connection when the
+    target is a file topic with `framing = "none"`, on to `forward`, or both. See [zero copy](../zero-copy.md)."""
+    forward: str | None = None
+    """`passthrough`: an address `host:port` to which each connection is passed on, and whose answers come back."""
+    input: StreamIO | None = None
+    """How the incoming bytes are cut into records; not with `passthrough`."""
     compression: Literal["none", "gzip", "zstd", "lz4"] = "none"
     """The stream is decompressed before it is cut."""
     max_record_bytes: Bytes = 16 << 20
@@ -24,14 +34,56 @@ class TcpSourceConfig(TcpEdgeConfig):
     idle_timeout: Millis | None = None
     """A connection that sends nothing for so long is closed; default: never."""
 
+    def forward_address(self) -> tuple[str, int]:
+        """`forward` as host and port."""
+        host, _, port = (self.forward or "").rpartition(":")
+        return host.strip("[]"), int(port)
+
+    @model_validator(mode="after")
+    def _fits_mode(self) -> TcpSourceConfig:
+        if self.mode == "passthrough":
+            for key in (key for key in _FRAMED_ONLY if key in self.model_fields_set):
+                raise PydanticCustomError(
+                    "raw_mode",
+                    'mode = "passthrough" moves bytes without looking at them, so "{key}" has no place beside it',
+                    {"key": key},
+                )
+        elif self.forward is not None:
+            raise PydanticCustomError("raw_mode", '"{key}" needs mode = "passthrough"', {"key": "forward"})
+        elif self.input is None:
+            raise PydanticCustomError("no_input", '"{key}" is missing: a byte stream must be cut', {"key": "input"})
+        if self.forward is not None:
+            host, _, port = self.forward.rpartition(":")
+            if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+                raise PydanticCustomError(
+                    "forward", '"{key}" expects "host:port" (got "{found}")', {"key": "forward", "found": self.forward}
+                )
+        return self
+
+
+def _lint(config: PluginConfig, context: LintContext) -> list[str]:
+    assert isinstance(config, TcpSourceConfig)
+    if config.mode != "passthrough":
+        return []
+    if not context.target_storage:
+        return [] if config.forward else ['mode: "passthrough" needs a target, a forward address, or both']
+    if context.target_storage != "file" or context.target_config.get("framing") != "none":
+        return [
+            'mode: "passthrough" writes captures, not records: its target must be a topic with storage = "file" and'
+            ' storage_config = { framing = "none" }'
+        ]
+    return []
+
 
 SPEC = ProcessorSpec(
     name="tcp-source",
     summary="Takes records from TCP connections into a topic.",
     config=TcpSourceConfig,
     implementation="gauss.plugins.processors.tcp_source.edge:TcpSource",
+    raw_implementation="gauss.plugins.processors.tcp_source.passthrough:Passthrough",
     role=Role.SOURCE,
     where=Where.ENGINE,
     active=False,
     framed="input",
+    lint=_lint,
 )

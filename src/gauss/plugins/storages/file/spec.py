@@ -14,6 +14,9 @@ from gauss.contracts.plugin import Bytes, Millis, PluginConfig
 from gauss.contracts.storage import Capacity, ReadMode, StorageSpec, WriteFull
 from gauss.model.errors import PluginError
 
+NO_FRAMING = "none"
+CAPTURE_KEYS = {"data_dir", "framing", "fsync", "fsync_interval", "max_bytes", "retention", "write_full"}
+
 
 class FileConfig(PluginConfig):
     """`storage_config` of a file topic."""
@@ -21,7 +24,8 @@ class FileConfig(PluginConfig):
     data_dir: Path | None = None
     """Folder of the segments, relative to the config file; left out: in the data directory."""
     framing: str = "length_prefixed"
-    """How records are kept in the file: `newline` gives a plain text file."""
+    """How records are kept in the file: `newline` gives a plain text file. `none` keeps captures instead of records:
+    one file per connection of a source with `mode = "passthrough"`, see [zero copy](../zero-copy.md)."""
     delimiter: str | None = None
     """Parameter of `framing = "newline"`."""
     prefix_type: str | None = None
@@ -61,6 +65,9 @@ class FileConfig(PluginConfig):
 
     @model_validator(mode="after")
     def _check_framing(self) -> Self:
+        if self.framing == NO_FRAMING:
+            self._check_captures()
+            return self
         try:
             framing = registry.spec(FramingSpec, self.framing)
             framing.validate(self.framing_parameters())
@@ -81,6 +88,14 @@ class FileConfig(PluginConfig):
             )
         return self
 
+    def _check_captures(self) -> None:
+        for key in sorted(self.model_fields_set - CAPTURE_KEYS):
+            raise _fault(key, f'{key} has no meaning with framing = "none", which keeps bytes as they come')
+        if self.fsync == "always":
+            raise _fault("fsync", 'expected fsync = "never" or "interval" with framing = "none", found "always"')
+        if self.write_full is WriteFull.DROP:
+            raise _fault("write_full", 'expected write_full = "block" or "overwrite" with framing = "none"')
+
 
 def _fault(key: str, reason: str) -> PydanticCustomError:
     return PydanticCustomError("storage_framing", "{reason}", {"key": key, "reason": reason})
@@ -91,12 +106,19 @@ def _capacity(config: PluginConfig) -> Capacity:
     return Capacity(records=None, bytes=file.max_bytes, write_full=file.write_full)
 
 
+def _read_modes(config: PluginConfig) -> frozenset[ReadMode]:
+    if cast(FileConfig, config).framing == NO_FRAMING:
+        return frozenset({ReadMode.RAW})
+    return frozenset({ReadMode.OFFSET, ReadMode.LATEST, ReadMode.QUERY})
+
+
 SPEC = StorageSpec(
     name="file",
     summary="An append log in files: segments of framed bytes with an index beside each.",
     config=FileConfig,
     implementation="gauss.plugins.storages.file.log:FileLog",
-    read_modes=lambda _: frozenset({ReadMode.OFFSET, ReadMode.LATEST, ReadMode.QUERY}),
+    capture_implementation="gauss.plugins.storages.file.captures:Captures",
+    read_modes=_read_modes,
     durable=True,
     capacity=_capacity,
 )

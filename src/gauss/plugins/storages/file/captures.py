@@ -1,0 +1,203 @@
+"""Captures of a file topic with `framing = "none"`: one file per connection, named by its start and its peer.
+
+`….open` is being written; `….raw` was ended by its sender, `….cut.raw` by anything else: a reset, a stop, a kill.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.storage import StorageContext, WriteFull
+from gauss.model.errors import StorageError
+from gauss.plugins.storages.file.disk import lock_folder, replace_file, said_plainly, sync_folder
+from gauss.plugins.storages.file.spec import FileConfig
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+
+
+class CaptureFile:
+    """One connection's file while it is written."""
+
+    def __init__(self, path: Path, owner: Captures) -> None:
+        self.path = path
+        # Without O_APPEND, which splice refuses.
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self.size = 0
+        self._owner = owner
+
+    def grew(self, size: int) -> None:
+        self.size += size
+        self._owner.grew(size)
+
+    def end(self, *, whole: bool) -> None:
+        self._owner.ended(self, whole=whole)
+
+
+class Captures:
+    """A folder of captures."""
+
+    floor = end = 0
+
+    def __init__(self, config: PluginConfig, context: StorageContext) -> None:
+        self._config = file = cast(FileConfig, config)
+        self._root = context.base_dir / file.data_dir if file.data_dir is not None else context.directory
+        self._lock = threading.Lock()
+        self._open: set[CaptureFile] = set()
+        self._synced_at = time.monotonic()
+        self._dirty = False
+        with said_plainly("opening", self._root):
+            self._root.mkdir(parents=True, exist_ok=True)
+            self._folder_lock: int | None = lock_folder(self._root)
+            try:
+                self.inc = self._incarnation(context)
+                self._mark_cut()
+                self._sizes = {path: path.stat().st_size for path in sorted(self._root.glob("*.raw"))}
+            except BaseException:
+                os.close(self._folder_lock)
+                raise
+        self._total = sum(self._sizes.values())
+
+    def _incarnation(self, context: StorageContext) -> int:
+        path = self._root / "meta.json"
+        stored: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        if stored and stored.get("framing") != "none":
+            raise StorageError(
+                f'topic "{context.topic}": {self._root} holds records in framing {stored.get("framing")}, the config'
+                ' says "none"',
+                hint="set the framing back, or give the topic another data_dir",
+            )
+        inc = context.incarnation(int(stored.get("inc", 0)))
+        meta = {"format": FORMAT, "framing": "none", "parameters": {}, "inc": inc}
+        if meta != stored:
+            replace_file(path, json.dumps(meta).encode())
+        return inc
+
+    def _mark_cut(self) -> None:
+        """What was under way when the last engine died: every byte that reached the file is kept."""
+        for path in self._root.glob("*.open"):
+            kept = path.with_suffix(".cut.raw")
+            path.rename(kept)
+            log.warning("%s: the engine ended in the middle of this capture of %d bytes", kept, kept.stat().st_size)
+
+    # --- writing ---
+
+    def begin(self, peer: str) -> CaptureFile:
+        who = re.sub(r"[^0-9A-Za-z.]+", "-", peer).strip("-")
+        with said_plainly("opening a capture in", self._root), self._lock:
+            while True:
+                moment = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+                try:
+                    begun = CaptureFile(self._root / f"{moment}_{who}.open", self)
+                except FileExistsError:
+                    continue  # the clock went back, or two of one peer came in one microsecond
+                self._open.add(begun)
+                return begun
+
+    def grew(self, size: int) -> None:
+        with self._lock:
+            self._total += size
+            self._dirty = True
+
+    def ended(self, capture: CaptureFile, *, whole: bool) -> None:
+        with self._lock:
+            if capture not in self._open:
+                return
+            self._open.discard(capture)
+        with said_plainly("ending", capture.path):
+            if self._config.fsync != "never":
+                os.fdatasync(capture.fd)
+            os.close(capture.fd)
+            final = capture.path.with_suffix(".raw" if whole else ".cut.raw")
+            capture.path.rename(final)
+            if self._config.fsync != "never":
+                sync_folder(self._root)
+        with self._lock:
+            self._sizes[final] = capture.size
+
+    def has_room(self) -> bool:
+        most = self._config.max_bytes
+        if most is None or self._total < most:
+            return True
+        with self._lock, said_plainly("removing old captures of", self._root):
+            if self._config.write_full is WriteFull.OVERWRITE:
+                while self._total >= most and self._sizes:
+                    self._remove(min(self._sizes))
+                return True  # what is being written stays, however large it gets
+            for path in [each for each in self._sizes if not each.exists()]:
+                self._remove(path)  # somebody has made room
+            return self._total < most
+
+    def _remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self._total -= self._sizes.pop(path)
+
+    # --- reading ---
+
+    @property
+    def bytes(self) -> int:
+        return self._total
+
+    @property
+    def count(self) -> int:
+        return len(self._sizes) + len(self._open)
+
+    def finished(self) -> list[Path]:
+        with self._lock:
+            return sorted(self._sizes)
+
+    # --- keeping ---
+
+    def maintain(self) -> None:
+        file = self._config
+        if file.retention is not None:
+            oldest = time.time() - file.retention / 1000
+            with self._lock, said_plainly("removing old captures of", self._root):
+                for path in [each for each in self._sizes if _changed_at(each) < oldest]:
+                    self._remove(path)
+        due = time.monotonic() - self._synced_at >= file.fsync_interval / 1000
+        if file.fsync == "interval" and self._dirty and due:
+            self._sync()
+
+    def _sync(self) -> None:
+        self._synced_at, self._dirty = time.monotonic(), False
+        with self._lock:  # a descriptor of its own: the capture may end meanwhile
+            held = [os.dup(capture.fd) for capture in self._open]
+        for fd in held:
+            try:
+                os.fdatasync(fd)
+            finally:
+                os.close(fd)
+
+    def close(self) -> None:
+        for capture in list(self._open):
+            capture.end(whole=False)
+        if self._folder_lock is not None:
+            os.close(self._folder_lock)
+            self._folder_lock = None
+
+    def reveal(self) -> None:
+        """Bytes are seen as soon as they are in the file."""
+
+    def rollback(self) -> None:
+        """Nothing is ever staged."""
+
+    def last_ts(self) -> int:
+        with self._lock:
+            newest = max(self._sizes, default=None)
+        return 0 if newest is None else int(_changed_at(newest) * 1000)
+
+
+def _changed_at(path: Path) -> float:
+    """When the last byte came; 0 when somebody has removed the file."""
+    return path.stat().st_mtime if path.exists() else 0.0
