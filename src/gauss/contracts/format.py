@@ -39,6 +39,8 @@ class FormatSpec(PluginSpec):
     """`implementation(config)` gives a `Format`."""
 
     KIND: ClassVar[str] = "format"
+    gives_nan: bool = True
+    """Whether a decoded number may be NaN, which Spark and scan programs do not compare alike."""
 
 
 class BadRecord(ValueError):

@@ -181,6 +181,10 @@ class EngineClient:
             yield batch.data
             start = batch.data.column(0)[-1].as_py() + 1
 
+    def read_made(self, read: Read) -> list[pa.RecordBatch]:
+        """What the program of a ticket makes of its range, whole: all is asked again if the engine restarts."""
+        return self._call(lambda: [chunk.data for chunk in self._get(read)])
+
     def _begun(self, ticket: Read) -> tuple[Any, Any]:
         """A stream and its first batch."""
         reader = iter(self._get(ticket))

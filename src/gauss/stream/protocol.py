@@ -124,6 +124,8 @@ class Read(msgspec.Struct, tag=True):
     stop: int
     processor: str = ""
     generation: int = 0
+    program: bytes = b""
+    """A scan program over the range instead of its records: only what it makes of them travels."""
 
 
 class Open(msgspec.Struct, tag=True):

@@ -88,17 +88,27 @@ def spawn(module: str, root: Path) -> subprocess.Popen[bytes]:
 MakeEngine = Callable[[dict[str, Any]], EngineRun]
 
 
-@pytest.fixture
-def make_engine(tmp_path: Path) -> Iterator[MakeEngine]:
+def _engines(folder: Path) -> Iterator[MakeEngine]:
     made: list[EngineRun] = []
 
     def make(config: dict[str, Any]) -> EngineRun:
-        made.append(EngineRun(tmp_path / f"data{len(made)}", config))
+        made.append(EngineRun(folder / f"data{len(made)}", config))
         return made[-1]
 
     yield make
     for run in made:
         run.stop()
+
+
+@pytest.fixture
+def make_engine(tmp_path: Path) -> Iterator[MakeEngine]:
+    yield from _engines(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def make_shared_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeEngine]:
+    """For tests that do not mind each other's records."""
+    yield from _engines(tmp_path_factory.mktemp("engine"))
 
 
 @pytest.fixture(scope="session")

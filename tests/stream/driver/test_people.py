@@ -13,7 +13,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, Not, Str
 from gauss.model.errors import ConfigError
 from gauss.scan.program.ir import Kind
 from gauss.stream.driver.people import TopicPlan
-from gauss.stream.driver.pushed import condition
+from gauss.stream.driver.pushed import Columns
 
 FIELDS = [{"name": "s", "type": "string"}, {"name": "n", "type": "int64"}, {"name": "d", "type": "double"}]
 CONFIG: dict[str, Any] = {
@@ -40,7 +40,7 @@ RECORDS = [b'{"s":"a","n":1,"d":0.5}', b"bad", b'{"s":"b","n":2}', b'{"s":"ab","
 )
 def test_a_filter_is_taken_where_the_language_has_the_same_answer(given: Any, expected: str | None) -> None:
     kinds = {"s": Kind.STRING, "n": Kind.INT, "d": Kind.NUMBER, "t": Kind.OPAQUE}
-    assert condition(given, kinds) == expected
+    assert Columns(kinds).condition(given) == (expected, expected is not None)
 
 
 def test_options_without_a_topic_are_told_which_there_are() -> None:
@@ -49,7 +49,7 @@ def test_options_without_a_topic_are_told_which_there_are() -> None:
 
 
 @pytest.mark.spark
-def test_a_topic_is_read_by_name_decoded_and_filtered_at_the_reader(make_engine: Any, spark: Any) -> None:
+def test_a_topic_is_read_by_name_decoded_and_filtered_beside_the_data(make_engine: Any, spark: Any) -> None:
     run = make_engine(CONFIG)
     run.send("in", RECORDS)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
@@ -69,6 +69,8 @@ def test_a_topic_is_read_by_name_decoded_and_filtered_at_the_reader(make_engine:
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
         kept.explain("formatted")
+    narrow = reader.schema("s string, offset long").load().where("s LIKE 'a%' AND offset < 3")
+    assert [(row.s, row.offset) for row in narrow.collect()] == [("a", 0)]
     assert "PushedFilters" in shown.getvalue() and "GreaterThan(n,1)" in shown.getvalue(), shown.getvalue()
 
 

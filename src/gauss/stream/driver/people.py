@@ -5,15 +5,19 @@ spark.readStream.format("gauss").option("topic", "quotes").option("format", …)
 frame.write.format("gauss").option("topic", "out").mode("append").save()          column data, or columns and a format
 
 Nothing is claimed at the engine: such a reader holds nothing back, and what is gone is not there. A record that can't
-be decoded is a row of nulls whose `_error` says why. Conditions of a batch read are looked at right after decoding;
-Spark wants `spark.sql.python.filterPushdown.enabled` for that, which a session of Gauss's own has. A write appends at
-once: a task that Spark runs again appends again.
+be decoded is a row of nulls whose `_error` says why. Conditions of a batch read, and the columns that `.schema(…)`
+names, go to the engine as a scan program (`pushed.py`) which runs beside the data; Spark wants
+`spark.sql.python.filterPushdown.enabled` for that, which a session of Gauss's own has. A write appends at once: a task
+that Spark runs again appends again.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +36,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from gauss.model.errors import ConfigError
+from gauss.contracts.format import FormatSpec
+from gauss.model.errors import ConfigError, GaussError, Rejected
 from gauss.model.paths import DataDir
+from gauss.registry import spec
+from gauss.scan.program.blob import encode_program
+from gauss.scan.program.ir import Make
 from gauss.stream.driver.plan import FieldRef, FormatRef
-from gauss.stream.driver.pushed import Pushed
+from gauss.stream.driver.pushed import Columns, Pushed
 from gauss.stream.driver.reading import Range, engine, format_of, ranges
 from gauss.stream.protocol import At, Ends, Read
 
@@ -52,6 +60,8 @@ class TopicPlan(msgspec.Struct, frozen=True):
     format: FormatRef | None = None
     start: str = "earliest"
     end: str = "end"
+    format_name: str = ""
+    """As the engine knows the format."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> TopicPlan:
@@ -61,7 +71,7 @@ class TopicPlan(msgspec.Struct, frozen=True):
         data_dir = DataDir(Path(options.get("data_dir", ".gauss")).absolute())
         form = _format(data_dir, options["format"]) if "format" in options else None
         start, end = options.get("start", "earliest"), options.get("end", "end")
-        return cls(str(data_dir.flight_json), options["topic"], form, start, end)
+        return cls(str(data_dir.flight_json), options["topic"], form, start, end, options.get("format", ""))
 
     def fields(self) -> pa.Schema:
         """What is decoded."""
@@ -103,14 +113,41 @@ def _format(data_dir: DataDir, name: str) -> FormatRef:
     return FormatRef(found["plugin"], found["config"]) if found else FormatRef(name)
 
 
-def read_rows(plan: TopicPlan, part: Range, pushed: Pushed) -> Iterator[pa.RecordBatch]:
+@dataclass
+class ProgramRange(Range):
+    """A range, and the program that the engine runs over it."""
+
+    program: bytes = b""
+    """Empty: the records come as they are."""
+    projects: bool = False
+    """Whether its rows have the wanted columns; else they are the records that it kept."""
+
+
+def read_rows(plan: TopicPlan, part: ProgramRange, pushed: Pushed) -> Iterator[pa.RecordBatch]:
     """The rows of a range that meet the conditions."""
     fields, names = plan.fields(), plan.schema().names
-    for batch in engine(plan.flight).read(Read(part.topic, part.inc, part.start, part.stop)):
+    ticket, made = Read(part.topic, part.inc, part.start, part.stop), None
+    if part.program:
+        with contextlib.suppress(Rejected):  # a record may be too dear for the engine: then all are looked at here
+            made = engine(plan.flight).read_made(msgspec.structs.replace(ticket, program=part.program))
+    if made is not None and part.projects:
+        yield from made
+        return
+    for batch in engine(plan.flight).read(ticket) if made is None else _once(made):
         columns = {"offset": batch.column(0), "ts_ms": batch.column(1), "data": batch.column(2)}
         if plan.format is not None:
             columns |= _decoded(plan.format, batch, fields)
         yield pushed.kept(pa.RecordBatch.from_arrays([columns[name] for name in names], names=names))
+
+
+def _once(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each record once: one that holds several rows was kept for each of them."""
+    last = -1
+    for batch in batches:
+        offsets = batch.column("offset").to_numpy()
+        fresh = np.diff(offsets, prepend=last) > 0
+        last = int(offsets[-1]) if len(offsets) else last
+        yield batch if fresh.all() else batch.filter(pa.array(fresh))
 
 
 def _decoded(ref: FormatRef, batch: pa.RecordBatch, fields: pa.Schema) -> dict[str, pa.Array]:
@@ -130,12 +167,15 @@ class _Rows:
     def __init__(self, plan: TopicPlan, schema: StructType) -> None:
         self.plan = plan
         self._schema = schema
-        self._pushed = Pushed.of(plan.schema())
+        form = plan.format
+        gives_nan = form is not None and spec(FormatSpec, form.plugin).gives_nan
+        self._pushed = Pushed(Columns.of(None if form is None else format_of(form).schema(), gives_nan=gives_nan))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
+        part = partition if isinstance(partition, ProgramRange) else ProgramRange(**vars(partition))
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        for batch in read_rows(self.plan, partition, self._pushed):
+        for batch in read_rows(self.plan, part, self._pushed):
             arrays = [(batch.column(field.name), field.type) for field in schema]
             yield pa.RecordBatch.from_arrays([a if a.type == t else a.cast(t) for a, t in arrays], schema=schema)
 
@@ -148,7 +188,31 @@ class TopicReader(_Rows, DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         start, end = self.plan.at(self.plan.start), self.plan.at(self.plan.end)
-        return ranges({self.plan.topic: start}, {self.plan.topic: end})
+        program, projects = self._program()
+        found = ranges({self.plan.topic: start}, {self.plan.topic: end})
+        return [ProgramRange(**vars(part), program=program, projects=projects) for part in found]
+
+    def _program(self) -> tuple[bytes, bool]:
+        """What the engine shall run, and whether it gives the wanted columns; empty: there is nothing to push, or the
+        engine would not take it."""
+        names = self._schema.names
+        made = self._pushed.program(self.plan.format_name, names)
+        projects = any(isinstance(stage, Make) for stage in made.stages)
+        if not made.stages or (len(made.stages) == 1 and projects and not set(self._own_columns()) - set(names)):
+            return b"", False
+        blob = encode_program(made)
+        try:
+            asked = {"topic": self.plan.topic, "program": base64.b64encode(blob).decode()}
+            explained = engine(self.plan.flight).command("scan.explain", asked)
+        except GaussError:
+            return b"", False
+        if self.plan.format is None and explained["decodes"]:
+            return b"", False  # the topic has a format of its own, whose fields are called as the record's columns
+        return blob, projects
+
+    def _own_columns(self) -> list[str]:
+        """All that a reader of this topic might want."""
+        return [name for name in self.plan.schema().names if name != ERROR]
 
 
 class TopicStream(_Rows, DataSourceStreamReader):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hmac
+import itertools
 import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -87,8 +88,13 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     @answers_errors
     def do_get(self, context: Any, ticket: Any) -> Any:  # noqa: ARG002
-        batches = read_range(self._engine, _tickets.decode(ticket.ticket))
-        return flight.GeneratorStream(RECORD_SCHEMA, _with_error_shape(batches))
+        read = _tickets.decode(ticket.ticket)
+        batches, schema = read_range(self._engine, read), RECORD_SCHEMA
+        if read.program:  # which columns it makes is seen at its first batch
+            first = next(batches, None)
+            if first is not None:
+                batches, schema = itertools.chain([first], batches), first.schema
+        return flight.GeneratorStream(schema, _with_error_shape(batches))
 
     @answers_errors
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:

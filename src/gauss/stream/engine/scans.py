@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from gauss.contracts.cursor import Code, Cursor, OffsetRange, Program, Step
+from gauss.contracts.cursor import Code, Cursor, Mode, OffsetRange, Output, Program, Seq, Step
 from gauss.contracts.edge import TopicHandle
 from gauss.model.errors import Collected, ConfigError
+from gauss.scan.codes import error_of
 from gauss.stream.protocol import Read
 
 if TYPE_CHECKING:
@@ -18,12 +20,28 @@ if TYPE_CHECKING:
 STEP = Step(limit=1 << 20, max_bytes=1 << 20)
 
 
-def batches(cursor: Cursor) -> Iterator[pa.RecordBatch]:
-    """Everything a cursor gives now."""
-    while cursor.next(STEP) is Code.UNSET:
+def batches(cursor: Cursor) -> Generator[pa.RecordBatch, None, Code]:
+    """Everything a cursor gives now, and why it gives no more."""
+    while (code := cursor.next(STEP)) is Code.UNSET:
         _, batch = cursor.read()
         assert isinstance(batch, pa.RecordBatch)
         yield batch
+    return code
+
+
+def program_of(read: Read, start: int, stop: int) -> Program:
+    """The program that a ticket stands for: what it brings, over the range, else the range's records as they are."""
+    if not read.program:
+        return Program(OffsetRange(start, stop))
+    from gauss.scan.program.blob import decode_program  # brings the grammar
+
+    made = decode_program(read.program)
+    if made.view != Seq() or made.mode is not Mode.SNAPSHOT or made.output is not Output.ROWS:
+        raise ConfigError(
+            "the program of a ticket has a view, a mode or an output of its own",
+            hint="the ticket names the range: leave the program at a snapshot of rows over seq",
+        )
+    return dataclasses.replace(made, view=OffsetRange(start, stop))
 
 
 def read_range(engine: Engine, read: Read) -> Iterator[pa.RecordBatch]:
@@ -41,16 +59,18 @@ def read_range(engine: Engine, read: Read) -> Iterator[pa.RecordBatch]:
             start = min(floor, stop)
             continue
         try:
-            cursor = topic.open(Program(OffsetRange(start, stop)))
+            cursor = topic.open(program_of(read, start, stop))
         except Collected:
             continue
         try:
-            yield from batches(cursor)
+            code = yield from batches(cursor)
             start = cursor.position
-            if start >= stop:
-                return
         finally:
             cursor.close()
+        if code is Code.INVALID:
+            return
+        if code is Code.PANIC or start >= topic.floor():
+            raise error_of(code, f'the read of topic "{read.topic}" was ended at offset {start}')
 
 
 def start_offset(topic: TopicHandle, start: str | int) -> int | None:

@@ -127,4 +127,5 @@ SPEC = FormatSpec(
     summary="JSON objects, one per record; with fields typed, without them by JSON's own kinds",
     config=JsonConfig,
     implementation="gauss.plugins.formats.json.codec:JsonFormat",
+    gives_nan=False,
 )
