@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from gauss.clients.clickhouse.quote import identifier, literal, qualified
 from gauss.clients.clickhouse.types import render_type, split_arguments
@@ -11,6 +12,8 @@ from gauss.model.errors import ConfigError
 
 DEDUPLICATION_WINDOW = 10_000
 """Blocks whose tokens a table remembers: what makes the retry of an insert harmless."""
+TABLE_NAME_BYTES = 206
+_PATTERN = frozenset("*?{}")
 _ATTRS = {
     "database", "table", "engine", "engine_params", "order_by", "partition_by", "primary_key", "sample_by", "ttl",
     "settings", "comment",
@@ -24,7 +27,23 @@ def table_name(target: TargetSchema) -> str:
     table = target.attrs.get("table")
     if not isinstance(table, str) or not table:
         raise ConfigError("the schema names no table", hint='write schema = { table = "quotes", … }')
+    if length := _too_long(table):
+        raise ConfigError(
+            f"a table's name in ClickHouse has at most {TABLE_NAME_BYTES} bytes as a file, found {length} in {table:.9}…",
+            hint="write a shorter one into schema = { table = … }",
+        )
+    if _PATTERN.intersection(table):
+        raise ConfigError(
+            f"the embedded ClickHouse would take the table's name {table!r} for a pattern of files",
+            hint=f"leave out {' '.join(sorted(_PATTERN))}",
+        )
     return qualified(table, str(target.attrs.get("database") or ""))
+
+
+def _too_long(table: str) -> int:
+    """The bytes of its file's name, in which most characters take three, or 0: the server would try for ever."""
+    length = len(quote(table, safe=""))
+    return length if length > TABLE_NAME_BYTES else 0
 
 
 def engine_of(target: TargetSchema) -> str:
