@@ -182,7 +182,11 @@ def test_a_column_gets_its_value_in_each_of_the_four_ways(data_dir: DataDir, sys
     ]
     fields = {"bid": "double", "ask": "double", "region": "string"}
     made = Filled(data_dir, system, "four ways", fields, columns)
-    given = [{"bid": 1, "ask": 3, "region": "eu"}, {"bid": 1, "ask": 2}, {"bid": 1, "ask": 1, "region": None}]
+    given: list[dict[str, Any]] = [
+        {"bid": 1, "ask": 3, "region": "eu"},
+        {"bid": 1, "ask": 2},
+        {"bid": 1, "ask": 1, "region": None},
+    ]
     assert made.put(*given) == []
     assert made.ask("ts_ms", "bid", "ask", "spread", "region") == [
         (1_000, 1.0, 3.0, 2.0, "eu"),

@@ -29,7 +29,7 @@ def table_name(target: TargetSchema) -> str:
         raise ConfigError("the schema names no table", hint='write schema = { table = "quotes", … }')
     if length := _too_long(table):
         raise ConfigError(
-            f"a table's name in ClickHouse has at most {TABLE_NAME_BYTES} bytes as a file, found {length} in {table:.9}…",
+            f"a table's name in ClickHouse has at most {TABLE_NAME_BYTES} bytes as a file, found {length}",
             hint="write a shorter one into schema = { table = … }",
         )
     if _PATTERN.intersection(table):
