@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from pathlib import Path
@@ -29,6 +30,8 @@ def command(
     from gauss.stream.flowtest.junit import write_junit
     from gauss.stream.flowtest.run import run_suites
 
+    # What is killed and restarted on purpose is no news for the terminal.
+    logging.getLogger("gauss").addHandler(logging.NullHandler())
     output = Output(json=json)
     began = time.monotonic()
     suites = read_suites(find_test_files(file))

@@ -71,7 +71,8 @@ class Bench:
     # --- Spark ---
 
     def drive(self, pipeline: Pipeline, base_dir: Path, data_dir: Path) -> None:
-        """Gives a case to the driver; one with other settings or plugins of its own gets a driver of its own."""
+        """Gives a case to the driver, and waits until it has its queries; one with other settings or plugins of its own
+        gets a driver of its own."""
         own = any(_is_own(entry.plugin) for entry in pipeline.processors)
         kind = (pipeline.spark.model_dump_json(), str(base_dir) if own else "")
         if kind != self._driver_for:
@@ -87,6 +88,7 @@ class Bench:
             self._driver.start()
         else:
             driving.say(driving.assigned(self.held.paths), str(data_dir))
+        self._await(lambda: driving.said(driving.taken(self.held.paths)) == str(data_dir), "Spark did not start")
 
     def rest(self) -> None:
         """Takes the case from the driver, and waits until its queries are gone."""
