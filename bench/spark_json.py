@@ -24,6 +24,7 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+from bench import peers
 
 from gauss.config.spec import Pipeline, SparkSection
 from gauss.contracts.format import SourceField, SourceSchema
@@ -89,11 +90,11 @@ def config() -> dict[str, Any]:
 class Bench:
     """An engine process and a Spark session over a throw-away data directory."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, given: dict[str, Any] | None = None) -> None:
         self.data_dir = DataDir(root)
         for folder in (self.data_dir.run, self.data_dir.logs, self.data_dir.cache):
             folder.mkdir(parents=True)
-        self.pipeline = Pipeline.model_validate(config())
+        self.pipeline = Pipeline.model_validate(given or config())
         dumped = {**self.pipeline.model_dump(mode="json"), "base_dir": str(root), "data_dir": str(root)}
         self.data_dir.pipeline_json.write_text(json.dumps(dumped))
         with socket.socket() as sock:
@@ -237,6 +238,7 @@ def run() -> list[dict[str, object]]:
         {"what": "expression, hosted", "measured": f"{expression / 1000:.0f}k rec/s", "aim": ""},
         {"what": "sql : by hand", "measured": f"{sql / by_hand:.2f}", "aim": "≥ 2"},
         {"what": "expression : by hand", "measured": f"{expression / by_hand:.2f}", "aim": "≥ 2.5"},
+        *peers.compared("derive", records, expression),
         {"what": "topic → Spark → topic, p50", "measured": f"{statistics.median(waited):.0f} ms", "aim": ""},
         {"what": "topic → Spark → topic, p99", "measured": f"{p99:.0f} ms", "aim": ""},
     ]
