@@ -74,6 +74,8 @@ class Decoded(NamedTuple):
 
 RAW = "_raw:"
 """Before a column's name, for `merge_batch`: its texts are values in the format's own words, put in as they are."""
+FILL = "_fill:"
+"""Before all that, for `merge_batch`: its values are put only into records that have no such field."""
 
 
 class RecordFormat(Protocol):

@@ -122,20 +122,24 @@ class ArrowTransform(Transform, Protocol):
 class LookUp(Protocol):
     """The rows of a table at one version."""
 
-    rows: pa.Table
-    """What was decoded of them; without fields that are named, whatever they have, each value as its JSON text."""
+    def find(self, keys: pa.Array) -> tuple[pa.Array, pa.RecordBatch]:
+        """Whether each key, a text, has a row, and that row's fields; null where it has none, as for a null."""
+        ...
 
-    def find(self, keys: pa.Array) -> pa.Array:
-        """The place of each key's row; null where there is none, as for a null."""
+    def table(self, key: str) -> pa.Table:
+        """Every row: its key under the given name, then its fields."""
         ...
 
 
 class TableTransform(ArrowTransform, Protocol):
     """A transform that also looks rows up in a table."""
 
-    def bind_table(self, schema: SourceSchema | None, key: str) -> list[SourceField] | None:
-        """Called before `bind`, with the schema of the table's format and its key. The fields of its rows that must be
-        decoded; None: all, whatever they are."""
+    table_fields: list[SourceField] | None
+    """Once it is bound: the fields of the table's rows that must be decoded; None: all that they have, each value as
+    its JSON text."""
+
+    def bind_table(self, schema: SourceSchema | None, key: str) -> None:
+        """Called before `bind`, with the schema of the table's format, if it has one, and its key."""
         ...
 
     def look_up_in(self, table: LookUp) -> None:

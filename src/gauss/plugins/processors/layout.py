@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gauss.contracts.format import RAW, FieldType, SourceField, SourceSchema
+from gauss.contracts.format import FILL, RAW, FieldType, SourceField, SourceSchema
 from gauss.contracts.processor import REST
 from gauss.model.errors import ConfigError
 from gauss.plugins.processors.fields import path, plain, spark_column
@@ -54,7 +54,7 @@ class Layout:
 
     def _names(self, made: Iterable[str]) -> list[str]:
         written = {plain(name) for name in self.written}
-        others = (name if name.startswith(RAW) else path(name) for name in made if name not in written)
+        others = (name if name.startswith((RAW, FILL)) else path(name) for name in made if name not in written)
         return [*self.written, *(others if self.carries else ())]
 
 

@@ -26,6 +26,7 @@ from gauss.stream.driver.plan import (
     WritePlan,
     encode_schema,
     format_ref,
+    table_ref,
     to_option,
 )
 from gauss.stream.protocol import Timing
@@ -80,7 +81,7 @@ def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
         FormatRef(*own[side]) if side in own else format_ref(pipeline, (processor.config.get(side) or {}).get("format"))
         for side in ("input", "output")
     )
-    ref = TransformRef(processor.plugin, processor.config, read, written)
+    ref = TransformRef(processor.plugin, processor.config, read, written, table_ref(pipeline, processor))
     transform, fields = ref.build()
     if getattr(transform, "carries", False):
         _carries(processor, read, written)

@@ -24,7 +24,15 @@ BLOCK_ROWS = 65_536
 """Ranges are cut at multiples of this, whatever the number of cores, so that a replay makes the same blocks."""
 
 
-RANGES = pa.schema([("topic", pa.string()), ("inc", pa.int64()), ("start", pa.int64()), ("stop", pa.int64())])
+RANGES = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("inc", pa.int64()),
+        ("start", pa.int64()),
+        ("stop", pa.int64()),
+        ("tables", pa.string()),
+    ]
+)
 """What passes the JVM for a range of records that its task reads by itself."""
 
 
@@ -48,6 +56,15 @@ class FormatRef(msgspec.Struct, frozen=True):
         return batched(build(found, found.validate(self.config)))
 
 
+class TableRef(msgspec.Struct, frozen=True):
+    """A table in which a transform looks rows up."""
+
+    topic: str
+    format: FormatRef
+    key: str
+    """The field that is its key."""
+
+
 class TransformRef(msgspec.Struct, frozen=True):
     """A processor's transform by plugin and config, with the formats that its config names."""
 
@@ -55,6 +72,7 @@ class TransformRef(msgspec.Struct, frozen=True):
     config: dict[str, Any] = {}
     input: FormatRef | None = None
     output: FormatRef | None = None
+    table: TableRef | None = None
 
     def build(self) -> tuple[Transform, list[SourceField]]:
         """The transform, bound to its formats, and the fields it needs; raises ConfigError."""
@@ -63,6 +81,8 @@ class TransformRef(msgspec.Struct, frozen=True):
 
         found = spec(ProcessorSpec, self.plugin)
         made: Transform = build(found, found.validate(self.config))
+        if self.table is not None:
+            made.bind_table(self.table.format.build().schema(), self.table.key)  # type: ignore[attr-defined]
         schemas = [ref.build().schema() if ref else None for ref in (self.input, self.output)]
         fields = made.bind(*schemas)
         if (time := getattr(made, "time", None)) is not None and time.field:
@@ -217,6 +237,21 @@ def format_ref(pipeline: Pipeline, name: str | None) -> FormatRef | None:
         return None
     defined = pipeline.format(name)
     return FormatRef(defined.plugin, defined.config) if defined else FormatRef(name)
+
+
+def table_ref(pipeline: Pipeline, processor: ProcessorDef) -> TableRef | None:
+    """The table in which a processor looks rows up, if it does."""
+    from gauss.config.topics import tables_of
+    from gauss.contracts.processor import ProcessorSpec
+    from gauss.registry import spec
+
+    found = spec(ProcessorSpec, processor.plugin)
+    for _, name in tables_of(found, found.validate(processor.config)):
+        config = pipeline.topic(name).storage_config
+        format_ = format_ref(pipeline, config["format"])
+        assert format_ is not None
+        return TableRef(name, format_, config["key_field"])
+    return None
 
 
 def plan_hash(pipeline: Pipeline, processor: ProcessorDef) -> str:

@@ -20,7 +20,7 @@ from gauss.stream.driver.errors import sentence
 from gauss.stream.driver.plan import FieldRef, ReadPlan, WritePlan, encode_fields, plan_hash
 from gauss.stream.driver.reading import rows_of
 from gauss.stream.driver.sink import offsets_of
-from gauss.stream.protocol import Claim, Claimed, DriverCommand, Latest, Publish, QueryStatus, Read
+from gauss.stream.protocol import Claim, Claimed, DriverCommand, Latest, Publish, QueryStatus, Read, places
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -171,7 +171,7 @@ class Query:
             Latest(self.name, claimed.generation, claimed.start, max_rows=detect.SAMPLE_ROWS, max_bytes=8 << 20)
         )
         records: list[bytes] = []
-        for topic, end in latest.end.items():
+        for topic, end in places(latest.end).items():
             begin = claimed.start[topic]
             start = begin.off if begin.inc == end.inc else 0
             for batch in client.read(Read(topic, end.inc, start, end.off, self.name, claimed.generation)):

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import InputPartition
 
 from gauss.stream.client import EngineClient
 from gauss.stream.driver.plan import BLOCK_ROWS, FormatRef, ReadPlan
-from gauss.stream.protocol import At, Ends, Read, StageDead, time_basis
+from gauss.stream.protocol import At, Ends, Read, StageDead, places, time_basis, versions
 
 if TYPE_CHECKING:
     from gauss.contracts.format import Format
@@ -60,6 +60,8 @@ class Range(InputPartition):
     """Records that happened before this are late."""
     beat: int = 0
     """Not 0: no records, but a heartbeat of this time."""
+    tables: str = ""
+    """The versions of the tables in which its task looks rows up, as JSON."""
 
 
 def ranges(start: Ends, end: Ends, read: str = "offset", watermark_ms: int | None = None) -> list[Range]:
@@ -67,7 +69,8 @@ def ranges(start: Ends, end: Ends, read: str = "offset", watermark_ms: int | Non
     found = []
     basis = time_basis(end)
     late_before = basis - watermark_ms if watermark_ms is not None and basis else NEVER
-    for topic, stop in sorted(end.items()):
+    tables = msgspec.json.encode(looked_up, order="sorted").decode() if (looked_up := versions(end)) else ""
+    for topic, stop in sorted(places(end).items()):
         begin = start.get(topic, At(stop.inc, 0))
         # Of a dead incarnation nothing is left: what there is lies in the current one.
         first = begin.off if begin.inc == stop.inc else 0
@@ -75,7 +78,7 @@ def ranges(start: Ends, end: Ends, read: str = "offset", watermark_ms: int | Non
             first = max(first, stop.off - 1)
         while first < stop.off:
             last = min((first // BLOCK_ROWS + 1) * BLOCK_ROWS, stop.off)
-            found.append(Range(topic, stop.inc, first, last, late_before))
+            found.append(Range(topic, stop.inc, first, last, late_before, tables=tables))
             first = last
         if stop.beat > begin.beat:
             found.append(Range(topic, stop.inc, stop.off, stop.off, beat=stop.beat))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pyarrow as pa
 
-from gauss.contracts.format import RAW
+from gauss.contracts.format import FILL, RAW
 from gauss.plugins.formats.json.encode import encode_batch
 from gauss.plugins.formats.json.plan import path_parts
 from gauss.plugins.formats.json.spec import JsonType
@@ -20,9 +20,15 @@ _encoder = msgspec.json.Encoder()
 def merge(rest: pa.BinaryArray, rows: pa.RecordBatch, types: dict[str, JsonType]) -> pa.BinaryArray:
     """A C decoder and encoder over each object, of which only the top level is taken apart. A null adds nothing to a
     record that has no such field."""
-    columns = [_column(name, rows.column(name), types) for name in rows.schema.names]
+    fills = [name.startswith(FILL) for name in rows.schema.names]
+    columns = [_column(name.removeprefix(FILL), rows.column(name), types) for name in rows.schema.names]
     objects = [_object.decode(record) for record in rest.to_pylist()]
-    for (*way, last), texts in columns:
+    for ((*way, last), texts), fill in zip(columns, fills, strict=True):
+        if fill:
+            for found, text in zip(objects, texts, strict=True):
+                if text != NULL and not _has(found, way, last):
+                    _put(found, way, last, text)
+            continue
         if way:
             for found, text in zip(objects, texts, strict=True):
                 _put(found, way, last, text)
@@ -53,6 +59,17 @@ def _put(old: Object, way: list[str], last: str, text: bytes) -> None:
     _put(held, way[1:], last, text)
     if held:
         old[first] = msgspec.Raw(_encoder.encode(held))
+
+
+def _has(found: Object, way: list[str], last: str) -> bool:
+    """Whether an object has a field; one that has anything but an object on the way to it has."""
+    for part in way:
+        if part not in found:
+            return False
+        if not _is_object(found[part]):
+            return True
+        found = _object.decode(found[part])
+    return last in found
 
 
 def _is_object(value: msgspec.Raw) -> bool:

@@ -1,0 +1,128 @@
+"""Numbers for keys: a hash table over their bytes, machine code by numba. Only who looks rows up loads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+import pyarrow as pa
+
+SMALL = 1 << 10
+NONE = -1
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _compiled(function: _Function) -> _Function:
+    made: _Function = numba.njit(cache=True, nogil=True)(function)
+    return made
+
+
+@_compiled
+def _hash(data: Any, start: int, stop: int) -> Any:
+    found = np.uint64(14695981039346656037)
+    for place in range(start, stop):
+        found = (found ^ np.uint64(data[place])) * np.uint64(1099511628211)
+    return np.int64((found ^ (found >> np.uint64(29))) >> np.uint64(1))
+
+
+@_compiled
+def _slot(slots: Any, held: Any, ends: Any, data: Any, start: int, stop: int) -> Any:  # noqa: PLR0917
+    """Where a key stands in `slots`, or would."""
+    most = len(slots) - 1
+    at = _hash(data, start, stop) & most
+    while slots[at] >= 0:
+        number = slots[at]
+        first = ends[number]
+        if ends[number + 1] - first == stop - start:
+            same = True
+            for place in range(stop - start):
+                if held[first + place] != data[start + place]:
+                    same = False
+                    break
+            if same:
+                return at
+        at = (at + 1) & most
+    return at
+
+
+@_compiled
+def find(slots: Any, held: Any, ends: Any, data: Any, offsets: Any, found: Any) -> None:  # noqa: PLR0917
+    """The number of each key, -1 for one that is not there."""
+    for row in range(len(found)):
+        found[row] = slots[_slot(slots, held, ends, data, offsets[row], offsets[row + 1])]
+
+
+@_compiled
+def put(slots: Any, held: Any, ends: Any, count: int, data: Any, offsets: Any, found: Any) -> int:  # noqa: PLR0917
+    """As `find`; new keys get the next numbers. Gives how many keys there are."""
+    for row in range(len(found)):
+        start, stop = offsets[row], offsets[row + 1]
+        at = _slot(slots, held, ends, data, start, stop)
+        if slots[at] < 0:
+            first = ends[count]
+            for place in range(stop - start):
+                held[first + place] = data[start + place]
+            ends[count + 1] = first + stop - start
+            slots[at] = count
+            count += 1
+        found[row] = slots[at]
+    return count
+
+
+class KeyIndex:
+    """Keys get numbers from 0 on in the order in which they first come."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._slots = np.full(2 * SMALL, NONE, np.int32)
+        self._held = np.zeros(16 * SMALL, np.uint8)
+        self._ends = np.zeros(SMALL + 1, np.int64)
+
+    def put(self, keys: pa.Array) -> np.ndarray:
+        """The number of each key; none may be null."""
+        data, offsets = _buffers(keys)
+        self._make_room(len(keys), int(offsets[-1] - offsets[0]))
+        found = np.empty(len(keys), np.int32)
+        self.count = put(self._slots, self._held, self._ends, self.count, data, offsets, found)
+        return found
+
+    def find(self, keys: pa.Array) -> np.ndarray:
+        """The number of each key; -1 for one that was never put, and for a null."""
+        data, offsets = _buffers(keys)
+        found = np.empty(len(keys), np.int32)
+        find(self._slots, self._held, self._ends, data, offsets, found)
+        if keys.null_count:
+            found[keys.is_null().to_numpy(zero_copy_only=False)] = NONE
+        return found
+
+    def keys(self) -> pa.Array:
+        """Every key, by its number."""
+        ends = self._ends[: self.count + 1]
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(self._held[: ends[-1]])]
+        return pa.Array.from_buffers(pa.large_string(), self.count, buffers)
+
+    def _make_room(self, keys: int, size: int) -> None:
+        """For so many more keys and bytes; at least half of the slots stay free."""
+        most, used = self.count + keys, int(self._ends[self.count])
+        if most + 1 > len(self._ends):
+            self._ends = np.concatenate([self._ends, np.zeros(max(most, len(self._ends)), np.int64)])
+        if used + size > len(self._held):
+            self._held = np.concatenate([self._held, np.zeros(max(size, len(self._held)), np.uint8)])
+        if 2 * most > len(self._slots):
+            known, self._slots = self.keys(), np.full(1 << (2 * most).bit_length(), NONE, np.int32)
+            held, ends = np.empty_like(self._held), np.zeros_like(self._ends)
+            put(self._slots, held, ends, 0, *_buffers(known), np.empty(self.count, np.int32))
+            self._held, self._ends = held, ends
+
+
+def _buffers(keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The bytes of texts, and where each begins."""
+    wide = keys if pa.types.is_large_string(keys.type) else keys.cast(pa.large_string())
+    _, offsets, data = wide.buffers()
+    if offsets is None:
+        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
+    places = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
+    return (np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)), places

@@ -1,0 +1,181 @@
+"""A table in which tasks look rows up: read at their batch's version, kept by each process, moved on by changes."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gauss.contracts.cursor import Code, Mode, Program, Seq, Step
+from gauss.model.errors import Collected, Rejected
+from gauss.stream.cursors import RemoteCursor, refused
+from gauss.stream.driver.key_index import NONE, KeyIndex
+from gauss.stream.driver.plan import FieldRef, ReadPlan, TableRef
+from gauss.stream.driver.reading import coalesced, engine, format_of
+from gauss.stream.protocol import At, Ends, Pinned
+
+if TYPE_CHECKING:
+    from gauss.contracts.format import Format, SourceField
+    from gauss.stream.client import EngineClient
+
+KEPT_TABLES = 4
+"""Tables that a process keeps, however many processors it works for."""
+STEP = Step(limit=1 << 20, max_bytes=4 << 20)
+log = logging.getLogger(__name__)
+
+
+class SideTable:
+    """A table's rows, decoded. Rows that changed stand behind the others until there are many of them."""
+
+    def __init__(self, format_: Format, fields: pa.Schema | None) -> None:
+        """`fields` None: all that the rows have, each value as its JSON text."""
+        self.at = At(0, 0)
+        self._format = format_
+        self._fields = pa.schema([]) if fields is None else fields
+        self._any_field = fields is None
+        self._index = KeyIndex()
+        self._places = np.full(1, NONE, np.int64)
+        self._base = self._fields.empty_table()
+        self._newer = self._base
+
+    def change(self, batch: pa.RecordBatch) -> None:
+        """Applies events in their order."""
+        keys, deleted, data = batch.column("key"), batch.column("deleted"), batch.column("data")
+        if self._any_field:
+            self._learn(data.filter(pc.invert(deleted)))
+        decoded = self._format.decode_batch(data.filter(pc.invert(deleted)), self._fields)
+        if decoded.bad:
+            log.warning("%d rows of a table can't be decoded and count as missing: %s", *_first(decoded.bad))
+        numbers = self._index.put(keys)
+        if self._index.count > len(self._places):
+            room = np.full(self._index.count, NONE, np.int64)
+            self._places = np.concatenate([self._places, room])
+        alive = np.flatnonzero(~deleted.to_numpy(zero_copy_only=False))
+        places = np.full(len(batch), NONE, np.int64)
+        places[alive[decoded.good]] = len(self._base) + len(self._newer) + np.arange(len(decoded.rows))
+        self._places[numbers] = places  # of several events of a key the last one stays
+        rows = pa.Table.from_batches([decoded.rows])
+        self._newer = pa.concat_tables([self._newer, rows], promote_options="default").combine_chunks()
+        if len(self._newer) > max(len(self._base) // 4, 4_096):
+            self._settle()
+
+    def _learn(self, data: pa.BinaryArray) -> None:
+        """Fields that no row had before."""
+        known = set(self._fields.names)
+        for record in data.to_pylist():
+            if not known.issuperset(row := self._format.decode(record)):
+                new = [FieldRef(name, "json").arrow() for name in row if name not in known]
+                known.update(row)
+                self._fields = pa.schema([*self._fields, *new])
+
+    def _settle(self) -> None:
+        """Only the rows that count stay, all in one piece."""
+        alive = np.flatnonzero(self._places[: self._index.count] >= 0)
+        keys = self._index.keys().take(pa.array(alive))
+        whole = pa.concat_tables([self._base, self._newer], promote_options="default")
+        self._base = whole.take(pa.array(self._places[alive])).combine_chunks()
+        self._newer = self._base.slice(0, 0)
+        self._index = KeyIndex()
+        self._index.put(keys)
+        self._places = np.arange(max(len(keys), 1), dtype=np.int64)
+        self._places[len(keys) :] = NONE
+
+    def find(self, keys: pa.Array) -> tuple[pa.Array, pa.RecordBatch]:
+        numbers = self._index.find(keys)
+        places = np.where(numbers >= 0, self._places[numbers], NONE)
+        found = places >= 0
+        old = _take(self._base, np.where(found & (places < len(self._base)), places, NONE))
+        if len(self._newer):
+            newer = places >= len(self._base)
+            new = _take(self._newer, np.where(newer, places - len(self._base), NONE))
+            mask = pa.array(newer)
+            columns = [pc.if_else(mask, new[name], old[name]) if name in old else new[name] for name in new]
+            return pa.array(found), pa.RecordBatch.from_arrays(columns, names=list(new))
+        return pa.array(found), pa.RecordBatch.from_arrays(list(old.values()), names=list(old))
+
+    def table(self, key: str) -> pa.Table:
+        alive = np.flatnonzero(self._places[: self._index.count] >= 0)
+        whole = pa.concat_tables([self._base, self._newer], promote_options="default")
+        keys = self._index.keys().take(pa.array(alive)).cast(pa.string())
+        return whole.take(pa.array(self._places[alive])).add_column(0, key, keys)
+
+
+def _take(rows: pa.Table, places: np.ndarray) -> dict[str, pa.Array]:
+    """Each column's values at some places; null where that is -1."""
+    chosen = pa.array(places, mask=places < 0)
+    return {name: rows.column(name).combine_chunks().take(chosen) for name in rows.column_names}
+
+
+def _first(bad: list[tuple[int, str, str]]) -> tuple[int, str]:
+    return len(bad), bad[0][2]
+
+
+_tables: OrderedDict[bytes, SideTable] = OrderedDict()
+
+
+def look_up(read: ReadPlan, ref: TableRef, fields: list[SourceField] | None, at: At) -> SideTable:
+    """The table as it was when the batch was planned."""
+    client = engine(read.flight)
+    held = client.pinned(Pinned(read.processor, read.generation, ref.topic, at))
+    key = msgspec.json.encode([read.flight, ref, None if fields is None else [repr(field) for field in fields]])
+    table = _tables.pop(key, None)
+    if table is None or not _moved_on(client, ref.topic, table, held):
+        table = SideTable(format_of(ref.format), _schema(fields))
+        for batch in _rows(client, ref.topic, Program(Seq(held.off)), held):
+            table.change(batch)
+        table.at = held
+    _tables[key] = table
+    while len(_tables) > KEPT_TABLES:
+        _tables.popitem(last=False)
+    return table
+
+
+def _schema(fields: list[SourceField] | None) -> pa.Schema | None:
+    if fields is None:
+        return None
+    return pa.schema([FieldRef(each.name, each.field_type.name, each.field_type.attrs).arrow() for each in fields])
+
+
+def _moved_on(client: EngineClient, topic: str, table: SideTable, to: At) -> bool:
+    """Applies what has changed since; False when that can't be had, or the version is an older one."""
+    if table.at.inc != to.inc or table.at.off > to.off:
+        return False
+    if table.at.off < to.off:
+        try:
+            changes = list(_rows(client, topic, Program(Seq(table.at.off), Mode.LIVE), to))
+        except (Collected, Rejected):
+            return False
+        for batch in changes:
+            table.change(batch)
+        table.at = to
+    return True
+
+
+def _rows(client: EngineClient, topic: str, program: Program, to: At) -> Iterator[pa.RecordBatch]:
+    """What a scan gives up to a version."""
+    with client.scan_cursor(topic, program, inc=to.inc, name="join") as cursor:
+        yield from coalesced(_steps(cursor, to.off, live=program.mode is Mode.LIVE))
+
+
+def _steps(cursor: RemoteCursor, version: int, *, live: bool) -> Iterator[pa.RecordBatch]:
+    while not live or cursor.position < version:
+        if (code := cursor.next(STEP)) is not Code.UNSET:
+            if live or code is not Code.INVALID:
+                raise refused(code)
+            return
+        batch = cursor.read()[1]
+        assert isinstance(batch, pa.RecordBatch)
+        yield batch.filter(pc.less_equal(batch.column("version"), version)) if live else batch
+
+
+@lru_cache(maxsize=16)
+def versions_of(text: str) -> Ends:
+    """The versions that a range's task looks rows up in."""
+    return msgspec.json.decode(text, type=Ends)
