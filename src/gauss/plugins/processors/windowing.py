@@ -82,12 +82,11 @@ class Windowed:
             columns.append((END, stamp))
         for place, each in enumerate(self._aggregates):
             kind = kinds.get(each.field)
-            columns.append((f"_a{place}", _partial_type(each.function, kind)))
+            columns.append((f"_a{place}", partial_type(each.function, kind)))
             if each.function == "avg":
                 columns.append((f"_n{place}", pa.int64()))
         if self._ordered:
-            order = pa.struct([(name, pa.int32() if name in ("source", "part") else pa.int64()) for name in ORDER])
-            columns += [(FIRST, order), (LAST, order)]
+            columns += [(FIRST, ordered()), (LAST, ordered())]
         return pa.schema(columns)
 
     def partial(self, records: pa.RecordBatch) -> pa.RecordBatch:
@@ -104,21 +103,21 @@ class Windowed:
             made = frame.select(*columns)
         else:
             pane = self._window.pane_ms
-            end = _stamp((pl.col(EVENT_MS) // pane + 1) * pane).alias(END)
+            end = stamp((pl.col(EVENT_MS) // pane + 1) * pane).alias(END)
             made = frame.group_by([*keys, end]).agg(self._parts(records, alone=False))
-        table = made.to_arrow(compat_level=pl.CompatLevel.oldest())
-        return table.combine_chunks().to_batches()[0] if made.height else _none(table)
+        return as_batch(made)
 
     def _parts(self, records: pa.RecordBatch, *, alone: bool) -> list[pl.Expr]:
         """What the records of a group add up to, or each by itself."""
         import polars as pl
 
         event = pl.col(EVENT_MS)
-        found = [_stamp(event if alone else event.max()).alias(EVENT)]
+        found = [stamp(event if alone else event.max()).alias(EVENT)]
         for place, each in enumerate(self._aggregates):
-            column = pl.col(column_name(records, each.field)) if each.field else pl.col(EVENT_MS)
+            name = column_name(records, each.field) if each.field else EVENT_MS
+            column = pl.col(name)
             count = column.is_not_null().cast(pl.Int64) if alone else column.count().cast(pl.Int64)
-            value = column if alone else _reduced(column, each.function, records, each.field)
+            value = column if alone else reduced(column, each.function, records.column(name).type)
             found.append((count if each.function == "count" else value).alias(f"_a{place}"))
             if each.function == "avg":
                 found.append(count.alias(f"_n{place}"))
@@ -172,25 +171,44 @@ class Windowed:
         return spread.select(*others, F.timestamp_millis("_ms").alias(END, metadata=mark))
 
 
-def _stamp(millis: pl.Expr) -> pl.Expr:
+def stamp(millis: pl.Expr) -> pl.Expr:
+    """Milliseconds as a timestamp."""
     import polars as pl
 
     return (millis * 1000).cast(pl.Datetime("us", "UTC"))
 
 
-def _none(table: pa.Table) -> pa.RecordBatch:
+def as_batch(frame: pl.DataFrame) -> pa.RecordBatch:
+    """A frame's rows in one batch."""
+    import polars as pl
     import pyarrow as pa
 
+    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if frame.height:
+        return table.combine_chunks().to_batches()[0]
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in table.schema], schema=table.schema)
 
 
-def _partial_type(function: str, kind: Any) -> Any:
+def ordered() -> pa.DataType:
+    """The place of a record among all others."""
+    import pyarrow as pa
+
+    return pa.struct([(name, pa.int32() if name in ("source", "part") else pa.int64()) for name in ORDER])
+
+
+def partial_type(function: str, kind: Any) -> Any:
+    """The type of an aggregate of some records."""
     import pyarrow as pa
 
     if function == "count":
         return pa.int64()
-    if function not in ("sum", "avg"):
-        return kind
+    return sum_type(function, kind) if function in ("sum", "avg") else kind
+
+
+def sum_type(function: str, kind: pa.DataType) -> pa.DataType:
+    """The type in which numbers are added up."""
+    import pyarrow as pa
+
     if pa.types.is_decimal(kind):
         return pa.decimal128(38, kind.scale)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
@@ -200,11 +218,11 @@ def _partial_type(function: str, kind: Any) -> Any:
     return pa.float64()
 
 
-def _reduced(column: pl.Expr, function: str, records: pa.RecordBatch, field: str) -> pl.Expr:
+def reduced(column: pl.Expr, function: str, kind: pa.DataType) -> pl.Expr:
+    """What a group's values come to, as Spark would have it."""
     import polars as pl
     import pyarrow as pa
 
-    kind = records.column(column_name(records, field)).type if field else pa.int64()
     match function:
         case "sum" | "avg":
             # A sum of nothing is null, as in SQL; of floats, in double as Spark would.

@@ -38,10 +38,10 @@ class Heartbeat:
         """The end of a batch with what earlier epochs have seen; of one without records, with a heartbeat if it is
         time for one. Otherwise `start` as it is: any difference would make a batch."""
         seen = {name: max(at.seen, row.seen.get(name, 0)) for name, at in start.items()}
-        if end != start:
-            running.silent_since = time.monotonic()
-            return {name: At(at.inc, at.off, seen[name], start[name].beat) for name, at in end.items()}
         main = next(name for name in start if not name.startswith("_"))
+        if end != start:
+            running.silent_since[main] = time.monotonic()
+            return {name: At(at.inc, at.off, seen[name], start[name].beat) for name, at in end.items()}
         if not (beat := self._beat(running, timing, start, max(seen.values()), main)):
             return start
         return end | {main: At(end[main].inc, end[main].off, seen[main], beat)}
@@ -54,9 +54,9 @@ class Heartbeat:
         if timing.arrival:
             reached = self.reached(main)
         else:
-            silent_ms = int((time.monotonic() - running.silent_since) * 1000)
-            if timing.idle_ms is None or not running.silent_since or silent_ms < timing.idle_ms:
-                running.silent_since = running.silent_since or time.monotonic()
+            since = running.silent_since.setdefault(main, time.monotonic())
+            silent_ms = int((time.monotonic() - since) * 1000)
+            if timing.idle_ms is None or silent_ms < timing.idle_ms:
                 return 0
             # Never by the wall clock: replayed history would all be late.
             reached = seen + silent_ms
