@@ -77,7 +77,7 @@ def _phases(checked: Checked, data_dir: Path, *, offline: bool) -> Iterator[Phas
     place = "with Spark" if graph.needs_spark else "without Spark"
     told = f"{_count(len(graph.topics), 'topic')}, {_count(len(graph.processors), 'processor')}, {place}"
     yield Phase("graph", Mark.OK, told)
-    yield from _tables(checked, checked.pipeline, data_dir)
+    yield from _tables(checked, checked.pipeline, data_dir, offline=offline)
     if offline:
         return
     if graph.needs_spark:
@@ -88,8 +88,9 @@ def _phases(checked: Checked, data_dir: Path, *, offline: bool) -> Iterator[Phas
     yield from check_connections(found)
 
 
-def _tables(checked: Checked, pipeline: Pipeline, data_dir: Path) -> Iterator[Phase]:
-    """Every table that is decoded into: its schema map is run, its statement made. No server is asked."""
+def _tables(checked: Checked, pipeline: Pipeline, data_dir: Path, *, offline: bool) -> Iterator[Phase]:
+    """Every table that is decoded into: its schema map is run, its statement made. A server is asked only for columns
+    that nobody else knows."""
     from gauss import registry
     from gauss.contracts.storage import StorageSpec
     from gauss.contracts.table import TableSpec
@@ -100,11 +101,16 @@ def _tables(checked: Checked, pipeline: Pipeline, data_dir: Path) -> Iterator[Ph
         from gauss.config.files import with_absolute_files
         from gauss.model.errors import ConfigError, GaussError
         from gauss.model.paths import DataDir
+        from gauss.stream.live_formats import asks_server, with_live_formats
         from gauss.stream.tables import table_topic
 
-        absolute = with_absolute_files(pipeline, checked.base_dir)
+        if offline and asks_server(pipeline, topic.storage_config["format"]):
+            yield Phase("tables", Mark.OK, f"{topic.name}: its columns are asked of a server")
+            continue
+        paths = DataDir(data_dir.absolute())
+        absolute = with_live_formats(with_absolute_files(pipeline, checked.base_dir), paths, keep=False)
         try:
-            found = table_topic(absolute, topic.name, checked.base_dir, DataDir(data_dir.absolute()))
+            found = table_topic(absolute, topic.name, checked.base_dir, paths)
             found.columns()
             found.store.statement(found.target)
         except ConfigError as error:

@@ -32,13 +32,15 @@ def command(
     does. Examples: gauss schema quotes.ch · gauss schema quotes.ch pipeline.toml --explain
     """
     from gauss.config.files import with_absolute_files
+    from gauss.stream.live_formats import with_live_formats
     from gauss.stream.tables import table_topic
 
     output = Output(json=json)
     pipeline, checked = check_or_raise(file)
     output.redactor = checked.redactor
     pipeline = with_absolute_files(pipeline, checked.base_dir)
-    found = table_topic(pipeline, topic, checked.base_dir, DataDir(data_dir.absolute()))
+    paths = DataDir(data_dir.absolute())
+    found = table_topic(with_live_formats(pipeline, paths, keep=False), topic, checked.base_dir, paths)
     converters = {column: how for column, _, how in found.columns().explain()}
     rows = [_row(found, field.name, converters) for field in found.target.fields]
     statement = found.store.statement(found.target)

@@ -12,6 +12,7 @@ from gauss.config.listeners import is_loopback, ports_differ
 from gauss.config.spec import ProcessorDef, SourceRef, TopicDef
 from gauss.config.topics import Keys, sources_of, tables_of, targets_of
 from gauss.config.validate import did_you_mean
+from gauss.contracts.live import LiveFormatSpec
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role
 from gauss.contracts.storage import ReadMode
@@ -256,6 +257,8 @@ def _tables_have_columns(entries: Entries) -> None:
                 topic.scope.add(at, '"schema_map" needs the "format" whose fields it maps', hint="name the format")
             continue
         entry = formats.get(name)
+        if entry is not None and isinstance(entry.spec, LiveFormatSpec):
+            continue  # a live system has the columns
         plugin = entry.definition.plugin if entry else name
         known = getattr(entry.config, "fields", _NO_FIELDS) if entry and entry.config else _NO_FIELDS
         if plugin == "auto" or known is None or known == [] or (entry is None and plugin in ("json", "msgpack", "csv")):

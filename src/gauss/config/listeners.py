@@ -10,6 +10,7 @@ from gauss.config.entries import Entries
 from gauss.config.faults import Faults
 from gauss.config.positions import KeyPath
 from gauss.config.spec import Pipeline
+from gauss.contracts.live import PullSpec
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageSpec
@@ -44,9 +45,13 @@ def addresses(pipeline: Pipeline) -> list[Address]:
     found = [Address("[engine]", pipeline.engine.host, pipeline.engine.port, True)]
     found.append(Address("[api]", pipeline.api.host, pipeline.api.port, True))
     for processor in pipeline.processors:
-        config = registry.spec(ProcessorSpec, processor.plugin).validate(processor.config)
+        spec = registry.spec(ProcessorSpec, processor.plugin)
+        config = spec.validate(processor.config)
         if address := edge_address(f'processor "{processor.name}"', config):
             found.append(address)
+        asked = spec.server(config) if isinstance(spec, PullSpec) else None
+        if asked is not None and asked[0]:
+            found.append(Address(f'processor "{processor.name}"', *asked, listens=False))
     for topic in pipeline.topics:
         storage = registry.spec(StorageSpec, topic.storage)
         server = storage.server(storage.validate(topic.storage_config)) if isinstance(storage, TableSpec) else None

@@ -10,6 +10,7 @@ from gauss import registry
 from gauss.config.listeners import Address, edge_address
 from gauss.config.spec import Pipeline, ProcessorDef, SourceRef, TopicDef
 from gauss.config.topics import sources_of, tables_of, targets_of
+from gauss.contracts.live import PullSpec
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec, Role, Where
 from gauss.contracts.storage import Capacity, ReadMode, StorageSpec, WriteFull
@@ -66,6 +67,12 @@ class ProcessorNode:
     address: Address | None
     config: PluginConfig = dataclasses.field(hash=False)
     """It may hold tables and arrays, which have no hash."""
+    embedded: str = ""
+    """The embedded server that it reads."""
+    repeats: str = ""
+    """Why a record of this source may come twice."""
+    losses: str = ""
+    """How a record of this source may be missed."""
     tables: tuple[str, ...] = ()
     """Where it looks rows up."""
 
@@ -89,8 +96,9 @@ class Graph:
 
     @property
     def servers(self) -> list[str]:
-        """The embedded servers that its tables need."""
-        return sorted({topic.table for topic in self.topics.values() if topic.embedded})
+        """The embedded servers that its tables and sources need."""
+        tables = {topic.table for topic in self.topics.values() if topic.embedded}
+        return sorted(tables | {each.embedded for each in self.processors.values() if each.embedded})
 
     @property
     def needs_spark(self) -> bool:
@@ -202,6 +210,7 @@ def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> Proces
         for _, source in sources_of(entry, spec, config)
     )
     targets = tuple(topic for _, topic in targets_of(entry, spec, config))
+    pull = spec if isinstance(spec, PullSpec) else None
     where = spec.where
     if where is Where.EITHER:
         touched = [*(reading.topic for reading in sources), *targets]
@@ -218,5 +227,8 @@ def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> Proces
         targets=targets,
         address=edge_address(entry.name, config),
         config=config,
+        embedded=pull.system if pull and pull.server(config) is None else "",
+        repeats=pull.repeats(config) if pull else "",
+        losses=pull.losses(config) if pull else "",
         tables=tuple(topic for _, topic in tables_of(spec, config)),
     )

@@ -39,13 +39,15 @@ def guarantees(graph: Graph) -> list[Guarantee]:
     for processor in graph.processors.values():
         if processor.role is Role.SINK:
             losses = _losses(graph, [reading.topic for reading in processor.sources], [processor])
-            found.append(Guarantee(processor.name, "sink", _repeats(processor), losses))
+            again = _read_again(graph, [reading.topic for reading in processor.sources])
+            found.append(Guarantee(processor.name, "sink", _repeats(processor) or again, losses))
     for name, topic in graph.topics.items():
         if topic.table:
             own = (topic.losses,) if topic.losses else ()
-            found.append(Guarantee(name, "table", topic.repeats, (*_losses(graph, [name], []), *own)))
+            repeats = topic.repeats or _read_again(graph, [name])
+            found.append(Guarantee(name, "table", repeats, (*_losses(graph, [name], []), *own)))
         elif graph.writers(name) and not graph.readers(name):
-            found.append(Guarantee(name, "topic", "", _losses(graph, [name], [])))
+            found.append(Guarantee(name, "topic", _read_again(graph, [name]), _losses(graph, [name], [])))
     return found
 
 
@@ -55,6 +57,18 @@ def _repeats(sink: ProcessorNode) -> str:
     if starts_at is not None and starts_at() == "resume":
         return "after a reconnect the last records may come again"
     return ""
+
+
+def _sources(graph: Graph, ends: list[str]) -> list[ProcessorNode]:
+    """The sources from which all that flows into some topics comes."""
+    topics = {topic.name for end in ends for topic in graph.upstream(end)}
+    return [
+        each for each in graph.processors.values() if each.role is Role.SOURCE and not topics.isdisjoint(each.targets)
+    ]
+
+
+def _read_again(graph: Graph, ends: list[str]) -> str:
+    return "; ".join(f"{each.name}: {each.repeats}" for each in _sources(graph, ends) if each.repeats)
 
 
 def _losses(graph: Graph, ends: list[str], readers: list[ProcessorNode]) -> tuple[str, ...]:
@@ -72,4 +86,5 @@ def _losses(graph: Graph, ends: list[str], readers: list[ProcessorNode]) -> tupl
         "overwrites the oldest records when full": [t.name for t in topics if t.write_full is WriteFull.OVERWRITE],
         "passes only the newest record to": skipping,
     }
-    return tuple(f"{cause}: {', '.join(names)}" for cause, names in causes.items() if names)
+    missed = [f"{each.name}: {each.losses}" for each in _sources(graph, ends) if each.losses]
+    return (*(f"{cause}: {', '.join(names)}" for cause, names in causes.items() if names), *missed)

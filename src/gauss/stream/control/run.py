@@ -24,6 +24,7 @@ from gauss.stream.control.sample import Sampler
 from gauss.stream.control.supervise import Child, ChildSpec
 from gauss.stream.control.watchdog import Watchdog
 from gauss.stream.graph import build_graph
+from gauss.stream.live_formats import forget_schemas, with_live_formats
 
 if TYPE_CHECKING:
     from gauss.stream.control.tails import ControlClient
@@ -95,6 +96,8 @@ class Running:
                 "lock": str(self.held.run_lock),
             },
         )
+        forget_schemas(paths)
+        self.pipeline = with_live_formats(self.pipeline, paths, keep=True)
         write_private(
             paths.pipeline_json,
             {

@@ -116,6 +116,7 @@ def drop_forgotten(graph: Graph, ledger: Ledger) -> None:
     ]
     names = {each.name for each in graph.processors.values() if each.role is Role.TRANSFORM}
     processors = [name for name in ledger.state.processors if name not in names]
+    processors += [name for name in ledger.state.pulled if name not in graph.processors]
     for topic, reader in readers:
         log.info("reader %s of topic %s is no longer in the config: its position is dropped", reader, topic)
     for name in processors:

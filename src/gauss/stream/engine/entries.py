@@ -66,6 +66,15 @@ class Dropped(msgspec.Struct, tag=True):
     processors: list[str]
 
 
+class Pulled(msgspec.Struct, tag=True):
+    """Records of a source that asks for them, and where it then stood."""
+
+    number: int
+    processor: str
+    position: str
+    topics: Ends
+
+
 class LettersReplayed(msgspec.Struct, tag=True):
     """Dead letters that went to their processor's retry inlet."""
 
@@ -110,6 +119,8 @@ class State(msgspec.Struct, tag=True):
     committed: list[list[int]] = []
     """Numbers of journalled publishes as sorted [first, last] ranges."""
     replayed: dict[str, set[DeadKey]] = {}
+    pulled: dict[str, str] = {}
+    """Where each source stands that asks for its records, in its own words."""
 
 
-Entry = State | Opened | Incarnated | ClaimMade | EpochPublished | Moved | Dropped | LettersReplayed
+Entry = State | Opened | Incarnated | ClaimMade | EpochPublished | Moved | Dropped | Pulled | LettersReplayed

@@ -23,6 +23,7 @@ from gauss.stream.engine.entries import (
     Moved,
     Opened,
     ProcessorRow,
+    Pulled,
     State,
 )
 from gauss.stream.engine.journal import Journal
@@ -112,6 +113,11 @@ class Ledger:
                 places += [row.start.get(topic), row.ends.get(topic)]
             return max((at.off for at in places if at is not None and at.inc == inc), default=0)
 
+    def pulled(self, processor: str) -> str:
+        """Where a source stands that asks for its records; empty before its first."""
+        with self._lock:
+            return self.state.pulled.get(processor, "")
+
     def replayed(self, processor: str) -> set[DeadKey]:
         with self._lock:
             return set(self.state.replayed.get(processor, ()))
@@ -170,6 +176,11 @@ class Ledger:
                 state.positions.get(topic, {}).pop(reader, None)
             for processor in entry.processors:
                 state.processors.pop(processor, None)
+                state.pulled.pop(processor, None)
+        elif isinstance(entry, Pulled):
+            state.pulled[entry.processor] = entry.position
+            state.published.update(entry.topics)
+            self._count(entry.number)
         else:
             state.replayed.setdefault(entry.processor, set()).update(entry.keys)
             state.published.update(entry.topics)

@@ -27,6 +27,7 @@ from gauss.stream.engine.heartbeat import Heartbeat
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.listening import Listening
 from gauss.stream.engine.publish import Publisher
+from gauss.stream.engine.pulling import pulling, pulls
 from gauss.stream.engine.pump import Pump
 from gauss.stream.engine.running import Running, retry_inlet
 from gauss.stream.engine.scanning import scan_engine
@@ -110,7 +111,7 @@ class Engine:
             if node.role is Role.TRANSFORM:
                 self._start_pump(node)
             else:
-                self.edges[node.name] = self._edge(node)
+                self.edges[node.name] = pulling(self, node) if pulls(node) else self._edge(node)
         for role in (Role.SINK, Role.SOURCE):
             for edge in self.edges.values():
                 if edge.node.role is role:

@@ -20,19 +20,28 @@ class PgBinaryFormat:
     """COPY's tuples; see `tuples.py` for what each kind of bad record means."""
 
     def __init__(self, config: PgBinaryConfig) -> None:
-        self._fields = [SourceField(field.name, field.type.field_type()) for field in config.fields]
-        told = {"database": config.database, "schema": config.schema_name, "table": config.table}
-        self._attrs = {key: value for key, value in told.items() if value is not None}
-        self._one = TupleCodec(self._fields)
+        self._config = config
+        self._known: tuple[SourceSchema, TupleCodec] | None = None
+
+    def _told(self) -> tuple[SourceSchema, TupleCodec]:
+        """The columns, asked for when they are first needed; Unavailable or NotFound while they can't be had."""
+        if self._known is None:
+            schema = _given(self._config) or _live(self._config)
+            self._known = schema, TupleCodec(list(schema.fields))
+        return self._known
+
+    @property
+    def _fields(self) -> list[SourceField]:
+        return list(self._told()[0].fields)
 
     def schema(self) -> SourceSchema:
-        return SourceSchema(tuple(self._fields), self._attrs)
+        return self._told()[0]
 
     def decode(self, data: bytes) -> dict[str, Any]:
-        return self._one.decode(data)
+        return self._told()[1].decode(data)
 
     def encode(self, row: dict[str, Any]) -> bytes:
-        return self._one.encode(row)
+        return self._told()[1].encode(row)
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         known = [field.name for field in self._fields]
@@ -40,7 +49,7 @@ class PgBinaryFormat:
         if unknown:
             raise ConfigError(f"pg-binary has no column {unknown[0]}", hint=f"its fields are {', '.join(known)}")
         made = write.encode(rows, self._fields)
-        return made if made is not None else encode_each(self._one.encode, rows)
+        return made if made is not None else encode_each(self.encode, rows)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         plain, columns = fast.decode(data, self._fields)
@@ -49,4 +58,26 @@ class PgBinaryFormat:
         if not len(rest):
             return Decoded(made, kept, [])
         records = zip(rest.tolist(), data.take(pa.array(rest)).to_pylist(), strict=True)
-        return merge(made, kept, to_columns(*decode_each(self._one.decode, records), fields))
+        return merge(made, kept, to_columns(*decode_each(self.decode, records), fields))
+
+
+def _given(config: PgBinaryConfig) -> SourceSchema | None:
+    if config.fields is None:
+        return None
+    told = {"schema": config.schema_name, "table": config.table}
+    if "database" in config.model_fields_set:
+        told = {"database": config.database, **told}
+    fields = tuple(SourceField(field.name, field.type.field_type()) for field in config.fields)
+    return SourceSchema(fields, {key: value for key, value in told.items() if value is not None})
+
+
+def _live(config: PgBinaryConfig) -> SourceSchema:
+    if config.table is None and config.query is None:
+        raise ConfigError(
+            "pg-binary is told neither its fields nor a table or query that has them",
+            hint="give one of them, or name the format in the input of a pg-source",
+        )
+    from gauss.plugins.formats.pg_binary.live import Asked, kept_schema
+
+    asked = Asked(config, config.embedded_dir, config.table, config.schema_name, config.query)
+    return kept_schema(asked, config.schema_dir)

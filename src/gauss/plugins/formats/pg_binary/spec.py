@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from gauss.contracts.format import FieldType, FormatSpec
+from gauss.clients.postgres.server import PostgresServer
+from gauss.contracts.format import FieldType
+from gauss.contracts.live import LiveFormatSpec
 from gauss.contracts.plugin import PluginConfig
 from gauss.plugins.formats.fields import TypeConfig, check_distinct
 
@@ -52,29 +55,39 @@ class PgField(PluginConfig):
     """Its type: `"int8"`, or `{ name = "numeric", attrs = { precision = 18, scale = 8 } }`."""
 
 
-class PgBinaryConfig(PluginConfig):
-    """Rows as COPY BINARY writes them: a count of columns, then each one's length and bytes."""
+class PgBinaryConfig(PostgresServer):
+    """Rows as COPY BINARY writes them: a count of columns, then each one's length and bytes. Without `fields` the live
+    table or query is asked for its columns when the run starts."""
 
-    fields: list[PgField]
-    """The columns of the table or query, in their order."""
-    database: str | None = None
-    """Told to schema maps."""
+    fields: list[PgField] | None = None
+    """The columns of the table or query, in their order; left out: as the server has them."""
     schema_name: str | None = Field(default=None, alias="schema")
-    """Told to schema maps."""
+    """Of the table; told to schema maps."""
     table: str | None = None
-    """Told to schema maps."""
+    """The table, whose columns are asked for without `fields`; told to schema maps. Left out, as `query`: that of the
+    pg-source whose `input` names this format."""
+    query: str | None = None
+    """A query, instead of a table."""
+    embedded_dir: Path | None = None
+    """Filled in by a run: where the embedded Postgres is."""
+    schema_dir: Path | None = None
+    """Filled in by a run: where the columns are kept, so that they are the same for all of it."""
 
     @model_validator(mode="after")
-    def _distinct(self) -> PgBinaryConfig:
-        check_distinct([field.name for field in self.fields])
-        if not self.fields:
-            raise PydanticCustomError("pg", "pg-binary needs at least one field", {"key": "fields"})
+    def _sound(self) -> PgBinaryConfig:
+        if self.fields is not None:
+            check_distinct([field.name for field in self.fields])
+            if not self.fields:
+                raise PydanticCustomError("pg", "pg-binary needs at least one field", {"key": "fields"})
+        if self.table is not None and self.query is not None:
+            raise PydanticCustomError("pg", "give table or query, not both", {"key": "query"})
         return self
 
 
-SPEC = FormatSpec(
+SPEC = LiveFormatSpec(
     name="pg-binary",
     summary="rows of Postgres' binary COPY, one per record",
     config=PgBinaryConfig,
     implementation="gauss.plugins.formats.pg_binary.codec:PgBinaryFormat",
+    system="postgres",
 )

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import psycopg.conninfo
 import pyarrow as pa
 
-from gauss.clients.endpoint import Endpoint, read_endpoint
 from gauss.clients.evolution import Difference
 from gauss.clients.postgres import ddl, ledger, live
 from gauss.clients.postgres import write as writing
 from gauss.clients.postgres.connect import Connection, connect
 from gauss.clients.postgres.errors import sorted_errors
+from gauss.clients.postgres.server import address_of
 from gauss.clients.postgres.wire import wire_table
 from gauss.contracts.format import SourceSchema
 from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Group, Mapped, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.mapping.columns import TableKind
 from gauss.mapping.defaults import postgres_type
-from gauss.model.errors import Unavailable
 from gauss.plugins.storages.evolving import lacking_columns
 from gauss.plugins.storages.postgres.columns import SPECIAL, arrow_type
 from gauss.plugins.storages.postgres.spec import PostgresConfig
@@ -127,25 +125,8 @@ class PostgresTable:
 
     def _connection(self) -> Connection:
         if self._connected is None:
-            self._connected = connect(self._address(), autocommit=True)
+            self._connected = connect(address_of(self._config, self._place.directory), autocommit=True)
         return self._connected
-
-    def _address(self) -> str | Endpoint:
-        config = self._config
-        if config.dsn is not None:
-            return config.dsn
-        if config.host is not None:
-            return psycopg.conninfo.make_conninfo(
-                host=config.host,
-                port=config.port,
-                dbname=config.database,
-                user=config.user,
-                password=config.password or None,
-            )
-        endpoint = read_endpoint(self._place.directory)
-        if endpoint is None:
-            raise Unavailable("the embedded Postgres is not up", hint="its log: postgres.out.log")
-        return endpoint
 
     def close(self) -> None:
         connected, self._connected = self._connected, None
