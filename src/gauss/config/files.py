@@ -9,10 +9,12 @@ from pydantic import BaseModel
 
 from gauss import registry
 from gauss.config.faults import Scope
-from gauss.config.spec import FormatDef, Pipeline, ProcessorDef
+from gauss.config.spec import FormatDef, Pipeline, ProcessorDef, TopicDef
 from gauss.contracts.format import FormatSpec
 from gauss.contracts.plugin import PluginSpec
 from gauss.contracts.processor import ProcessorSpec
+from gauss.contracts.storage import StorageSpec
+from gauss.contracts.table import TableSpec
 
 D = TypeVar("D", FormatDef, ProcessorDef)
 
@@ -40,11 +42,20 @@ def check_file(file: Path, key: str, base_dir: Path, scope: Scope) -> None:
 
 
 def with_absolute_files(pipeline: Pipeline, base_dir: Path) -> Pipeline:
-    """The pipeline with the files of its formats and processors by absolute paths: whoever reads them stands in
-    another folder."""
+    """The pipeline with the files of its formats, processors and tables by absolute paths: whoever reads them stands
+    in another folder."""
     formats = [_with_files(definition, FormatSpec, base_dir) for definition in pipeline.formats]
     processors = [_with_files(definition, ProcessorSpec, base_dir) for definition in pipeline.processors]
-    return pipeline.model_copy(update={"formats": formats, "processors": processors})
+    topics = [_with_table_files(topic, base_dir) for topic in pipeline.topics]
+    return pipeline.model_copy(update={"formats": formats, "processors": processors, "topics": topics})
+
+
+def _with_table_files(topic: TopicDef, base_dir: Path) -> TopicDef:
+    spec = registry.spec(StorageSpec, topic.storage)
+    if not isinstance(spec, TableSpec):
+        return topic
+    made = _absolute(spec.validate(topic.storage_config), topic.storage_config, base_dir)
+    return topic.model_copy(update={"storage_config": made})
 
 
 def _with_files(definition: D, kind: type[PluginSpec], base_dir: Path) -> D:

@@ -35,6 +35,12 @@ _POOL = re.compile(r"host='(?P<host>[^']*)', port=(?P<port>\d+)\).*\[Errno -?\d+
 """urllib3's own sentence, which holds the whole URL."""
 _AGAIN = re.compile(r"executing HTTP request attempt (?!1\b)\d+")
 """The driver tries once more by itself when a connection breaks: what broke may have been under way."""
+_TLS = {
+    "CERTIFICATE_VERIFY_FAILED": "the server's certificate is not signed by a known authority for this host",
+    "WRONG_VERSION_NUMBER": "the server at this port does not speak TLS",
+    "NO_CERTIFICATE_OR_CRL_FOUND": "ca_file holds no certificate",
+}
+"""What OpenSSL says, and what it means for the config."""
 _TRAILER = re.compile(r"\s*\(version [^)]*\)\s*.*$|\s*\(for url [^)]*\)\s*$", re.DOTALL)
 
 
@@ -60,6 +66,8 @@ def sort_error(error: Exception) -> GaussError:
         return ConfigError(message, hint=_HINTS.get(code, "compare the table with `gauss schema`"))
     if code in _TRANSIENT:
         return Unavailable(message, hint=_HINTS.get(code, "it is tried again"))
+    if code is None and (found := next((words for words in _TLS if words in text), None)):
+        return ConfigError(f"ClickHouse: {_TLS[found]}", hint="check host, port, secure, verify and ca_file")
     if code is None and _never_sent(error) and not _AGAIN.search(text):
         return Unavailable(f"ClickHouse does not answer: {sentence}", hint="is the server up, and its address right?")
     if code in _UNCLEAR or isinstance(error, StreamFailureError | urllib3.exceptions.HTTPError | OSError):

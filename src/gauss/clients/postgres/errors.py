@@ -16,7 +16,10 @@ _REASONS = {
 }  # fmt: skip
 _CONFIG = ("28", "3D", "3F", "42", "0A", "26", "34", "55006", "428C9")
 _TRANSIENT = ("40", "53", "55", "57", "25006", "58")
-_AT_CONNECT = ("password authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied")
+_AT_CONNECT = (
+    *("password authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied"),
+    *("certificate verify failed", "does not support SSL", "does not match host name", "root certificate file"),
+)
 
 
 def sort_error(error: Exception) -> GaussError:
@@ -40,7 +43,7 @@ def sort_error(error: Exception) -> GaussError:
         return Unavailable(message, hint="it is tried again")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError):
         if any(words in message for words in _AT_CONNECT):
-            return ConfigError(message, hint="check dsn, user and password in storage_config")
+            return ConfigError(message, hint="check dsn, user, password, sslmode and ca_file in storage_config")
         return Unclear(f"Postgres does not answer: {sentence}", hint="is the server up, and its address right?")
     if isinstance(error, psycopg.DataError):
         return RowError(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 from pydantic import model_validator
@@ -31,6 +32,9 @@ class ClickHouseConfig(TableConfig):
     """TLS."""
     verify: bool = True
     """Whether the server's certificate must be valid."""
+    ca_file: Path | None = None
+    """With `secure`: the authority that signed the server's certificate, as a PEM file; left out: those of the
+    system."""
     async_insert: bool = False
     """Lets the server gather inserts: at least once, since it deduplicates none of them then."""
 

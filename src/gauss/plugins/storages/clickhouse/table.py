@@ -12,9 +12,7 @@ import xxhash
 
 from gauss.clients.clickhouse import ddl, live
 from gauss.clients.clickhouse import write as writing
-from gauss.clients.clickhouse.connect import Address, connect
 from gauss.clients.clickhouse.wire import wire_table, wire_type
-from gauss.clients.endpoint import read_endpoint
 from gauss.clients.evolution import Difference
 from gauss.contracts.format import FieldType, SourceSchema
 from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Group, Mapped, TablePlace
@@ -22,7 +20,7 @@ from gauss.contracts.target import TargetField, TargetSchema, as_field_type
 from gauss.mapping.columns import TableKind
 from gauss.mapping.convert import Converter
 from gauss.mapping.defaults import clickhouse_type
-from gauss.model.errors import Unavailable
+from gauss.plugins.storages.clickhouse.connection import client_of
 from gauss.plugins.storages.clickhouse.spec import ClickHouseConfig
 from gauss.plugins.storages.evolving import lacking_columns
 from gauss.plugins.storages.wanted import Words, wanted_table
@@ -172,17 +170,7 @@ class ClickHouseTable:
 
     def _client(self) -> Client:
         if self._connected is None:
-            config = self._config
-            if config.host is not None:
-                names = ("port", "database", "user", "password", "secure", "verify")
-                self._connected = connect(Address(config.host, **{name: getattr(config, name) for name in names}))
-            else:
-                endpoint = read_endpoint(self._place.directory)
-                if endpoint is None:
-                    raise Unavailable(
-                        "the embedded ClickHouse is not up", hint=f"its log: {self._place.directory.name}.out.log"
-                    )
-                self._connected = connect(endpoint)
+            self._connected = client_of(self._config, self._place)
         return self._connected
 
     def close(self) -> None:

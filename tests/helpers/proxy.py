@@ -1,0 +1,74 @@
+"""A proxy before a server: ends TLS for it, makes it slow, or hangs up."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from pathlib import Path
+
+_SSL_REQUEST = bytes.fromhex("0000000804d2162f")
+"""How a client of Postgres asks for TLS, before it begins."""
+
+
+class Proxy:
+    """Listens on every address and passes bytes on; `bytes_per_second` bounds what goes to the server."""
+
+    def __init__(
+        self, target: int, *, certificate: tuple[Path, Path] | None = None, postgres: bool = False, port: int = 0
+    ) -> None:
+        self.bytes_per_second = 0
+        self._target, self._postgres = target, postgres
+        self._context: ssl.SSLContext | None = None
+        if certificate is not None:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(*certificate)
+        self._listener = socket.create_server(("0.0.0.0", port))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        try:
+            if self._context is not None:
+                if self._postgres:
+                    assert client.recv(8, socket.MSG_WAITALL) == _SSL_REQUEST
+                    client.sendall(b"S")
+                client = self._context.wrap_socket(client, server_side=True)
+            server = socket.create_connection(("127.0.0.1", self._target))
+        except (OSError, AssertionError):
+            client.close()
+            return
+        threading.Thread(target=self._pass, args=(server, client), daemon=True).start()
+        self._pass(client, server, throttled=True)
+
+    def _pass(self, source: socket.socket, target: socket.socket, *, throttled: bool = False) -> None:
+        try:
+            while data := source.recv(16_384):
+                if throttled and self.bytes_per_second:
+                    time.sleep(len(data) / self.bytes_per_second)
+                target.sendall(data)
+        except OSError:
+            pass
+        for side in (source, target):
+            try:
+                side.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
