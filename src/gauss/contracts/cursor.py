@@ -186,6 +186,9 @@ class Capabilities:
     """The cost of a whole scan."""
     max_batch_items: int = 1 << 20
     max_batch_bytes: int = 64 << 20
+    max_pinned_bytes: int | None = None
+    """What the cursors of one reader may keep in memory of versions that are not the newest any more; beyond it the
+    oldest of them ends, REJECTED. None: a cursor keeps nothing that its source would let go."""
     jit: bool = True
     """Whether compiled programs may be kept."""
     seek: bool = False
@@ -244,12 +247,29 @@ class Seekable(Cursor, Protocol):
         ...
 
 
+class Pinning(Cursor, Protocol):
+    """A cursor of a provider that declares `max_pinned_bytes`."""
+
+    def pinned_parts(self) -> dict[int, int]:
+        """The bytes of what it keeps alive beside the newest version, by the identity of each part: cursors at the
+        same version share them."""
+        ...
+
+    def reject(self) -> None:
+        """Ends it, from any thread: what it kept is free, and whatever is asked of it is REJECTED."""
+        ...
+
+
 class ReaderCursor(Cursor, Protocol):
     """A cursor as a topic hands it out: one that falls behind the floor of a log opens anew there."""
 
     @property
     def missed(self) -> int:
         """Records that had been overwritten or collected before this cursor came to them."""
+        ...
+
+    def emitted(self, size: int) -> None:
+        """Its reader has written so many bytes, made of what it read."""
         ...
 
 

@@ -25,7 +25,7 @@ class AggCursor:
         assert isinstance(program.view, Agg)
         self.pinned_version = cursor.pinned_version
         self.fuel = 0
-        self._cursor = cursor
+        self.cursor = cursor
         self._binding = binding
         self._asked = program.view.aggregates
         self._values: dict[str, list[pa.Array]] = {name: [] for name in binding.bound.fields}
@@ -34,19 +34,19 @@ class AggCursor:
 
     @property
     def position(self) -> int:
-        return self._cursor.position
+        return self.cursor.position
 
     @property
     def hold(self) -> int:
-        return self._cursor.hold
+        return self.cursor.hold
 
     def next(self, step: Step) -> Code:  # noqa: ARG002 - one row fits any
         self._batch = None
         if self._given:
             return Code.INVALID
         rows = size = 0
-        while (code := self._cursor.next(STEP)) is Code.UNSET:
-            candidates = self._cursor.read()[1]
+        while (code := self.cursor.next(STEP)) is Code.UNSET:
+            candidates = self.cursor.read()[1]
             if isinstance(candidates, list):  # nobody looks inside the records: they are only counted
                 rows += sum(entry.chunk.count for entry in candidates)
                 continue
@@ -97,4 +97,4 @@ class AggCursor:
 
     def close(self) -> None:
         self._given, self._batch, self._values = True, None, {}
-        self._cursor.close()
+        self.cursor.close()

@@ -67,9 +67,14 @@ class ScanEngine:
         return Code.PANIC if task is None else task.done(code)
 
     def reap(self) -> int:
-        """Ends every task whose lease has lapsed; call it every second or so. Gives how many there were."""
+        """Ends every task whose lease has lapsed, and cursors of readers that pin too much; call it every second or so.
+        Gives how many tasks there were."""
         with self._lock:
             lapsed = [number for number, task in self._readers.items() if task.lapsed() or task.ended is not None]
+            sources = [each for each in self.sources.values() if each.capabilities.max_pinned_bytes is not None]
+        for source in sources:
+            for reader in source.readers:
+                reader.limit_pins(source)
         return sum(self.done(number, Code.REJECTED) is Code.UNSET for number in lapsed)
 
     def watermark(self, source: SourceId) -> int | None:

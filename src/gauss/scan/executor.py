@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from gauss.contracts.cursor import Capabilities, Code, Cursor, Mode, Output, Placed, Program, Seekable, Step
+from gauss.contracts.cursor import Capabilities, Code, Cursor, Mode, Output, Pinning, Placed, Program, Seekable, Step
 from gauss.model.batch import value_lengths
 from gauss.scan.aggregate import AggCursor
 from gauss.scan.binding import Binding, Prepared
@@ -63,6 +63,21 @@ class Executor(ABC):
 
     def _sought(self, to: int | str) -> bool:
         return cast(Seekable, self.cursor).seek(to)
+
+    def pinned_parts(self) -> dict[int, int]:
+        """The bytes that only this cursor and others like it keep in memory, part by part."""
+        cursor = self._pinning()
+        return {} if cursor is None else cursor.pinned_parts()
+
+    def reject(self) -> None:
+        """Ends what it pins, from any thread."""
+        if (cursor := self._pinning()) is not None:
+            cursor.reject()
+
+    def _pinning(self) -> Pinning | None:
+        """The provider's cursor, if it keeps anything."""
+        inner = getattr(self.cursor, "cursor", self.cursor)  # an aggregate reads by another
+        return cast(Pinning, inner) if hasattr(inner, "pinned_parts") else None
 
     @abstractmethod
     def next(self, step: Step) -> Code:

@@ -24,8 +24,11 @@ RESOURCES = (
     *("noop", "init", "emit", "done"),
     *("slot", "scan", "next", "read"),
 )
-"""wall and exec in nanoseconds, fuel in units of cost, peak (the largest batch), sent and recv in bytes; the rest
-counts calls, errs those that were answered by anything but UNSET."""
+"""wall and exec in nanoseconds, fuel in units of cost; peak (the largest batch), sent and recv in bytes: sent to
+sources as blobs of programs and steps, and by emits; received by reads. The rest counts: errs the calls that were
+answered by anything but UNSET, shed what a limit on the reader turned away (a throttled call, a cursor that pinned too
+much), noop the signs of life of a reader that asks nothing, init its beginning, emit what a scanner wrote of its own,
+the others their calls."""
 
 
 class Resources:

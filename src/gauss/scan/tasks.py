@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gauss.contracts.cursor import Code, Mode, Program, Seq, Step
@@ -68,6 +68,7 @@ class ReaderTask:
         """Allocates a slot, the lowest free one unless a number is named."""
         if self.ended is not None:
             return Code.PANIC, 0
+        self._entered()
         self.resources.slot += 1
         if self._refused(OpKind.SLOT):
             return self._answer(Code.REJECTED), 0
@@ -88,6 +89,7 @@ class ReaderTask:
         if self.ended is not None:
             return Code.PANIC
         began = time.perf_counter_ns()
+        self._entered()
         self.resources.scan += 1
         self.fault = None
         code = self._scan(slot, task_id, program)
@@ -104,6 +106,8 @@ class ReaderTask:
         except GaussError as fault:
             self.fault = fault
             return code_of(fault)
+        if isinstance(program, bytes):
+            self.resources.sent += len(program)
         opened = source.open(program)
         if opened.code is not Code.UNSET:
             self.fault = opened.fault
@@ -115,6 +119,8 @@ class ReaderTask:
         self.resources.fuel += 1  # opening is work too
         self._slots[slot] = _Held(handle, source, executor)
         source.joined(self)
+        if source.capabilities.max_pinned_bytes is not None:
+            self.limit_pins(source)
         return Code.UNSET
 
     def next(self, slot: int, step: bytes | Step) -> Code:
@@ -127,11 +133,13 @@ class ReaderTask:
         held = self._slots.get(slot)
         if held is None:
             code = Code.INVALID
-        elif self._allow is not None and not self._allow(OpKind.NEXT):
+        elif self._refused(OpKind.NEXT):
             code = Code.REJECTED
         else:
             handle, source, executor = held
             before = executor.fuel
+            if isinstance(step, bytes):
+                resources.sent += len(step)
             code = source.next(handle.cursor_id, step)
             resources.fuel += executor.fuel - before + 1  # an empty step is work too
         self._touched = now = time.perf_counter_ns()
@@ -159,7 +167,7 @@ class ReaderTask:
         item: Item | None = None
         if held is None:
             code = Code.INVALID
-        elif self._allow is not None and not self._allow(OpKind.READ):
+        elif self._refused(OpKind.READ):
             code = Code.REJECTED
         else:
             code, item = read(held.source, held.handle.cursor_id)
@@ -204,8 +212,36 @@ class ReaderTask:
             self.resources.wall = time.perf_counter_ns() - self._began
         return self.resources.values()
 
+    def emitted(self, size: int) -> None:
+        """A scanner has written so many bytes of its own, made of what it read."""
+        if self.ended is None:
+            self.resources.emit += 1
+            self.resources.sent += size
+
+    def pinned_bytes(self) -> int:
+        """What its cursors keep in memory of versions that are not the newest any more."""
+        held = [each for each in list(self._slots.values()) if each is not None]
+        return sum(_together(each.executor.pinned_parts() for each in held).values())
+
+    def limit_pins(self, source: SourceTask) -> int:
+        """Ends its oldest cursors over a source until the rest pin no more than that allows; gives how many."""
+        most = source.capabilities.max_pinned_bytes
+        if most is None:
+            return 0
+        held = [each for each in list(self._slots.values()) if each is not None and each.source is source]
+        held.sort(key=lambda each: each.handle.cursor_id)
+        pinned = [(each.executor, parts) for each in held if (parts := each.executor.pinned_parts())]
+        ended = 0
+        while pinned and sum(_together(parts for _, parts in pinned).values()) > most:
+            pinned.pop(0)[0].reject()
+            ended += 1
+        self.resources.shed += ended
+        return ended
+
     def renew(self) -> None:
         """The reader is there, though it asks nothing."""
+        if self.ended is None:
+            self.resources.noop += 1
         self._touched = time.perf_counter_ns()
 
     def lapsed(self) -> bool:
@@ -221,14 +257,30 @@ class ReaderTask:
             if not any(other is not None and other.source is held.source for other in list(self._slots.values())):
                 held.source.left(self)
 
+    def _entered(self) -> None:
+        """The first call is its INIT."""
+        if not self.resources.init:
+            self.resources.init = 1
+
     def _refused(self, op: OpKind) -> bool:
-        return self._allow is not None and not self._allow(op)
+        if self._allow is None or self._allow(op):
+            return False
+        self.resources.shed += 1
+        return True
 
     def _answer(self, code: Code) -> Code:
         self._touched = time.perf_counter_ns()
         if code is not Code.UNSET:
             self.resources.errs += 1
         return code
+
+
+def _together(pinned: Iterable[dict[int, int]]) -> dict[int, int]:
+    """Parts that several cursors keep count once."""
+    parts: dict[int, int] = {}
+    for each in pinned:
+        parts |= each
+    return parts
 
 
 def _is_slot(number: int) -> bool:
@@ -304,6 +356,9 @@ class TaskCursor:
 
     def read(self) -> tuple[Code, Item | None]:
         return self.task.take(self._slot)
+
+    def emitted(self, size: int) -> None:
+        self.task.emitted(size)
 
     def close(self) -> None:
         """Ends the task; a second time changes nothing."""

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from gauss.contracts.cursor import Capabilities, Code, Mode, OffsetRange, Program, Seq, Step
+from gauss.scan.program.blob import encode_program, encode_step
 from gauss.scan.resources import RESOURCES, OpKind
 from gauss.scan.sources import Opened, SourceTask
 from gauss.scan.tasks import ReaderTask
@@ -151,6 +152,35 @@ def test_12_3_throttling_is_rejected_and_later_results_are_unchanged(world: Worl
     assert set(refused) == {Code.REJECTED}
 
 
+@pytest.mark.providers("memory")
+def test_zrk_every_counter_counts_what_it_is_for(world: World) -> None:
+    world.emit_numbers(0, 9)
+    open_ = True
+    task = world.task(allow=lambda _: open_)
+    slot = Slot(world, task)
+    assert counter(task, "init") == 1
+    program, step = encode_program(Program()), encode_step(Step(2))
+    assert slot.scan(program) is Code.UNSET
+    assert [task.next(slot.number, step) for _ in range(2)] == [Code.UNSET] * 2
+    assert counter(task, "sent") == len(program) + 2 * len(step)
+    assert slot.blob()[0] is Code.UNSET
+    task.emitted(100)
+    task.renew()
+    open_ = False
+    assert slot.next() is Code.REJECTED
+    found = {name: counter(task, name) for name in RESOURCES}
+    assert all(found[name] > 0 for name in ("wall", "exec", "fuel", "peak"))
+    assert found["recv"] == found["peak"]
+    assert found["sent"] == len(program) + 2 * len(step) + 100
+    counts = ("shed", "errs", "noop", "init", "emit", "done", "slot", "scan", "next", "read")
+    assert [found[name] for name in counts] == [1, 1, 1, 1, 1, 0, 1, 1, 3, 1]
+    task.done()
+    frozen = task.used()
+    task.emitted(1)
+    task.renew()
+    assert task.used() == frozen
+
+
 def test_14_1_default_program_reads_every_provider_whole(world: World) -> None:
     world.emit_numbers(0, 40)
     assert world.rows() == world.fold()
@@ -164,7 +194,9 @@ def test_14_2_unknown_op_and_capabilities_key_are_refused(world: World) -> None:
     with pytest.raises(TypeError, match="teleport"):
         dataclasses.replace(Step(), teleport=1)  # type: ignore[call-arg]
     abi = {name for name in vars(ReaderTask) if not name.startswith("_")}
-    assert abi == {"slot", "scan", "next", "read", "take", "done", "release", "handle", "used", "lapsed", "renew"}
+    calls = {"slot", "scan", "next", "read", "take", "done", "emitted"}
+    around = {"release", "handle", "used", "lapsed", "renew", "pinned_bytes", "limit_pins"}
+    assert abi == calls | around
 
 
 @pytest.mark.providers("memory")

@@ -149,6 +149,8 @@ class Pump(threading.Thread):
             ]
             ended = {**ends, name: At(topic.inc, stop)}
             self._publisher.publish_chunks(self._running.name, generation, ended, {self._target: chunks}, letters)
+            if name in self._cursors:
+                self._cursors[name][1].emitted(sum(chunk.nbytes for chunk in chunks))
             self._sources.moved(self._running, name, ended[name])
             self._told(placed, time.monotonic() - began)
             return ended

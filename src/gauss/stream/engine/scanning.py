@@ -77,5 +77,6 @@ def _row(number: int, task: Any, topics: Mapping[str, Topic]) -> dict[str, Any] 
         "floor": topic.floor(),
         "fuel": used.fuel,
         "read_bytes": used.recv,
+        "pinned_bytes": task.pinned_bytes(),
         "seconds": round(task.used()[0] / 1e9, 3),
     }

@@ -122,6 +122,7 @@ class TableTopic(Topic):
     def stats(self) -> dict[str, object]:
         return {
             **self.common_stats(self._table.rows, self._table.bytes),
+            "pinned_bytes": sum(reader.pinned_bytes() for reader in self.source.readers),
             "overshoot": 0,
             "overshoot_bytes": 0,
             "blocked_seconds": 0.0,

@@ -87,6 +87,14 @@ class Run:
         assert self._pages is not None
         return self._pages
 
+    def parts(self) -> list[pa.RecordBatch]:
+        """The batches that it keeps in memory, sorted or not."""
+        pages, unsorted = self._pages, self._unsorted
+        if pages is not None or unsorted is None:
+            return pages or []
+        batches, count = unsorted
+        return batches[:count]
+
     def _settle(self, pages: list[pa.RecordBatch]) -> None:
         self.firsts = [page.column(KEY)[0].as_py() for page in pages]
         self.rows = sum(page.num_rows for page in pages)

@@ -37,6 +37,9 @@ class MemoryConfig(PluginConfig):
     tail_bytes: Annotated[Bytes, Field(gt=0)] = 64 << 20
     """table: how many bytes of changes are kept for a reader of changes that is behind; further behind it is rejected
     and begins anew."""
+    max_pinned_bytes: Annotated[Bytes, Field(gt=0)] = 256 << 20
+    """table: how many bytes of older versions one reader's scans may keep in memory; beyond it the oldest of them is
+    rejected."""
 
     @model_validator(mode="after")
     def _fits_its_mode(self) -> MemoryConfig:

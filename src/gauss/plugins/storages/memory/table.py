@@ -8,6 +8,7 @@ writer. What no root holds any more is freed by Python's reference counts.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import threading
 from collections import deque
@@ -86,7 +87,7 @@ class Table:
 
     def __init__(self, config: MemoryConfig, context: StorageContext) -> None:
         self.inc = context.incarnation(0)
-        self.capabilities = CAPABILITIES
+        self.capabilities = dataclasses.replace(CAPABILITIES, max_pinned_bytes=config.max_pinned_bytes)
         assert config.format is not None and config.key_field is not None
         plain = context.format(config.format)
         self._decoded = DecodedColumns(plain)
@@ -298,6 +299,10 @@ class Table:
         cursor = TableCursor(self, program, lambda: self._cursors.pop(number, None))
         self._cursors[number] = cursor
         return cursor
+
+    def newest_parts(self) -> set[int]:
+        """What the newest root keeps in memory, whoever reads it."""
+        return {id(part) for run in self._root.runs() for part in run.parts()}
 
     def pin(self) -> Root:
         """The newest root; the writer begins another memtable."""

@@ -28,6 +28,7 @@ class TableCursor:
     def __init__(self, table: Table, program: Program, closed: Callable[[], object]) -> None:
         self._closed = closed
         self._counted = table.counted_out
+        self._newest_parts = table.newest_parts
         self._live = program.mode is Mode.LIVE
         self._low, self._high = key_range(program)
         self._times = program.view if isinstance(program.view, TimeRange) else None
@@ -116,8 +117,8 @@ class TableCursor:
 
     def _load(self) -> Code:
         """What comes next into `_left`, which may stay empty; any other code than UNSET: nothing does now."""
-        if self._pages is not None:
-            self._left = next(self._pages, None)
+        if (pages := self._pages) is not None:  # another thread may end the scan meanwhile
+            self._left = next(pages, None)
             if self._left is None:
                 self._pages = None
                 if self._live:
@@ -155,8 +156,15 @@ class TableCursor:
         self._refuse(Code.INVALID)
         self._closed()
 
+    def pinned_parts(self) -> dict[int, int]:
+        runs = self._runs
+        if not runs:
+            return {}
+        newest = self._newest_parts()
+        return {id(part): part.nbytes for run in runs for part in run.parts() if id(part) not in newest}
+
     def reject(self) -> None:
-        """It holds more of the tail than is kept for anybody."""
+        """It holds more of the tail than is kept for anybody, or more of old versions than its reader may."""
         self._refuse(Code.REJECTED)
 
     def _refuse(self, code: Code) -> None:
