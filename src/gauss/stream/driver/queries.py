@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gauss.config.spec import Pipeline, ProcessorDef, SourceRef
 from gauss.config.topics import topics_of
-from gauss.model.errors import ConfigError, GaussError
+from gauss.model.errors import ConfigError, GaussError, Unavailable
 from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
 from gauss.stream.driver import compile as compiling
@@ -192,11 +192,12 @@ class Query:
         self._failed_epoch = epoch
         self.detail = sentence(error)
         log.error("%s failed (%d): %s\n%s", self.name, self.failures, self.detail, error)
-        if self.failures >= MAX_FAILURES:
+        # A server that is away, or a table that is not there yet, is waited for.
+        if self.failures >= MAX_FAILURES and not isinstance(error, Unavailable):
             self.state = State.FAILED
             return
         self.state = State.WAITING
-        self._next_try = time.monotonic() + min(30.0, 0.5 * 2 ** (self.failures - 1))
+        self._next_try = time.monotonic() + min(30.0, 0.5 * 2 ** min(self.failures - 1, 6))
 
     def _look(self) -> None:
         progress = self._running.lastProgress

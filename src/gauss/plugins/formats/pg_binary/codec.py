@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gauss.contracts.format import Decoded, SourceField, SourceSchema
 from gauss.contracts.format_batch import decode_each, encode_each, to_columns
-from gauss.model.errors import ConfigError
+from gauss.model.errors import ConfigError, NotFound, Unavailable
 from gauss.plugins.formats.columns import merge, no_rows, select
 from gauss.plugins.formats.pg_binary import fast, write
 from gauss.plugins.formats.pg_binary.spec import PgBinaryConfig
@@ -24,7 +24,7 @@ class PgBinaryFormat:
         self._known: tuple[SourceSchema, TupleCodec] | None = None
 
     def _told(self) -> tuple[SourceSchema, TupleCodec]:
-        """The columns, asked for when they are first needed; Unavailable or NotFound while they can't be had."""
+        """The columns, asked for when they are first needed; Unavailable while they can't be had."""
         if self._known is None:
             schema = _given(self._config) or _live(self._config)
             self._known = schema, TupleCodec(list(schema.fields))
@@ -80,4 +80,7 @@ def _live(config: PgBinaryConfig) -> SourceSchema:
     from gauss.plugins.formats.pg_binary.live import Asked, kept_schema
 
     asked = Asked(config, config.embedded_dir, config.table, config.schema_name, config.query)
-    return kept_schema(asked, config.schema_dir)
+    try:
+        return kept_schema(asked, config.schema_dir)
+    except NotFound as error:  # whoever decodes waits for the table: its rows come after it
+        raise Unavailable(error.message, hint=error.hint) from error
