@@ -13,7 +13,9 @@ from gauss.model.errors import ConfigError
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="A pipeline, its NAME.test.toml, or a folder of such.")] = Path(),
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Pipelines, their NAME.test.toml, or folders of such; default: here.")
+    ] = None,
     case: Annotated[str | None, typer.Option("--case", help="Only the case of this name.")] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write the results as JUnit XML.")] = None,
     json: JsonOption = False,
@@ -34,7 +36,7 @@ def command(
     logging.getLogger("gauss").addHandler(logging.NullHandler())
     output = Output(json=json)
     began = time.monotonic()
-    suites = read_suites(find_test_files(file))
+    suites = read_suites(find_test_files(files or [Path()]))
     results = []
     for result in run_suites(suites, case):
         results.append(result)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from gauss import registry
 from gauss.config.check import Checked, check
 from gauss.config.faults import Fault, Faults, Scope
@@ -18,11 +20,12 @@ from gauss.config.spec import Pipeline
 from gauss.config.validate import did_you_mean, validate
 from gauss.contracts.processor import ProcessorSpec, Role
 from gauss.model.errors import ConfigError
-from gauss.stream.flowtest.cases import SUFFIX, Case, Expect, Step
+from gauss.stream.flowtest.cases import SUFFIX, Case, DeadLetters, Expect, Step
 from gauss.stream.formats import topic_format
 
 STEP_KINDS = ("send", "advance", "restart")
 SEND_KEYS = ("records", "base64", "file")
+PARTS: dict[str, type[BaseModel]] = {"steps": Step, "expect": Expect, "dead_letters": DeadLetters}
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,12 @@ def sources(pipeline: Pipeline) -> dict[str, str]:
     }
 
 
-def find_test_files(given: Path) -> list[Path]:
-    """The test file itself, that of a pipeline, or all below a folder."""
+def find_test_files(given: list[Path]) -> list[Path]:
+    """Of each path the test file itself, that of a pipeline, or all below a folder."""
+    return list(dict.fromkeys(file for path in given for file in _test_files(path)))
+
+
+def _test_files(given: Path) -> list[Path]:
     if given.is_dir():
         found = sorted(given.rglob(f"*{SUFFIX}"))
         if not found:
@@ -112,25 +119,42 @@ def _cases(data: dict[str, Any], faults: Faults, pipeline: Pipeline | None) -> I
     for index, table in enumerate(tables):
         name = table.get("name") if isinstance(table, dict) else None
         scope = Scope(faults, ("cases", index), f'case "{name}"' if isinstance(name, str) else f"case {index + 1}")
-        case = validate(Case, table, scope)
-        if case is None:
+        if not isinstance(table, dict):
+            scope.add((), "it is not valid", expected="a table", found=table)
             continue
-        if case.name in seen:
+        if name in seen:
             scope.add(("name",), "there is another case of this name")
-        seen.add(case.name)
-        if not case.expect and not case.dead_letters:
+        seen.add(str(name))
+        if not table.get("expect") and not table.get("dead_letters"):
             scope.add((), "it expects nothing, so it could not fail", expected="[[cases.expect]]")
-        for number, step in enumerate(case.steps):
+        # Part by part, so that a fault in one does not hide those in the others.
+        parts = {key: list(_parts(table.get(key, []), model, scope.inside(key))) for key, model in PARTS.items()}
+        for number, step in parts["steps"]:
             _judge_step(step, scope.inside("steps", number), pipeline)
-        for number, expect in enumerate(case.expect):
+        for number, expect in parts["expect"]:
             _judge_expect(expect, scope.inside("expect", number), pipeline)
-        yield case
+        case = validate(Case, {key: value for key, value in table.items() if key not in PARTS}, scope)
+        if case is not None:
+            yield case.model_copy(update={key: tuple(part for _, part in found) for key, found in parts.items()})
+
+
+def _parts(value: object, model: type[BaseModel], scope: Scope) -> Iterator[tuple[int, Any]]:
+    """Each sound entry of an array of tables."""
+    if not isinstance(value, list):
+        scope.add((), f'"{scope.path[-1]}" is not valid', expected="an array of tables", found=value)
+        return
+    for number, entry in enumerate(value):
+        part = validate(model, entry, scope.inside(number))
+        if part is not None:
+            yield number, part
 
 
 def _judge_step(step: Step, scope: Scope, pipeline: Pipeline | None) -> None:
     given = [kind for kind in STEP_KINDS if getattr(step, kind) is not None]
     if len(given) != 1:
-        scope.add((), "a step does one thing", expected=f"one of {', '.join(STEP_KINDS)}", found=" and ".join(given))
+        scope.add(
+            (), "a step does one thing", expected=f"one of {', '.join(STEP_KINDS)}", found=" and ".join(given) or None
+        )
         return
     if step.send is None:
         for key in (*SEND_KEYS, "ts_ms", "format"):
@@ -161,7 +185,7 @@ def _judge_expect(expect: Expect, scope: Scope, pipeline: Pipeline | None) -> No
 def _one_of(entry: Step | Expect, keys: tuple[str, ...], scope: Scope) -> None:
     given = [key for key in keys if getattr(entry, key) is not None]
     if len(given) != 1:
-        scope.add((), "what records?", expected=f"one of {', '.join(keys)}", found=" and ".join(given) or "none")
+        scope.add((), "what records?", expected=f"one of {', '.join(keys)}", found=" and ".join(given) or None)
 
 
 def _judge_base64(texts: list[str] | None, scope: Scope) -> None:

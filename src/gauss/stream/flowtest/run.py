@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gauss.model.errors import ConfigError, GaussError
 from gauss.stream.flowtest.bench import LOOK_SECONDS, Bench
@@ -20,11 +20,19 @@ from gauss.stream.flowtest.match import differences, shown
 from gauss.stream.flowtest.records import Codec, wanted
 from gauss.stream.flowtest.world import World
 
-QUIET_SECONDS = 3.0
-"""A flow in which nothing has changed for so long brings no more: what is missing then is missing."""
-HOLD_SECONDS = 0.2
-STATEFUL_HOLD_SECONDS = 1.0
-"""What is right must stay right for a while: a row too many may be on its way."""
+
+class Patience(NamedTuple):
+    """How long a flow is watched, in seconds: what is right must stay so, since a row too many may be on its way; what
+    is wrong is wrong once nothing has changed for a while."""
+
+    right: float
+    wrong: float
+
+
+IN_ENGINE = Patience(0.1, 0.5)
+ON_SPARK = Patience(0.2, 1.5)
+STATEFUL = Patience(1.0, 10.0)
+"""Windows close, by Spark's own steps, some batches after the records or the clock that close them."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,7 @@ def _take_steps(world: World, suite: Suite, case: Case, codec: Codec) -> None:
 def _await(world: World, case: Case, codec: Codec) -> list[Problem]:
     """What is wrong once the flow is quiet; what is right must have stayed so."""
     stateful = any(node.stateful for node in world.graph.processors.values())
-    hold = STATEFUL_HOLD_SECONDS if stateful else HOLD_SECONDS
+    patience = STATEFUL if stateful else ON_SPARK if world.graph.needs_spark else IN_ENGINE
     ends: dict[str, Any] = {}
     since, right_since = time.monotonic(), 0.0
     while True:
@@ -123,9 +131,9 @@ def _await(world: World, case: Case, codec: Codec) -> list[Problem]:
         problems = _problems(world, case, codec)
         if not problems:
             right_since = right_since or time.monotonic()
-            if time.monotonic() - right_since >= hold:
+            if time.monotonic() - right_since >= patience.right:
                 return []
-        elif time.monotonic() - since > QUIET_SECONDS:
+        elif time.monotonic() - since > patience.wrong:
             return problems
         else:
             right_since = 0.0
