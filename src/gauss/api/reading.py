@@ -47,9 +47,14 @@ class Reading:
             format_name = found.name
         return self.decoder(format_name)
 
-    def table(self, topic: str) -> None:
+    def table(self, topic: str, mode: str = "snapshot") -> None:
         """Raises unless the topic has a row per key."""
         modes = self._running.command("topic", name=topic)["read_modes"]
+        if "snapshot" in modes and mode not in modes:
+            raise ConfigError(
+                f'topic "{topic}" is a table elsewhere, which tells nobody that it has changed',
+                hint="read its snapshot, or subscribe to the topic that is written to it",
+            )
         if "snapshot" not in modes:
             raise ConfigError(
                 f'topic "{topic}" has no snapshot: it keeps records in order, not a row per key',

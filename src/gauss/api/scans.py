@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from gauss.api.reading import Reading
 from gauss.api.records import Decode, change_lines, entries, object_lines
 from gauss.api.sockets import Lines, serve_socket
+from gauss.api.stored import is_stored, keyed_entries, listed
 from gauss.api.tail import follow
 from gauss.contracts.cursor import Code, Mode, Program, Seq
 from gauss.model.errors import Collected, ConfigError, GaussError
@@ -67,9 +68,11 @@ def routes(running: Running) -> APIRouter:
         blob = encode_program(reading.program(text, live=live, format_name=format))
         return running.command("scan.explain", topic=name, program=base64.b64encode(blob).decode())
 
-    @router.get("/topics/{name}/snapshot", summary="A table as one object: key → row")
+    @router.get("/topics/{name}/snapshot", summary="A table as one object, key → row; without a key as an array")
     async def snapshot(name: str, format: Format = None) -> Response:
         await run_in_threadpool(reading.table, name)
+        if is_stored(running.pipeline, name):
+            return await _stored_snapshot(running, name)
         decode = reading.rows_of(name, format)
         tail = await run_in_threadpool(running.client().tail, name, Program())
         parts = follow(tail, lambda batch: entries(batch, decode))
@@ -97,6 +100,18 @@ def routes(running: Running) -> APIRouter:
     return router
 
 
+async def _stored_snapshot(running: Running, name: str) -> Response:
+    """A table elsewhere: by its key, else as a list of rows."""
+    described = await run_in_threadpool(lambda: running.command("table", topic=name))
+    key = tuple(described["key"])
+    tail = await run_in_threadpool(running.client().tail, name, Program(), full=True)
+    parts = follow(tail, (lambda batch: keyed_entries(batch, key)) if key else listed)
+    brackets = (b"{", b"}") if key else (b"[", b"]")
+    return StreamingResponse(
+        _object(parts, *brackets), media_type="application/json", headers=_headers(tail.scanning.cursor)
+    )
+
+
 async def _subscribed(running: Running, reading: Reading, asked: dict[str, Any]) -> Lines:
     """The messages of a subscription, as lines."""
     topic, mode, format_name = asked.get("subscribe"), asked.get("mode", "snapshot"), asked.get("format")
@@ -109,7 +124,7 @@ async def _subscribed(running: Running, reading: Reading, asked: dict[str, Any])
         decode = reading.rows_of(topic, format_name)
         tail = await run_in_threadpool(running.client().tail, topic, Program(mode=Mode.LIVE), name="subscription")
         return follow(tail, lambda batch: change_lines(batch, decode))
-    await run_in_threadpool(reading.table, topic)
+    await run_in_threadpool(reading.table, topic, "subscribe")
     # Nothing ahead: a client that is slow gets the table as it is when it is ready for it.
     return follow(Snapshots(running.client(), topic, reading.rows_of(topic, format_name)), bytes, ahead=0)
 
@@ -188,13 +203,13 @@ async def with_error_line(texts: Lines) -> AsyncIterator[bytes]:
         yield msgspec.json.encode({"error": error.to_dict()}) + b"\n"
 
 
-async def _object(parts: Lines) -> AsyncIterator[bytes]:
-    before = b"{"
+async def _object(parts: Lines, begin: bytes = b"{", end: bytes = b"}") -> AsyncIterator[bytes]:
+    before = begin
     async with contextlib.aclosing(parts):
         async for part in parts:
             yield before + part
             before = b",\n"
-    yield b"{}\n" if before == b"{" else b"}\n"
+    yield (begin + end if before == begin else end) + b"\n"
 
 
 def _headers(cursor: RemoteCursor) -> dict[str, str]:

@@ -17,8 +17,10 @@ from gauss.api.reading import Reading
 from gauss.api.records import lines, rows, time_ms
 from gauss.api.scans import NDJSON, with_error_line
 from gauss.api.sockets import Lines, serve_socket
+from gauss.api.stored import asked_rows, is_stored, page, row_lines
 from gauss.api.tail import follow
 from gauss.contracts.cursor import Program, Seq, TimeRange
+from gauss.model.errors import ConfigError
 from gauss.stream.control.run import Running
 
 PAGE = 1000
@@ -51,7 +53,7 @@ def routes(running: Running) -> APIRouter:
         *,
         start: From = None,
         to: To = None,
-        after: Annotated[int | None, Query(ge=0, description="`next` of the page before")] = None,
+        after: Annotated[str | None, Query(pattern=r"^-?\d+(:\d+)?$", description="`next` of the page before")] = None,
         limit: Limit = None,
         format: Format = None,
     ) -> Response:
@@ -60,7 +62,13 @@ def routes(running: Running) -> APIRouter:
         asked = limit if limit is not None or streamed else PAGE
         begin, end = time_ms(start, "from"), time_ms(to, "to")
         reading.known(name)
-        view = TimeRange(begin or 0, end) if after is None else Seq(after)
+        if is_stored(running.pipeline, name):
+            program = asked_rows(begin, end, after)
+            if asked is not None and not streamed:
+                return _json(page(running, name, program, asked))
+            tail = running.client().tail(name, program, limit=asked, full=True)
+            return StreamingResponse((row_lines(batch) for batch in tail), media_type=NDJSON)
+        view = TimeRange(begin or 0, end) if after is None else Seq(_offset(after))
         batches = running.client().scan(name, Program(view), limit=asked)
         if after is not None:
             batches = _before(batches, end)
@@ -120,5 +128,11 @@ def _before(batches: Iterable[pa.RecordBatch], end_ms: int | None) -> Iterator[p
             return
 
 
+def _offset(after: str) -> int:
+    if not after.isdigit():
+        raise ConfigError(f"after: expected `next` of the page before (got {after!r})", hint="an offset such as 41")
+    return int(after)
+
+
 def _json(value: Any) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")
+    return Response(msgspec.json.encode(value, enc_hook=str), media_type="application/json")

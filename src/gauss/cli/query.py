@@ -40,6 +40,10 @@ def command(
 def for_people(line: bytes) -> bytes:
     """A record as `offset  time  data`."""
     record = jsonlib.loads(line)
-    moment = datetime.datetime.fromtimestamp(record["ts_ms"] / 1000, datetime.UTC)
-    data = record["data"] if isinstance(record["data"], str) else jsonlib.dumps(record["data"], ensure_ascii=False)
-    return f"{record['offset']:>10}  {moment:%Y-%m-%d %H:%M:%S}.{record['ts_ms'] % 1000:03d}  {data}\n".encode()
+    offset, ts_ms, data = record["offset"], record["ts_ms"], record["data"]
+    text = data if isinstance(data, str) else jsonlib.dumps(data, ensure_ascii=False)
+    time = "-"
+    if ts_ms is not None:  # a table elsewhere may keep neither place nor time
+        moment = datetime.datetime.fromtimestamp(ts_ms / 1000, datetime.UTC)
+        time = f"{moment:%Y-%m-%d %H:%M:%S}.{ts_ms % 1000:03d}"
+    return f"{'-' if offset is None else offset:>10}  {time:<23}  {text}\n".encode()

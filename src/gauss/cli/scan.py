@@ -78,7 +78,6 @@ def _passed_on(lines: Iterator[bytes]) -> int:
 def show_plan(output: Output, plan: dict[str, Any]) -> None:
     """A plan for people."""
     cost = plan["cost"]
-    found = plan["format"]
     decoded = ", ".join(f"{name} ({kind})" for name, kind in plan["decodes"].items())
     most = f"at most {cost['max_scan']:,}" if cost["max_scan"] < UNBOUNDED else "without a bound"
     lines = [
@@ -88,11 +87,21 @@ def show_plan(output: Output, plan: dict[str, Any]) -> None:
         *[("then" if index else "does", stage) for index, stage in enumerate(plan["stages"])],
         ("gives", ", ".join(plan["columns"])),
         ("runs as", plan["backend"]),
-        ("format", f"{found['name']} ({found['why']})" if found else "none: records stay opaque"),
-        ("decodes", decoded or "nothing"),
+        *_codec(plan, decoded),
         *[("pushed down" if index == 0 else "", pushed) for index, pushed in enumerate(plan["pushed_down"])],
+        *([("asks", plan["sql"])] if plan["sql"] else []),
         ("cost", f"{cost['per_candidate']:,} a candidate, more by its texts, at most {cost['max_per_candidate']:,}"),
         ("", f"{cost['scan_at_least']:,} or more for up to {plan['candidates']:,} candidates, {most}"),
     ]
     for name, text in lines:
         output.line(f"{name:>12}  {text}")
+
+
+def _codec(plan: dict[str, Any], decoded: str) -> list[tuple[str, str]]:
+    found = plan["format"]
+    if plan["sql"]:
+        return [("format", "none: the columns of a table")]
+    return [
+        ("format", f"{found['name']} ({found['why']})" if found else "none: records stay opaque"),
+        ("decodes", decoded or "nothing"),
+    ]

@@ -75,6 +75,9 @@ class TableSpec(StorageSpec):
     """Whose embedded server it is when the config names none."""
     writer: str
     """`package.module:Class`, called with the config and a `TablePlace`; gives a `TableStore`."""
+    reader: str
+    """`package.module:Class`, called with the config, a `TablePlace`, the source's schema and the table's; gives a
+    `TableReader` of `contracts.table_read`."""
     server: Callable[[PluginConfig], tuple[str, int] | None]
     """Host and port of the server that the config names (no host: it can't be told); None: the embedded one."""
     repeats: Callable[[PluginConfig], str]

@@ -19,7 +19,7 @@ from gauss.scan.codes import code_of
 from gauss.scan.executor import Executor, Plain, Staged
 from gauss.scan.outputs import Item, encode_item
 from gauss.scan.program.declared import check_declared
-from gauss.scan.program.ir import Select
+from gauss.scan.program.ir import Expr, Select
 
 if TYPE_CHECKING:
     from gauss.scan.tasks import ReaderTask
@@ -240,7 +240,7 @@ class SourceTask:
 
 def _narrowed(program: Program, binding: Binding) -> Narrow:
     """The selects before anything is made see candidates; where something is made, only what is read matters."""
-    where = []
+    where: list[Expr] = []
     for stage in program.stages:
         if not isinstance(stage, Select):
             return Narrow(tuple(binding.own), tuple(where))

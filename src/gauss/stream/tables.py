@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gauss import registry
 from gauss.config.spec import Pipeline
@@ -12,6 +13,7 @@ from gauss.contracts.format import FieldType, Format, FormatSpec, SourceField, S
 from gauss.contracts.format_batch import batched
 from gauss.contracts.storage import StorageSpec
 from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, TableConfig, TablePlace, TableSpec, TableStore
+from gauss.contracts.table_read import TableReader
 from gauss.contracts.target import TargetSchema
 from gauss.mapping.columns import ColumnMap
 from gauss.mapping.script import run_file
@@ -33,6 +35,7 @@ class TableTopic:
     source: SourceSchema
     target: TargetSchema
     """With the columns that Gauss adds."""
+    reader: TableReader
 
     @property
     def mapped(self) -> TargetSchema:
@@ -60,15 +63,21 @@ def table_topic(pipeline: Pipeline, name: str, base_dir: Path, data_dir: DataDir
         ]
         raise NotFound(f'no table topic "{name}"', hint=f"in this config: {', '.join(tables) or 'none'}")
     config: TableConfig = spec.validate(definition.storage_config)  # type: ignore[assignment]
-    module, _, attribute = spec.writer.partition(":")
     place = TablePlace(name, data_dir.server(spec.system))
-    store: TableStore = getattr(importlib.import_module(module), attribute)(config, place)
+    store: TableStore = _loaded(spec.writer)(config, place)
     format_ = _format(pipeline, config.format)
     source = None if format_ is None else _schema(format_, name, config)
     script = next((each.script for each in pipeline.schema_maps if each.name == config.schema_map), None)
     known = source or BLOB
     mapped = None if script is None else lambda target: run_file(base_dir / script, known, target)
-    return TableTopic(name, config, store, format_, known, store.target(source, mapped))
+    target = store.target(source, mapped)
+    reader: TableReader = _loaded(spec.reader)(config, place, known, target)
+    return TableTopic(name, config, store, format_, known, target, reader)
+
+
+def _loaded(path: str) -> Any:
+    module, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def _format(pipeline: Pipeline, name: str | None) -> Format | None:

@@ -19,6 +19,7 @@ from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec, Role
 from gauss.contracts.storage import ReadMode, StorageContext, StorageSpec
 from gauss.contracts.table import TableSpec
+from gauss.contracts.table_read import TableReader
 from gauss.contracts.transport import Transport, TransportSpec
 from gauss.model.paths import DataDir
 from gauss.stream.engine.capture_topic import CaptureTopic
@@ -28,9 +29,10 @@ from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.readers import Position
 from gauss.stream.engine.running import retry_inlet
 from gauss.stream.engine.sources import END_MARK
+from gauss.stream.engine.stored_table import StoredTable
 from gauss.stream.engine.table_topic import TableTopic
 from gauss.stream.engine.topic import Topic
-from gauss.stream.graph import Graph, ProcessorNode
+from gauss.stream.graph import TABLE_PREFIX, Graph, ProcessorNode
 from gauss.stream.protocol import At
 
 log = logging.getLogger(__name__)
@@ -96,7 +98,29 @@ class TopicBuilder:
         )
         if topic.counters.lost:
             log.warning("topic %s: %d records that were known to exist are gone", name, topic.counters.lost)
+        if isinstance(spec, TableSpec):
+            topic.stored = self._stored(topic)
         return topic
+
+    def _stored(self, topic: Topic) -> StoredTable:
+        """The table behind an inbox."""
+        name = topic.name
+
+        def build() -> TableReader:
+            from gauss.stream.tables import table_topic  # brings the table's client
+
+            return table_topic(self.pipeline, name, self.base_dir, self.paths).reader
+
+        return StoredTable(
+            name, topic.inc, build, committed=lambda: self._committed(name), counted_out=topic.counted_out
+        )
+
+    def _committed(self, topic: str) -> dict[int, int]:
+        """How far a table's query has come, in the inbox and in its retry inlet, whose rows have negative marks."""
+        query = TABLE_PREFIX + topic
+        row = self.ledger.row(query)
+        ends = {} if row is None else row.ends
+        return {-at.inc if name == retry_inlet(query) else at.inc: at.off for name, at in ends.items()}
 
     def _format(self, name: str) -> Format:
         """A format of the config, or a plugin by its own name."""

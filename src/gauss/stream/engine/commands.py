@@ -6,6 +6,7 @@
 | `ping`            |                               | `{pid, driver_heard_s}`, answered without any lock           |
 | `topics`          |                               | `{topics: [Topic]}`, hidden ones (`_dead`, …) included       |
 | `topic`           | `name`                        | `Topic` with `readers: [Reader]`                             |
+| `table`           | `topic`                       | of a table elsewhere: `{key: [str], columns, time, attrs}`    |
 | `readers.ls`      | `topic` (optional)            | `{readers: [Reader]}`                                        |
 | `readers.seek`    | `topic`, `reader`, `to`       | `Reader` after the move                                      |
 | `readers.drop`    | `topic`, `reader`             | `{dropped: Reader}`                                          |
@@ -39,8 +40,8 @@ Shapes:
 - `Scan`: `{scan (its number), topic, name, mode, program, pinned_version, position, hold, floor, end, fuel, read_bytes,
   seconds}`.
 - `Plan`: `{topic, mode, view, stages: [str], output, columns: [str], backend, format: {name, why} or null, decodes:
-  {field: kind}, reads: [str], pushed_down: [str], pinned_version, candidates, cost: {per_candidate, scan_at_least,
-  max_per_candidate, max_scan}}`.
+  {field: kind}, reads: [str], pushed_down: [str], sql (what a table elsewhere is asked), pinned_version, candidates,
+  cost: {per_candidate, scan_at_least, max_per_candidate, max_scan}}`.
 - `Metric`: `{name, type (counter|gauge), help, labels: {str: str}, value}`; names start with `gauss_`.
 
 An unknown name or a missing argument is a ConfigError, an unknown topic, reader or processor NotFound.
@@ -128,6 +129,15 @@ def _topics(engine: Engine, _: Arguments) -> dict[str, Any]:
 def _topic(engine: Engine, args: Arguments) -> dict[str, Any]:
     topic = engine.topic(args.text("name"))
     return {**topic_row(engine, topic), "readers": reader_rows(engine, topic)}
+
+
+def _table(engine: Engine, args: Arguments) -> dict[str, Any]:
+    topic = engine.topic(args.text("topic"))
+    if topic.stored is None:
+        raise ConfigError(f'topic "{topic.name}" is no table elsewhere', hint="look at it as a topic")
+    reader = topic.stored.reader
+    columns = {column.name: column.field_type.name for column in reader.columns}
+    return {"key": list(reader.key), "columns": columns, "time": reader.time, "attrs": reader.attrs}
 
 
 def _readers(engine: Engine, args: Arguments) -> dict[str, Any]:
@@ -236,7 +246,7 @@ def _scans(engine: Engine, _: Arguments) -> dict[str, Any]:
 def _explain(engine: Engine, args: Arguments) -> dict[str, Any]:
     from gauss.scan.program.blob import decode_program
 
-    topic = engine.topic(args.text("topic"))
+    topic = engine.topic(args.text("topic")).scanned
     try:
         blob = base64.b64decode(args.text("program"), validate=True)
     except binascii.Error as error:
@@ -258,6 +268,7 @@ COMMANDS: dict[str, Callable[[Engine, Arguments], dict[str, Any]]] = {
     "ping": _ping,
     "topics": _topics,
     "topic": _topic,
+    "table": _table,
     "readers.ls": _readers,
     "readers.seek": _seek,
     "readers.drop": _drop,

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from gauss.contracts.cursor import Code
-from gauss.model.errors import ConfigError
+from gauss.model.errors import ConfigError, GaussError
 from gauss.scan.codes import error_of
 from gauss.scan.outputs import encode_item
 from gauss.scan.sources import SourceId
@@ -21,6 +21,7 @@ from gauss.stream.protocol import LEASE_S, MOST_WAIT_MS, Ask, Open, Opened, Stat
 if TYPE_CHECKING:
     from gauss.scan.executor import Executor
     from gauss.stream.engine.runtime import Engine
+    from gauss.stream.engine.stored_table import StoredTable
     from gauss.stream.engine.topic import Topic
 
 LOOK_S = 0.25
@@ -30,7 +31,7 @@ SLOT = 0
 
 def serve(engine: Engine, head: Open, reader: Any, writer: Any, gone: Callable[[], bool]) -> None:
     """Answers what a client asks of its cursor until one of the two goes; whatever happens, nothing stays pinned."""
-    topic = engine.topic(head.topic)
+    topic = engine.topic(head.topic).scanned
     inc = topic.inc if head.inc is None else head.inc
     with _task(engine, head.name) as (number, task):
         task.slot(SLOT)
@@ -67,7 +68,7 @@ class _Cursor:
     """The engine's side of one cursor."""
 
     def __init__(
-        self, topic: Topic, task: ReaderTask, executor: Executor, writer: Any, gone: Callable[[], bool]
+        self, topic: Topic | StoredTable, task: ReaderTask, executor: Executor, writer: Any, gone: Callable[[], bool]
     ) -> None:
         self.executor = executor
         self._topic = topic
@@ -94,6 +95,8 @@ class _Cursor:
 
     def _step(self, step: bytes) -> None:
         code = self._task.next(SLOT, step)
+        if isinstance(self.executor.fault, GaussError):
+            raise self.executor.fault  # a table elsewhere says why
         item = None
         if code is Code.UNSET:
             code, item = self._task.take(SLOT)

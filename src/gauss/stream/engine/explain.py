@@ -18,6 +18,7 @@ from gauss.contracts.cursor import (
     TimeRange,
     View,
 )
+from gauss.scan.aggregate import AggCursor
 from gauss.scan.binding import Binding
 from gauss.scan.codes import error_of
 from gauss.scan.program.fuel import unread
@@ -26,13 +27,14 @@ from gauss.stream.formats import topic_format
 
 if TYPE_CHECKING:
     from gauss.stream.engine.runtime import Engine
+    from gauss.stream.engine.stored_table import StoredTable
     from gauss.stream.engine.topic import Topic
 
 _MARKS = re.compile(r'"(?:[^"\\]|\\.)*"|[(\[{)\]}|]')
 BACKEND = "Arrow columns, in the engine beside the data"
 
 
-def explain(engine: Engine, topic: Topic, program: Program) -> dict[str, Any]:
+def explain(engine: Engine, topic: Topic | StoredTable, program: Program) -> dict[str, Any]:
     """The plan of a scan over the topic as it is now; raises what opening it would raise."""
     opened = topic.source.open(program)
     if opened.cursor_id == 0:
@@ -40,6 +42,8 @@ def explain(engine: Engine, topic: Topic, program: Program) -> dict[str, Any]:
     try:
         executor = topic.source.executor(opened.cursor_id)
         pinned, start = executor.pinned_version, executor.position
+        cursor = executor.cursor.cursor if isinstance(executor.cursor, AggCursor) else executor.cursor
+        sql, order = getattr(cursor, "sql", ""), getattr(cursor, "order", "")
     finally:
         topic.source.close(opened.cursor_id)
     is_log = "offset" in topic.candidates().names
@@ -50,15 +54,16 @@ def explain(engine: Engine, topic: Topic, program: Program) -> dict[str, Any]:
     return {
         "topic": topic.name,
         "mode": "live: the pinned version, then what follows" if program.mode is Mode.LIVE else "snapshot",
-        "view": view_words(program.view, is_log),
+        "view": "seq: every row" if sql and isinstance(program.view, Seq) else view_words(program.view, is_log),
         "stages": _stage_words(program),
         "output": program.output.value,
         "columns": _columns(topic, program, binding),
         "backend": BACKEND if binding is not None else "none: records pass as they lie",
-        "format": _format(engine, topic, program),
+        "format": None if sql else _format(engine, topic, program),
         "decodes": {} if binding is None else {name: str(binding.bound.fields[name]) for name in binding.decoded},
         "reads": [] if binding is None else binding.own,
-        "pushed_down": _pushed(program, binding, is_log),
+        "pushed_down": [f"to the table, rows come {order}"] if sql else _pushed(program, binding, is_log),
+        "sql": sql,
         "pinned_version": pinned,
         "candidates": candidates,
         "cost": {
@@ -127,7 +132,7 @@ def _pieces(text: str) -> list[str]:
     return [" ".join(piece.split()) for piece in [*found, text[begin:]]]
 
 
-def _columns(topic: Topic, program: Program, binding: Binding | None) -> list[str]:
+def _columns(topic: Topic | StoredTable, program: Program, binding: Binding | None) -> list[str]:
     if binding is not None and binding.bound.columns is not None:
         return list(binding.bound.columns)
     if isinstance(program.view, Agg):
@@ -135,14 +140,14 @@ def _columns(topic: Topic, program: Program, binding: Binding | None) -> list[st
     return list(topic.candidates().names)
 
 
-def _format(engine: Engine, topic: Topic, program: Program) -> dict[str, str] | None:
+def _format(engine: Engine, topic: Topic | StoredTable, program: Program) -> dict[str, str] | None:
     if program.format:
         return {"name": program.format, "why": "as the scan names it"}
     found = topic_format(engine.pipeline, topic.name)
     return None if found is None else {"name": found.name, "why": found.why}
 
 
-def _candidates(topic: Topic, view: View, start: int, pinned: int, is_log: bool) -> int:
+def _candidates(topic: Topic | StoredTable, view: View, start: int, pinned: int, is_log: bool) -> int:
     """How many records or rows the view holds at the most."""
     if isinstance(view, Point):
         return 1

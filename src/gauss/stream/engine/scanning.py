@@ -24,7 +24,7 @@ def scan_engine(topics: Mapping[str, Topic], pipeline: Pipeline) -> ScanEngine:
         topic.source.formats = formats
         found = topic_format(pipeline, name)
         topic.source.default_format = "" if found is None else found.name
-        engine.register(topic.source)
+        engine.register(topic.scanned.source)
     return engine
 
 
@@ -58,7 +58,7 @@ def _row(number: int, task: Any, topics: Mapping[str, Topic]) -> dict[str, Any] 
     handle = task.handle(0)
     if handle is None:
         return None
-    topic = topics[handle.source_task_id.topic]
+    topic = topics[handle.source_task_id.topic].scanned
     try:
         executor = topic.source.executor(handle.cursor_id)
     except KeyError:  # it has just ended

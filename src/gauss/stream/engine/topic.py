@@ -6,6 +6,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -19,6 +20,9 @@ from gauss.scan.sources import SourceTask
 from gauss.scan.tasks import TaskCursor
 from gauss.scan.waiting import Waiting
 from gauss.stream.engine.readers import Reader, Readers
+
+if TYPE_CHECKING:
+    from gauss.stream.engine.stored_table import StoredTable
 
 
 @dataclass
@@ -56,6 +60,8 @@ class Topic(Waiting):
     readers: Readers
     source: SourceTask
     """The topic as the scan engine knows it: its cursors, their tasks and the watermark."""
+    stored: StoredTable | None = None
+    """Where its records become rows of a table: that table, and the topic itself is the inbox."""
 
     def __init__(self, name: str, store: Store, capacity: Capacity, dead: Callable[[DeadLetter], None]) -> None:
         Waiting.__init__(self)
@@ -109,6 +115,11 @@ class Topic(Waiting):
         )
 
     # --- reading ---
+
+    @property
+    def scanned(self) -> Topic | StoredTable:
+        """What people scan and query: the records, or the table that they have become."""
+        return self if self.stored is None else self.stored
 
     def version(self) -> int:
         return self._store.end

@@ -82,6 +82,7 @@ SPEC = TableSpec(
     config=ClickHouseConfig,
     implementation="gauss.plugins.storages.inbox:open_inbox",
     writer="gauss.plugins.storages.clickhouse.table:ClickHouseTable",
+    reader="gauss.plugins.storages.clickhouse.read:ClickHouseReader",
     system="clickhouse",
     read_modes=lambda _: TABLE_READ_MODES,
     durable=True,

@@ -31,6 +31,7 @@ SPEC = TableSpec(
     config=PostgresConfig,
     implementation="gauss.plugins.storages.inbox:open_inbox",
     writer="gauss.plugins.storages.postgres.table:PostgresTable",
+    reader="gauss.plugins.storages.postgres.read:PostgresReader",
     system="postgres",
     read_modes=lambda _: TABLE_READ_MODES,
     durable=True,

@@ -1,0 +1,117 @@
+"""A ClickHouse topic as readers know it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from gauss.clients.clickhouse import ddl, live
+from gauss.clients.clickhouse.quote import identifier, literal
+from gauss.clients.clickhouse.read import Paged, Selection, Streamed
+from gauss.clients.clickhouse.types import split_arguments
+from gauss.clients.clickhouse.write import query_arrow
+from gauss.contracts.format import SourceSchema
+from gauss.contracts.native_types import general
+from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, TablePlace
+from gauss.contracts.table_read import Asked, Pages, TableColumn
+from gauss.contracts.target import TargetField, TargetSchema, as_field_type
+from gauss.model.errors import ConfigError
+from gauss.plugins.storages.clickhouse.connection import client_of
+from gauss.plugins.storages.clickhouse.spec import MERGING, ClickHouseConfig
+from gauss.plugins.storages.read_columns import candidate, compared_kinds, holds_bytes, time_column
+from gauss.plugins.storages.read_nothing import Nothing
+from gauss.scan.program.ir import Kind
+
+_FINAL = ("Replacing", *MERGING)
+_AS_TEXT = frozenset({"uuid", "string"})
+
+
+class ClickHouseReader:
+    """Implements `TableReader`. Every read has a connection of its own."""
+
+    def __init__(self, config: ClickHouseConfig, place: TablePlace, source: SourceSchema, target: TargetSchema) -> None:
+        self._config, self._place, self._target = config, place, target
+        fields = [field for field in target.fields if "ephemeral" not in field.props]
+        self.columns = tuple(_column(field, source) for field in fields)
+        self._types = {column.name: column.arrow for column in self.columns}
+        self.time = time_column(target, self._types)
+        self._order = split_arguments(_inside(ddl.order_by(target)))
+        names = {column.name for column in self.columns}
+        plain = [each.strip("`") for each in self._order]
+        keyed = config.replacing and plain and all(each in names for each in plain)
+        self.key = tuple(plain) if keyed else ()
+        self.attrs = {
+            "database": str(target.attrs.get("database") or config.database),
+            "table": str(target.attrs["table"]),
+            "engine": ddl.engine_of(target).partition("(")[0].strip(),
+            "order_by": plain,
+        }
+
+    def open(self, asked: Asked) -> Pages:
+        client = client_of(self._config, self._place)
+        try:
+            found = live.describe(client, self._target.attrs["table"], str(self._target.attrs.get("database") or ""))
+            present = frozenset() if found is None else frozenset(each.name for each in found.columns)
+            engine = "" if found is None else found.engine
+            selection = Selection(
+                ddl.table_name(self._target),
+                [column for column in self.columns if column.name in asked.columns],
+                present,
+                final="MergeTree" in engine and any(word in engine for word in _FINAL),
+            )
+            if asked.times is not None:
+                kind = Kind.INT if pa.types.is_integer(self._types[self.time].type) else Kind.OPAQUE
+                selection.add_times(self.time, kind, asked.times)
+            selection.add_where(asked.where, compared_kinds(self._types))
+            if found is None:
+                client.close()
+                return Nothing(selection.text())
+            if {INC_COLUMN, OFFSET_COLUMN} <= present and not selection.final:
+                return Paged(client, selection, asked.committed)
+            return Streamed(client, selection, self._order if selection.final else self._time_order(present))
+        except BaseException:
+            client.close()
+            raise
+
+    def _time_order(self, present: frozenset[str]) -> list[str]:
+        return [identifier(self.time)] if self.time in present else []
+
+    def rows(self) -> int:
+        client = client_of(self._config, self._place)
+        try:
+            found = query_arrow(client, f"SELECT count() AS n FROM {ddl.table_name(self._target)}")
+        finally:
+            client.close()
+        return int(found["n"][0].as_py())
+
+
+def _inside(order: str) -> str:
+    """The parts of `(a, b)` or `tuple()`."""
+    text = order.strip()
+    if text.startswith("tuple("):
+        text = text.removeprefix("tuple")
+    return text[1:-1] if text.startswith("(") and text.endswith(")") else text
+
+
+def _column(field: TargetField, source: SourceSchema) -> TableColumn:
+    found = general(field.field_type)
+    if found is None:
+        raise ConfigError(
+            f"column {field.name}: nothing says how {field.field_type.name} is read", hint="give it another type"
+        )
+    binary = holds_bytes(field, source)
+    name, kind = identifier(field.name), field.field_type
+    while kind.name in ("Nullable", "LowCardinality"):
+        kind = as_field_type(kind.attrs["inner"])
+    sql = name
+    if found.name == "json":
+        sql = f"toJSONString({name})"
+    elif found.name in _AS_TEXT and kind.name != "String":
+        sql = f"toString({name})"
+    elif found.name == "date":
+        sql = f"toDate32({name})"
+    elif kind.name == "DateTime":
+        sql = f"toDateTime64({name}, 0, {literal('UTC')})"
+    elif kind.name == "DateTime64":
+        precise = kind.attrs.get("precision", 3) > 6
+        sql = f"toUnixTimestamp64Nano({name})" if precise else f"toTimeZone({name}, {literal('UTC')})"
+    return TableColumn(field.name, field.field_type, candidate(field.name, found, text=not binary), sql)
