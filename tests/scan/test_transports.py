@@ -9,20 +9,26 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from websockets.sync.client import connect as ws_connect
 
 from gauss.api.cursors import take
+from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Output, Program, Step
+from gauss.model.batch import binary_array
 from gauss.model.errors import GaussError, from_dict
 from gauss.scan.codes import code_of
+from gauss.scan.outputs import decode_item
 from gauss.scan.program.blob import encode_program, encode_step
 from gauss.scan.program.parse import parse_scan
 from gauss.stream.client import EngineClient
 from gauss.stream.protocol import Ask
+from helpers.logs import NEWLINE, put
 from helpers.run import Run
 from helpers.scan_worlds import FIELDS, LogWorld, TableWorld, World, doc, json_format
 
@@ -45,6 +51,10 @@ name = "table"
 storage = "memory"
 storage_config = {{ mode = "table", format = "docs", key_field = "k", delete_when = ".gone == true" }}
 """
+LOGS = {"memory": "", "file": 'storage_config = { framing = "newline" }\n'}
+PIPELINE += "".join(
+    f'\n[[topics]]\nname = "as-it-lies-{name}"\nstorage = "{name}"\n{more}' for name, more in LOGS.items()
+)
 DOCS = [*(doc(number) for number in range(60)), doc(60, "k3", gone=True)]
 
 
@@ -177,6 +187,42 @@ def test_golden_sequence_is_the_same_through_every_transport(
     assert by_websocket(run, topic, blob, steps) == golden
     ended = next(at for at, (code, _) in enumerate(golden) if code is not Code.UNSET)
     assert by_http(run, topic, blob, 7) == golden[: ended + 1]
+
+
+@pytest.mark.parametrize("storage", LOGS)
+def test_chunks_come_as_they_lie_through_every_transport(
+    run: Run, client: EngineClient, tmp_path: Path, storage: str
+) -> None:
+    topic, world = f"as-it-lies-{storage}", LogWorld(storage, tmp_path)
+    for first in range(0, 60, 20):
+        lines = b"".join(b"record %d\n" % number for number in range(first, first + 20))
+        run.api(f"/api/topics/{topic}/records", "POST", lines)
+        lying = parse_scan(f"range(offset: {first}, {first + 20})", output=Output.CHUNKS)
+        for chunk in rebuilt(by_flight(client, topic, lying, steps_of(20))[1][1]):
+            put(world.log, chunk)  # the same chunk, arrival included, in this process
+    for text in ("", "seq(from: 13)", "range(offset: 15, 50)", "point(last)", "range(ts: 0)", "range(offset: 50, 90)"):
+        program = parse_scan(text, output=Output.CHUNKS)
+        blob = encode_program(program)
+        for limit in (7, 25, 1_000):
+            steps = steps_of(*[limit] * (60 // limit + 3))
+            golden = in_process(world, blob, steps)
+            assert by_flight(client, topic, program, steps) == golden, (text, limit)
+            assert by_websocket(run, topic, blob, steps) == golden
+            ended = next(at for at, (code, _) in enumerate(golden) if code is not Code.UNSET)
+            assert by_http(run, topic, blob, limit) == golden[: ended + 1]
+    made = parse_scan('seq(format: "docs") | {n}', output=Output.CHUNKS)
+    refused = in_process(world, encode_program(made), [])
+    assert refused == by_flight(client, topic, made, []) == [(Code.INVALID, b"")], "chunks can't be looked into"
+
+
+def rebuilt(blob: bytes) -> Iterator[Chunk]:
+    """The chunks that an offset_len blob holds."""
+    for _, count, times, cut, data in decode_item(Output.CHUNKS, blob):
+        ts_ms = times if isinstance(times, int) else np.array(times, np.int64)
+        if cut and isinstance(cut[0], str):
+            yield Chunk(data, count, ts_ms, NEWLINE)
+        else:
+            yield Chunk(binary_array(data, np.cumsum([0, *cut])), count, ts_ms)
 
 
 def test_bad_steps_are_answered_alike_and_leave_the_cursor_where_it_stood(

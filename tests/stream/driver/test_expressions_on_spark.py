@@ -16,10 +16,11 @@ from scan.program.generated import FIELDS, ROWS, SPARK, programs
 
 pytestmark = pytest.mark.spark
 
-PROGRAMS = 15
+CASES = int(os.environ.get("GAUSS_PROGRAM_CASES", "60"))
+PROGRAMS = 15 if CASES < 1_000 else 60
 """Evaluated by one Spark job, which costs the same for one as for many."""
 RUNS = settings(
-    max_examples=int(os.environ.get("GAUSS_PROGRAM_CASES", "60")) // PROGRAMS,
+    max_examples=-(-CASES // PROGRAMS),
     deadline=None,
     phases=[Phase.explicit, Phase.generate],  # to shrink a failure would take minutes of Spark jobs
     suppress_health_check=list(HealthCheck),
