@@ -14,6 +14,7 @@ from gauss import registry
 from gauss.contracts.capture import RawContext
 from gauss.contracts.cursor import Code, Program, Step
 from gauss.contracts.edge import DeadLetter, Edge, EdgeContext, EdgeStatus
+from gauss.contracts.format import Format, FormatSpec
 from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageContext, StorageSpec
@@ -70,6 +71,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.dead: list[DeadLetter] = []
+        self.formats: dict[str, Format] = {}
         self.may_read = True
         self._edges: list[Running] = []
         self._topics: list[Topic] = []
@@ -92,22 +94,26 @@ class Bench:
             framing=framing,
         )
 
-    def edge(self, plugin: str, config: dict[str, Any], topic: Topic, read: str = "offset") -> Running:
+    def edge(
+        self, plugin: str, config: dict[str, Any], topic: Topic, read: str = "offset", subscribe: str = "snapshots"
+    ) -> Running:
         spec = registry.spec(ProcessorSpec, plugin)
         checked: Any = spec.validate({"port": 0, **config})
-        io = getattr(checked, spec.framed)
+        io = getattr(checked, spec.framed) if spec.framed else None
         transport_name, transport_config = checked.transport_config()
         context = EdgeContext(
             name=plugin,
             config=checked,
             topic=topic,
-            framing=framing(io.framing, io.parameters()),
+            framing=None if io is None else framing(io.framing, io.parameters()),
             transport=transport(transport_name, transport_config, self.folder),
             dead=self.dead.append,
             may_read=lambda: self.may_read,
             status=EdgeStatus(),
             stopping=threading.Event(),
             read=read,
+            subscribe=subscribe,
+            format=self.format,
         )
         running = Running(registry.build(spec, context), context)
         running.edge.start()
@@ -146,6 +152,14 @@ class Bench:
         running.edge.start()
         self._edges.append(running)
         return running
+
+    def format(self, name: str) -> Format:
+        """A format by its plugin's name, or one that a test has put into `formats`."""
+        if name in self.formats:
+            return self.formats[name]
+        spec = registry.spec(FormatSpec, name)
+        built: Format = registry.build(spec, spec.validate({}))
+        return built
 
     def source(self, topic: Topic, **config: Any) -> Running:
         return self.edge("tcp-source", {"input": NEWLINE, **config}, topic)

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from gauss.model.errors import ConfigError
+
 if TYPE_CHECKING:
     from gauss.contracts.chunk import Chunk
     from gauss.contracts.cursor import Program, ReaderCursor
+    from gauss.contracts.format import Format
     from gauss.contracts.framing import Framing
     from gauss.contracts.plugin import PluginConfig
     from gauss.contracts.transport import Transport
@@ -105,6 +108,10 @@ class DeadLetter(NamedTuple):
     column: str = ""
 
 
+HANDSHAKE = "handshake"
+GREETED = "greeted"
+
+
 @dataclass
 class EdgeStatus:
     """What an edge shows of itself; written by the edge, read by `top`, health and metrics."""
@@ -118,14 +125,35 @@ class EdgeStatus:
     bytes: int = 0
     dead: int = 0
     clients: dict[str, dict[str, object]] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)
+    """What peers are waited for, by their addresses: `handshake`, before it counts as a connection, then what must be
+    known before the first record passes, such as `detecting encoding`."""
+
+    def shown(self) -> str:
+        """The state, or the phase in which every connection still is."""
+        begun = [phase for phase in list(self.phases.values()) if phase != HANDSHAKE]
+        if self.state != "running" or not self.phases or self.connections > len(begun):
+            return self.state
+        return next(iter(begun), HANDSHAKE)
 
     def told(self, what: str, why: str) -> None:
-        """What the transport says of itself: a connection refused, or a state."""
+        """What the transport says of itself: a connection refused, a peer that begins or ends its handshake, or a
+        state."""
+        if what == HANDSHAKE:
+            self.phases[why] = HANDSHAKE
+            return
+        if what == GREETED:
+            self.phases.pop(why, None)
+            return
         self.detail = why
         if what == "refused":
             self.refused += 1
         else:
             self.state = what
+
+
+def _no_format(name: str) -> Format:
+    raise ConfigError(f'no format "{name}" here', hint="define it in [[formats]]")
 
 
 @dataclass(frozen=True)
@@ -135,7 +163,8 @@ class EdgeContext:
     name: str
     config: PluginConfig
     topic: TopicHandle
-    framing: Framing
+    framing: Framing | None
+    """None where its plugin names no framed side: it has a protocol of its own."""
     transport: Transport
     dead: Callable[[DeadLetter], None]
     may_read: Callable[[], bool]
@@ -146,6 +175,8 @@ class EdgeContext:
     """The read mode that a sink's source names."""
     subscribe: str = "snapshots"
     """With `subscribe`: "snapshots" or "changes"."""
+    format: Callable[[str], Format] = _no_format
+    """A format of the config, by name."""
 
 
 class EdgeConfig(Protocol):

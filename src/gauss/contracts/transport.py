@@ -32,7 +32,8 @@ class Transport(Protocol):
 
     def start(self, serve: Callable[[Connection], None], tell: Callable[[str, str], None]) -> None:
         """Binds or begins to connect; raises a GaussError with a hint when the port is taken. `tell(what, why)`:
-        `refused` when a peer was turned away, `waiting` while there is no peer to connect to."""
+        `refused` when a peer was turned away, `waiting` while there is no peer to connect to, `handshake` and
+        `greeted` with a peer whose TLS handshake begins and has ended in any way."""
         ...
 
     def address(self) -> tuple[str, int]: ...

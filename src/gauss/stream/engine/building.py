@@ -157,6 +157,7 @@ def edge(
     dead: Callable[[DeadLetter], None],
     may_read: Callable[[], bool],
     stopping: threading.Event,
+    format_: Callable[[str], Format],
 ) -> Edge:
     """A source or sink with its transport and, unless it moves bytes as they are, its framing."""
     spec = registry.spec(ProcessorSpec, node.plugin)
@@ -170,12 +171,12 @@ def edge(
         made: Edge = registry.build(dataclasses.replace(spec, implementation=spec.raw_implementation), raw)
         return made
     assert topic is not None
-    stream = getattr(config, spec.framed)
+    stream = getattr(config, spec.framed) if spec.framed else None
     context = EdgeContext(
         name=node.name,
         config=config,
         topic=topic,
-        framing=framing(stream.framing, stream.parameters()),
+        framing=None if stream is None else framing(stream.framing, stream.parameters()),
         transport=transport,
         dead=dead,
         may_read=may_read,
@@ -183,6 +184,7 @@ def edge(
         stopping=stopping,
         read=node.sources[0].read if node.sources else "offset",
         subscribe=node.sources[0].subscribe if node.sources else "snapshots",
+        format=format_,
     )
     built: Edge = registry.build(spec, context)
     return built

@@ -30,7 +30,7 @@ from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.pulling import pulling, pulls
 from gauss.stream.engine.pump import Pump
 from gauss.stream.engine.running import Running, retry_inlet
-from gauss.stream.engine.scanning import scan_engine
+from gauss.stream.engine.scanning import pipeline_formats, scan_engine
 from gauss.stream.engine.sources import END_MARK, Sources
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.status import lag
@@ -131,6 +131,7 @@ class Engine:
                 dead=self._dead,
                 may_read=self.may_read,
                 stopping=self.stopping,
+                format_=pipeline_formats(self.pipeline),
             ),
         )
 

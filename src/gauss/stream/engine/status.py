@@ -138,7 +138,7 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
     if name in engine.edges:
         status = engine.edges[name].status
         keys = ("state", "detail", "connections", "accepted", "refused", "records", "bytes", "dead", "clients")
-        row |= {key: getattr(status, key) for key in keys}
+        row |= {key: getattr(status, key) for key in keys} | {"state": status.shown()}
         if node.role is Role.SINK:
             mine = [each for each in reader_rows(engine, engine.topic(node.sources[0].topic)) if _is_of(name, each)]
             row["behind"] = max((each["behind"] for each in mine), default=0)

@@ -11,10 +11,9 @@ import numpy as np
 
 from gauss.contracts.cursor import Code, Last, Mode, Output, Placed, Program, ReaderCursor, Seq, Step
 from gauss.contracts.edge import EdgeContext, ReaderHandle
-from gauss.contracts.transport import Connection
 from gauss.model.errors import GaussError
-from gauss.plugins.processors.tcp_sink.encode import Encoded, Encoder
-from gauss.plugins.processors.tcp_sink.spec import TcpSinkConfig
+from gauss.plugins.processors.tcp_sink.client_config import ClientConfig
+from gauss.plugins.processors.tcp_sink.encode import Encoded, Encodes
 from gauss.plugins.processors.tcp_sink.wire import TICK_SECONDS, Wire
 
 STEP = Step(limit=1 << 20, max_bytes=1 << 20)
@@ -50,21 +49,22 @@ class Client:
     def __init__(
         self,
         context: EdgeContext,
-        config: TcpSinkConfig,
-        connection: Connection,
+        config: ClientConfig,
+        wire: Wire,
+        encoder: Encodes,
         stop: Stop,
         *,
-        bury: Callable[[int, bytes], None],
+        peer: str,
         count: Callable[[int, int], None],
     ) -> None:
         self._context = context
         self._topic = context.topic
         self._config = config
-        self._wire = Wire(connection.sock)
-        self._peer = connection.peer
+        self._wire = wire
+        self._peer = peer
         self._stop = stop
         self._count = count
-        self._encoder = Encoder(context.framing, bury)
+        self._encoder = encoder
         self._position = 0
         self._unconfirmed: deque[tuple[int, Encoded]] = deque()
         self._confirmed = 0

@@ -10,8 +10,11 @@ from gauss.contracts.edge import DeadLetter, EdgeContext, ReaderHandle
 from gauss.contracts.transport import Connection
 from gauss.model.errors import GaussError
 from gauss.plugins.processors.tcp_sink.client import Client, PeerGone, Stop
+from gauss.plugins.processors.tcp_sink.client_config import ClientConfig
+from gauss.plugins.processors.tcp_sink.encode import Encoder, Encodes
 from gauss.plugins.processors.tcp_sink.spec import TcpSinkConfig
 from gauss.plugins.processors.tcp_sink.table_client import TableClient
+from gauss.plugins.processors.tcp_sink.wire import Wire
 
 log = logging.getLogger("gauss.tcp_sink")
 
@@ -22,10 +25,9 @@ class TcpSink:
     """Sends one topic to every connection of its transport."""
 
     def __init__(self, context: EdgeContext) -> None:
-        assert isinstance(context.config, TcpSinkConfig)
+        assert isinstance(context.config, ClientConfig)
         self._context = context
         self._config = context.config
-        self._framing = "" if context.config.output is None else context.config.output.framing
         self._stop = Stop()
         self._kept: ReaderHandle | None = None
         self._turn = threading.Lock()
@@ -34,14 +36,13 @@ class TcpSink:
         self._buried: set[int] = set()
 
     def start(self) -> None:
-        start = self._config.starts_at()
         # A position that outlives connections is registered before the first one and holds the topic from then on.
-        if self._context.read == "offset" and (start == "resume" or self._config.transport == "tcp-client"):
-            self._kept = self._context.topic.reader(self._context.name, start, keep=True)
+        if self._context.read == "offset" and self._config.keeps_place():
+            self._kept = self._context.topic.reader(self._context.name, self._config.starts_at(), keep=True)
         self._context.status.state = "running"
         self._context.transport.start(self._serve, self._told)
         host, port = self._context.transport.address()
-        self._context.status.detail = self._context.status.detail or f"{self._config.transport} {host}:{port}"
+        self._context.status.detail = self._context.status.detail or f"{self._words()} {host}:{port}"
 
     def drain(self, seconds: float) -> None:
         self._context.transport.stop_accepting()
@@ -62,7 +63,8 @@ class TcpSink:
 
     def _serve(self, connection: Connection) -> None:
         kind = TableClient if self._context.read in ("snapshot", "subscribe") else Client
-        client = kind(self._context, self._config, connection, self._stop, bury=self._bury, count=self._count)
+        wire, encoder = self._ends(connection)
+        client = kind(self._context, self._config, wire, encoder, self._stop, peer=connection.peer, count=self._count)
         status = self._context.status
         with self._changed:
             self._clients.add(client)
@@ -83,6 +85,11 @@ class TcpSink:
                 status.connections = len(self._clients)
                 status.clients.pop(connection.peer, None)
                 self._changed.notify_all()
+
+    def _ends(self, connection: Connection) -> tuple[Wire, Encodes]:
+        """A client's socket, and what makes bytes for it."""
+        assert self._context.framing is not None
+        return Wire(connection.sock), Encoder(self._context.framing, self._unfit)
 
     def _follow(self, client: Client) -> None:
         if isinstance(client, TableClient):
@@ -107,8 +114,18 @@ class TcpSink:
             self._context.status.records += records
             self._context.status.bytes += size
 
-    def _bury(self, offset: int, data: bytes) -> None:
-        """A record that the output framing can't carry: one dead letter, however many clients come to it."""
+    def _words(self) -> str:
+        """What it is, for people."""
+        assert isinstance(self._config, TcpSinkConfig)
+        return self._config.transport
+
+    def _unfit(self, offset: int, data: bytes) -> None:
+        assert isinstance(self._config, TcpSinkConfig) and self._config.output is not None
+        detail = f'framing "{self._config.output.framing}" can\'t carry this record of {len(data)} bytes'
+        self._bury(offset, data, "unfit", detail, "encode")
+
+    def _bury(self, offset: int, data: bytes, reason: str, detail: str, stage: str) -> None:
+        """A record that can't be sent: one dead letter, however many clients come to it."""
         with self._changed:
             if offset in self._buried:
                 return
@@ -118,9 +135,9 @@ class TcpSink:
             self._context.status.dead += 1
         self._context.dead(
             DeadLetter(
-                reason="unfit",
-                detail=f'framing "{self._framing}" can\'t carry this record of {len(data)} bytes',
-                stage="encode",
+                reason=reason,
+                detail=detail,
+                stage=stage,
                 processor=self._context.name,
                 data=data,
                 topic=self._context.topic.name,

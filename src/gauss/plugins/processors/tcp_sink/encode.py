@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,12 @@ class Encoded(NamedTuple):
     payload: bytes | memoryview
     frames: Chunk | None
     """The same bytes when there is one frame per record, to find out which of them arrived."""
+
+
+class Encodes(Protocol):
+    """Makes the wire form of a client's records."""
+
+    def encode(self, placed: Placed) -> Encoded: ...
 
 
 class Encoder:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from gauss.contracts.io import StreamIO
-from gauss.contracts.plugin import Bytes, PluginConfig
+from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.plugins.processors.tcp_sink.client_config import ClientConfig, start_faults
 from gauss.plugins.transports.edge_config import TcpEdgeConfig
 
 _FRAMED_ONLY = ("output", "tls", "start", "slow_client", "slow_client_bytes")
 
 
-class TcpSinkConfig(TcpEdgeConfig):
+class TcpSinkConfig(ClientConfig, TcpEdgeConfig):
     """Config of a tcp-sink. Of a table, `read = "snapshot"` sends every row once to each client, in the order of the
     keys, and ends its connection (a client transport stays connected); `read = "subscribe"` sends the newest snapshot
     whenever the table has changed and the client has taken the last one; with `subscribe = "changes"`, one snapshot
@@ -27,14 +28,6 @@ class TcpSinkConfig(TcpEdgeConfig):
     output: StreamIO | None = None
     """How records are framed on the wire; bytes that are framed so already are sent as they are. Not with
     `passthrough`."""
-    start: Literal["earliest", "end", "resume"] | Annotated[int, Field(ge=0)] | None = None
-    """Where a client begins: `earliest` (a server's default), `end`, an offset, or `resume`: at the first record
-    that the peer's TCP has not wholly acknowledged (a client transport's default). A server with `resume` keeps
-    one position, so it serves one client at a time and the next one waits."""
-    slow_client: Literal["block", "disconnect"] = "block"
-    """What happens when a client does not read: the topic is held back, or the client is dropped."""
-    slow_client_bytes: Bytes = 16 << 20
-    """`disconnect`: how far a client that does not read may fall behind; sooner when writers wait for it."""
 
     @model_validator(mode="after")
     def _fits_mode(self) -> TcpSinkConfig:
@@ -55,20 +48,19 @@ class TcpSinkConfig(TcpEdgeConfig):
             return self.start
         return "resume" if self.transport == "tcp-client" else "earliest"
 
+    def keeps_place(self) -> bool:
+        return super().keeps_place() or self.transport == "tcp-client"
+
+    def ends_by_itself(self) -> bool:
+        """Not a connection of our own making: ending it would mean to connect and send again."""
+        return self.transport == "tcp-server"
+
 
 def _lint(config: PluginConfig, context: LintContext) -> list[str]:
     assert isinstance(config, TcpSinkConfig)
-    told = []
+    told = start_faults("tcp-sink", config, context)
     if (context.read == "raw") != (config.mode == "passthrough"):
         told.append('mode: "passthrough" and read = "raw" go together: captures are sent as they are')
-    if context.read == "latest" and config.start is not None:
-        told.append('"start" has no meaning with read = "latest", which begins at the newest record: leave it out')
-    if context.read in ("snapshot", "subscribe") and config.start is not None:
-        told.append(
-            f'"start" has no meaning with read = "{context.read}", which begins with the whole table: leave it out'
-        )
-    if context.read == "offset" and (context.start in ("earliest", "end") or isinstance(context.start, int)):
-        told.append('"start" of a tcp-sink stands in its config, since each client begins there: move it from source')
     return told
 
 

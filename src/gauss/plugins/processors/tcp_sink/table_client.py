@@ -27,8 +27,8 @@ class TableClient(Client):
         """As the sink's source reads, until the peer goes or the sink stops."""
         if self._context.read == "snapshot":
             self._send_snapshot()
-            if self._config.transport == "tcp-server":
-                self._wire.finish()  # the end tells the client that it has the whole table
+            if self._config.ends_by_itself():
+                self._wire.finish()
             else:
                 self._stay()
         elif self._context.subscribe == "changes":
@@ -37,7 +37,7 @@ class TableClient(Client):
             self._follow_snapshots()
 
     def _stay(self) -> None:
-        """A connection of our own making stays: ending it would mean to connect and send again."""
+        """Until the peer goes or the sink stops."""
         while not self._stop.now.wait(self._patience(False)) and self._stop.at is None:
             self._look_for_peer()
         self._wire.finish()

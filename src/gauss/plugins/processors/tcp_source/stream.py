@@ -40,7 +40,9 @@ class Stream:
         self._connection = connection
         self._cancel = cancel
         self._counting = counting
-        self._splitter = context.framing.splitter(config.max_record_bytes)
+        assert context.framing is not None
+        self._framing = context.framing
+        self._splitter = self._framing.splitter(config.max_record_bytes)
         self._decompressor = None if config.compression == "none" else DECOMPRESSORS[config.compression]()
         self._visible = 0
 
@@ -108,7 +110,7 @@ class Stream:
         frames = self._splitter.feed(data)
         if not frames.count:
             return 0
-        framing = self._context.framing
+        framing = self._framing
         chunk = Chunk(frames.payload, frames.count, time.time_ns() // 1_000_000, framing if framing.raw else None)
         appended = self._context.topic.append(chunk, self._cancel)
         if self._cancel.is_set() and appended.accepted + appended.dropped < chunk.count:

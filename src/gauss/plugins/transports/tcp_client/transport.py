@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from gauss.contracts.edge import GREETED, HANDSHAKE
 from gauss.contracts.transport import Connection
 from gauss.plugins.transports.connection import HANDSHAKE_SECONDS, TcpConnection, hang_up, peer_name, start_thread, tune
 from gauss.plugins.transports.tcp_client.spec import ClientConfig
@@ -116,7 +117,13 @@ class TcpClient:
             if self._tls is not None:
                 assert self._config.tls is not None
                 sock.settimeout(HANDSHAKE_SECONDS)
-                sock = self._tls.wrap_socket(sock, server_hostname=self._config.tls.server_name or self._config.host)
+                peer = peer_name(sock.getpeername())
+                self._tell(HANDSHAKE, peer)
+                try:
+                    name = self._config.tls.server_name or self._config.host
+                    sock = self._tls.wrap_socket(sock, server_hostname=name)
+                finally:
+                    self._tell(GREETED, peer)
             sock.settimeout(None)
         except BaseException:
             sock.close()

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from gauss.contracts.edge import GREETED, HANDSHAKE
 from gauss.contracts.transport import Connection
 from gauss.model.errors import GaussError, Unavailable
 from gauss.plugins.transports.connection import (
@@ -181,7 +182,11 @@ class TcpServer:
                 with self._lock:
                     self._threads[stream] = self._threads.pop(sock, None)
                 stream.settimeout(HANDSHAKE_SECONDS)
-                stream.do_handshake()
+                self._tell(HANDSHAKE, peer)
+                try:
+                    stream.do_handshake()
+                finally:
+                    self._tell(GREETED, peer)
                 stream.settimeout(None)
             with self._lock:
                 self._accepted += 1

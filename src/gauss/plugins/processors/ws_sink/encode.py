@@ -1,0 +1,111 @@
+"""Records → WebSocket messages, a batch at a time: heads are made by numpy, text is told from binary by column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gauss.contracts.cursor import Placed
+from gauss.contracts.field_types import arrow_schema
+from gauss.contracts.format import Format
+from gauss.contracts.format_batch import decode_each
+from gauss.model.batch import value_lengths
+from gauss.plugins.framings.joining import with_heads, with_tail
+from gauss.plugins.processors.tcp_sink.encode import Encoded
+
+TEXT, BINARY = 0x81, 0x82
+"""A whole message in one frame."""
+Bury = Callable[[int, bytes, str, str, str], None]
+"""(offset, record, reason, detail, stage)"""
+
+
+class Messages:
+    """Records as they are."""
+
+    def encode(self, placed: Placed) -> Encoded:
+        offset, chunk = placed
+        data = chunk.data()
+        return Encoded(offset, offset + chunk.count, frames(data, is_text(data)), None)
+
+
+class JsonMessages:
+    """Records of a format as JSON objects."""
+
+    def __init__(self, format_: Format, bury: Bury) -> None:
+        self._format = format_
+        self._bury = bury
+        schema = format_.schema()
+        self._fields = None if schema is None else arrow_schema(schema.fields)
+        self._encoder = msgspec.json.Encoder()
+
+    def encode(self, placed: Placed) -> Encoded:
+        offset, chunk = placed
+        data = chunk.data()
+        objects, bad = self._by_column(data) if self._fields is not None else self._by_record(data)
+        for index, reason, detail in bad:
+            self._bury(offset + index, data[index].as_py(), reason, detail, "decode")
+        return Encoded(offset, offset + chunk.count, frames(objects, True), None)
+
+    def _by_column(self, data: pa.BinaryArray) -> tuple[pa.BinaryArray, list[tuple[int, str, str]]]:
+        from gauss.plugins.formats.json.codec import JsonFormat  # brings polars
+        from gauss.plugins.formats.json.spec import JsonConfig
+
+        decoded = self._format.decode_batch(data, self._fields)
+        if not decoded.rows.num_rows:
+            return pa.array([], pa.binary()), decoded.bad
+        return JsonFormat(JsonConfig()).encode_batch(decoded.rows), decoded.bad
+
+    def _by_record(self, data: pa.BinaryArray) -> tuple[pa.BinaryArray, list[tuple[int, str, str]]]:
+        rows, _, bad = decode_each(self._format.decode, enumerate(data.to_pylist()))
+        return pa.array([self._encoder.encode(row) for row in rows], pa.binary()), bad
+
+
+def is_text(data: pa.BinaryArray) -> bool | np.ndarray:
+    """Whether records are UTF-8: True when all are, else one bool per record."""
+    try:
+        data.cast(pa.string())
+        return True
+    except pa.ArrowInvalid:
+        # A byte between records that is no continuation shows a character that its record cut off.
+        found = np.ones(len(data), bool)
+        found[np.searchsorted(np.cumsum(value_lengths(data) + 1), _misplaced(with_tail(data, b"\0")), "right")] = False
+        return found
+
+
+def _misplaced(text: bytes) -> np.ndarray:
+    """Where bytes stand that UTF-8 does not allow there."""
+    byte = np.frombuffer(text, np.uint8)
+    follows = (byte & 0xC0) == 0x80
+    needs = (byte >= 0xC2).astype(np.int8) + (byte >= 0xE0) + (byte >= 0xF0)
+    wanted = np.zeros(len(byte), bool)
+    wanted[1:] = needs[:-1] >= 1
+    wanted[2:] |= (needs[:-2] >= 2) & follows[1:-1]
+    wanted[3:] |= (needs[:-3] >= 3) & follows[1:-2] & follows[2:-1]
+    wrong = (wanted != follows) | (byte == 0xC0) | (byte == 0xC1) | (byte > 0xF4)
+    # Longer than they must be, surrogates, and beyond the last character there is.
+    before, second = byte[:-1], byte[1:]
+    wrong[1:] |= (before == 0xE0) & (second < 0xA0)
+    wrong[1:] |= (before == 0xED) & (second > 0x9F)
+    wrong[1:] |= (before == 0xF0) & (second < 0x90)
+    wrong[1:] |= (before == 0xF4) & (second > 0x8F)
+    return np.flatnonzero(wrong)
+
+
+def frames(data: pa.BinaryArray, text: bool | np.ndarray) -> bytes:
+    """One frame per record, unmasked as a server's are."""
+    lengths = value_lengths(data)
+    heads = np.zeros((len(lengths), 10), np.uint8)
+    heads[:, 0] = np.where(text, TEXT, BINARY)
+    short, medium = lengths < 126, lengths < 65_536
+    widths = np.where(short, 2, np.where(medium, 4, 10))
+    heads[:, 1] = np.where(short, lengths, np.where(medium, 126, 127))
+    big_endian = lengths.astype(">u8").view(np.uint8).reshape(-1, 8)
+    two = np.flatnonzero(medium & ~short)
+    heads[two, 2:4] = big_endian[two, 6:]
+    eight = np.flatnonzero(~medium)
+    heads[eight, 2:] = big_endian[eight]
+    widest = int(widths.max()) if len(widths) else 2
+    return with_heads(data, np.ascontiguousarray(heads[:, :widest]), widths)

@@ -1,0 +1,79 @@
+"""ws-sink: a topic's records to every WebSocket client, a message per record."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from gauss.contracts.io import RecordIO
+from gauss.contracts.plugin import Millis, PluginConfig
+from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.plugins.processors.tcp_sink.client_config import ClientConfig, start_faults
+from gauss.plugins.transports.tcp_server.spec import Network, ServerConfig
+from gauss.plugins.transports.tls_config import TlsConfig
+
+_TRANSPORT_KEYS = ("host", "port", "tls", "max_connections", "allow")
+
+
+class WsSinkConfig(ClientConfig):
+    """Config of a ws-sink. A message is a record: text when it is UTF-8, else binary. Of a table, a message is a row;
+    `read = "snapshot"` sends every row once, in the order of the keys, and closes; `read = "subscribe"` sends the
+    newest snapshot whenever the table has changed and the client has taken the last one; with
+    `subscribe = "changes"`, one snapshot and then every change."""
+
+    host: str = "127.0.0.1"
+    """Address to bind; `0.0.0.0` for every interface, which then needs `allow`."""
+    port: Annotated[int, Field(ge=0, le=65535)]
+    """Port to bind; 0 takes a free one."""
+    path: Annotated[str, Field(pattern="^/")] = "/"
+    """The path of the URL that clients ask for; any other is answered by 404."""
+    token: Annotated[str, Field(min_length=1)] | None = None
+    """What clients must show, as `Authorization: Bearer …` or as `?token=` in the URL; left out: nothing."""
+    input: RecordIO | None = None
+    """The format of the records, when they shall be sent as JSON objects: `{ format = "trade" }`. A record that can't
+    be decoded goes to the dead letters. Left out: records are sent as they are."""
+    tls: TlsConfig | None = None
+    """`cert` and `key` for `wss://`, and `ca` to demand client certificates."""
+    max_connections: Annotated[int, Field(gt=0)] = 1000
+    """Clients above it are closed at once and counted as refused."""
+    allow: tuple[Network, ...] = ()
+    """Addresses and networks that may connect; required when bound off loopback."""
+    keepalive: Millis = 60_000
+    """Quiet time after which TCP probes whether the client is still there."""
+
+    def transport_config(self) -> tuple[str, dict[str, Any]]:
+        """Connections come as they do to a tcp-sink."""
+        given = {key: getattr(self, key) for key in _TRANSPORT_KEYS}
+        config = {key: value for key, value in given.items() if value is not None}
+        return "tcp-server", {**config, "keepalive": f"{self.keepalive}ms"}
+
+    @model_validator(mode="after")
+    def _fits_transport(self) -> WsSinkConfig:
+        ServerConfig.model_validate(self.transport_config()[1])  # its faults come out as this model's
+        return self
+
+
+def _lint(config: PluginConfig, context: LintContext) -> list[str]:
+    assert isinstance(config, WsSinkConfig)
+    return start_faults("ws-sink", config, context)
+
+
+SPEC = ProcessorSpec(
+    name="ws-sink",
+    summary="Sends a topic's records to WebSocket clients, a message per record.",
+    config=WsSinkConfig,
+    implementation="gauss.plugins.processors.ws_sink.edge:WsSink",
+    role=Role.SINK,
+    where=Where.ENGINE,
+    active=False,
+    reads=frozenset({"offset", "latest", "snapshot", "subscribe"}),
+    lint=_lint,
+    example="""\
+[[processors]]
+name = "realtime-view"
+plugin = "ws-sink"
+source = { topic = "quotes", read = "latest" }
+config = { port = 8080, path = "/quotes" }
+""",
+)

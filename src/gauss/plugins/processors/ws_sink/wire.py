@@ -1,0 +1,136 @@
+"""A WebSocket client's socket: the opening handshake, what the client says, and the end."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import socket
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from urllib.parse import parse_qs, urlsplit
+
+from websockets.frames import CloseCode
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+
+from gauss.model.errors import GaussError
+from gauss.plugins.processors.tcp_sink.client import PeerGone
+from gauss.plugins.processors.tcp_sink.wire import DISCARD_BYTES, LINGER_SECONDS, Buffer, Wire
+from gauss.plugins.transports.connection import HANDSHAKE_SECONDS
+
+MOST_HEARD = 1 << 20
+"""A client is not expected to say much: a longer message ends its connection."""
+
+
+class Refused(GaussError):
+    """A request that is no opening handshake, or asks for what it may not have."""
+
+    code = "refused"
+
+
+def open_handshake(sock: socket.socket, path: str, token: str | None) -> ServerProtocol:
+    """Answers a client's request; raises Refused, with the answer sent, when it is turned away."""
+    protocol = ServerProtocol(max_size=MOST_HEARD)
+    deadline = time.monotonic() + HANDSHAKE_SECONDS
+    requests: Sequence[object] = ()
+    while not requests:
+        sock.settimeout(max(deadline - time.monotonic(), 0.001))
+        data = sock.recv(DISCARD_BYTES)
+        if not data:
+            raise Refused("it closed before its request was whole")
+        protocol.receive_data(data)
+        if protocol.handshake_exc is not None:
+            raise Refused(f"its request is no HTTP: {protocol.handshake_exc}")
+        requests = protocol.events_received()
+    request = requests[0]
+    assert isinstance(request, Request)
+    status, why = _judge(request, path, token)
+    response = protocol.accept(request) if status is HTTPStatus.OK else protocol.reject(status, f"{why}\n")
+    protocol.send_response(response)
+    for part in protocol.data_to_send():
+        sock.sendall(part)
+    if protocol.state is not State.OPEN:
+        raise Refused(why or f"its request is no opening handshake ({response.status_code})")
+    return protocol
+
+
+def _judge(request: Request, path: str, token: str | None) -> tuple[HTTPStatus, str]:
+    url = urlsplit(request.path)
+    if url.path != path:
+        return HTTPStatus.NOT_FOUND, f"expected the path {path}, found {url.path}"
+    if token is None:
+        return HTTPStatus.OK, ""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        given = parse_qs(url.query).get("token", [""])[0]
+    if hmac.compare_digest(given.strip().encode(), token.encode()):
+        return HTTPStatus.OK, ""
+    return HTTPStatus.UNAUTHORIZED, "the request has no valid token" if given else "the request has no token"
+
+
+class WsWire(Wire):
+    """Sends frames that are made already, and answers pings and the end between them."""
+
+    def __init__(self, sock: socket.socket, protocol: ServerProtocol) -> None:
+        super().__init__(sock)
+        self._protocol = protocol
+
+    def send(self, buffers: Sequence[Buffer], stalled: Callable[[], None]) -> None:
+        super().send(buffers, stalled)
+        if self.peer_has_gone():  # a busy client is heard too: it may ping, or say that it goes
+            raise PeerGone("the client closed the connection")
+
+    def peer_has_gone(self) -> bool:
+        """Whether the client closed, by a frame or otherwise; its pings are answered, its messages thrown away."""
+        while (data := self._heard()) is not None:
+            if not data:
+                return True
+            self._protocol.receive_data(data)
+            self._protocol.events_received()
+            self._answer()
+            if self._protocol.state is not State.OPEN:
+                return True
+        return False
+
+    def _answer(self) -> None:
+        """What the protocol has to say: pongs, and the end."""
+        with contextlib.suppress(OSError, PeerGone):
+            super().send([part for part in self._protocol.data_to_send() if part], _not_reading)
+
+    def _heard(self) -> bytes | None:
+        """What the client has sent; None: nothing, empty: it has gone."""
+        sock = self._sock
+        try:
+            if not self._tls:
+                return sock.recv(DISCARD_BYTES, socket.MSG_DONTWAIT)
+            before = sock.gettimeout()
+            sock.settimeout(0)
+            try:
+                return sock.recv(DISCARD_BYTES)
+            finally:
+                sock.settimeout(before)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+        except OSError:
+            return b""
+
+    def finish(self) -> None:
+        """Says goodbye, then ends the stream once the client has said it too."""
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_close(CloseCode.NORMAL_CLOSURE)
+            self._answer()
+        deadline = time.monotonic() + LINGER_SECONDS
+        while time.monotonic() < deadline and self._protocol.close_rcvd is None and (data := self._heard()) != b"":
+            if data is None:
+                time.sleep(0.01)
+            else:
+                self._protocol.receive_data(data)
+                self._protocol.events_received()
+        super().finish()
+
+
+def _not_reading() -> None:
+    raise PeerGone("the client does not read")
