@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import logging
 import shutil
 import tempfile
 import time
@@ -19,6 +20,8 @@ from gauss.stream.flowtest.judge import Suite
 from gauss.stream.flowtest.match import differences, shown
 from gauss.stream.flowtest.records import Codec, wanted
 from gauss.stream.flowtest.world import World
+
+log = logging.getLogger("gauss.test")
 
 
 class Patience(NamedTuple):
@@ -99,6 +102,9 @@ def _run(bench: Bench, suite: Suite, case: Case, codec: Codec, data_dir: Path) -
     except GaussError as error:
         hide = suite.checked.redactor.redact
         result.problems = [Problem(hide(error.message), [hide(error.hint)] if error.hint else [])]
+    except Exception as error:  # of a format or a plugin: the other cases are run nevertheless
+        log.exception("case %s", case.name)
+        result.problems = [Problem(f"unexpected {type(error).__name__}: {error}", [])]
     finally:
         world.close()
         result.seconds = time.monotonic() - began
