@@ -12,7 +12,7 @@ import pyarrow as pa
 from gauss.contracts.cursor import Code, Step
 from gauss.contracts.table_read import READ_SECONDS, Asked, Pages, TableReader
 from gauss.model.errors import GaussError, Rejected, StorageError, Unavailable
-from gauss.scan.executor import row_bytes, row_sizes
+from gauss.scan.executor import byte_counter, row_sizes
 
 WAIT_SECONDS = READ_SECONDS + 5.0
 AHEAD = 1
@@ -156,7 +156,7 @@ class StoredCursor:
 def _cut(batch: pa.RecordBatch, rows: int, size: int, *, at_least: int) -> tuple[pa.RecordBatch, int]:
     """The first rows that fit, and their bytes."""
     part = batch.slice(0, min(rows, batch.num_rows))
-    whole = row_bytes(part)
+    whole = byte_counter(part.schema)(part)
     if whole <= size:
         return part, whole
     ends = row_sizes(part).cumsum()
