@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -16,7 +17,7 @@ from gauss import registry
 from gauss.clients.embedded import Server, ensure
 from gauss.config.spec import Pipeline
 from gauss.contracts.processor import ProcessorSpec
-from gauss.model.errors import Unavailable, from_dict
+from gauss.model.errors import GaussError, Unavailable, from_dict
 from gauss.model.files import write_private
 from gauss.stream.control.datadir import Held, hold
 from gauss.stream.control.supervise import Child, ChildSpec
@@ -34,6 +35,7 @@ class Bench:
         self.root = root
         self.held: Held = hold(root)
         self.servers: dict[str, Server] = {}
+        self._engines_log = self.held.paths.logs / "engines.log"
         self._engines: subprocess.Popen[bytes] | None = None
         self._driver: Child | None = None
         self._driver_for: object = None
@@ -43,30 +45,35 @@ class Bench:
     def start_engine(self, data_dir: Path) -> int:
         """An engine over a prepared data directory; its pid, once it is up."""
         if self._engines is None:
-            self._engines = subprocess.Popen(
-                [sys.executable, "-m", "gauss.stream.flowtest.engines"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                start_new_session=True,  # a Ctrl-C in the terminal is this process's business
-            )
-        assert self._engines.stdin is not None
-        self._engines.stdin.write(f"{data_dir}\n".encode())
-        self._engines.stdin.flush()
+            with self._engines_log.open("ab") as output:
+                self._engines = subprocess.Popen(
+                    [sys.executable, "-m", "gauss.stream.flowtest.engines"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=output,
+                    start_new_session=True,  # a Ctrl-C in the terminal is this process's business
+                )
+        assert self._engines.stdin is not None and self._engines.stdout is not None
+        try:
+            self._engines.stdin.write(f"{data_dir}\n".encode())
+            self._engines.stdin.flush()
+        except BrokenPipeError:
+            raise self._no_engines() from None
         told: dict[str, Any] = {}
         while not ("pid" in told and "ready" in told):
-            told |= json.loads(self._line())
+            if not select.select([self._engines.stdout], [], [], START_SECONDS)[0]:
+                raise Unavailable(f"the engine was not up within {START_SECONDS:.0f} s")
+            line = self._engines.stdout.readline()
+            if not line:
+                raise self._no_engines()
+            told |= json.loads(line)
             if "error" in told:
                 raise from_dict(told["error"])
         return int(told["pid"])
 
-    def _line(self) -> bytes:
-        assert self._engines is not None and self._engines.stdout is not None
-        if not select.select([self._engines.stdout], [], [], START_SECONDS)[0]:
-            raise Unavailable(f"the engine was not up within {START_SECONDS:.0f} s")
-        line = self._engines.stdout.readline()
-        if not line:
-            raise Unavailable("the engine ended before it was up", hint=f"see the logs in {self.root}")
-        return line
+    def _no_engines(self) -> GaussError:
+        last = self._engines_log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+        return GaussError(f"the engine can't be started: {last[0]}")
 
     # --- Spark ---
 
@@ -145,8 +152,9 @@ class Bench:
         self._stop_driver()
         if self._engines is not None:
             for pipe in (self._engines.stdin, self._engines.stdout):
-                if pipe is not None:
-                    pipe.close()
+                with contextlib.suppress(BrokenPipeError):
+                    if pipe is not None:
+                        pipe.close()
             self._engines.wait(10)
         for server in self.servers.values():
             server.stop()
