@@ -21,6 +21,7 @@ STORAGES: list[tuple[str, dict[str, Any]]] = [
     ("file", {"prefix_type": "varint", "segment_bytes": 4096}),
     ("file", {"prefix_type": "u16be"}),
     ("file", {"segment_bytes": 4096, "partition_by": "date", "fsync": "never"}),
+    ("file", {"file_format": "arrow_ipc_file", "roll_rows": 3}),
 ]
 
 OpenLog = Callable[[], Log]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -21,6 +22,7 @@ from gauss.contracts.storage import StorageContext
 from gauss.model.errors import Collected, StorageError
 from gauss.plugins.storages.file.disk import Handle, lock_folder, replace_file, said_plainly, sync_folder
 from gauss.plugins.storages.file.recover import open_segments
+from gauss.plugins.storages.file.rolled import RolledSegment, roll
 from gauss.plugins.storages.file.segment import Segment
 from gauss.plugins.storages.file.spec import FileConfig
 from gauss.plugins.storages.memory.ring import Ring
@@ -45,12 +47,16 @@ class FileLog:
                 self.framing: Framing = context.framing(file.framing, file.framing_parameters())
                 self.inc = self._incarnation(context)
                 self._segments = tuple(open_segments(self._root, self.framing, context.committed))
-                if not self._segments:
+                last = self._segments[-1] if self._segments else None
+                if last is None:
                     self._segments = (self._new_segment(0, 0, ""),)
+                elif isinstance(last, RolledSegment):
+                    fresh = self._new_segment(last.end, last.before + last.size, last.folder)
+                    self._segments = (*self._segments, fresh)
             except BaseException:
                 os.close(self._folder_lock)
                 raise
-        active = self._segments[-1]
+        active = self._active
         self._end = self._appended = active.end
         self._shown_blocks = active.blocks
         self._shown_segments = len(self._segments)
@@ -59,7 +65,17 @@ class FileLog:
         self._unsynced: list[Handle] = []
         self._dirty = False
         self._synced_at = time.monotonic()
-        self._mapped: deque[Segment] = deque()
+        self._mapped: deque[Segment | RolledSegment] = deque()
+        self._began = time.monotonic()
+        self._ready: set[int] = set()
+        self._replaced: list[Segment] = []
+
+    @property
+    def _active(self) -> Segment:
+        """The one that is written."""
+        active = self._segments[-1]
+        assert isinstance(active, Segment)
+        return active
 
     def _incarnation(self, context: StorageContext) -> int:
         """Checks that the folder is kept in this framing, and stores the incarnation before the first append."""
@@ -135,6 +151,15 @@ class FileLog:
                 return tail.chunks(start, stop, max_bytes)
             except Collected:
                 pass  # it has left memory meanwhile; it is still in the file
+        try:
+            return self._from_files(start, stop, max_bytes)
+        except Collected:
+            if start < self.floor:
+                raise
+            # It was rolled at this moment: the files of the log have gone, its records have not.
+            return self._from_files(start, stop, max_bytes)
+
+    def _from_files(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
         segments = self._segments
         number = bisect_right(segments, start, key=_base) - 1
         if number < 0:
@@ -151,7 +176,7 @@ class FileLog:
                 max_bytes -= sum(entry.chunk.nbytes for entry in placed)
         return placed
 
-    def _read(self, segment: Segment, start: int, stop: int, max_bytes: int) -> list[Placed]:
+    def _read(self, segment: Segment | RolledSegment, start: int, stop: int, max_bytes: int) -> list[Placed]:
         try:
             fresh = not segment.is_mapped
             placed = segment.read(start, stop, max_bytes)
@@ -197,15 +222,14 @@ class FileLog:
 
     def rollback(self) -> None:
         with self._write_lock, said_plainly("taking back what was written to", self._root):
-            shown, later = self._segments[: self._shown_segments], self._segments[self._shown_segments :]
-            if later:
-                for segment in reversed(later):
-                    segment.stop_writing()
-                    segment.remove()
-                shown[-1].begin_writing()
-                self._segments = shown
-            if shown[-1].blocks > self._shown_blocks:
-                shown[-1].cut(self._shown_blocks)
+            while len(self._segments) > self._shown_segments:
+                self._active.stop_writing()
+                self._active.remove()
+                self._segments = self._segments[:-1]
+                if len(self._segments) == self._shown_segments:
+                    self._active.begin_writing()
+            if self._active.blocks > self._shown_blocks:
+                self._active.cut(self._shown_blocks)
             self._appended = self._end
             self._tail.rollback()
 
@@ -213,7 +237,7 @@ class FileLog:
         if offset <= self._appended:
             return
         with self._write_lock, said_plainly("writing", self._root):
-            active = self._segments[-1]
+            active = self._active
             # The name of the new segment keeps the place, even before it holds a record.
             self._start_segment(offset, active.folder)
         self._appended = offset
@@ -222,17 +246,20 @@ class FileLog:
 
     def _roll_for(self, chunk: Chunk) -> Segment:
         """The segment that takes this chunk: the last one, or a new one if that is full or of another day."""
-        active = self._segments[-1]
+        active = self._active
         folder = self._root
         if self._config.partition_by == "date":
             folder = self._root / datetime.fromtimestamp(chunk.first_ts() / 1000, UTC).strftime("%Y-%m-%d")
         full = active.blocks and active.size + chunk.nbytes > self._config.segment_limit()
+        if self._config.file_format == "arrow_ipc_file" and active.blocks:
+            full = full or active.end - active.base + chunk.count > self._config.roll_rows
         if not full and folder == active.folder:
             return active
         return self._start_segment(self._appended, folder)
 
     def _start_segment(self, base: int, folder: Path) -> Segment:
-        active = self._segments[-1]
+        active = self._active
+        self._began = time.monotonic()
         replaced = active.base == base and not active.blocks
         fresh = self._new_segment(base, active.before + active.size, folder)
         handles = active.stop_writing()
@@ -262,7 +289,7 @@ class FileLog:
         with self._write_lock:
             self._remove_before(lambda segment: segment.end <= floor)
 
-    def _remove_before(self, may_go: Callable[[Segment], bool]) -> None:
+    def _remove_before(self, may_go: Callable[[Segment | RolledSegment], bool]) -> None:
         segments, number = self._segments, 0
         # What is shown may go, but never the segment that is written.
         while number < self._shown_segments - 1 and may_go(segments[number]):
@@ -272,6 +299,7 @@ class FileLog:
         self._segments = segments[number:]
         self._shown_segments -= number
         for segment in segments[:number]:
+            self._remove_replaced(segment.base)
             segment.remove()
             if segment.folder != self._root and not any(segment.folder.iterdir()):
                 segment.folder.rmdir()
@@ -284,9 +312,45 @@ class FileLog:
         due = time.monotonic() - self._synced_at >= file.fsync_interval / 1000
         if file.fsync == "interval" and self._dirty and due:
             self._sync()
+        if file.file_format == "arrow_ipc_file":
+            self._roll()
+
+    def _roll(self) -> None:
+        """Turns segments that are written no more into Arrow files, one round after they were left: by then the journal
+        has what committed them on disk. The files of the log go a round later: a reader may be about to open them."""
+        with self._write_lock, said_plainly("rolling", self._root):
+            active, nothing_staged = self._active, self._appended == self._end
+            waited = time.monotonic() - self._began >= self._config.roll_interval / 1000
+            if active.blocks and waited and nothing_staged:
+                self._start_segment(self._appended, active.folder)
+                self._shown_segments, self._shown_blocks = len(self._segments), 0
+            left = [each for each in self._segments[: self._shown_segments - 1] if isinstance(each, Segment)]
+            for replaced in list(self._replaced):
+                self._remove_replaced(replaced.base)
+        due = [segment for segment in left if segment.base in self._ready and segment.blocks]
+        self._ready = {segment.base for segment in left}
+        if due and self._dirty and self._config.fsync != "never":
+            self._sync()  # an epoch that begins in a rolled segment must not lose its end
+        for segment in due:
+            with said_plainly("rolling", self._root), contextlib.suppress(FileNotFoundError):
+                self._replace(segment, roll(segment))
+
+    def _replace(self, segment: Segment, rolled: RolledSegment) -> None:
+        with self._write_lock:
+            if segment not in self._segments:  # trimmed meanwhile
+                rolled.remove()
+                return
+            rolled.before = segment.before
+            self._segments = tuple(rolled if each is segment else each for each in self._segments)
+            self._replaced.append(segment)
+
+    def _remove_replaced(self, base: int) -> None:
+        for segment in [each for each in self._replaced if each.base == base]:
+            segment.remove()
+            self._replaced.remove(segment)
 
     def _expire(self, oldest_ms: int, passed: int) -> None:
-        active = self._segments[-1]
+        active = self._active
         nothing_staged = self._appended == self._end
         if active.blocks and active.last_ts < oldest_ms and active.end <= passed and nothing_staged:
             self._start_segment(self._appended, active.folder)
@@ -296,7 +360,7 @@ class FileLog:
     def _sync(self) -> None:
         """Forces everything to disk, beside the writer: handles stay open while they are referred to."""
         with self._write_lock:
-            handles = [*self._unsynced, *self._segments[-1].handles()]
+            handles = [*self._unsynced, *self._active.handles()]
             self._unsynced, self._dirty = [], False
         self._synced_at = time.monotonic()
         try:
@@ -314,18 +378,18 @@ class FileLog:
         if self._config.fsync != "never":
             self._sync()
         with self._write_lock:
-            self._segments[-1].stop_writing()
+            self._active.stop_writing()
             os.close(self._folder_lock)
             self._folder_lock = None
 
 
-def _base(segment: Segment) -> int:
+def _base(segment: Segment | RolledSegment) -> int:
     return segment.base
 
 
-def _before(segment: Segment) -> int:
+def _before(segment: Segment | RolledSegment) -> int:
     return segment.before
 
 
-def _last_ts(segment: Segment) -> int:
+def _last_ts(segment: Segment | RolledSegment) -> int:
     return segment.last_ts

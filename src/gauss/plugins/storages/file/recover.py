@@ -13,13 +13,16 @@ import numpy as np
 from gauss.contracts.framing import Framing
 from gauss.plugins.storages.file.disk import mapped
 from gauss.plugins.storages.file.index import DTYPE, ENTRY, OWN_TIMES, BlockIndex, Entry
+from gauss.plugins.storages.file.rolled import RolledSegment, open_rolled
 from gauss.plugins.storages.file.segment import Segment
 
 log = logging.getLogger(__name__)
 
 
-def open_segments(root: Path, framing: Framing, committed: Callable[[int], bool]) -> list[Segment]:
-    """The segments of a folder in order, the last one open for writing and cut to what is whole and committed."""
+def open_segments(root: Path, framing: Framing, committed: Callable[[int], bool]) -> list[Segment | RolledSegment]:
+    """The segments of a folder in order, the last one of the log open for writing and cut to what is whole and
+    committed."""
+    rolled = _rolled(root)
     segments: list[Segment] = []
     for path in sorted(_files(root, "index"), key=lambda path: int(path.stem)):
         segment = Segment(path.parent, int(path.stem), framing, 0)
@@ -41,6 +44,7 @@ def open_segments(root: Path, framing: Framing, committed: Callable[[int], bool]
         torn_publish = lost or torn_publish
         last.begin_writing()
         last.cut(_committed_blocks(last, torn_publish, committed))
+        # A rolled segment before it holds no part of a torn epoch: what is rolled was on disk, its commit too.
         follows = len(segments) > 1 and segments[-2].end == last.base
         if last.blocks or not follows:
             break
@@ -48,10 +52,23 @@ def open_segments(root: Path, framing: Framing, committed: Callable[[int], bool]
         last.stop_writing()
         last.remove()
         segments.pop()
+    everything: list[Segment | RolledSegment] = sorted([*rolled, *segments], key=lambda segment: segment.base)
     before = 0
-    for segment in segments:
-        segment.before, before = before, before + segment.size
-    return segments
+    for each in everything:
+        each.before, before = before, before + each.size
+    return everything
+
+
+def _rolled(root: Path) -> list[RolledSegment]:
+    """Arrow files that are whole. What a crash left of writing one, or of the log it was made of, goes."""
+    for unfinished in _files(root, "arrow.new"):
+        unfinished.unlink()
+    found = [open_rolled(path) for path in sorted(_files(root, "arrow"), key=lambda path: int(path.stem))]
+    rolled = [segment for segment in found if segment is not None]
+    for segment in rolled:
+        for suffix in ("index", "log", "times"):
+            segment.file.with_suffix(f".{suffix}").unlink(missing_ok=True)
+    return rolled
 
 
 def _set_aside(segment: Segment, end: int) -> None:

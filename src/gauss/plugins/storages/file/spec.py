@@ -47,6 +47,15 @@ class FileConfig(PluginConfig):
     """Age retention does not wait for readers; what they lose is counted."""
     partition_by: Literal["date"] | None = None
     """`date`: segments lie in folders YYYY-MM-DD, by arrival in UTC."""
+    file_format: Literal["log", "arrow_ipc_file"] = "log"
+    """`arrow_ipc_file`: a segment that is written no more becomes an `.arrow` file with the columns offset, ts_ms and
+    data, which any Arrow reader opens. A new segment begins by `segment_bytes`, `roll_rows` or `roll_interval`."""
+    roll_rows: Annotated[int, Field(gt=0)] = 1_000_000
+    """With `arrow_ipc_file`: records after which a new segment begins."""
+    roll_interval: Annotated[Millis, Field(gt=0)] = 600_000
+    """With `arrow_ipc_file`: how long a segment with records is written at most."""
+    format: str | None = None
+    """The format of its records, for whoever looks at them; they are kept as they are."""
     write_full: WriteFull = WriteFull.BLOCK
     """When `max_bytes` is reached: `block` waits, `drop` refuses new records, `overwrite` removes the oldest
     segments."""
@@ -68,6 +77,9 @@ class FileConfig(PluginConfig):
         if self.framing == NO_FRAMING:
             self._check_captures()
             return self
+        for key in sorted({"roll_rows", "roll_interval"} & self.model_fields_set):
+            if self.file_format == "log":
+                raise _fault(key, f'{key} goes with file_format = "arrow_ipc_file"')
         try:
             framing = registry.spec(FramingSpec, self.framing)
             framing.validate(self.framing_parameters())
