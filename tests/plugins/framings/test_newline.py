@@ -43,6 +43,28 @@ class TestDelimiterThatOverlapsItself(FramingConformance):
     )
 
 
+class TestUtf16(FramingConformance):
+    """U+0A41 and U+0100 beside each other hold the bytes of a line feed between them."""
+
+    case = FramingCase(
+        name="newline",
+        config={"delimiter": "\n", "encoding": "utf-16-le"},
+        records=[text.encode("utf-16-le") for text in ("a", "", "ੁĀ", "Ċ", "x" * 300, "語")],
+        any_record=st.text("aੁĀĊ\r", max_size=20).map(lambda text: text.encode("utf-16-le")),
+        unfit=["\n".encode("utf-16-le"), "a\nb".encode("utf-16-le"), b"odd"],
+    )
+
+
+class TestUtf16BigEndianThatOverlapsItself(FramingConformance):
+    case = FramingCase(
+        name="newline",
+        config={"delimiter": "||", "encoding": "utf-16-be"},
+        records=[text.encode("utf-16-be") for text in ("a", "", "|a", "a|b", "|a" * 100)],
+        any_record=st.text("aĀ簀", max_size=20).map(lambda text: text.encode("utf-16-be")),
+        unfit=["||".encode("utf-16-be"), "a|".encode("utf-16-be")],
+    )
+
+
 class TestLongDelimiter(FramingConformance):
     case = FramingCase(
         name="newline",

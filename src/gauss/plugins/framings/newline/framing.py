@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.contracts.framing import Buffer
-from gauss.model.batch import packed
+from gauss.model.batch import packed, value_lengths
 from gauss.plugins.framings.joining import with_tail
 from gauss.plugins.framings.newline.spec import NewlineConfig
 from gauss.plugins.framings.splitting import BufferedSplitter, Cut, head, too_long
@@ -20,11 +20,14 @@ class NewlineFraming:
     raw = True
 
     def __init__(self, config: NewlineConfig) -> None:
-        self.delimiter = config.delimiter.encode()
-        self.key: tuple[object, ...] = ("newline", self.delimiter)
+        self.delimiter = config.delimiter.encode(config.encoding)
+        self.unit = 1 if config.encoding == "utf-8" else 2
+        """Bytes of a code unit: a delimiter begins only at a multiple of them from a record's first byte."""
+        self.key: tuple[object, ...] = ("newline", self.delimiter, self.unit)
         size = len(self.delimiter)
         # `||` can overlap itself: after `a` in `a|||` the delimiter stands at 1, not at 2.
-        self.periods = [p for p in range(1, size) if self.delimiter[p:] == self.delimiter[: size - p]]
+        steps = range(self.unit, size, self.unit)
+        self.periods = [step for step in steps if self.delimiter[step:] == self.delimiter[: size - step]]
 
     def splitter(self, max_record_bytes: int) -> NewlineSplitter:
         return NewlineSplitter(self, max_record_bytes)
@@ -45,7 +48,11 @@ class NewlineFraming:
         found = np.flatnonzero(self.matches(source))
         for place in range(SCANNED_BYTES, size):
             found = found[source[found + place] == self.delimiter[place]]
+        if self.unit > 1:
+            found = found[found % self.unit == 0]
         if self.periods and len(found) > 1 and int(np.diff(found).min()) < size:
+            if self.unit > 1:
+                return _apart(found, size)
             lengths = np.fromiter(map(len, bytes(buffer).split(self.delimiter)), np.int64)[:-1]
             found = np.cumsum(lengths + size) - size
         return found
@@ -66,7 +73,12 @@ class NewlineFraming:
         inside = pc.match_substring(data, self.delimiter)
         for period in self.periods:  # such an end, with the delimiter behind it, holds the delimiter earlier
             inside = pc.or_(inside, pc.ends_with(data, self.delimiter[:period]))
-        bad = inside.to_numpy(zero_copy_only=False).astype(bool)
+        bad: np.ndarray = inside.to_numpy(zero_copy_only=False).astype(bool)
+        if self.unit > 1:
+            for index in np.flatnonzero(bad):  # what looks like a delimiter may be halves of two characters
+                record = data[int(index)].as_py()
+                bad[index] = self.positions(record + self.delimiter).tolist() != [len(record)]
+            bad |= value_lengths(data) % self.unit != 0
         return bad if bad.any() else None
 
 
@@ -83,7 +95,7 @@ class NewlineSplitter(BufferedSplitter):
 
     def _cut(self, buffer: bytes | bytearray) -> Cut:
         size = len(self._delimiter)
-        if self._framing.periods:
+        if self._framing.periods or self._framing.unit > 1:
             positions = self._framing.positions(buffer)
             count = len(positions)
             used = int(positions[-1]) + size if count else 0
@@ -117,3 +129,13 @@ class NewlineJoiner:
 
     def join(self, data: pa.BinaryArray) -> bytes:
         return with_tail(data, self._delimiter)
+
+
+def _apart(found: np.ndarray, size: int) -> np.ndarray:
+    """Of places that overlap, the first, and then those behind it."""
+    kept, end = [], 0
+    for place in found.tolist():
+        if place >= end:
+            kept.append(place)
+            end = place + size
+    return np.array(kept, np.int64)

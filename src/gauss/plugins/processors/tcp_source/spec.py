@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from gauss.contracts.io import StreamIO
@@ -12,7 +12,7 @@ from gauss.contracts.plugin import Bytes, Millis, PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.plugins.transports.edge_config import TcpEdgeConfig
 
-_FRAMED_ONLY = ("input", "tls", "compression", "max_record_bytes", "ack")
+_FRAMED_ONLY = ("input", "encoding", "detect_timeout", "tls", "compression", "max_record_bytes", "ack")
 
 
 class TcpSourceConfig(TcpEdgeConfig):
@@ -25,6 +25,13 @@ class TcpSourceConfig(TcpEdgeConfig):
     """`passthrough`: an address `host:port` to which each connection is passed on, and whose answers come back."""
     input: StreamIO | None = None
     """How the incoming bytes are cut into records; not with `passthrough`."""
+    encoding: Literal["auto"] | None = None
+    """`auto`: each connection's first bytes tell whether it is UTF-8 or UTF-16 (by its byte order mark, which is taken
+    away, or by statistics), and so which bytes the delimiter of `framing = "newline"` is; no record is emitted before.
+    Left out: `input.encoding`."""
+    detect_timeout: Annotated[Millis, Field(gt=0)] = 1_000
+    """`encoding = "auto"`: so long after the first byte the encoding is decided by what has come; when that says
+    nothing, it is UTF-8."""
     compression: Literal["none", "gzip", "zstd", "lz4"] = "none"
     """The stream is decompressed before it is cut."""
     max_record_bytes: Bytes = 16 << 20
@@ -52,6 +59,12 @@ class TcpSourceConfig(TcpEdgeConfig):
             raise PydanticCustomError("raw_mode", '"{key}" needs mode = "passthrough"', {"key": "forward"})
         elif self.input is None:
             raise PydanticCustomError("no_input", '"{key}" is missing: a byte stream must be cut', {"key": "input"})
+        elif self.encoding is not None and (self.input.framing != "newline" or "encoding" in self.input.parameters()):
+            raise PydanticCustomError(
+                "encoding",
+                '"{key}" = "auto" finds the delimiter of input = {{ framing = "newline" }}, without an encoding there',
+                {"key": "encoding"},
+            )
         if self.forward is not None:
             host, _, port = self.forward.rpartition(":")
             if not host or not port.isdecimal() or not 0 < int(port) < 65536:

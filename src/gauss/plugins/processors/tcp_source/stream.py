@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator
 
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.edge import DeadLetter, EdgeContext
-from gauss.contracts.framing import Buffer
+from gauss.contracts.framing import Buffer, Framing
 from gauss.contracts.transport import Connection
 from gauss.model.errors import FrameError
+from gauss.plugins.framings.newline.framing import NewlineFraming
+from gauss.plugins.framings.newline.spec import NewlineConfig
 from gauss.plugins.processors.tcp_source.decompress import DECOMPRESSORS, CompressionError
+from gauss.plugins.processors.tcp_source.encoding import detect
 from gauss.plugins.processors.tcp_source.spec import TcpSourceConfig
 
 log = logging.getLogger("gauss.tcp_source")
@@ -41,15 +44,30 @@ class Stream:
         self._cancel = cancel
         self._counting = counting
         assert context.framing is not None
-        self._framing = context.framing
+        self._framing: Framing = context.framing
         self._splitter = self._framing.splitter(config.max_record_bytes)
         self._decompressor = None if config.compression == "none" else DECOMPRESSORS[config.compression]()
         self._visible = 0
+        self._head: bytearray | None = None
+        """What came before the encoding was known."""
+        self._decide_at: float | None = None
+        if config.encoding == "auto":
+            self._head = bytearray()
+            context.status.phases[connection.peer] = "detecting encoding"
 
     def run(self, draining: Callable[[], bool]) -> None:
         """Until the peer ends or the source drains; raises what else ended it. Half a record is a dead letter."""
+        status, peer = self._context.status, self._connection.peer
+        try:
+            self._run(draining)
+        finally:
+            status.phases.pop(peer, None)
+            status.clients.pop(peer, None)
+
+    def _run(self, draining: Callable[[], bool]) -> None:
         try:
             self._read(draining)
+            self._decide(final=True)
             if self._decompressor is not None and not draining():
                 self._decompressor.finish()
         except FrameError as error:
@@ -70,12 +88,16 @@ class Stream:
     def _read(self, draining: Callable[[], bool]) -> None:
         buffer = bytearray(SMALLEST_READ)
         idle_ms = self._config.idle_timeout
-        self._connection.sock.settimeout(None if idle_ms is None else idle_ms / 1000)
+        self._patience = None if idle_ms is None else idle_ms / 1000
+        self._connection.sock.settimeout(self._patience)
         while not draining():
             if not self._context.may_read():
                 self._cancel.wait(DISK_WAIT_SECONDS)
                 continue
             received = self._receive(buffer)
+            if received is None:
+                self._decide(final=True)
+                continue
             if not received:
                 return
             count = 0
@@ -89,10 +111,21 @@ class Stream:
             elif received < SMALLEST_READ < len(buffer):
                 buffer = bytearray(SMALLEST_READ)
 
-    def _receive(self, buffer: bytearray) -> int:
+    def _receive(self, buffer: bytearray) -> int | None:
+        """How much came; None: the time to detect the encoding is over."""
+        sock = self._connection.sock
         try:
-            return self._connection.sock.recv_into(buffer)
+            if self._decide_at is None:
+                return sock.recv_into(buffer)
+            left = self._decide_at - time.monotonic()
+            sock.settimeout(max(left, 0.001))
+            try:
+                return sock.recv_into(buffer)
+            finally:
+                sock.settimeout(self._patience)
         except TimeoutError:
+            if self._decide_at is not None:
+                return None
             raise TimeoutError(f"nothing received for {self._config.idle_timeout} ms (idle_timeout)") from None
         except ConnectionResetError:
             return 0
@@ -107,6 +140,28 @@ class Stream:
             yield piece
 
     def _append(self, data: Buffer) -> int:
+        if self._head is not None:
+            if self._decide_at is None:
+                self._decide_at = time.monotonic() + self._config.detect_timeout / 1000
+            self._head += data
+            return self._decide(final=time.monotonic() >= self._decide_at)
+        return self._cut(data)
+
+    def _decide(self, *, final: bool) -> int:
+        """Cuts what was held once the encoding is known; gives how many records that were."""
+        held = self._head
+        if held is None or (found := detect(held, final=final)) is None:
+            return 0
+        self._head = self._decide_at = None
+        parameters = {} if self._config.input is None else self._config.input.parameters()
+        self._framing = NewlineFraming(NewlineConfig(**parameters, encoding=found.encoding))
+        self._splitter = self._framing.splitter(self._config.max_record_bytes)
+        status, peer = self._context.status, self._connection.peer
+        status.phases.pop(peer, None)
+        status.clients[peer] = {"encoding": found.encoding}
+        return self._cut(bytes(held[found.mark :]))
+
+    def _cut(self, data: Buffer) -> int:
         frames = self._splitter.feed(data)
         if not frames.count:
             return 0
@@ -132,6 +187,7 @@ class Stream:
 
     def _bury_half_record(self) -> None:
         try:
+            self._decide(final=True)  # what was held may be whole records
             self._splitter.finish()
         except FrameError as half:
             self._bury(half)
