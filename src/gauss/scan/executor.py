@@ -156,7 +156,8 @@ class _Pending:
         # What must not run, be it a pattern that would take for ever, is known before anything runs.
         self.stop, self.over = meter.admit_batch(prepared.toll)
         self.rows, self._kept = binding.run(prepared, self.stop)
-        self.size = row_bytes(self.rows)
+        self.size = 0
+        """The bytes of all rows."""
         self._ends: np.ndarray | None = None
         self.row = self.candidate = 0
 
@@ -203,6 +204,7 @@ class Staged(Executor):
         self._position = cursor.position
         self._held = cursor.hold
         self._asked = 0
+        self._row_bytes: Callable[[pa.RecordBatch], int] | None = None
 
     @property
     def position(self) -> int:
@@ -261,7 +263,10 @@ class Staged(Executor):
             self.fuel += self.cursor.fuel
         meter = Meter(self._limits.max_fuel_item, self._limits.max_fuel_scan, self.fuel)
         prepared = self._binding.prepare(candidates)
-        self._pending = _Pending(prepared, self._binding, meter)
+        self._pending = pending = _Pending(prepared, self._binding, meter)
+        if self._row_bytes is None:  # results have the same columns at every step
+            self._row_bytes = byte_counter(pending.rows.schema)
+        pending.size = self._row_bytes(pending.rows)
         return None
 
     def _take(self, limit: int, size: int, *, first: bool) -> tuple[pa.RecordBatch, int, Code | None]:

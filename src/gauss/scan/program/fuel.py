@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gauss.scan.outputs import packed_size
+from gauss.scan.outputs import lengths, packed_size
 from gauss.scan.program.columns import as_kind, is_text
 from gauss.scan.program.ir import (
     Binary,
@@ -45,7 +45,8 @@ ROW = 8
 OPERATION = 8
 FIELD = 4
 """Reading a field or a column."""
-BYTES_PER_UNIT = 64
+UNIT_SHIFT = 6
+BYTES_PER_UNIT = 1 << UNIT_SHIFT
 """Bytes that move unread for one unit: chunks, and records that are decoded."""
 PATTERN_BYTE = 4
 """What `test` takes per byte, and once more for every 8 characters of its pattern."""
@@ -81,7 +82,7 @@ class Cost:
         """The cost of every row of a batch of decoded fields."""
         total: Costs | None = None
         if data_bytes is not None:
-            total = data_bytes.astype(np.int64) // BYTES_PER_UNIT
+            total = data_bytes.astype(np.int64) >> UNIT_SHIFT
         for name, weight in self.weights.items():
             if (column := _text(batch.column(name), self.kinds[name])) is None:
                 continue
@@ -104,7 +105,7 @@ class Toll:
     def __init__(self, cost: Cost, fields: pa.RecordBatch, data_bytes: Lengths | None = None) -> None:
         self.rows = int(fields.num_rows)
         self._cost, self._fields, self._data_bytes = cost, fields, data_bytes
-        self._units = None if data_bytes is None else data_bytes // BYTES_PER_UNIT
+        self._units = None if data_bytes is None else data_bytes >> UNIT_SHIFT
         self._texts = [
             (weight, column)
             for name, weight in cost.weights.items()
@@ -133,7 +134,7 @@ class Toll:
         base = self._cost.base
         if base + self._above_base <= limit:
             return True
-        found = base + sum(weight * int(_lengths(column).max(initial=0)) for weight, column in self._texts)
+        found = base + sum(weight * _longest(column) for weight, column in self._texts)
         if self._units is not None:
             found += int(self._units.max(initial=0))
         return found <= limit
@@ -225,6 +226,13 @@ def _bytes(column: pa.Array) -> int:
     if not column.null_count and (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         return packed_size(column)
     return int(_lengths(column).sum(dtype=np.int64))
+
+
+def _longest(column: pa.Array) -> int:
+    """The bytes of the longest text of a column, or a little more: what lies behind nulls counts too."""
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        return int(lengths(column).max(initial=0))
+    return int(_lengths(column).max(initial=0))
 
 
 def _lengths(column: pa.Array) -> Lengths:
