@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import pyarrow.compute as pc
 
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.edge import DeadLetter
-from gauss.contracts.field_types import arrow_type
-from gauss.contracts.format import FieldType, Format
+from gauss.contracts.field_types import arrow_type, parse_member
+from gauss.contracts.format import FieldType, Format, SourceField
 from gauss.model.errors import ConfigError
 from gauss.scan.program import arrow
 from gauss.scan.program.check import check
@@ -51,20 +52,24 @@ class KeyReader:
         self._topic, self._inc = topic, inc
         schema = format_.schema()
         declared = {} if schema is None else {f.name.removeprefix("$."): f for f in schema.fields}
-        key = declared.get(key_field.removeprefix("$."))
+        path = key_field.removeprefix("$.")
+        key, self._way = _declared(path, declared)
         if declared and key is None:
             raise ConfigError(
                 f'topic "{topic}": its format has no field "{key_field}" for key_field',
                 hint=f"it has: {', '.join(sorted(declared))}",
             )
-        key_type = pa.string() if key is None else arrow_type(key.field_type)
+        whole_type = pa.string() if key is None else arrow_type(key.field_type)
+        key_type = whole_type
+        for member in self._way:
+            key_type = key_type.field(member).type
         if not (_is_text(key_type) or pa.types.is_integer(key_type)):
             raise ConfigError(
                 f'topic "{topic}": key_field "{key_field}" must be text or a whole number, its type is {key_type}',
                 hint="name another field",
             )
-        self._key = key.name if key is not None else key_field
-        fields = {self._key: pa.field(self._key, key_type)}
+        self._key = key.name if key is not None else f"$.{path}" if "." in path else path
+        fields = {self._key: pa.field(self._key, whole_type)}
         self._deletes: Typed | None = None
         if delete_when is not None:
             program = parse(delete_when)
@@ -88,7 +93,7 @@ class KeyReader:
             rows, good, bad = _single(rows, good, bad, len(data))
         if bad and self._key_is_free:
             rows, good, bad = self._with_numbers(data, rows, good, bad)
-        keys = _text(rows.column(0))
+        keys = _text(pc.struct_field(rows.column(0), self._way) if self._way else rows.column(0))
         if keys.null_count:
             missing = good[keys.is_null().to_numpy(zero_copy_only=False)]
             bad = [*bad, *((int(index), "missing_key", f'no "{self._key}" to key by') for index in missing)]
@@ -137,6 +142,25 @@ class KeyReader:
         return DeadLetter(
             reason, detail, "decode", "", data[index].as_py(), topic=self._topic, inc=self._inc, ts_ms=ts_ms
         )
+
+
+def _declared(path: str, declared: Mapping[str, SourceField]) -> tuple[SourceField | None, list[int]]:
+    """The field that holds a key, and the way to it inside: a message in a message is one field of its format."""
+    if path in declared:
+        return declared[path], []
+    first, *rest = path.split(".")
+    field = declared.get(first)
+    kind = None if field is None else field.field_type
+    way = []
+    for name in rest:
+        members = [] if kind is None or kind.name not in ("struct", "tuple") else kind.attrs["fields"]
+        named = [parse_member(index, member) for index, member in enumerate(members)]
+        found = next((index for index, (member, _) in enumerate(named) if member == name), None)
+        if found is None:
+            return None, []
+        way.append(found)
+        kind = named[found][1]
+    return field, way
 
 
 def _single(
