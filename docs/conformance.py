@@ -9,7 +9,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent.parent / "tests" / "scan" / "conformance"
 PAGE = Path(__file__).parent / "scan-conformance.md"
-PROVIDERS = ("reference", "memory", "file", "table")
+PROVIDERS = ("reference", "memory", "file", "rolled", "table")
 OPENING = """<!-- Written by docs/conformance.py from tests/scan/conformance: change those, then run `make docs`. -->
 
 # The scan engine's clauses

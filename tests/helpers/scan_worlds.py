@@ -23,7 +23,7 @@ from gauss.scan.tasks import ReaderTask
 from helpers.logs import framing, lines, put
 from helpers.reference_provider import ReferenceProvider
 
-PROVIDERS = ("reference", "memory", "file", "table")
+PROVIDERS = ("reference", "memory", "file", "rolled", "table")
 FIELDS = [
     {"name": "k", "type": "string"},
     {"name": "symbol", "type": "string"},
@@ -164,7 +164,8 @@ class Slot:
 class LogWorld(World):
     def __init__(self, name: str, folder: Path, **options: Any) -> None:
         self.folder = folder
-        self.log = _store(name, folder, {"segment_bytes": 4096, "framing": "newline"} if name == "file" else {})
+        storage, config = _LOGS[name]
+        self.log = _store(storage, folder, config)
         super().__init__(name, JsonLog(self.log), **options)
 
     def _append(self, times: list[int], data: list[bytes]) -> None:
@@ -177,9 +178,19 @@ class LogWorld(World):
     def reopened(self) -> LogWorld:
         """The same topic after a restart."""
         self.log.close()
-        again = LogWorld(self.name, self.folder)
+        again = type(self)(self.name, self.folder)
         again.wal = self.wal
         return again
+
+
+class RolledWorld(LogWorld):
+    """Most of its records lie in Arrow files, the newest in the log, and none in memory."""
+
+    def _append(self, times: list[int], data: list[bytes]) -> None:
+        super()._append(times, data)
+        for _ in range(3):
+            self.log.maintain(0)
+        self.log._tail.trim(self.log.end)
 
 
 class JsonLog(LogProvider):
@@ -279,10 +290,16 @@ def _store(storage: str, folder: Path, config: dict[str, Any]) -> Any:
     return registry.build(spec, spec.validate(config), context)
 
 
+_LOGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "memory": ("memory", {}),
+    "file": ("file", {"segment_bytes": 4096, "framing": "newline"}),
+    "rolled": ("file", {"file_format": "arrow_ipc_file", "roll_rows": 4, "framing": "newline"}),
+}
 _WORLDS: dict[str, type[LogWorld] | type[ReferenceWorld] | type[TableWorld]] = {
     "reference": ReferenceWorld,
     "memory": LogWorld,
     "file": LogWorld,
+    "rolled": RolledWorld,
     "table": TableWorld,
 }
 

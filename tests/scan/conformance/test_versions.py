@@ -28,7 +28,7 @@ def test_2_3_new_task_is_empty_and_versions_count_successful_emits(world: World)
     assert world.rows() == world.fold()
 
 
-@pytest.mark.providers("file")
+@pytest.mark.providers("file", "rolled")
 def test_2_3_version_and_wal_survive_a_restart(world: World) -> None:
     world.emit_numbers(0, 300)
     before = root_hash(world.provider)
