@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 import pyarrow as pa
-from fastapi import APIRouter, Query, Request, Response, WebSocket
+from fastapi import APIRouter, Body, Query, Request, Response, WebSocket
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -24,6 +24,7 @@ from gauss.model.errors import ConfigError
 from gauss.stream.control.run import Running
 
 PAGE = 1000
+BACKUP_SECONDS = 3600.0
 
 From = Annotated[str | None, Query(alias="from", description="ISO time, ms, or a duration before now such as -5m")]
 To = Annotated[str | None, Query(description="as `from`; records before it")]
@@ -45,6 +46,10 @@ def routes(running: Running) -> APIRouter:
     @router.get("/{name}", summary="One topic and its readers")
     def one_topic(name: str) -> dict[str, Any]:
         return running.command("topic", name=name)
+
+    @router.post("/{name}/backup", summary="Copy a file topic into a folder beside the engine while it is written")
+    def backup(name: str, folder: Annotated[str, Body(embed=True)]) -> dict[str, Any]:
+        return running.command("topic.backup", name=name, folder=folder, wait_s=BACKUP_SECONDS)
 
     @router.get("/{name}/query", summary="Records of a time range, in order")
     def query(

@@ -1,25 +1,38 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
+from gauss.model.errors import ConfigError
 from gauss.model.units import human_bytes
 
 
 def command(
     name: Annotated[str | None, typer.Argument(help="One topic, with its readers.")] = None,
     all: Annotated[bool, typer.Option("--all", help="Hidden topics too (dead letters, retry inlets).")] = False,
+    backup: Annotated[
+        Path | None, typer.Option(help="Copy a file topic into a new folder, as it is now, while it is written.")
+    ] = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
     """Topics and what they hold.
 
-    Examples: gauss topics · gauss topics quotes.raw · gauss topics --json | jq '.topics[].end'
+    Examples: gauss topics · gauss topics quotes.raw · gauss topics --json | jq '.topics[].end' ·
+    gauss topics quotes.archive --backup /backup/quotes
     """
     output, client = Output(json=json), Client(data_dir)
+    if backup is not None:
+        if name is None:
+            raise ConfigError("--backup needs the name of a topic", hint=f"gauss topics TOPIC --backup {backup}")
+        made = Client(data_dir, timeout=None).post("topics", name, "backup", body={"folder": str(backup.resolve())})
+        output.data(made)
+        output.line(f"{human_bytes(made['bytes'])} in {made['files']} files are in {made['folder']}")
+        return
     if name is not None:
         topic = client.get("topics", name)
         output.data(topic)

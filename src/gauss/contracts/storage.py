@@ -85,6 +85,16 @@ class StorageContext:
     """A format of the config, by name."""
 
 
+class BackedUp(NamedTuple):
+    """A copy of a topic's files."""
+
+    folder: str
+    files: int
+    records: int
+    """Of captures: how many there are."""
+    bytes: int
+
+
 class Store(Protocol):
     """What a topic keeps its records in. One writer at a time (the topic's lock); readers take no lock.
 

@@ -188,6 +188,19 @@ def test_a_replay_of_a_file_topic_passes_no_byte_through_the_engine(zero: Zero) 
     assert counted["sendfile"] > len(lines) / 2
 
 
+@pytest.mark.parametrize("topic", ["log", "raw"])
+def test_a_backup_passes_no_byte_through_the_engine(zero: Zero, tmp_path: Path, topic: str) -> None:
+    zero.send(zero.feed if topic == "log" else zero.capture, b"line\n" * 1_000_000)
+    wait_until(lambda: zero.engine.client.command("topic", {"name": topic})["bytes"] >= 5_000_000)
+    with zero.counting() as counted:
+        made = zero.engine.client.command("topic.backup", {"name": topic, "folder": str(tmp_path / "copy")})
+    assert counted["copy_file_range"] == made["bytes"] > 5_000_000
+    assert copied(counted) < made["bytes"] / 50
+    ours, theirs = zero.engine.paths.topics / topic, tmp_path / "copy"
+    suffix = "*.log" if topic == "log" else "*.raw"
+    assert {p.name: p.read_bytes() for p in theirs.glob(suffix)} == {p.name: p.read_bytes() for p in ours.glob(suffix)}
+
+
 @pytest.mark.fault
 def test_an_engine_killed_in_mid_capture_leaves_every_byte_that_was_written(zero: Zero) -> None:
     before = set(zero.captures())

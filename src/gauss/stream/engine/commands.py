@@ -6,6 +6,7 @@
 | `ping`            |                               | `{pid, driver_heard_s}`, answered without any lock           |
 | `topics`          |                               | `{topics: [Topic]}`, hidden ones (`_dead`, …) included       |
 | `topic`           | `name`                        | `Topic` with `readers: [Reader]`                             |
+| `topic.backup`    | `name`, `folder`              | `{folder, files, records, bytes}` of the copy                |
 | `table`           | `topic`                       | of a table elsewhere: `{key: [str], columns, time, attrs}`    |
 | `readers.ls`      | `topic` (optional)            | `{readers: [Reader]}`                                        |
 | `readers.seek`    | `topic`, `reader`, `to`       | `Reader` after the move                                      |
@@ -54,6 +55,7 @@ import binascii
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -129,6 +131,10 @@ def _topics(engine: Engine, _: Arguments) -> dict[str, Any]:
 def _topic(engine: Engine, args: Arguments) -> dict[str, Any]:
     topic = engine.topic(args.text("name"))
     return {**topic_row(engine, topic), "readers": reader_rows(engine, topic)}
+
+
+def _backup(engine: Engine, args: Arguments) -> dict[str, Any]:
+    return engine.topic(args.text("name")).backup(Path(args.text("folder")))._asdict()
 
 
 def _table(engine: Engine, args: Arguments) -> dict[str, Any]:
@@ -268,6 +274,7 @@ COMMANDS: dict[str, Callable[[Engine, Arguments], dict[str, Any]]] = {
     "ping": _ping,
     "topics": _topics,
     "topic": _topic,
+    "topic.backup": _backup,
     "table": _table,
     "readers.ls": _readers,
     "readers.seek": _seek,

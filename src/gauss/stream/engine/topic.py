@@ -6,6 +6,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Capabilities, Program, ReaderCursor
 from gauss.contracts.edge import Appended, DeadLetter
 from gauss.contracts.format import Format
-from gauss.contracts.storage import Capacity, Store
+from gauss.contracts.storage import BackedUp, Capacity, Store
 from gauss.model.errors import Rejected
 from gauss.scan.sources import SourceTask
 from gauss.scan.tasks import TaskCursor
@@ -113,6 +114,13 @@ class Topic(Waiting):
         raise Rejected(
             f'topic "{self.name}" can\'t be emptied while it runs', hint="start the run anew: what it holds goes then"
         )
+
+    def backup(self, folder: Path) -> BackedUp:
+        """A copy of its files as they are now; writers go on."""
+        copy: Callable[[Path], BackedUp] | None = getattr(self._store, "backup", None)
+        if copy is None:
+            raise Rejected(f'topic "{self.name}" is not kept in files', hint="only a file topic can be copied so")
+        return copy(folder)
 
     # --- reading ---
 

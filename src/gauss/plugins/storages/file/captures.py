@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from gauss.contracts.plugin import PluginConfig
-from gauss.contracts.storage import StorageContext, WriteFull
+from gauss.contracts.storage import BackedUp, StorageContext, WriteFull
 from gauss.model.errors import StorageError
+from gauss.plugins.storages.file.backup import Part, copy_parts
 from gauss.plugins.storages.file.disk import lock_folder, replace_file, said_plainly, sync_folder
 from gauss.plugins.storages.file.spec import FileConfig
 
@@ -155,6 +156,13 @@ class Captures:
     def finished(self) -> list[Path]:
         with self._lock:
             return sorted(self._sizes)
+
+    def backup(self, folder: Path) -> BackedUp:
+        """Every capture as it is now, in a folder of its own; what is being written is taken as far as it is."""
+        with self._lock, said_plainly("reading", self._root):
+            parts = [Part.of(self._root, path) for path in [self._root / "meta.json", *sorted(self._sizes)]]
+            parts += [Part.of(self._root, capture.path) for capture in self._open]
+        return copy_parts(parts, folder, len(parts) - 1)
 
     # --- keeping ---
 

@@ -14,6 +14,8 @@ from gauss.contracts.framing import Buffer
 from gauss.model.errors import DiskFull, StorageError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_REFUSED = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
+COPY_BYTES = 1 << 20
 
 
 class Handle:
@@ -60,6 +62,27 @@ def mapped(path: Path) -> memoryview:
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")
         return memoryview(MappedFile.map(file.fileno()))
+
+
+def copy_bytes(source: int, target: int, size: int) -> None:
+    """The first `size` bytes of a file behind what the other holds, by the kernel alone where it can."""
+    position, in_kernel = 0, hasattr(os, "copy_file_range")
+    while position < size:
+        if not in_kernel:
+            data = os.pread(source, min(size - position, COPY_BYTES), position)
+            if not data:
+                raise OSError(errno.EIO, "the file is shorter than it was")
+            os.write(target, data)
+            position += len(data)
+            continue
+        try:
+            copied = os.copy_file_range(source, target, size - position, offset_src=position)
+        except OSError as error:
+            if error.errno not in _REFUSED:
+                raise
+            copied = 0
+        in_kernel = copied > 0  # another file system, or one that can't: go on by way of memory
+        position += copied
 
 
 def sync_folder(folder: Path) -> None:

@@ -18,9 +18,11 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Placed
 from gauss.contracts.framing import Framing
 from gauss.contracts.plugin import PluginConfig
-from gauss.contracts.storage import StorageContext
+from gauss.contracts.storage import BackedUp, StorageContext
 from gauss.model.errors import Collected, StorageError
+from gauss.plugins.storages.file.backup import Part, copy_parts
 from gauss.plugins.storages.file.disk import Handle, lock_folder, replace_file, said_plainly, sync_folder
+from gauss.plugins.storages.file.index import ENTRY
 from gauss.plugins.storages.file.recover import open_segments
 from gauss.plugins.storages.file.rolled import RolledSegment, roll
 from gauss.plugins.storages.file.segment import Segment
@@ -282,6 +284,34 @@ class FileLog:
             sync_folder(path)
             sync_folder(self._root)
         return segment
+
+    # --- copying ---
+
+    def backup(self, folder: Path) -> BackedUp:
+        """Everything visible now, in a folder of its own; writers and readers go on meanwhile."""
+        with self._write_lock, said_plainly("reading", self._root):
+            parts = [Part.of(self._root, self._root / "meta.json")]
+            shown = self._segments[: self._shown_segments]
+            for number, segment in enumerate(shown):
+                last = number == len(shown) - 1
+                parts += self._parts_of(segment, self._shown_blocks if last else segment.blocks)
+            records = self._end - self.floor
+        return copy_parts(parts, folder, records)
+
+    def _parts_of(self, segment: Segment | RolledSegment, blocks: int) -> list[Part]:
+        if isinstance(segment, RolledSegment):
+            return [Part.of(self._root, segment.file)]
+        if not blocks:
+            return []
+        end = segment.index().entry(blocks - 1)
+        parts = [
+            Part.of(self._root, segment.path("log"), end.end_position),
+            Part.of(self._root, segment.path("index"), blocks * ENTRY.size),
+        ]
+        if segment.path("times").exists():
+            size = segment.path("times").stat().st_size
+            parts.append(Part.of(self._root, segment.path("times"), min(size, 8 * (end.end - segment.base))))
+        return parts
 
     # --- letting go ---
 

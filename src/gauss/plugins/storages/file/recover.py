@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from gauss.contracts.framing import Framing
-from gauss.plugins.storages.file.disk import mapped
+from gauss.plugins.storages.file.disk import copy_bytes, mapped
 from gauss.plugins.storages.file.index import DTYPE, ENTRY, OWN_TIMES, BlockIndex, Entry
 from gauss.plugins.storages.file.rolled import RolledSegment, open_rolled
 from gauss.plugins.storages.file.segment import Segment
@@ -76,7 +75,8 @@ def _set_aside(segment: Segment, end: int) -> None:
     copies = [segment.path(f"{suffix}.torn") for suffix in ("log", "index")]
     try:
         for copy in copies:
-            shutil.copyfile(copy.with_suffix(""), copy)
+            with copy.with_suffix("").open("rb") as source, copy.open("wb") as target:
+                copy_bytes(source.fileno(), target.fileno(), os.fstat(source.fileno()).st_size)
         kept = f"a copy of the file is in {copies[0]}"
     except OSError as error:
         kept = f"no copy could be made: {error.strerror}"

@@ -1,0 +1,79 @@
+"""A copy of a file topic, made while it is written: what was visible at one moment, as a folder that opens as a topic.
+
+Files only grow, so that their bytes up to that moment can be copied beside the writer, by the kernel alone.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gauss.contracts.storage import BackedUp
+from gauss.model.errors import Rejected
+from gauss.plugins.storages.file.disk import copy_bytes, mapped, said_plainly, sync_folder
+from gauss.plugins.storages.file.index import ENTRY, OWN_TIMES, BlockIndex
+
+
+@dataclass
+class Part:
+    """The first bytes of a file; open, so that it may be removed meanwhile."""
+
+    name: Path
+    """Within the topic's folder."""
+    fd: int
+    size: int
+
+    @classmethod
+    def of(cls, root: Path, path: Path, size: int | None = None) -> Part:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return cls(path.relative_to(root), fd, os.fstat(fd).st_size if size is None else size)
+
+
+def copy_parts(parts: list[Part], folder: Path, records: int) -> BackedUp:
+    """Copies all of them into a new folder, which gets its name when it is whole."""
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise Rejected(f"{folder} is there already", hint="name a folder that does not exist, or an empty one")
+        unfinished = folder.with_name(folder.name + ".part")
+        with said_plainly("writing the backup", unfinished):
+            unfinished.mkdir(parents=True)
+            for part in parts:
+                target = unfinished / part.name
+                target.parent.mkdir(exist_ok=True)
+                with target.open("wb") as file:
+                    copy_bytes(part.fd, file.fileno(), part.size)
+                    os.fsync(file.fileno())
+            settle(unfinished)
+            sync_folder(unfinished)
+            unfinished.replace(folder)
+            sync_folder(folder.parent)
+        return BackedUp(str(folder), len(parts), records, sum(part.size for part in parts))
+    finally:
+        for part in parts:
+            os.close(part.fd)
+
+
+def settle(folder: Path) -> None:
+    """What is in a backup is committed, though the journal that says so stays behind: the last segment's blocks lose
+    the numbers of their publishes."""
+    indexes = sorted(folder.rglob("[0-9]*.index"), key=lambda path: int(path.stem))
+    if not indexes:
+        return
+    path = indexes[-1]
+    raw = bytearray(path.read_bytes())
+    blocks, data, base = BlockIndex(raw), mapped(path.with_suffix(".log")), int(path.stem)
+    times_file = path.with_suffix(".times")
+    times = mapped(times_file) if times_file.exists() else memoryview(b"")
+    for number in range(len(blocks)):
+        entry = blocks.entry(number)
+        if not entry.publish:
+            continue
+        first = 8 * (entry.offset - base)
+        own = bytes(times[first : first + 8 * entry.records]) if entry.flags & OWN_TIMES else b""
+        sealed = entry._replace(publish=0).sealed(data[entry.position : entry.end_position], own)
+        ENTRY.pack_into(raw, number * ENTRY.size, *sealed)
+    with path.open("r+b") as file:
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
