@@ -267,3 +267,16 @@ def test_external_data_are_refused_in_words(clickhouse: Endpoint) -> None:
     url = f"http://127.0.0.1:{clickhouse.port}/?query=SELECT+1"
     response = httpx.post(url, files={"t": b"1"}, auth=(clickhouse.user, clickhouse.password))
     assert response.headers["X-ClickHouse-Exception-Code"] == "48"
+
+
+def test_an_insert_that_fails_behind_its_parsing_says_so(plain: Client, table: str) -> None:
+    plain.command(f"CREATE TABLE {table} (n Int64, CONSTRAINT c CHECK n < 10) ENGINE = MergeTree ORDER BY n")
+    with pytest.raises(DatabaseError, match="469"):
+        plain.insert_arrow(table, pa.table({"n": pa.array(range(20))}))
+    assert plain.query(f"SELECT count() FROM {table}").result_rows == [(0,)]
+
+
+def test_settings_of_an_insert_hold(plain: Client, table: str) -> None:
+    plain.command(f"CREATE TABLE {table} (n Nullable(Int64)) ENGINE = MergeTree ORDER BY tuple()")
+    plain.command(f"INSERT INTO {table} (n) SETTINGS input_format_csv_empty_as_default = 1 FORMAT CSV\n7\n")
+    assert plain.query(f"SELECT n FROM {table}").result_rows == [(7,)]

@@ -13,7 +13,8 @@ from gauss.clients.clickhouse.statement import read_statement
         (b"INSERT INTO t (a, `format`) FORMAT TSV\nx", "INSERT INTO t (a, `format`) ", "TSV", b"x"),
         (b"INSERT INTO format FORMAT TSV\nx", "INSERT INTO format ", "TSV", b"x"),
         (b"INSERT INTO db.values VALUES (1)", "INSERT INTO db.values ", "Values", b" (1)"),
-        (b"INSERT INTO t SETTINGS a = 'FORMAT X' FORMAT CSV;1", "INSERT INTO t SETTINGS a = 'FORMAT X' ", "CSV", b"1"),
+        (b"INSERT INTO t SETTINGS a = 'FORMAT X' FORMAT CSV;1", "INSERT INTO t ", "CSV", b"1"),
+        (b"INSERT INTO settings (a) SETTINGS b = 1 VALUES (1)", "INSERT INTO settings (a) ", "Values", b" (1)"),
         (
             b"-- FORMAT A\nINSERT /* FORMAT B */ INTO t FORMAT C\n",
             "-- FORMAT A\nINSERT /* FORMAT B */ INTO t ",
@@ -28,6 +29,8 @@ def test_an_inserts_data_begin_behind_its_format(text: bytes, head: str, format:
     found = read_statement(text)
     assert found.data_at is not None
     assert (found.head, found.format, text[found.data_at :]) == (head, format, data)
+    assert found.tail.strip() in ("", "SETTINGS a = 'FORMAT X'", "SETTINGS b = 1")
+    assert (b" SETTINGS " in text) == bool(found.tail)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import email.policy
 import hmac
 import json
 import logging
+import os
 import secrets
+import tempfile
 import threading
 import time
 import uuid
@@ -25,6 +27,8 @@ from gauss.clients.clickhouse.statement import STREAMED, Statement, read_stateme
 HEAD_BYTES = 256 << 10
 """Within these an INSERT must have named its format: ClickHouse's own max_query_size."""
 BLOCK_BYTES = 1 << 20
+SPOOL_BYTES = 256 << 20
+"""An INSERT up to this size is kept in memory until it is whole, a larger one in a file."""
 _ARROW_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _NOT_SETTINGS = {
     "query", "user", "password", "quota_key", "query_id", "session_id", "session_timeout", "session_check",
@@ -208,20 +212,35 @@ class Handler(BaseHTTPRequestHandler):
             self.server.engine.end_session(session)
 
     def _insert(self, connection: Any, request: Request, statement: Statement) -> int:
-        """Feeds the body to the engine as it comes; a client that goes away takes its rows with it."""
-        with engine_errors():
-            for name, value in request.parameters().items():
-                connection.query(f"SET param_{name} = {literal(value)}", "Null")
-            insert = connection.send_insert(statement.head, statement.format)
+        """Gives the whole body to the engine as a file: its inserts in pieces do not tell what fails behind the
+        parsing, such as a full disk. A client that goes away takes its rows with it."""
+        with self._spool(request) as file:
+            self._fill(file, request.text[statement.data_at :], request.rest)
+            place = f"FROM INFILE '/proc/self/fd/{file.fileno()}' COMPRESSION 'none'"
+            with engine_errors():
+                for name, value in request.parameters().items():
+                    connection.query(f"SET param_{name} = {literal(value)}", "Null")
+                query = f"{statement.head} {place} {statement.tail} FORMAT {statement.format}"
+                return int(connection.query(query, "Null").rows_written())
+
+    @staticmethod
+    def _fill(file: IO[bytes], first: bytes, rest: IO[bytes]) -> None:
+        block = first
+        while True:
             try:
-                if first := request.text[statement.data_at :]:
-                    insert.append(first)
-                while block := request.rest.read(BLOCK_BYTES):
-                    insert.append(block)
-                return int(insert.finish().rows_written)
-            except BaseException:
-                insert.cancel()
-                raise
+                file.write(block)
+                file.flush()
+            except OSError as error:
+                raise EngineError(f"Cannot keep the data of an INSERT: {error} (NOT_ENOUGH_SPACE)", 243) from error
+            if not (block := rest.read(BLOCK_BYTES)):
+                return
+
+    def _spool(self, request: Request) -> IO[bytes]:
+        """In memory, unless it may become too much."""
+        length = int(self.headers.get("Content-Length") or SPOOL_BYTES + 1)
+        if length > SPOOL_BYTES or request.params.get("decompress") or self.headers.get("Content-Encoding"):
+            return tempfile.TemporaryFile()
+        return os.fdopen(os.memfd_create("insert"), "w+b")
 
     def _query(self, connection: Any, query: str, request: Request, statement: Statement, begun: int) -> None:
         wanted = statement.format or request.params.get("default_format") or "TabSeparated"

@@ -27,7 +27,9 @@ class Statement(NamedTuple):
     data_at: int | None
     """Where an INSERT's data begin; None when the engine reads the whole text itself."""
     head: str
-    """An INSERT without its FORMAT clause and data; else empty."""
+    """An INSERT without its SETTINGS, its FORMAT clause and its data; else empty."""
+    tail: str = ""
+    """An INSERT's SETTINGS."""
 
     @property
     def gives_rows(self) -> bool:
@@ -38,6 +40,7 @@ def read_statement(text: bytes) -> Statement:
     """Looks at a statement; an INSERT's data behind it are not looked at."""
     kind, found, depth, before = "", None, 0, b""
     clause: re.Match[bytes] | None = None  # a FORMAT whose name must come next
+    settings: int | None = None
     for match in _TOKEN.finditer(text):
         group, token = match.lastgroup, match.group()
         if group == "skip":
@@ -46,7 +49,7 @@ def read_statement(text: bytes) -> Statement:
         if clause and word:
             found = token.decode()
             if kind == "insert":
-                return Statement(kind, found, _data_start(text, match.end()), _head(text, clause))
+                return Statement(kind, found, _data_start(text, match.end()), *_parts(text, settings, clause))
         clause = None
         if group == "other":
             depth += (token in _OPEN) - (token in _CLOSE)
@@ -57,16 +60,21 @@ def read_statement(text: bytes) -> Statement:
         elif word and depth == 0 and before not in _NAME_FOLLOWS:
             if word == b"format":
                 clause = match
+            elif kind == "insert" and word == b"settings":
+                settings = match.start()
             elif kind == "insert" and word == b"values":
-                return Statement(kind, "Values", match.end(), _head(text, match))
+                return Statement(kind, "Values", match.end(), *_parts(text, settings, match))
             elif kind == "insert" and word in (b"select", b"with", b"infile", b"watch"):
                 break
         before = token.lower()
     return Statement(kind, found, None, "")
 
 
-def _head(text: bytes, clause: re.Match[bytes]) -> str:
-    return text[: clause.start()].decode(errors="surrogateescape")
+def _parts(text: bytes, settings: int | None, clause: re.Match[bytes]) -> tuple[str, str]:
+    """What stands before the SETTINGS, and those."""
+    end = clause.start()
+    cut = end if settings is None else settings
+    return text[:cut].decode(errors="surrogateescape"), text[cut:end].decode(errors="surrogateescape")
 
 
 def _data_start(text: bytes, at: int) -> int:
