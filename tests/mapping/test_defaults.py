@@ -24,6 +24,18 @@ def test_every_field_becomes_a_column_after_the_records_time() -> None:
     assert made.attrs == {"table": "t"}
 
 
+def test_columns_that_clauses_of_the_table_name_take_no_nulls() -> None:
+    source = SourceSchema(tuple(SourceField(name, FieldType("int64")) for name in ("ts_ms", "id", "day", "price")))
+    attrs = {"table": "price", "order_by": "(id, ts_ms)", "partition_by": "toYYYYMM(toDate(day))"}
+    made = default_target(source, TargetSchema((), attrs), clickhouse_type, "Int64")
+    assert [(f.name, f.field_type.name) for f in made.fields] == [
+        ("ts_ms", "Int64"),
+        ("id", "Int64"),
+        ("day", "Int64"),
+        ("price", "Nullable"),
+    ]
+
+
 def test_two_fields_of_one_name_are_refused() -> None:
     source = SourceSchema((SourceField("$.a.b", FieldType("int64")), SourceField("a_b", FieldType("int64"))))
     with pytest.raises(ConfigError, match='two fields would become the column "a_b"'):

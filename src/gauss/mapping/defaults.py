@@ -19,6 +19,8 @@ def default_target(source: SourceSchema, target: TargetSchema, type_map: TypeMap
     if not any(field.name in {"ts_ms", "$.ts_ms"} for field in source.fields):
         fields.append(TargetField("ts_ms", FieldType(time_type), "ts_ms"))
     taken = {field.name for field in fields}
+    clauses = " ".join(str(text) for key, text in target.attrs.items() if key != "table")
+    named = {"ts_ms", *re.findall(r"\w+", clauses)}
     for field in source.fields:
         made = type_map(field.field_type)
         if made is None:
@@ -33,6 +35,8 @@ def default_target(source: SourceSchema, target: TargetSchema, type_map: TypeMap
                 hint="write a schema map that names them apart",
             )
         taken.add(name)
+        if made.name == "Nullable" and name in named:  # no clause of a table (ORDER BY, PARTITION BY, …) takes nulls
+            made = as_field_type(made.attrs["inner"])
         fields.append(TargetField(name, made, field.name))
     return TargetSchema(tuple(fields), target.attrs)
 
