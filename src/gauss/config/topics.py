@@ -30,12 +30,19 @@ def tables_of(spec: ProcessorSpec | None, config: PluginConfig | None) -> list[t
     return [(("config", *keys), topic) for keys, topic in spec.tables(config)]
 
 
+def state_of(spec: ProcessorSpec | None, config: PluginConfig | None) -> str | None:
+    """The topic in which it keeps its state too."""
+    return spec.state(config) if spec is not None and spec.state is not None and config is not None else None
+
+
 def targets_of(
     definition: ProcessorDef, spec: ProcessorSpec | None, config: PluginConfig | None
 ) -> list[tuple[Keys, str]]:
     """Where it writes, each topic once, with the place in its entry that says so."""
     if definition.target is not None:
-        return [(("target",), definition.target.topic)]
+        kept = state_of(spec, config)
+        beside: list[tuple[Keys, str]] = [(("config", "state_topic"), kept)] if kept is not None else []
+        return [(("target",), definition.target.topic), *beside]
     return list({topic: (keys, topic) for keys, topic in reversed(_named("target", spec, config))}.values())[::-1]
 
 

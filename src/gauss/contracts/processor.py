@@ -61,6 +61,8 @@ class ProcessorSpec(PluginSpec):
     tables: Callable[[PluginConfig], list[tuple[tuple[str | int, ...], str]]] | None = None
     """Tables in which it looks rows up, each with its place in the config. The version of each is part of a batch's
     offsets, and the transform is a `TableTransform`."""
+    state: Callable[[PluginConfig], str | None] | None = None
+    """The topic in which it keeps its state too, if its config names one; its transform is then a `KeptTransform`."""
     codecs: Callable[[PluginConfig], dict[str, tuple[str, dict[str, Any]]]] | None = None
     """Formats of its own where its config names none: `input` or `output` → a format plugin and its config."""
     example: str = ""

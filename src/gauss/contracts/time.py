@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from pydantic import model_validator
 
@@ -12,6 +12,7 @@ from gauss.contracts.processor import Transform
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 EVENT, BEAT, END, ORDER = "_event", "_beat", "_end", "_order"
 """Columns of a reader that goes by time: a row's event time (a timestamp, under a watermark), whether it is no record
@@ -86,4 +87,35 @@ class PartialTransform(TimedTransform, Protocol):
     def partial(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """Records (decoded fields, `_event_ms`, `_offset`, `_source`, `_inc`) → rows of `partial_schema`, in any type
         that can be cast to it; `_beat` may be left out."""
+        ...
+
+
+class Turn(NamedTuple):
+    """What an epoch makes of the open rows."""
+
+    results: pa.RecordBatch
+    """Rows to write, with `_ts_ms`."""
+    changes: pa.Table
+    """Of the state's rows: those that are new or other than before, and those that are gone, with `closed` true."""
+    open: pa.Table
+    """The state's rows from now on."""
+
+
+class KeptTransform(PartialTransform, Protocol):
+    """One whose open rows are kept in a topic too. Its `apply` gives the state's rows that an epoch has changed."""
+
+    def state_schema(self, fields: pa.Schema) -> pa.Schema:
+        """The columns of a state's row, given those that are decoded; `window_key` is its key, `closed` its end."""
+        ...
+
+    def restored(self, rows: pa.Table) -> pa.RecordBatch:
+        """Rows of the state as partials."""
+        ...
+
+    def opened(self, state: DataFrame) -> DataFrame:
+        """The state's rows, as `apply` would give them, out of Spark's state store."""
+        ...
+
+    def turn(self, rows: pa.Table, changed: pa.Table, watermark_ms: int) -> Turn:
+        """Closes what ends not behind the watermark."""
         ...

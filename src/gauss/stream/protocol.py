@@ -75,6 +75,8 @@ class Claim(msgspec.Struct, tag=True):
     sources: list[str]
     targets: list[str]
     stateful: bool = False
+    state: str = ""
+    """The topic that holds its state too: as long as that is there, a lost checkpoint is no loss."""
     drop_state: bool = False
     """A stateful processor whose checkpoint was lost goes on at the ledger's ends without its state; else refused."""
 

@@ -19,7 +19,7 @@ from gauss.stream.protocol import Claim
 
 from .conftest import EngineRun, MakeEngine
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 T = 1_700_000_040_000
 QUOTE = {

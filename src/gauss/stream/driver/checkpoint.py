@@ -19,6 +19,8 @@ class Checkpoint:
         self.root = data_dir.checkpoints / processor / plan_hash
         self.spark = self.root / "spark"
         self.kinds = self.root / "kinds.json"
+        self.restored = self.root / "restored.arrows"
+        """Partials that come before the first batch."""
         self._identity = self.root / "id"
 
     def open(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +21,7 @@ from gauss.stream.driver.plan import (
     FieldRef,
     FormatRef,
     ReadPlan,
+    StateRef,
     TimePlan,
     TransformRef,
     Work,
@@ -49,6 +51,8 @@ class Design:
     """How a task builds the transform, if it can do the work by itself."""
     ref: TransformRef
     """How anybody builds it."""
+    state: StateRef | None = None
+    """Where it keeps its state too."""
 
     @property
     def runs(self) -> str:
@@ -86,7 +90,10 @@ def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
     if getattr(transform, "carries", False):
         _carries(processor, read, written)
     hosted = ref if found.hosted else None
-    return Design(processor, found.stateful, transform, read, written or read, fields, hosted, ref)
+    kept = found.state(found.validate(processor.config)) if found.state is not None else None
+    state_format = format_ref(pipeline, processor.config.get("state_format")) or FormatRef("json")
+    state = StateRef(kept, state_format) if kept is not None else None
+    return Design(processor, found.stateful, transform, read, written or read, fields, hosted, ref, state)
 
 
 def _carries(processor: ProcessorDef, read: FormatRef | None, written: FormatRef | None) -> None:
@@ -120,7 +127,7 @@ def _has_columns(made: DataFrame, plan: ReadPlan) -> DataFrame:
     return made
 
 
-def time_plan(design: Design, fields: list[FieldRef]) -> TimePlan | None:
+def time_plan(design: Design, fields: list[FieldRef], restored: Path | None = None) -> TimePlan | None:
     """How the readers of a transform go by time, if it does."""
     time: EventTime | None = getattr(design.transform, "time", None)
     if time is None:
@@ -137,7 +144,8 @@ def time_plan(design: Design, fields: list[FieldRef]) -> TimePlan | None:
         return made
     partial: PartialTransform = design.transform  # type: ignore[assignment]
     columns = partial.partial_schema(pa.schema([field.arrow() for field in fields]))
-    return msgspec.structs.replace(made, partial=design.ref, columns=encode_schema(columns))
+    found = str(restored) if restored is not None and restored.exists() else ""
+    return msgspec.structs.replace(made, partial=design.ref, columns=encode_schema(columns), restored=found)
 
 
 def passes_bytes(session: SparkSession, plan: ReadPlan, transform: Transform) -> bool:
@@ -157,6 +165,10 @@ def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Desig
         if read.time is None or read.time.partial is None:
             read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, design.transform))
         frame = result(session, read, design.transform)
+    if write.state is not None:
+        from gauss.stream.driver.kept import start_kept
+
+        return start_kept(frame, design.transform, read, write)  # type: ignore[arg-type]  # as its spec says
     return run(session, frame, read.processor, write)
 
 

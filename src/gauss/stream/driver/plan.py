@@ -123,6 +123,8 @@ class TimePlan(msgspec.Struct, frozen=True):
     """Whose `partial` the reader applies."""
     columns: str = ""
     """What that gives: an Arrow schema as base64."""
+    restored: str = ""
+    """Path of an Arrow file with partials that come before the first batch: the state that a lost checkpoint had."""
 
 
 class ReadPlan(msgspec.Struct, frozen=True):
@@ -192,6 +194,13 @@ class TableWork(msgspec.Struct, frozen=True):
     """How long an insert of a process that is gone may still be under way at the server."""
 
 
+class StateRef(msgspec.Struct, frozen=True):
+    """The topic in which a query keeps its state too."""
+
+    topic: str
+    format: FormatRef
+
+
 class WritePlan(msgspec.Struct, frozen=True):
     """Everything a writer needs."""
 
@@ -208,6 +217,8 @@ class WritePlan(msgspec.Struct, frozen=True):
     """Set when the query is hosted: what comes are offset ranges."""
     routes: list[str] = []
     """The targets when there are several, and no `target`: each row names its own."""
+    state: StateRef | None = None
+    """Set when the query keeps its state in a topic too."""
     table: TableWork | None = None
     """Set when the query fills a table: it has no target, and publishes source ends and dead letters alone."""
 

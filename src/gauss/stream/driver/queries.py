@@ -122,6 +122,7 @@ class Query:
             return
         section = self.context.pipeline.spark
         fields = self._design.decided(kinds)
+        self._restore(self._design, self._claimed, fields)
         read = ReadPlan(
             flight=self.context.flight,
             processor=self.name,
@@ -133,7 +134,7 @@ class Query:
             max_rows=section.max_batch_rows,
             max_bytes=section.max_batch_bytes,
             target_ms=section.target_batch_ms,
-            time=compiling.time_plan(self._design, fields),
+            time=compiling.time_plan(self._design, fields, self.checkpoint.restored),
         )
         write = WritePlan(
             flight=self.context.flight,
@@ -144,6 +145,7 @@ class Query:
             target=self.processor.target.topic if self.processor.target else "",
             format=self._design.output,
             routes=[] if self.processor.target else self._targets,
+            state=self._design.state,
         )
         self.checkpoint.mark_started()
         self._running = compiling.start(self.context.session, read, write, self._design)
@@ -153,11 +155,21 @@ class Query:
         """A new generation: whatever an earlier start left running is refused from now on."""
         self._identity = self.checkpoint.open()
         sources = [source.topic for source in self._sources]
-        claimed = self.context.client.claim(Claim(self.name, self._identity, sources, self._targets, stateful))
+        state = self._design.state.topic if self._design is not None and self._design.state is not None else ""
+        claim = Claim(self.name, self._identity, sources, self._targets, stateful, state)
+        claimed = self.context.client.claim(claim)
         if not claimed.known:
             # Another checkpoint was in use meanwhile: what this one holds is out of date.
             self.checkpoint.clear()
         return claimed
+
+    def _restore(self, design: compiling.Design, claimed: Claimed, fields: list[FieldRef]) -> None:
+        """The state that a fresh checkpoint begins with, from the topic in which it was kept; fixed before the first
+        batch, since that is run again if it fails."""
+        if design.state is not None and claimed.epoch < 0 and self.checkpoint.planned() is None:
+            from gauss.stream.driver.kept import restore
+
+            restore(self.context.client, design, fields, self.checkpoint.restored)
 
     def _kinds(self, design: compiling.Design, claimed: Claimed) -> dict[str, FieldRef] | None:
         """Types of undecided fields; None while there is no record to look at."""

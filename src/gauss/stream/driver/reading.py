@@ -60,6 +60,8 @@ class Range(InputPartition):
     """Records that happened before this are late."""
     beat: int = 0
     """Not 0: no records, but a heartbeat of this time."""
+    restored: bytes = b""
+    """Not empty: no records, but partials as an Arrow stream."""
     tables: str = ""
     """The versions of the tables in which its task looks rows up, as JSON."""
 

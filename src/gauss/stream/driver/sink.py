@@ -124,12 +124,20 @@ def offsets_of(checkpoint_dir: str, epoch: int) -> Ends:
         ends: Ends = {}
         for line in lines[2:]:  # version, metadata, then one line per source
             ends.update(msgspec.json.decode(line, type=Ends))
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.MsgspecError) as error:
         raise ProtocolError(f"Spark's offset log has no readable entry for epoch {epoch}: {path}") from error
     return ends
 
 
-class _Writing:
+def watermark_of(checkpoint_dir: str, epoch: int) -> int:
+    """Spark's watermark in an epoch, in ms, from the same log."""
+    lines = (Path(checkpoint_dir) / "offsets" / str(epoch)).read_text().splitlines()
+    return int(msgspec.json.decode(lines[1])["batchWatermarkMs"])
+
+
+class Writing:
+    """Stages what tasks give and publishes an epoch."""
+
     def __init__(self, plan: WritePlan) -> None:
         self.plan = plan
 
@@ -185,7 +193,7 @@ class _Writing:
             engine(self.plan.flight).abort(Abort(self.plan.processor, self.plan.generation, stages))
 
 
-class StreamWriter(_Writing, DataSourceStreamArrowWriter):
+class StreamWriter(Writing, DataSourceStreamArrowWriter):
     """Made anew for every micro-batch: it keeps nothing."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -195,7 +203,7 @@ class StreamWriter(_Writing, DataSourceStreamArrowWriter):
         self.forget(messages)
 
 
-class BatchWriter(_Writing, DataSourceArrowWriter):
+class BatchWriter(Writing, DataSourceArrowWriter):
     """One bounded write, published as an epoch whose ends are given."""
 
     def __init__(self, plan: WritePlan, epoch: int, ends: Ends) -> None:

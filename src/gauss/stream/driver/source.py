@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -170,8 +171,12 @@ class StreamReader(_Reading, DataSourceStreamReader):
         return (now - self._waits_since) * 1000 >= self.plan.flush_ms
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        watermark_ms = self.plan.time.timing.watermark_ms if self.plan.time is not None else None
-        return ranges(to_ends(start), to_ends(end), self.plan.read, watermark_ms)
+        time = self.plan.time
+        watermark_ms = time.timing.watermark_ms if time is not None else None
+        found = ranges(to_ends(start), to_ends(end), self.plan.read, watermark_ms)
+        if time is not None and time.restored and to_ends(start) == self.plan.start:
+            found.append(Range("", 0, 0, 0, restored=Path(time.restored).read_bytes()))
+        return found
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: it comes only when the next batch is planned, too late to free a full ring."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from gauss import registry
 from gauss.config.spec import Pipeline, TopicDef
+from gauss.config.topics import state_of
 from gauss.contracts.capture import RawContext
 from gauss.contracts.edge import DeadLetter, Edge, EdgeContext, EdgeStatus, EngineTransform
 from gauss.contracts.format import Format, FormatSpec
@@ -70,7 +71,7 @@ class TopicBuilder:
     def _open(self, definition: TopicDef) -> Topic:
         name = definition.name
         spec = registry.spec(StorageSpec, definition.storage)
-        config = spec.validate(definition.storage_config)
+        config = spec.validate(self._closing(definition))
         context = StorageContext(
             topic=name,
             directory=self.paths.topics / name,
@@ -121,6 +122,15 @@ class TopicBuilder:
         row = self.ledger.row(query)
         ends = {} if row is None else row.ends
         return {-at.inc if name == retry_inlet(query) else at.inc: at.off for name, at in ends.items()}
+
+    def _closing(self, definition: TopicDef) -> dict[str, Any]:
+        """A topic's config; from a table that holds a processor's state, rows that it closes go."""
+        named = [(registry.spec(ProcessorSpec, each.plugin), each.name) for each in self.pipeline.processors]
+        states = {state_of(spec, self.graph.processors[name].config) for spec, name in named}
+        given = definition.storage_config
+        if definition.name in states and given.get("mode") == "table":
+            return {"delete_when": ".closed == true", **given}
+        return given
 
     def _format(self, name: str) -> Format:
         """A format of the config, or a plugin by its own name."""

@@ -104,7 +104,8 @@ class Publisher:
             same_range = row is None or row.bounds == bounds
             known = row is not None and row.checkpoint == claim.checkpoint and same_range
             dropped = claim.drop_state or running.drop_state
-            if claim.stateful and row is not None and row.ends and not known and not dropped:
+            lost = claim.stateful and not known and not self._has_state(claim.state)
+            if lost and row is not None and row.ends and not dropped:
                 raise ConfigError(
                     f'the state of processor "{claim.processor}" is gone: its checkpoint is not that of its last run',
                     hint=f"put the checkpoint folder back, or: gauss processors rebuild {claim.processor} (read"
@@ -123,6 +124,11 @@ class Publisher:
             self._stages.sweep(claim.processor, generation)
             log.info("processor %s: generation %d, checkpoint %s", claim.processor, generation, claim.checkpoint)
             return Claimed(generation, start, row.epoch if known and row is not None else -1, known)
+
+    def _has_state(self, topic: str) -> bool:
+        """Whether a topic holds the state that was last published into it; one in memory may have died since."""
+        published = self._ledger.state.published.get(topic)
+        return published is not None and published.inc == self._topic(topic).inc
 
     def _range_start(self, running: Running, bounds: Bounds) -> Ends:
         """Where a bounded read begins for the first time; nothing before it is held back for it."""

@@ -44,12 +44,20 @@ class OhlcConfig(TimeConfig):
     """The field with the price. A record without it becomes a dead letter."""
     volume_field: str | None = None
     """The field whose sum is the volume; left out: the number of records."""
+    state_topic: str | None = None
+    """A topic for the open candles, so that they outlive a lost checkpoint: a memory table by `window_key`, from which
+    a closed candle is removed, or a file topic. It changes together with the target."""
+    state_format: str | None = None
+    """The format of its records; left out: json."""
 
     @model_validator(mode="after")
     def _each_once(self) -> OhlcConfig:
         lengths = [duration_ms(text) for text in self.intervals]
         if len(set(lengths)) < len(lengths):
             raise PydanticCustomError("ohlc", "expected each interval once", {"key": "intervals"})
+        if self.state_format is not None and self.state_topic is None:
+            problem = "`state_format` needs `state_topic`, whose records it describes"
+            raise PydanticCustomError("ohlc", problem, {"key": "state_format"})
         return self
 
 
@@ -63,6 +71,11 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
     if output_name(config.key_field) in CANDLE:
         faults.append(f'key_field: "{output_name(config.key_field)}" is a column that every candle has')
     return faults
+
+
+def _state(config: PluginConfig) -> str | None:
+    assert isinstance(config, OhlcConfig)
+    return config.state_topic
 
 
 EXAMPLE = """
@@ -84,5 +97,6 @@ SPEC = ProcessorSpec(
     active=True,
     stateful=True,
     lint=lint,
+    state=_state,
     example=EXAMPLE,
 )

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
-from gauss.contracts.time import BEAT, DELAY_MARK, END, EVENT, EVENT_MS, INC, OFFSET, SOURCE
+from gauss.contracts.time import BEAT, DELAY_MARK, END, EVENT, EVENT_MS, INC, OFFSET, SOURCE, Turn
 from gauss.model.errors import ConfigError
 from gauss.model.units import duration_ms
 from gauss.plugins.processors.aggregates import output_name
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 KEY = "_key"
 INTERVAL = "_interval"
 """The place of a candle's interval in the config."""
+PLACES = (("event", "ts"), ("source", "source"), ("inc", "inc"), ("off", "offset"))
+"""Parts of a record's place, and what they are called in a row of the state."""
+BUFFERS = ("first", "high", "low", "last", "volume")
 PRICES = ("open", "high", "low", "close")
 
 
@@ -35,6 +38,7 @@ class Ohlc:
         self._volume = _dotted(config.volume_field) if config.volume_field else ""
         self.key_name = output_name(self._key)
         required = (self._key, self._price)
+        self._kept = config.state_topic is not None
         self.time = config.event_time(max(self._lengths), math.gcd(*self._lengths), required)
 
     def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
@@ -99,7 +103,9 @@ class Ohlc:
         """Candles, each once its interval is closed; its record's time is its end."""
         from pyspark.sql import functions as F
 
-        merged = self.merge(records)
+        merged = self._merge(records)
+        if self._kept:
+            return self._rows(merged)
         names, lengths = (F.array(*map(F.lit, given)) for given in (self._names, self._lengths))
         end, place = F.unix_millis(END), F.col(INTERVAL) + 1
         return merged.select(
@@ -115,7 +121,7 @@ class Ohlc:
             "volume",
         )
 
-    def merge(self, records: DataFrame) -> DataFrame:
+    def _merge(self, records: DataFrame) -> DataFrame:
         """One row per key, interval and end: `first` and `last` hold a price beside the place of its record."""
         from pyspark.sql import functions as F
 
@@ -134,6 +140,67 @@ class Ohlc:
                 F.sum("volume").alias("volume"),
             )
         )
+
+    def _rows(self, merged: DataFrame) -> DataFrame:
+        """Open candles as rows of the state."""
+        from pyspark.sql import functions as F
+
+        names, end, place = F.array(*map(F.lit, self._names)), F.unix_millis(END), F.col(INTERVAL) + 1
+        interval = F.element_at(names, place)
+        places = [
+            F.col(f"{side}.at.{part}").alias(f"{side}_{name}") for side in ("first", "last") for part, name in PLACES
+        ]
+        return merged.select(
+            BEAT,
+            F.concat_ws("|", F.col(KEY).cast("string"), interval, end.cast("string")).alias("window_key"),
+            F.col(KEY).alias("key"),
+            interval.alias("interval"),
+            end.alias("window_end"),
+            F.col("first.open").alias("open"),
+            "high",
+            "low",
+            F.col("last.close").alias("close"),
+            "volume",
+            *places,
+            F.lit(False).alias("closed"),
+        )
+
+    def opened(self, state: DataFrame) -> DataFrame:
+        """Spark's own state as rows: the buffers of its aggregates stand in their order."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StructField, StructType
+
+        # Several buffers have the same name; a cast renames them by their places.
+        given = state.select("value.*").schema
+        names = [*BUFFERS, *(f"more{place}" for place in range(len(given) - len(BUFFERS)))]
+        kinds = StructType([StructField(name, field.dataType) for name, field in zip(names, given, strict=True)])
+        buffers = F.col("value").cast(kinds).alias("value")
+        return self._rows(state.select("key", buffers).select("key.*", "value.*"))
+
+    def state_schema(self, fields: pa.Schema) -> pa.Schema:
+        """An open candle with all that is needed to go on with it."""
+        import pyarrow as pa
+
+        partial = {field.name: field.type for field in self.partial_schema(fields)}
+        volume = partial["volume"]
+        columns = [("window_key", pa.string()), ("key", partial[KEY]), ("interval", pa.string())]
+        columns += [("window_end", pa.int64()), *((name, partial[name]) for name in PRICES), ("volume", volume)]
+        kinds = {"source": pa.int32()}
+        columns += [(f"{side}_{name}", kinds.get(name, pa.int64())) for side in ("first", "last") for _, name in PLACES]
+        return pa.schema([*columns, ("closed", pa.bool_())])
+
+    def restored(self, rows: pa.Table) -> pa.RecordBatch:
+        """Rows of the state as partials; those of intervals that are no longer asked for stay where they are."""
+        from gauss.plugins.processors.ohlc.kept import restored
+
+        return restored(rows, list(self._names))
+
+    def turn(self, rows: pa.Table, changed: pa.Table, watermark_ms: int) -> Turn:
+        """Candles whose end is not behind the watermark."""
+        from gauss.plugins.processors.ohlc.kept import turn
+
+        lengths = dict(zip(self._names, self._lengths, strict=True))
+        return turn(rows, changed, watermark_ms, self.key_name, lengths)
 
 
 def _dotted(name: str) -> str:

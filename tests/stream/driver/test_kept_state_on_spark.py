@@ -1,0 +1,103 @@
+"""Open candles in a topic: they are closed once, outlive a lost checkpoint, and leave the table when they close."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from gauss.model.errors import ConfigError
+from gauss.model.paths import DataDir
+from gauss.stream.driver.queries import Context, Query, State
+
+from .conftest import EngineRun, MakeEngine
+from .test_windows_on_spark import QUOTE, Row, T, encoded, expected, in_order, results, until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+CANDLES = {
+    "input": {"format": "quote"},
+    "output": {"format": "json"},
+    "key_field": "k",
+    "price_field": "v",
+    "volume_field": "v",
+    "event_time_field": "t",
+    "watermark": "1s",
+    "intervals": ["1s", "4s"],
+}
+TABLE = {"mode": "table", "format": "json", "key_field": "window_key"}
+
+
+def config() -> dict[str, Any]:
+    topics = [("in", "file", {}), ("state.table", "memory", TABLE), ("state.log", "file", {})]
+    topics += [(f"{name}.out", "file", {}) for name in ("table", "log")]
+    return {
+        "formats": [QUOTE],
+        "topics": [{"name": name, "storage": storage, "storage_config": given} for name, storage, given in topics],
+        "processors": [
+            {
+                "name": name,
+                "plugin": "ohlc",
+                "source": {"topic": "in", "read": "offset"},
+                "target": {"topic": f"{name}.out"},
+                "config": {**CANDLES, "state_topic": f"state.{name}", "state_format": "json"},
+            }
+            for name in ("table", "log")
+        ],
+    }
+
+
+def started(run: EngineRun, spark: Any, name: str) -> Query:
+    processor = next(each for each in run.pipeline.processors if each.name == name)
+    context = Context(spark, run.client, run.pipeline, DataDir(run.data_dir.root), str(run.data_dir.flight_json))
+    query = Query(context, processor)
+    query._start()
+    return query
+
+
+def open_keys(run: EngineRun, topic: str) -> list[str]:
+    found: dict[str, bool] = {}
+    for batch in run.client.scan(topic):
+        for row in map(json.loads, batch.column("data").to_pylist()):
+            found[row["window_key"]] = row["closed"]
+    return sorted(key for key, closed in found.items() if not closed)
+
+
+def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, spark: Any) -> None:
+    run = make_engine(config())
+    first: list[Row] = [("a", 3.0, T), ("a", 1.0, T + 10), ("b", 2.0, T + 900), ("a", 4.0, T + 2000)]
+    then: list[Row] = [("a", 0.5, T + 2500), ("b", 9.0, T + 3000), ("a", 7.0, T + 2600)]
+    last: list[Row] = [("b", 8.0, T + 3900), ("c", 1.0, T + 7000)]
+    closed = [row for row in expected("ohlc", [*first, *then, *last]) if row["k"] != "c"]
+    for name in ("table", "log"):
+        query = started(run, spark, name)
+        if name == "table":
+            run.send("in", encoded(first))
+        assert until(lambda name=name: len(results(run, name)) >= 2), results(run, name)  # type: ignore[misc]
+        assert open_keys(run, f"state.{name}") == sorted([f"a|1s|{T + 3000}", f"a|4s|{T + 4000}", f"b|4s|{T + 4000}"])
+        query.stop()
+    run.send("in", encoded(then))
+    # The one loses everything that Spark knew, the other goes on with it.
+    shutil.rmtree(run.data_dir.checkpoints / "table")
+    queries = {name: started(run, spark, name) for name in ("table", "log")}
+    run.send("in", encoded(last))
+    for name, query in queries.items():
+        assert until(lambda name=name: len(results(run, name)) >= len(closed)), (name, results(run, name), query.detail)  # type: ignore[misc]
+        assert results(run, name) == in_order(closed), name
+        assert until(lambda name=name: open_keys(run, f"state.{name}") == [f"c|1s|{T + 8000}", f"c|4s|{T + 8000}"])  # type: ignore[misc]
+        query.stop()
+    assert [row["records"] for row in [run.client.command("topic", {"name": "state.table"})]] == [2]
+    # The table died with its engine, and the checkpoint is gone too: nothing is made up.
+    run.stop()
+    run.start()
+    shutil.rmtree(run.data_dir.checkpoints / "table")
+    with pytest.raises(ConfigError, match="state of processor"):
+        started(run, spark, "table")
+    query = started(run, spark, "log")
+    assert query.state is State.RUNNING
+    run.send("in", encoded([("c", 2.0, T + 7100), ("d", 1.0, T + 60_000)]))
+    assert until(lambda: any(row["k"] == "c" for row in results(run, "log"))), results(run, "log")
+    assert [row["close"] for row in results(run, "log") if row["k"] == "c"] == [2.0, 2.0]
+    query.stop()
