@@ -120,14 +120,15 @@ class Bench:
         claimed = self.client.claim(Claim(name, "bench", [f"{name}.in"], [f"{name}.out"]))
         if by_hand:
             design = replace(design, transform=by_hand, fields=[], hosted=None)
-        flight = str(self.data_dir.flight_json)
+        flight, fields = str(self.data_dir.flight_json), design.decided({})
         read = ReadPlan(
             flight,
             name,
             claimed.generation,
             claimed.start,
             format=design.input,
-            fields=encode_fields(design.decided({})),
+            fields=encode_fields(fields),
+            time=compiling.time_plan(design, fields),
         )
         folder = str(self.data_dir.checkpoints / name)
         write = WritePlan(flight, name, claimed.generation, "bench", folder, f"{name}.out", design.output)
@@ -213,9 +214,9 @@ def plain_java() -> Iterator[None]:
 
 
 @contextmanager
-def fresh() -> Iterator[Bench]:
+def fresh(given: dict[str, Any] | None = None) -> Iterator[Bench]:
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder) / "data")
+        bench = Bench(Path(folder) / "data", given or config())
         try:
             yield bench
         finally:
