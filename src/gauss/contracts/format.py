@@ -76,6 +76,9 @@ RAW = "_raw:"
 """Before a column's name, for `merge_batch`: its texts are values in the format's own words, put in as they are."""
 FILL = "_fill:"
 """Before all that, for `merge_batch`: its values are put only into records that have no such field."""
+OTHER = "_other:"
+"""Before `prefix:key`, for `merge_batch`: its values are whole records, whose fields are put into those that have no
+such field; under names with the prefix, but for the key. A null instead of a record is one without fields."""
 
 
 class RecordFormat(Protocol):

@@ -86,10 +86,10 @@ WITHOUT_FORMAT = ("compress", "decompress")
 
 
 def on_spark(spark: Any, transform: Any, batch: pa.RecordBatch, decoded: list[str]) -> list[dict[str, Any]]:
-    from gauss.stream.driver.compile import _nested
+    from gauss.stream.driver.compile import nested
 
     records = spark.createDataFrame(pa.Table.from_batches([batch])).coalesce(1)
-    found: list[dict[str, Any]] = transform.apply(_nested(records, decoded)).toArrow().to_pylist()
+    found: list[dict[str, Any]] = transform.apply(nested(records, decoded)).toArrow().to_pylist()
     return found
 
 

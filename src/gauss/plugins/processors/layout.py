@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gauss.contracts.format import FILL, RAW, FieldType, SourceField, SourceSchema
+from gauss.contracts.format import FILL, OTHER, RAW, FieldType, SourceField, SourceSchema
 from gauss.contracts.processor import REST
 from gauss.model.errors import ConfigError
 from gauss.plugins.processors.fields import path, plain, spark_column
@@ -41,8 +41,8 @@ class Layout:
         columns |= {name: found[plain(name)] for name in self._names(made)}
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
-    def spark(self, records: DataFrame, made: Mapping[str, Column]) -> DataFrame:
-        """The records with the fields that were made."""
+    def spark(self, records: DataFrame, made: Mapping[str, Column], keep: tuple[str, ...] = ()) -> DataFrame:
+        """The records with the fields that were made, and some hidden columns."""
         from pyspark.sql import functions as F
 
         rest = [F.col("_data").alias(REST)] if self.carries else []
@@ -50,11 +50,12 @@ class Layout:
             (made[plain(name)] if plain(name) in made else spark_column(plain(name))).alias(name)
             for name in self._names(made)
         )
-        return records.select("_ts_ms", *rest, *values)
+        return records.select("_ts_ms", *keep, *rest, *values)
 
     def _names(self, made: Iterable[str]) -> list[str]:
         written = {plain(name) for name in self.written}
-        others = (name if name.startswith((RAW, FILL)) else path(name) for name in made if name not in written)
+        marked = (RAW, FILL, OTHER)
+        others = (name if name.startswith(marked) else path(name) for name in made if name not in written)
         return [*self.written, *(others if self.carries else ())]
 
 

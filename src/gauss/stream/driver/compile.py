@@ -26,6 +26,7 @@ from gauss.stream.driver.plan import (
     TransformRef,
     Work,
     WritePlan,
+    beside_ref,
     encode_schema,
     format_ref,
     table_ref,
@@ -85,7 +86,8 @@ def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
         FormatRef(*own[side]) if side in own else format_ref(pipeline, (processor.config.get(side) or {}).get("format"))
         for side in ("input", "output")
     )
-    ref = TransformRef(processor.plugin, processor.config, read, written, table_ref(pipeline, processor))
+    others = table_ref(pipeline, processor), beside_ref(pipeline, processor)
+    ref = TransformRef(processor.plugin, processor.config, read, written, *others)
     transform, fields = ref.build()
     if getattr(transform, "carries", False):
         _carries(processor, read, written)
@@ -115,7 +117,7 @@ def result(session: SparkSession, plan: ReadPlan, transform: Transform, records:
             return _has_columns(transform.apply(records), plan)
     if "ts_ms" not in records.columns:  # a field of the format may have that name: then it is the one a query sees
         records = records.withColumn("ts_ms", F.col("_ts_ms"))
-    made = transform.apply(_nested(records, plan.decoded().names))
+    made = transform.apply(nested(records, plan.decoded().names))
     if "_data" in made.columns:
         return made.select(*(name for name in ("_ts_ms", "_data", TOPIC, BEAT) if name in made.columns))
     return _has_columns(made, plan)
@@ -161,6 +163,10 @@ def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Desig
         write = msgspec.structs.replace(write, work=Work(read, design.hosted))
         read = msgspec.structs.replace(read, hosted=True)
         frame = session.readStream.format("gauss").option("plan", to_option(read)).load()
+    elif design.ref.beside is not None:
+        from gauss.stream.driver.two_sided import both_sides
+
+        frame = both_sides(session, read, design)
     else:
         if read.time is None or read.time.partial is None:
             read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, design.transform))
@@ -191,7 +197,7 @@ def run(session: SparkSession, frame: DataFrame, name: str, write: WritePlan) ->
     )
 
 
-def _nested(records: DataFrame, fields: list[str]) -> DataFrame:
+def nested(records: DataFrame, fields: list[str]) -> DataFrame:
     """Paths as SQL knows them: `$.order.id` becomes `order.id`; a spread array keeps its path as a name."""
     paths = [name for name in fields if name.startswith("$.") and "[*]" not in name]
     if not paths:

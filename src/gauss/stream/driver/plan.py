@@ -65,6 +65,13 @@ class TableRef(msgspec.Struct, frozen=True):
     """The field that is its key."""
 
 
+class BesideRef(msgspec.Struct, frozen=True):
+    """A topic that a transform reads beside its source."""
+
+    topic: str
+    format: FormatRef
+
+
 class TransformRef(msgspec.Struct, frozen=True):
     """A processor's transform by plugin and config, with the formats that its config names."""
 
@@ -73,6 +80,7 @@ class TransformRef(msgspec.Struct, frozen=True):
     input: FormatRef | None = None
     output: FormatRef | None = None
     table: TableRef | None = None
+    beside: BesideRef | None = None
 
     def build(self) -> tuple[Transform, list[SourceField]]:
         """The transform, bound to its formats, and the fields it needs; raises ConfigError."""
@@ -83,6 +91,8 @@ class TransformRef(msgspec.Struct, frozen=True):
         made: Transform = build(found, found.validate(self.config))
         if self.table is not None:
             made.bind_table(self.table.format.build().schema(), self.table.key)  # type: ignore[attr-defined]
+        if self.beside is not None:
+            made.bind_beside(self.beside.format.build().schema())  # type: ignore[attr-defined]
         schemas = [ref.build().schema() if ref else None for ref in (self.input, self.output)]
         fields = made.bind(*schemas)
         if (time := getattr(made, "time", None)) is not None and time.field:
@@ -265,11 +275,25 @@ def table_ref(pipeline: Pipeline, processor: ProcessorDef) -> TableRef | None:
     return None
 
 
+def beside_ref(pipeline: Pipeline, processor: ProcessorDef) -> BesideRef | None:
+    """The topic that a processor reads beside its source, if it does."""
+    from gauss.contracts.processor import ProcessorSpec
+    from gauss.registry import spec
+
+    found = spec(ProcessorSpec, processor.plugin)
+    for _, topic in found.beside(found.validate(processor.config)) if found.beside is not None else ():
+        given = processor.config.get("join_input") or processor.config.get("input") or {}
+        format_ = format_ref(pipeline, given.get("format"))
+        assert format_ is not None
+        return BesideRef(topic, format_)
+    return None
+
+
 def plan_hash(pipeline: Pipeline, processor: ProcessorDef) -> str:
     """Changes when a checkpoint of the processor would no longer fit: other formats, topics, query or plugin."""
     formats = [
         msgspec.structs.asdict(found)
-        for side in ("input", "output")
+        for side in ("input", "output", "join_input")
         if (found := format_ref(pipeline, (processor.config.get(side) or {}).get("format"))) is not None
     ]
     parts: list[Any] = [processor.plugin, processor.config, formats]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pyarrow as pa
 
-from gauss.contracts.format import FILL, RAW
+from gauss.contracts.format import FILL, OTHER, RAW
 from gauss.plugins.formats.json.encode import encode_batch
 from gauss.plugins.formats.json.plan import path_parts
 from gauss.plugins.formats.json.spec import JsonType
@@ -20,9 +20,13 @@ _encoder = msgspec.json.Encoder()
 def merge(rest: pa.BinaryArray, rows: pa.RecordBatch, types: dict[str, JsonType]) -> pa.BinaryArray:
     """A C decoder and encoder over each object, of which only the top level is taken apart. A null adds nothing to a
     record that has no such field."""
-    fills = [name.startswith(FILL) for name in rows.schema.names]
-    columns = [_column(name.removeprefix(FILL), rows.column(name), types) for name in rows.schema.names]
-    objects = [_object.decode(record) for record in rest.to_pylist()]
+    names = [name for name in rows.schema.names if not name.startswith(OTHER)]
+    fills = [name.startswith(FILL) for name in names]
+    columns = [_column(name.removeprefix(FILL), rows.column(name), types) for name in names]
+    objects = [{} if record is None else _object.decode(record) for record in rest.to_pylist()]
+    for name in rows.schema.names:
+        if name.startswith(OTHER):
+            _add_others(objects, rows.column(name), *name.removeprefix(OTHER).split(":", 1))
     for ((*way, last), texts), fill in zip(columns, fills, strict=True):
         if fill:
             for found, text in zip(objects, texts, strict=True):
@@ -59,6 +63,12 @@ def _put(old: Object, way: list[str], last: str, text: bytes) -> None:
     _put(held, way[1:], last, text)
     if held:
         old[first] = msgspec.Raw(_encoder.encode(held))
+
+
+def _add_others(objects: list[Object], others: pa.BinaryArray, prefix: str, key: str) -> None:
+    for found, other in zip(objects, others.to_pylist(), strict=True):
+        for name, text in _object.decode(other).items() if other is not None else ():
+            found.setdefault(name if name == key else prefix + name, text)
 
 
 def _has(found: Object, way: list[str], last: str) -> bool:

@@ -9,10 +9,11 @@ from pydantic import Field
 from gauss.contracts.io import RecordIO
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.plugins.processors.joined import JoinedConfig
 from gauss.plugins.processors.lints import needs_format, unknown_fields
 
 
-class JoinConfig(PluginConfig):
+class JoinConfig(JoinedConfig):
     """A stream, a table and the key by which they belong together. A batch sees the table as it was when the batch was
     planned, whole and also when it is repeated; a null key, or one that is neither text nor a whole number, matches
     nothing."""
@@ -50,6 +51,11 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
 
 
 EXAMPLE = """
+[[topics]]
+name = "instruments"
+storage = "memory"
+storage_config = { mode = "table", format = "json", key_field = "symbol" }
+
 [[processors]]
 name = "enrich-quotes"
 plugin = "join"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gauss.contracts.format import FILL, RAW, FieldType, SourceField, SourceSchema
-from gauss.model.errors import ConfigError
 from gauss.plugins.processors.fields import column_name, path, plain, spark_column
 from gauss.plugins.processors.join.spec import JoinConfig
+from gauss.plugins.processors.joined import Added, Adding
 from gauss.plugins.processors.keys import ANY, arrow_texts, check_key, spark_texts
 from gauss.plugins.processors.layout import Layout, layout
 
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 KEY = "_join_key"
 
 
-class Added(NamedTuple):
-    """A field of the table's rows, by plain names."""
-
-    name: str
-    given: str
-    """Its name in the result."""
-    field: SourceField
-    of_both: bool
-    """The record may have it too, and then keeps its own."""
-
-
 class Join:
     """A `TableTransform`."""
 
@@ -38,8 +27,8 @@ class Join:
         self._config = config
         self._key = plain(config.join_key)
         self._prefix = config.join_prefix or ""
-        self._schema: SourceSchema | None = None
         self._table_key = ""
+        self._adding: Adding | None = None
         self._added: list[Added] | None = None
         self._layout: Layout | None = None
         self._table: LookUp | None = None
@@ -54,12 +43,14 @@ class Join:
         return None if self._added is None else [each.field for each in self._added]
 
     def bind_table(self, schema: SourceSchema | None, key: str) -> None:
-        self._schema, self._table_key = schema, plain(key)
+        self._table_key = plain(key)
+        self._adding = Adding(self._config, key, schema)
 
     def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
         """Every field that is written and not the table's, and the key."""
         carries = schema is None and output is None
-        self._added = self._fields(schema, output)
+        assert self._adding is not None
+        self._added = self._adding.fields(schema, output)
         reads = {path(self._key): ANY}
         reads |= {path(each.given): each.field.field_type for each in self._added or () if each.of_both and not carries}
         self._layout = layout(schema, output, reads, [each.given for each in self._added or ()])
@@ -70,46 +61,6 @@ class Join:
     def _kind(self) -> FieldType:
         assert self._layout is not None
         return self._layout.type_of(self._key)
-
-    def _fields(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[Added] | None:
-        """What is added; None: whatever the rows have."""
-        carries = schema is None and output is None
-        own = {plain(field.name) for field in schema.fields} if schema else set()
-        wanted = {plain(field.name): field.field_type for field in output.fields} if output else {}
-        known = {plain(field.name): field for field in self._schema.fields} if self._schema else {}
-        names = [plain(name) for name in self._config.join_fields or ()] or [
-            name for name in known if name != self._table_key
-        ]
-        if not names:
-            if carries:
-                return None
-            if schema is None or output is None:
-                raise ConfigError(
-                    f'which fields of table "{self._config.join_topic}" are added is not known: it has no schema',
-                    hint="name them in join_fields, or give its format `fields`",
-                )
-            names = [name.removeprefix(self._prefix) for name in wanted if name not in own]
-        if known and (missing := [name for name in names if name not in known]):
-            raise ConfigError(
-                f"join_fields: the table's format has no field {', '.join(missing)}", hint=f"it has: {', '.join(known)}"
-            )
-        added = [self._one(name, known.get(name), wanted, carries=carries) for name in names]
-        if schema is not None:
-            added = [each._replace(of_both=False) for each in added if each.given not in own]
-        if output is not None and not self._config.join_fields:
-            added = [each for each in added if each.given in wanted]  # the output says what it takes
-        return added
-
-    def _one(self, name: str, known: SourceField | None, wanted: dict[str, FieldType], *, carries: bool) -> Added:
-        given = self._prefix + name
-        kind = known.field_type if known is not None else wanted.get(given, ANY)
-        if kind == ANY and known is None and not carries:
-            raise ConfigError(
-                f'of what type "{name}" of table "{self._config.join_topic}" is, is not known',
-                hint="give the table's format or the output's format `fields`",
-            )
-        field = known or SourceField(path(name), kind)
-        return Added(name, given, field, of_both=not self._prefix)
 
     def look_up_in(self, table: LookUp) -> None:
         self._table = table
@@ -152,10 +103,5 @@ class Join:
         assert self._layout is not None
         if self._added is None:
             return [(name, FILL + RAW + self._prefix + name, True) for name in names if name != self._table_key]
-        made = []
-        for each in self._added:
-            given = each.given
-            if self._layout.carries:
-                given = FILL + (RAW if each.field.field_type == ANY else "") + path(given)
-            made.append((each.field.name, given, each.of_both))
-        return made
+        put = self._layout.carries
+        return [(each.field.name, each.put() if put else each.given, each.of_both) for each in self._added]

@@ -1,0 +1,32 @@
+"""A transform of two topics, both read by event time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from gauss.contracts.time import TimedTransform
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from gauss.contracts.format import SourceField, SourceSchema
+
+
+class TwoSided(TimedTransform, Protocol):
+    """Its spec names the other topic in `beside`, its config may give that a format of its own, `join_input`."""
+
+    beside_fields: list[SourceField]
+    """Once it is bound: what is decoded of the other topic's records."""
+
+    @property
+    def merges_records(self) -> bool:
+        """Whether a result is made of two whole records, which must be of the same format."""
+        ...
+
+    def bind_beside(self, schema: SourceSchema | None) -> None:
+        """Called before `bind`, with the schema of the other topic's format, if it has one."""
+        ...
+
+    def apply_both(self, records: DataFrame, others: DataFrame) -> DataFrame:
+        """As `apply`, with the records of both topics; heartbeats come on both sides."""
+        ...

@@ -1,0 +1,138 @@
+"""window-join on Spark: its own join of two streams, each under a watermark of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gauss.contracts.format import OTHER, FieldType, SourceField, SourceSchema
+from gauss.contracts.time import BEAT, EVENT, ORDER
+from gauss.model.errors import ConfigError
+from gauss.plugins.processors.fields import is_text, path, plain, spark_column
+from gauss.plugins.processors.joined import Added, Adding
+from gauss.plugins.processors.keys import ANY, check_key, spark_texts
+from gauss.plugins.processors.layout import Layout, layout
+from gauss.plugins.processors.window_join.spec import WindowJoinConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+class WindowJoin:
+    """A `TwoSided` transform."""
+
+    def __init__(self, config: WindowJoinConfig) -> None:
+        self._config = config
+        self._key = plain(config.join_key)
+        # A record may wait for one that happened a window later, on a side that is a window behind.
+        self.time = config.event_time(span_ms=2 * config.window, step_ms=1)
+        self._other: SourceSchema | None = None
+        self._added: list[Added] | None = None
+        self._layout: Layout | None = None
+        self._other_key = SourceField("", ANY)
+        self.beside_fields: list[SourceField] = []
+
+    @property
+    def carries(self) -> bool:
+        return self._layout is not None and self._layout.carries
+
+    @property
+    def merges_records(self) -> bool:
+        """Whether a result is made of two whole records, which must be of the same format."""
+        return self.carries and self._added is None
+
+    def bind_beside(self, schema: SourceSchema | None) -> None:
+        self._other = schema
+
+    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
+        """Every field that is written and not the other side's, and the key."""
+        self._added = Adding(self._config, self._key, self._other).fields(schema, output)
+        reads = {path(self._key): ANY}
+        both = [each for each in self._added or () if each.of_both and (schema, output) != (None, None)]
+        reads |= {path(each.given): each.field.field_type for each in both}
+        self._layout = layout(schema, output, reads, [each.given for each in self._added or ()])
+        known = {plain(field.name): field for field in self._other.fields} if self._other else {}
+        if known and self._key not in known:
+            raise ConfigError(
+                f'join_key: the format of topic "{self._config.join_topic}" has no field {self._key}',
+                hint=f"it has: {', '.join(known)}",
+            )
+        self._other_key = known.get(self._key, SourceField(path(self._key), ANY))
+        check_key(self._key, self._layout.type_of(self._key))
+        check_key(self._key, self._other_key.field_type)
+        decoded = {plain(field.name): field for field in [self._other_key, *(each.field for each in self._added or ())]}
+        self.beside_fields = list(decoded.values())
+        return self._layout.fields
+
+    def apply(self, records: DataFrame) -> DataFrame:  # noqa: ARG002
+        raise ConfigError("a window-join reads two topics")
+
+    def apply_both(self, records: DataFrame, others: DataFrame) -> DataFrame:
+        """Every pair, and what met none as `join_type` says."""
+        from pyspark.sql import functions as F
+
+        kept = [F.col(f"`{name}`") for name in records.columns if name not in (EVENT, ORDER, "ts_ms")]
+        left = records.select(*kept, F.col(EVENT), _matched(self._text(self._kind), "left").alias("_left_key"))
+        right = others.select(
+            *(spark_column(plain(field.name)).alias(f"_other_{plain(field.name)}") for field in self.beside_fields),
+            *(F.col(name).alias(f"_other{name}") for name in ("_ts_ms", "_data", BEAT) if name in others.columns),
+            F.col(EVENT).alias("_other_event"),
+            _matched(self._text(self._other_key.field_type), "right").alias("_right_key"),
+        )
+        near = F.expr(f"INTERVAL {self._config.window / 1000} SECOND")
+        met = (
+            (F.col("_left_key") == F.col("_right_key"))
+            & (F.col("_other_event") >= F.col(EVENT) - near)
+            & (F.col("_other_event") <= F.col(EVENT) + near)
+        )
+        how = {"full": "full_outer"}.get(self._config.join_type, self._config.join_type)
+        joined = left.join(right, met, how).withColumns(
+            {
+                "_ts_ms": F.greatest("_ts_ms", "_other_ts_ms"),
+                BEAT: F.coalesce(F.col(BEAT), F.col(f"_other{BEAT}")),
+            }
+        )
+        assert self._layout is not None
+        return self._layout.spark(joined, self._made(), keep=(BEAT,))
+
+    def _made(self) -> dict[str, Column]:
+        """What the other side gives to a pair, or to a record of its own that met none."""
+        from pyspark.sql import functions as F
+
+        assert self._layout is not None
+        if self._added is None:
+            return {f"{OTHER}{self._config.join_prefix or ''}:{self._key}": F.col("_other_data")}
+        key = Added(self._key, self._key, self._other_key, of_both=True)
+        made: dict[str, Column] = {}
+        for each in [key, *self._added]:
+            value = F.col(f"`_other_{each.name}`")
+            if self._layout.carries:
+                made[each.put()] = value
+            elif each.name == self._key or each.of_both:
+                own = spark_column(each.given)
+                made[each.given] = F.coalesce(own, self._as_key(value) if each is key else value)
+            else:
+                made[each.given] = value
+        return made
+
+    def _as_key(self, key: Column) -> Column:
+        """The other side's key as the source has its own."""
+        if self._kind == self._other_key.field_type:
+            return key
+        text = spark_texts(key, self._other_key.field_type)
+        return text if is_text(self._kind) else text.cast("bigint")
+
+    @property
+    def _kind(self) -> FieldType:
+        assert self._layout is not None
+        return self._layout.type_of(self._key)
+
+    def _text(self, kind: FieldType) -> Column:
+        return spark_texts(spark_column(self._key), kind)
+
+
+def _matched(text: Column, side: str) -> Column:
+    """What is compared, never null: Spark drops a null before it has told the time, and lets two of them meet in a
+    full join."""
+    from pyspark.sql import functions as F
+
+    return F.when(F.col(BEAT), F.lit("beat")).otherwise(F.coalesce(F.concat(F.lit("="), text), F.lit(side)))

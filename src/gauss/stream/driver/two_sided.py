@@ -1,0 +1,63 @@
+"""Queries over two topics: a reader for each, with a format, an offset and a watermark of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from gauss.contracts.format import SourceField
+from gauss.contracts.time import EVENT
+from gauss.contracts.time_field import with_event_time
+from gauss.contracts.two_sided import TwoSided
+from gauss.model.errors import ConfigError
+from gauss.stream.driver.compile import Design, nested, time_plan
+from gauss.stream.driver.plan import FieldRef, ReadPlan, encode_fields, to_option
+from gauss.stream.protocol import Ends
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def both_sides(session: SparkSession, read: ReadPlan, design: Design) -> DataFrame:
+    """What the transform makes of the records of its source and of the topic beside it."""
+    transform = cast("TwoSided", design.transform)
+    beside = design.ref.beside
+    assert beside is not None
+    if transform.merges_records and beside.format != design.input:
+        raise ConfigError(
+            f'processor "{read.processor}" can\'t put records of two formats together',
+            hint="name the other topic's fields in join_fields",
+        )
+    carries = bool(getattr(transform, "carries", False))
+    left = msgspec.structs.replace(read, start=_without(read.start, beside.topic), keep_data=carries)
+    fields = [FieldRef(each.name, each.field_type.name, each.field_type.attrs) for each in _fields(design)]
+    right = msgspec.structs.replace(
+        read,
+        start={beside.topic: read.start[beside.topic]},
+        format=beside.format,
+        fields=encode_fields(fields),
+        time=time_plan(design, fields),
+        keep_data=transform.merges_records,
+    )
+    return transform.apply_both(*(_records(session, plan) for plan in (left, right)))
+
+
+def _without(start: Ends, topic: str) -> Ends:
+    return {name: at for name, at in start.items() if name != topic}
+
+
+def _fields(design: Design) -> list[SourceField]:
+    transform, beside = cast("TwoSided", design.transform), design.ref.beside
+    assert beside is not None
+    fields = list(transform.beside_fields)
+    if not transform.time.field:
+        return fields
+    return with_event_time(fields, transform.time.field, beside.format.build().schema())
+
+
+def _records(session: SparkSession, plan: ReadPlan) -> DataFrame:
+    assert plan.time is not None
+    records = session.readStream.format("gauss").option("plan", to_option(plan)).load()
+    records = records.withWatermark(EVENT, f"{plan.time.timing.watermark_ms} milliseconds")
+    return nested(records, plan.decoded().names)

@@ -1,0 +1,193 @@
+"""dedup and window-join on a real Spark: the same results whatever the batches; what keys, times and misses mean."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from gauss.config.topics import topics_of
+from gauss.stream.driver import compile as compiling
+from gauss.stream.driver.plan import ReadPlan, WritePlan, encode_fields
+from gauss.stream.protocol import Claim
+
+from .conftest import EngineRun, MakeEngine
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+T = 1_700_000_040_000
+FORMATS = {
+    "trade": [("id", "string"), ("n", "int64"), ("t", "int64")],
+    "order": [("id", "string"), ("m", "int64"), ("t", "int64")],
+}
+ANY = {"input": {"format": "json"}, "event_time_field": "t", "watermark": "1h"}
+JOIN = {**ANY, "join_topic": "orders", "join_key": "id", "window": "5s"}
+
+
+def config(processors: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    names = ["trades", "orders", *(f"{name}.out" for name in processors)]
+    return {
+        "formats": [
+            {"name": name, "plugin": "json", "config": {"fields": [{"name": n, "type": t} for n, t in fields]}}
+            for name, fields in FORMATS.items()
+        ],
+        "topics": [{"name": name, "storage": "memory", "storage_config": {}} for name in names],
+        "processors": [
+            {
+                "name": name,
+                "plugin": plugin,
+                "source": {"topic": "trades", "read": "offset"},
+                "target": {"topic": f"{name}.out"},
+                "config": given,
+            }
+            for name, (plugin, given) in processors.items()
+        ],
+    }
+
+
+def start(run: EngineRun, spark: Any, name: str, max_rows: int = 100_000) -> Any:
+    processor = next(each for each in run.pipeline.processors if each.name == name)
+    design = compiling.design(run.pipeline, processor)
+    sources = [source.topic for source in topics_of(processor)[0]]
+    claimed = run.client.claim(Claim(name, "c", sources, [f"{name}.out"], stateful=True))
+    flight, fields = str(run.data_dir.flight_json), design.decided({})
+    read = ReadPlan(
+        flight,
+        name,
+        claimed.generation,
+        claimed.start,
+        format=design.input,
+        fields=encode_fields(fields),
+        max_rows=max_rows,
+        time=compiling.time_plan(design, fields),
+    )
+    folder = str(run.data_dir.checkpoints / name)
+    write = WritePlan(flight, name, claimed.generation, "c", folder, f"{name}.out", design.output)
+    return compiling.start(spark, read, write, design)
+
+
+def settled(run: EngineRun, topic: str, count: int) -> list[dict[str, Any]]:
+    """What came out once as much is there as must be, and a little after."""
+    run.wait_for(topic, count, 150)
+    time.sleep(0.7)
+    return [json.loads(record) for record in run.records(topic)]
+
+
+def shown(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def pairs(trades: list[dict[str, Any]], orders: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By plain Python: every pair of the same key within five seconds."""
+    return [
+        {**order, **trade}
+        for trade in trades
+        for order in orders
+        if trade.get("id") is not None
+        and str(trade["id"]) == str(order.get("id"))
+        and abs(trade["t"] - order["t"]) <= 5000
+    ]
+
+
+def firsts(trades: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By plain Python: the first of each key."""
+    found: dict[str, dict[str, Any]] = {}
+    for trade in trades:
+        found.setdefault(json.dumps(trade["id"]), trade)
+    return list(found.values())
+
+
+def encoded(rows: list[dict[str, Any]]) -> list[bytes]:
+    return [json.dumps(row).encode() for row in rows]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_results_do_not_depend_on_where_batches_end(make_engine: MakeEngine, spark: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    kinds = {"dedup": ("dedup", {**ANY, "key": "id", "within": "30m"}), "join": ("window-join", JOIN)}
+    run = make_engine(config(kinds))
+    trades = [
+        {"id": chance.choice([f"k{n % 40}", n % 7]), "n": n, "t": T + chance.randrange(60_000)} for n in range(300)
+    ]
+    orders = [{"id": f"k{chance.randrange(40)}", "m": n, "t": T + chance.randrange(60_000)} for n in range(300)]
+    queries = [start(run, spark, name, max_rows=chance.choice([7, 50, 1000])) for name in kinds]
+    try:
+        sent = {"trades": encoded(trades), "orders": encoded(orders)}
+        while any(sent.values()):
+            topic = chance.choice([name for name in sent if sent[name]])
+            many = chance.randrange(1, 200)
+            run.send(topic, sent[topic][:many])
+            sent[topic] = sent[topic][many:]
+            time.sleep(chance.choice([0, 0.2]))
+        wanted = pairs(trades, orders)
+        assert shown(settled(run, "join.out", len(wanted))) == shown(wanted)
+        assert shown(settled(run, "dedup.out", len(firsts(trades)))) == shown(firsts(trades))
+    finally:
+        for query in queries:
+            query.stop()
+
+
+def test_records_that_meet_none_come_out_once_nothing_can_come(make_engine: MakeEngine, spark: Any) -> None:
+    timed = {**JOIN, "watermark": "1s", "idle_timeout": "1s"}
+    typed = {**timed, "input": {"format": "trade"}, "join_input": {"format": "order"}, "output": {"format": "json"}}
+    kinds = {
+        "left": ("window-join", {**timed, "join_type": "left"}),
+        "full": ("window-join", {**timed, "join_type": "full", "join_prefix": "o_"}),
+        "right": ("window-join", {**typed, "join_type": "right"}),
+    }
+    run = make_engine(config(kinds))
+    trades: list[dict[str, Any]] = [{"id": "a", "n": 1, "t": T}, {"id": "b", "n": 2, "t": T + 1}, {"n": 3, "t": T + 2}]
+    orders: list[dict[str, Any]] = [
+        {"id": "a", "m": 1, "t": T + 4000},
+        {"id": "b", "m": 2, "t": T + 5002},
+        {"id": None, "m": 3, "t": T},
+    ]
+    run.send("trades", encoded(trades))
+    run.send("orders", encoded(orders))
+    queries = [start(run, spark, name) for name in kinds]
+    try:
+        assert shown(settled(run, "left.out", 3)) == shown([{"id": "a", "n": 1, "t": T, "m": 1}, *trades[1:]])
+        both = {"id": "a", "n": 1, "t": T, "o_m": 1, "o_t": T + 4000}
+        others: list[dict[str, Any]] = [{"id": "b", "o_m": 2, "o_t": T + 5002}, {"id": None, "o_m": 3, "o_t": T}]
+        assert shown(settled(run, "full.out", 5)) == shown([both, *trades[1:], *others])
+        rows: list[dict[str, Any]] = [{"id": "a", "n": 1, "t": T, "m": 1}, {"id": "b", "n": None, "t": None, "m": 2}]
+        rows.append({"id": None, "n": None, "t": None, "m": 3})
+        assert shown(settled(run, "right.out", 3)) == shown(rows)
+    finally:
+        for query in queries:
+            query.stop()
+
+
+def test_record_comes_out_again_once_it_is_forgotten_and_one_without_key_is_dead(
+    make_engine: MakeEngine, spark: Any
+) -> None:
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {
+        "key": ("dedup", {**ANY, "key": ["id", "n"], "within": "10s", "watermark": "2s"}),
+        "bytes": ("dedup", {"within": "1h"}),
+    }
+    run = make_engine(config(kinds))
+    queries = [start(run, spark, name) for name in kinds]
+
+    def sent(count: int, *rows: dict[str, Any]) -> list[dict[str, Any]]:
+        """Sends a batch of its own, and waits for what has come out then."""
+        run.send("trades", encoded(list(rows)))
+        return settled(run, "key.out", count)
+
+    try:
+        first = {"id": "a", "n": 1, "t": T}
+        sent(2, first, {"id": "a", "n": 2, "t": T}, first, {"id": "a", "t": T}, {"id": None, "n": 1, "t": T})
+        sent(3, {"id": "a", "n": 1, "t": T + 9_000}, {"id": "x", "n": 1, "t": T + 20_000})  # the watermark: 18 s
+        sent(4, {"id": "y", "n": 1, "t": T + 20_000})
+        rows = sent(5, {"id": "a", "n": 1, "t": T + 20_001}, {"id": "a", "n": 1, "t": T})
+        found = [(row["id"], row["n"], row["t"] - T) for row in rows]
+        assert found == [("a", 1, 0), ("a", 2, 0), ("x", 1, 20_000), ("y", 1, 20_000), ("a", 1, 20_001)]
+        reasons = Counter(json.loads(record)["reason"] for record in run.records("_dead"))
+        assert reasons == {"missing": 2}
+        assert len(settled(run, "bytes.out", 8)) == 8
+    finally:
+        for query in queries:
+            query.stop()
