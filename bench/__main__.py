@@ -17,6 +17,7 @@ BENCHMARKS = {
     "table": "Tables: a million keys in the engine",
     "scan": "Scans: a million records of a log",
     "spark_json": "JSON filter + derive through Spark",
+    "ohlc": "One-second candles through Spark",
     "latency": "TCP → Spark → TCP latency, start-up, idle cost",
 }
 RESULTS = Path(__file__).with_name("results.md")

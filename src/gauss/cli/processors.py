@@ -9,7 +9,7 @@ import typer
 
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
-from gauss.cli.topics import seconds
+from gauss.cli.topics import late, seconds
 from gauss.model.errors import ConfigError
 
 app = typer.Typer(
@@ -39,7 +39,8 @@ def ls(data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> 
                 "–" if row.get("behind") is None else row["behind"],
                 seconds(row.get("behind_ms")),
                 row["dead"],
-                row["detail"] + (f" (log: {row['trace']})" if row.get("trace") else ""),
+                " ".join(filter(None, (row["detail"], late(row))))
+                + (f" (log: {row['trace']})" if row.get("trace") else ""),
             ]
             for row in found["processors"]
         ],

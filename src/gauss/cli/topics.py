@@ -98,6 +98,11 @@ def show_readers(output: Output, readers: list[dict[str, Any]]) -> None:
     )
 
 
+def late(row: dict[str, Any]) -> str:
+    """How many records of a processor came behind its watermark."""
+    return f"{row['late']:,} late" if row.get("late") else ""
+
+
 def seconds(milliseconds: float | None) -> str:
     """A time span for people: 0.2 s, 3 min."""
     if milliseconds is None:

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gauss.cli.topics import fill, seconds
+from gauss.cli.topics import fill, late, seconds
 from gauss.model.units import human_bytes
 
 Row = dict[str, Any]
@@ -112,7 +112,7 @@ def _processors(rows: list[Row], sort: str) -> Table:
 def _detail(row: Row) -> str:
     count = row.get("connections")
     peers = "" if count is None or row["where"] != "engine" else f"{count} connection{'' if count == 1 else 's'}"
-    return " · ".join(part for part in (row.get("detail") or "", peers) if part)
+    return " · ".join(part for part in (row.get("detail") or "", late(row), peers) if part)
 
 
 def _rate(row: Row) -> float:
