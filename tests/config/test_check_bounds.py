@@ -102,8 +102,8 @@ def test_future_is_told_by_the_clock(judge: Judge, sound: str) -> None:
     assert len(judge(with_source(sound, f'read = "query", from = {soon}')).errors) == 1
 
 
-def test_range_of_times_is_refused_on_a_table(judge: Judge, sound: str) -> None:
+@pytest.mark.parametrize("read", ['read = "query", from = "-1h"', 'read = "snapshot", every = "1m"'])
+def test_a_transform_reads_a_table_whole_or_by_times(judge: Judge, sound: str, read: str) -> None:
     table = 'storage = "memory"\nstorage_config = { mode = "table", key_field = "symbol", format = "json" }'
-    copied = COPY.replace('topic = "quotes"', 'topic = "live"').replace("SOURCE", 'read = "query"')
-    [fault] = judge(f'{sound}\n[[topics]]\nname = "live"\n{table}\n{copied}').errors
-    assert "a table keeps only the newest row of each key" in fault.message
+    copied = COPY.replace('topic = "quotes"', 'topic = "live"').replace("SOURCE", read)
+    assert judge(f'{sound}\n[[topics]]\nname = "live"\n{table}\n{copied}').errors == []

@@ -180,23 +180,3 @@ def test_offset_reader_of_a_table_is_refused_with_the_reason(gauss: Make) -> Non
     done = run.cli("check", str(run.config), check=False)
     assert done.returncode != 0
     assert "not an order of records" in done.stdout + done.stderr
-
-
-def test_transform_that_queries_a_table_is_refused(gauss: Make) -> None:
-    config, _ = example_4()
-    config += """
-[[topics]]
-name = "copies"
-storage = "memory"
-
-[[processors]]
-name = "copy"
-plugin = "filter"
-source = { topic = "quotes.live", read = "query" }
-target = { topic = "copies" }
-config = { input = { format = "json" }, where = ".bid > 1" }
-"""
-    run = gauss(config)
-    done = run.cli("check", str(run.config), check=False)
-    assert done.returncode != 0
-    assert "a table keeps only the newest row of each key" in done.stdout + done.stderr

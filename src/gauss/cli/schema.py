@@ -45,7 +45,8 @@ def command(
     rows = [_row(found, field.name, converters) for field in found.target.fields]
     statement = found.store.statement(found.target)
     live = _live(found)
-    output.data({"topic": topic, "columns": rows, "statement": statement, **live})
+    source = _as_source(found)
+    output.data({"topic": topic, "columns": rows, "statement": statement, "source": source, **live})
     shown = ["field", "type", "column", *(["converted"] if explain else [])]
     cells = [
         [row["field"] or "–", row["type"] or "–", row["column"], *([row["converted"] or "–"] if explain else [])]
@@ -56,6 +57,9 @@ def command(
     if unused:
         output.line(f"left out: {', '.join(unused)}", style="dim")
     output.line(f"\n{statement}\n")
+    output.line(f"read as a source: {_source_words(source)}")
+    if explain:
+        output.table(["column", "as a source"], [[each["name"], each["type"]] for each in source["fields"]])
     for line in live["differences"] or []:
         output.line(f"{line['change']}\n    {line['statement']}", style="yellow")
     output.line(str(live["verdict"]))
@@ -74,6 +78,24 @@ def _row(found: TableTopic, name: str, converters: dict[str, str]) -> dict[str, 
         "column": found.store.column(field),
         "converted": converters.get(name, ""),
     }
+
+
+def _as_source(found: TableTopic) -> dict[str, Any]:
+    """The table as whoever reads it sees it."""
+    reader = found.reader
+    fields = [{"name": column.name, "type": type_words(column.field_type)} for column in reader.columns]
+    return {"attrs": reader.attrs, "time": reader.time, "key": list(reader.key), "fields": fields}
+
+
+def _source_words(source: dict[str, Any]) -> str:
+    attrs = ", ".join(f"{name} {_listed(value)}" for name, value in source["attrs"].items() if value)
+    time = f"query by {source['time']}" if source["time"] else "query of all rows: no column has the record's time"
+    key = f", a row per {', '.join(source['key'])}" if source["key"] else ""
+    return f"{attrs}; {time}{key}"
+
+
+def _listed(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def type_words(field_type: FieldType) -> str:

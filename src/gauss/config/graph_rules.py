@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from gauss.config.bounds_rules import bounds_fit
 from gauss.config.cycles import no_blocking_cycle
@@ -14,7 +15,7 @@ from gauss.config.topics import Keys, sources_of, tables_of, targets_of
 from gauss.config.validate import did_you_mean
 from gauss.contracts.live import LiveFormatSpec
 from gauss.contracts.plugin import PluginConfig
-from gauss.contracts.processor import LintContext, ProcessorSpec, Role
+from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.contracts.storage import ReadMode
 from gauss.contracts.table import TableSpec
 
@@ -113,8 +114,8 @@ def _mode_fits(processor: Processor, source: SourceRef, at: Keys, topics: dict[s
         processor.scope.add(at, f'unknown read mode "{source.read}"', expected=f"one of {', '.join(_MODES)}", hint=hint)
         return
     topic = topics.get(source.topic)
-    if topic and isinstance(topic.spec, TableSpec):
-        _refuse_table(processor, topic.spec, source.topic, at)
+    if topic and isinstance(topic.spec, TableSpec) and not _reads_rows(processor, source):
+        _refuse_table(processor, topic.spec, source, at)
         return
     if topic and topic.spec and topic.config:
         modes = sorted(topic.spec.read_modes(topic.config))
@@ -128,6 +129,8 @@ def _mode_fits(processor: Processor, source: SourceRef, at: Keys, topics: dict[s
                 found=source.read,
             )
             return
+    if topic and _is_table(topic) and _reads_rows(processor, source):
+        return
     if processor.spec and processor.spec.role is not Role.SOURCE and source.read not in processor.spec.reads:
         processor.scope.add(
             at,
@@ -164,12 +167,23 @@ def _looks_up_in_tables(processor: Processor, topics: dict[str, Topic]) -> None:
         )
 
 
-def _refuse_table(processor: Processor, spec: TableSpec, topic: str, at: Keys) -> None:
+def _reads_rows(processor: Processor, source: SourceRef) -> bool:
+    """Whether it may read a table's rows: a transform on Spark, by `snapshot` or `query`."""
+    spec = processor.spec
+    if spec is None or spec.role is not Role.TRANSFORM or spec.where is Where.ENGINE or spec.stateful:
+        return False
+    bounded = source.read in (ReadMode.SNAPSHOT, ReadMode.QUERY)
+    return bounded and ReadMode.QUERY in spec.reads and processor.definition.source is not None
+
+
+def _refuse_table(processor: Processor, spec: TableSpec, source: SourceRef, at: Keys) -> None:
+    on_spark = processor.spec is not None and processor.spec.role is Role.TRANSFORM
+    hint = 'read it by "snapshot" or "query", or ' if on_spark else ""
     processor.scope.add(
         at,
-        f'topic "{topic}" is a table of {spec.name}, which keeps rows, not the records in their order:'
-        f" {processor.definition.plugin} can't read it",
-        hint=f"read the topic that is written to it; ask the table itself by SQL (gauss db url {spec.system})",
+        f'topic "{source.topic}" is a table of {spec.name}, which keeps rows, not the records in their order:'
+        f' {processor.definition.plugin} can\'t read it by "{source.read}"',
+        hint=f"{hint}read the topic that is written to it; ask the table itself by SQL (gauss db url {spec.system})",
     )
 
 
@@ -203,8 +217,13 @@ def _own_lint(processor: Processor, entries: Entries) -> None:
         target_storage=target.storage if target else "",
         target_config=target.storage_config if target else {},
     )
+    config = processor.config
+    if source is not None and _reads_rows(processor, source) and getattr(config, "input", None) is not None:
+        table = next((each for each in entries.topics if each.definition.name == source.topic), None)
+        if table is not None and _is_table(table):
+            config = _with_rows(config)
     try:
-        sentences = processor.spec.lint(processor.config, context)
+        sentences = processor.spec.lint(config, context)
     except Exception as error:  # a third party's code may fail in any way
         sentences = [f"{processor.definition.plugin} failed to judge its config: {type(error).__name__}: {error}"]
     for sentence in sentences:
@@ -217,6 +236,14 @@ def _target(processor: Processor, entries: Entries) -> TopicDef | None:
     target = processor.definition.target
     found = (topic.definition for topic in entries.topics if target and topic.definition.name == target.topic)
     return next(found, None)
+
+
+def _with_rows(config: PluginConfig) -> PluginConfig:
+    """The rows of a table need no format: they have columns."""
+    given: Any = config
+    if given.input.format is not None:
+        return config
+    return config.model_copy(update={"input": given.input.model_copy(update={"format": "json"})})
 
 
 def _input_fields(processor: Processor, entries: Entries) -> tuple[str, ...] | None:

@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from gauss.contracts.format import FieldType, SourceField
+from gauss.contracts.native_types import general
+from gauss.contracts.target import field_type_dict
 from gauss.model.errors import ConfigError
 
 MARK = b"source_type"
@@ -82,6 +84,8 @@ def arrow_type(field_type: FieldType) -> pa.DataType:
     try:
         return _SIMPLE[name]
     except KeyError:
+        if (found := general(field_type)) is not None:
+            return arrow_type(found)
         known = ", ".join([*_SIMPLE, "decimal", "timestamp", "array", "map", "tuple", "struct"])
         raise ConfigError(f'type "{name}" has no form in Spark', hint=known) from None
 
@@ -102,7 +106,7 @@ def parse_member(index: int, member: Any) -> tuple[str, FieldType]:
 
 def plain_type(field_type: FieldType) -> dict[str, Any]:
     """A type as it stands in attributes and metadata."""
-    return {"name": field_type.name, "attrs": field_type.attrs}
+    return field_type_dict(field_type)
 
 
 def arrow_field(field: SourceField) -> pa.Field:

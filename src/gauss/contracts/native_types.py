@@ -16,7 +16,7 @@ _PLAIN = {
     "BFloat16": FieldType("float"),
     "Date": FieldType("date"),
     "Date32": FieldType("date"),
-    "String": FieldType("string", {"utf8": False}),
+    "String": FieldType("string"),
     "FixedString": FieldType("bytes"),
     "UUID": FieldType("uuid"),
     "DateTime": FieldType("timestamp", {"precision": 0}),
@@ -43,6 +43,8 @@ def general(field_type: FieldType) -> FieldType | None:
         if element is None or element.name not in _ELEMENTS:
             return FieldType("json")
         return FieldType("array", {"element": {"name": element.name, "attrs": element.attrs}})
+    if name == "String" and attrs.get("utf8") is False:  # made of bytes
+        return FieldType("bytes")
     if name in _NESTED:
         return FieldType("json")
     if name in _TEXT or re.fullmatch(r"U?Int(128|256)", name):

@@ -202,6 +202,11 @@ def _topic_node(topic: TopicDef) -> TopicNode:
     )
 
 
+def _reads_rows(reading: Reading, topic: TopicNode) -> bool:
+    """Whether it reads a table, whose rows only Spark's tasks make into records."""
+    return reading.read in (ReadMode.QUERY, ReadMode.SNAPSHOT) and ReadMode.OFFSET not in topic.read_modes
+
+
 def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> ProcessorNode:
     spec = registry.spec(ProcessorSpec, entry.plugin)
     config = spec.validate(entry.config)
@@ -215,6 +220,8 @@ def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> Proces
     if where is Where.EITHER:
         touched = [*(reading.topic for reading in sources), *targets]
         where = Where.ENGINE if all(topics[name].engine_owned for name in touched) else Where.SPARK
+        if any(_reads_rows(reading, topics[reading.topic]) for reading in sources):
+            where = Where.SPARK
     return ProcessorNode(
         name=entry.name,
         plugin=entry.plugin,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from gauss.contracts.field_types import arrow_type, parse_type
+from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, SourceSchema
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.scan.outputs import JSON_TEXT
@@ -13,17 +13,14 @@ from gauss.scan.program.kinds import arrow_kinds
 
 TIME = "ts_ms"
 _BYTES = ("bytes", "bytea")
-_TEXTS = ("string", "text", "varchar", "bpchar")
 
 
-def candidate(name: str, general: FieldType, *, text: bool) -> pa.Field:
-    """A column as scans see it: as Spark would, but whole numbers stay whole, and what is text is text."""
+def candidate(name: str, general: FieldType) -> pa.Field:
+    """A column as scans see it: as Spark would, but whole numbers stay whole, and a UUID is its text."""
     if general.name == "uint64":
         return pa.field(name, pa.uint64())
-    if general.name == "uuid" or (text and general.name in _TEXTS):
+    if general.name == "uuid":
         return pa.field(name, pa.string())
-    if general.name == "array" and parse_type(general.attrs["element"]).name in _TEXTS:
-        return pa.field(name, pa.list_(pa.string()))
     mark = JSON_TEXT if general.name in ("json", "jsonb") else None
     return pa.field(name, arrow_type(general), metadata=mark)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gauss.contracts.format import FieldType, SourceSchema
+from gauss.contracts.native_types import general
 from gauss.scan.program.ir import Kind
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ _KINDS = {
     "string": Kind.STRING,
     "varchar": Kind.STRING,
     "json": Kind.ANY,
+    # Postgres' own names
+    "float4": Kind.NUMBER,
+    "float8": Kind.NUMBER,
+    "text": Kind.STRING,
+    "bpchar": Kind.STRING,
 }
 DECODED = {Kind.NUMBER: "double", Kind.STRING: "string", Kind.BOOL: "bool", Kind.INT: "int64", Kind.ANY: "json"}
 """The field type to decode a field as when no schema says it."""
@@ -27,6 +33,8 @@ def field_kind(field_type: FieldType) -> Kind:
     """The kind of a field type."""
     if field_type.name.startswith(("int", "uint")):
         return Kind.INT
+    if (found := general(field_type)) is not None:
+        return field_kind(found)
     return _KINDS.get(field_type.name, Kind.OPAQUE)
 
 

@@ -51,10 +51,13 @@ class Driver:
             from gauss.stream.client import EngineClient
             from gauss.stream.driver.queries import Context, Query
             from gauss.stream.driver.table_query import TableQuery
+            from gauss.stream.driver.table_reads import with_orders
 
             self.client = EngineClient.from_file(self.data_dir.flight_json)
             self.session = started.result()
         session.warm_up(self.session)
+        pipeline = with_orders(pipeline, assignment(self.data_dir).base_dir, self.data_dir)
+        processors = [entry for entry in pipeline.processors if entry.name in names]
         context = Context(self.session, self.client, pipeline, self.data_dir, str(flight))
         self.queries = [Query(context, entry) for entry in processors]
         self.queries += [TableQuery(context, entry) for entry in table_queries(pipeline)]

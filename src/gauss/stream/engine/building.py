@@ -27,6 +27,7 @@ from gauss.stream.engine.capture_topic import CaptureTopic
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.log_topic import LogTopic
+from gauss.stream.engine.orders_topic import OrdersTopic
 from gauss.stream.engine.readers import Position
 from gauss.stream.engine.running import retry_inlet
 from gauss.stream.engine.sources import END_MARK
@@ -34,6 +35,7 @@ from gauss.stream.engine.stored_table import StoredTable
 from gauss.stream.engine.table_topic import TableTopic
 from gauss.stream.engine.topic import Topic
 from gauss.stream.graph import TABLE_PREFIX, Graph, ProcessorNode
+from gauss.stream.orders import orders_topic, reads_table
 from gauss.stream.protocol import At
 
 log = logging.getLogger(__name__)
@@ -68,7 +70,23 @@ class TopicBuilder:
         owned = [each for each in self.pipeline.topics if self.graph.topics[each.name].engine_owned]
         return {definition.name: self._open(definition) for definition in [*own, *owned]}
 
-    def _open(self, definition: TopicDef) -> Topic:
+    def orders(self, clock: Callable[[], float]) -> dict[str, Topic]:
+        """The topics in which reads of tables are ordered, one per processor that does such reads."""
+        found: dict[str, Topic] = {}
+        for processor in self.pipeline.processors:
+            if processor.source is None or not reads_table(self.pipeline, processor):
+                continue
+            if self.graph.processors[processor.name].role is not Role.TRANSFORM:
+                continue
+            name = orders_topic(processor.name)
+            topic = self._open(TopicDef.model_construct(name=name, storage="file", storage_config={}), OrdersTopic)
+            assert isinstance(topic, OrdersTopic)
+            topic.watch(processor.source, clock)
+            topic.maintain()
+            found[name] = topic
+        return found
+
+    def _open(self, definition: TopicDef, kind: type[LogTopic] = LogTopic) -> Topic:
         name = definition.name
         spec = registry.spec(StorageSpec, definition.storage)
         config = spec.validate(self._closing(definition))
@@ -88,7 +106,7 @@ class TopicBuilder:
         if ReadMode.OFFSET not in spec.read_modes(config) and not isinstance(spec, TableSpec):
             return TableTopic(name, opened, spec.capacity(config), dead=self.dead)
         known = self.ledger.state.positions.get(name, {})
-        topic = LogTopic(
+        topic = kind(
             name,
             opened,
             spec.capacity(config),

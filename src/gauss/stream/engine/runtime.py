@@ -26,6 +26,7 @@ from gauss.stream.engine.flight import FlightServer
 from gauss.stream.engine.heartbeat import Heartbeat
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.listening import Listening
+from gauss.stream.engine.orders_topic import OrdersTopic
 from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.pulling import pulling, pulls
 from gauss.stream.engine.pump import Pump
@@ -36,6 +37,7 @@ from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.status import lag
 from gauss.stream.engine.topic import Topic
 from gauss.stream.graph import ProcessorNode, build_graph, table_queries
+from gauss.stream.orders import orders_topic
 from gauss.stream.protocol import Abort, Action, At, Claim, DriverSync, Latest, Pinned, Publish, StageDead, StageTime
 
 MAINTAIN_S = 1.0
@@ -72,7 +74,7 @@ class Engine:
         self.ledger = Ledger(self.paths.journal)
         building.drop_forgotten(self.graph, self.ledger)
         builder = building.TopicBuilder(self.pipeline, self.graph, self.paths, self._base_dir, self.ledger, self._dead)
-        self.topics = builder.all()
+        self.topics = builder.all() | builder.orders(lambda: self.clock() / 1000)
         self.scans = scan_engine(self.topics, self.pipeline)
         self.dead = DeadLetters(self.topics[DEAD_TOPIC])
         self.stages = Stages(self.paths.stages, self.pipeline.engine.staged_bytes)
@@ -89,14 +91,19 @@ class Engine:
             source, node = definition.source, self.graph.processors[definition.name]
             if node.role is not Role.TRANSFORM:
                 continue
+            orders = self.topics.get(orders_topic(definition.name))
+            bounded: Bounded | None = None
+            if isinstance(orders, OrdersTopic):
+                bounded = orders.ordered
+            elif source is not None and source.read == ReadMode.QUERY:
+                bounded = Bounded(source, lambda: self.clock() / 1000)
+            read_topics = [orders.name] if orders is not None else [reading.topic for reading in node.sources]
             running = Running(
                 definition.name,
-                (*(reading.topic for reading in node.sources), retry_inlet(definition.name)),
+                (*read_topics, retry_inlet(definition.name)),
                 DeadRatio(definition.max_dead_ratio),
-                read=node.sources[0].read,
-                bounded=Bounded(source, lambda: self.clock() / 1000)
-                if source is not None and source.read == ReadMode.QUERY
-                else None,
+                read="offset" if orders is not None else node.sources[0].read,
+                bounded=bounded,
                 tables=node.tables,
                 on_restart=definition.on_restart,
             )

@@ -9,7 +9,7 @@ from gauss.clients.clickhouse.quote import identifier, literal
 from gauss.clients.clickhouse.read import Paged, Selection, Streamed
 from gauss.clients.clickhouse.types import split_arguments
 from gauss.clients.clickhouse.write import query_arrow
-from gauss.contracts.format import SourceSchema
+from gauss.contracts.format import FieldType, SourceSchema
 from gauss.contracts.native_types import general
 from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, TablePlace
 from gauss.contracts.table_read import Asked, Pages, TableColumn
@@ -93,12 +93,12 @@ def _inside(order: str) -> str:
 
 
 def _column(field: TargetField, source: SourceSchema) -> TableColumn:
-    found = general(field.field_type)
+    own = FieldType("String", {"utf8": False}) if holds_bytes(field, source) else field.field_type
+    found = general(own)
     if found is None:
         raise ConfigError(
             f"column {field.name}: nothing says how {field.field_type.name} is read", hint="give it another type"
         )
-    binary = holds_bytes(field, source)
     name, kind = identifier(field.name), field.field_type
     while kind.name in ("Nullable", "LowCardinality"):
         kind = as_field_type(kind.attrs["inner"])
@@ -114,4 +114,4 @@ def _column(field: TargetField, source: SourceSchema) -> TableColumn:
     elif kind.name == "DateTime64":
         precise = kind.attrs.get("precision", 3) > 6
         sql = f"toUnixTimestamp64Nano({name})" if precise else f"toTimeZone({name}, {literal('UTC')})"
-    return TableColumn(field.name, field.field_type, candidate(field.name, found, text=not binary), sql)
+    return TableColumn(field.name, own, candidate(field.name, found), sql)

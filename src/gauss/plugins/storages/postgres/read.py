@@ -132,5 +132,5 @@ def _column(field: TargetField) -> TableColumn:
             sql = f"encode({name}, 'hex')"
         case "text" | "bpchar" | "uuid" | "json" | "jsonb" | "numeric":
             sql = f"{name}::text"
-    arrow = candidate(field.name, general, text=True)
+    arrow = candidate(field.name, general)
     return TableColumn(field.name, own, arrow, sql, hexadecimal=own.name == "bytea")

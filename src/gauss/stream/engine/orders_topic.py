@@ -1,0 +1,106 @@
+"""The hidden topic in which reads of a table are ordered, one record each, when they are due."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from gauss.config.spec import SourceRef
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Code, Last, Program, Step
+from gauss.contracts.storage import ReadMode
+from gauss.model.units import moment_ms
+from gauss.stream.engine.bounded import Bounded
+from gauss.stream.engine.entries import Bounds
+from gauss.stream.engine.log_topic import LogTopic
+from gauss.stream.engine.topic import Topic
+from gauss.stream.orders import Order
+from gauss.stream.protocol import At
+
+FOREVER = 1 << 62
+
+
+class OrdersTopic(LogTopic):
+    """Orders the next read whenever it is due; what was ordered lasts as long as the data directory."""
+
+    def watch(self, source: SourceRef, clock: Callable[[], float] = time.time) -> Ordered:
+        """Begins to order; gives what tells how far the reads are."""
+        self.ordered = Ordered(source, clock)
+        self.ordered.topic_of_orders = self
+        return self.ordered
+
+    def maintain(self) -> None:
+        super().maintain()
+        if (order := self.ordered.due(self.last_order())) is not None:
+            data = pa.array([msgspec.json.encode(order)], pa.binary())
+            self.append(Chunk(data, 1, int(self.ordered.clock() * 1000)))
+
+    def last_order(self) -> tuple[Order, int] | None:
+        """The newest order and when it was given."""
+        if self.version() == 0:
+            return None
+        cursor = self.open(Program(Last()))
+        try:
+            if cursor.next(Step(limit=1)) is not Code.UNSET:
+                return None
+            batch: Any = cursor.read()[1]
+            return msgspec.json.decode(batch.column(2)[0].as_py(), type=Order), batch.column(1)[0].as_py()
+        finally:
+            cursor.close()
+
+
+class Ordered(Bounded):
+    """A bounded read of a table: done when every order is published and none is due."""
+
+    topic_of_orders: OrdersTopic
+
+    @property
+    def asked(self) -> str:
+        return f"{self.source.read} of {self.source.topic} {super().asked}"
+
+    def due(self, last: tuple[Order, int] | None) -> Order | None:
+        """The read that is due now."""
+        if last is not None and last[0].asked == self.asked:
+            before, at = last
+            if self.source.every is None or self._now() < at + self.source.every or self._is_over(before):
+                return None
+            return self._order(before.to_ms)
+        if self.source.every is None and isinstance(self.source.to, int) and self.source.to > self._now():
+            return None  # the range is not over yet
+        return self._order(None)
+
+    def _order(self, begin: int | None) -> Order:
+        """A query goes on where the one before ended; a snapshot is everything."""
+        source, now = self.source, self._now()
+        if source.read == ReadMode.SNAPSHOT:
+            return Order(source.topic, self.asked)
+        start = begin if begin is not None else 0 if source.from_ is None else moment_ms(source.from_, now)
+        return Order(source.topic, self.asked, start, max(self._stop(now), start))
+
+    def _is_over(self, before: Order) -> bool:
+        """Whether the range has an end that is read."""
+        return isinstance(self.source.to, int) and before.to_ms is not None and before.to_ms >= self.source.to
+
+    def begin(self) -> Bounds:
+        if self.bounds is None:
+            self.bounds = Bounds(self.asked, 0, FOREVER)
+        return self.bounds
+
+    def end(self, topic: Topic) -> int:
+        return topic.version()
+
+    def is_done(self, topic: Topic, at: At) -> bool:
+        last = self.topic_of_orders.last_order()
+        return last is not None and not self.behind(topic, at) and self.due(last) is None
+
+    def outlook(self) -> str:
+        last = self.topic_of_orders.last_order()
+        if self.source.every is None or last is None or self._is_over(last[0]):
+            return ""
+        due = datetime.datetime.fromtimestamp((last[1] + self.source.every) / 1000, datetime.UTC)
+        return f"the next {self.source.read} begins at {due:%H:%M:%S} UTC"
