@@ -15,6 +15,7 @@ BENCHMARKS = {
     "tcp": "TCP → topic → TCP",
     "formats": "Formats, one core: million records/s of four fields",
     "table": "Tables: a million keys in the engine",
+    "tables": "Records into ClickHouse and Postgres",
     "scan": "Scans: a million records of a log",
     "spark_json": "JSON filter + derive through Spark",
     "ohlc": "One-second candles through Spark",

@@ -1,0 +1,315 @@
+"""Records into tables: Gauss's query from an inbox into ClickHouse and Postgres, against the same job by hand in
+PySpark, against one plain process with polars, and against `psql \\copy`.
+
+All write to the same embedded servers. `GAUSS_BENCH_LONG=1` also takes ten million records, for the engine's memory.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+import psutil
+import pyarrow as pa
+from bench.spark_json import Bench, plain_java
+
+from gauss.clients.clickhouse import write as writing
+from gauss.clients.clickhouse.connect import connect
+from gauss.clients.embedded import Server, ensure
+from gauss.clients.postgres.binaries import bin_folder, run_as
+from gauss.clients.postgres.connect import connect as connect_postgres
+from gauss.contracts.format import FieldType
+from gauss.stream.driver.plan import ReadPlan, to_option
+from gauss.stream.driver.queries import Context, State
+from gauss.stream.driver.table_query import TableQuery
+from gauss.stream.graph import table_queries
+from gauss.stream.protocol import Claim
+
+RECORDS = 1_000_000
+LONG = bool(os.environ.get("GAUSS_BENCH_LONG"))
+WARM_UP = 200_000
+BLOCK = 65_536
+PROTO = 'syntax = "proto3"; message Quote { string symbol = 1; double bid = 2; double ask = 3; int64 ts = 4; }'
+DDL = "symbol string, bid double, ask double, ts bigint"
+FIELDS = [{"name": part.split()[0], "type": part.split()[1].replace("bigint", "int64")} for part in DDL.split(", ")]
+ARROW = pa.schema([("symbol", pa.string()), ("bid", pa.float64()), ("ask", pa.float64()), ("ts", pa.int64())])
+COLUMNS = "symbol String, bid Float64, ask Float64, ts Int64"
+TYPES = {
+    "symbol": FieldType("String"),
+    "bid": FieldType("Float64"),
+    "ask": FieldType("Float64"),
+    "ts": FieldType("Int64"),
+}
+
+
+def config(proto: Path) -> dict[str, Any]:
+    formats = [
+        {"name": "quote", "plugin": "json", "config": {"fields": FIELDS}},
+        {"name": "proto", "plugin": "protobuf", "config": {"proto": str(proto), "message": "Quote"}},
+    ]
+    tables = {"json_ch": ("clickhouse", "quote"), "proto_ch": ("clickhouse", "proto"), "json_pg": ("postgres", "quote")}
+    topics: list[dict[str, Any]] = [
+        {"name": name, "storage": system, "storage_config": {"format": kind, "storage_bytes": "4GiB"}}
+        for name, (system, kind) in tables.items()
+    ]
+    topics += [{"name": name, "storage": "file"} for name in ("by_hand", "nowhere")]
+    by_hand = {"name": "by_hand", "plugin": "sql", "source": {"topic": "by_hand", "read": "offset"}}
+    by_hand |= {"target": {"topic": "nowhere"}, "config": {"input": {"format": "quote"}, "query": "SELECT 1"}}
+    return {"formats": formats, "topics": topics, "processors": [by_hand]}
+
+
+def quotes(first: int, count: int) -> list[bytes]:
+    """JSON lines of about 65 bytes."""
+    return [
+        b'{"symbol":"SYM%03d","bid":%.4f,"ask":%.4f,"ts":%d}'
+        % (i % 500, i % 1000 / 10, i % 1000 / 10 + 0.05, 1700000000000 + i)
+        for i in range(first, first + count)
+    ]
+
+
+def messages(count: int) -> list[bytes]:
+    """The same as protobuf."""
+    import struct
+
+    def varint(number: int) -> bytes:
+        made = bytearray()
+        while number > 127:
+            made.append(number & 127 | 128)
+            number >>= 7
+        return bytes([*made, number])
+
+    return [
+        b"\x0a\x06SYM%03d\x11" % (i % 500)
+        + struct.pack("<d", i % 1000 / 10)
+        + b"\x19"
+        + struct.pack("<d", i % 1000 / 10 + 0.05)
+        + b"\x20"
+        + varint(1700000000000 + i)
+        for i in range(count)
+    ]
+
+
+class Tables:
+    """The servers, the engine and Spark over one throw-away data directory."""
+
+    def __init__(self, root: Path, servers: dict[str, Server]) -> None:
+        proto = root.parent / "quote.proto"
+        proto.write_text(PROTO)
+        self.bench = Bench(root, config(proto))
+        self.servers = servers
+
+    def count(self, table: str) -> int:
+        try:
+            if table.endswith("_pg"):
+                with connect_postgres(self.servers["postgres"].endpoint) as connection:
+                    row = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+                    return int(row[0]) if row else 0
+            with connect(self.servers["clickhouse"].endpoint) as client:
+                return int(client.query(f"SELECT count() FROM {table}").result_rows[0][0])
+        except Exception:
+            return 0
+
+    def start(self, name: str) -> TableQuery:
+        """The hidden query that empties a table's inbox."""
+        bench = self.bench
+        context = Context(bench.spark, bench.client, bench.pipeline, bench.data_dir, str(bench.data_dir.flight_json))
+        entry = next(each for each in table_queries(bench.pipeline) if each.source and each.source.topic == name)
+        query = TableQuery(context, entry)
+        query.tick()
+        assert query.state is State.RUNNING, query.detail
+        return query
+
+    def throughput(self, name: str, records: list[bytes]) -> float:
+        """Records per second from an inbox that holds them all into the table, after a warm-up."""
+        self.bench.send(name, records[:WARM_UP])
+        query = self.start(name)
+        self._wait(name, WARM_UP, query)
+        query.stop()
+        self.bench.send(name, records)
+        query = self.start(name)
+        begun, already = self._first(name)
+        self._wait(name, WARM_UP + len(records), query)
+        seconds = time.perf_counter() - begun
+        query.stop()
+        return (WARM_UP + len(records) - already) / seconds
+
+    def _first(self, table: str) -> tuple[float, int]:
+        """When a query has begun to insert, and how many rows there were then."""
+        before = self.count(table)
+        while (now := self.count(table)) <= before:
+            time.sleep(0.01)
+        return time.perf_counter(), now
+
+    def _wait(self, name: str, end: int, query: TableQuery | None = None) -> None:
+        while self.count(name) < end:
+            if query is not None:
+                query.tick()
+                assert query.state is State.RUNNING, query.detail
+            time.sleep(0.02)
+
+    def by_hand(self, records: list[bytes]) -> float:
+        """from_json, and Arrow blocks inserted by foreachBatch: what one would write with PySpark alone."""
+        from pyspark.sql import DataFrame
+        from pyspark.sql import functions as F
+
+        bench, endpoint = self.bench, self.servers["clickhouse"].endpoint
+        with connect(endpoint) as client:
+            client.command(f"CREATE TABLE by_hand ({COLUMNS}) ENGINE = MergeTree ORDER BY tuple()")
+        claimed = bench.client.claim(Claim("by_hand", "bench", ["by_hand"], ["nowhere"]))
+        read = ReadPlan(
+            str(bench.data_dir.flight_json),
+            "by_hand",
+            claimed.generation,
+            claimed.start,
+            keep_data=True,
+            target_ms=1_000,
+        )
+
+        def insert(batch: DataFrame, _: int) -> None:
+            with connect(endpoint) as client:
+                client.insert_arrow("by_hand", batch.toArrow())
+
+        bench.send("by_hand", records[:WARM_UP])
+        frame = bench.spark.readStream.format("gauss").option("plan", to_option(read)).load()
+        rows = frame.select(F.from_json(F.col("_data").cast("string"), DDL).alias("r")).select("r.*")
+        folder = str(bench.data_dir.checkpoints / "by_hand")
+        query = rows.writeStream.foreachBatch(insert).option("checkpointLocation", folder).start()
+        self._wait("by_hand", WARM_UP)
+        query.stop()
+        bench.send("by_hand", records)
+        query = rows.writeStream.foreachBatch(insert).option("checkpointLocation", folder).start()
+        begun, already = self._first("by_hand")
+        self._wait("by_hand", WARM_UP + len(records))
+        seconds = time.perf_counter() - begun
+        query.stop()
+        return (WARM_UP + len(records) - already) / seconds
+
+    def close(self) -> None:
+        self.bench.close()
+
+
+def plain_process(server: Server, decoded: Callable[[int], pa.Table], table: str) -> float:
+    """Records per second of one process that decodes block by block and inserts each."""
+    target = writing.Table(table, TYPES)
+    with connect(server.endpoint) as client:
+        client.command(f"CREATE TABLE {table} ({COLUMNS}) ENGINE = MergeTree ORDER BY tuple()")
+        begun = time.perf_counter()
+        for first in range(0, RECORDS, BLOCK):
+            writing.insert(client, target, decoded(first), token=f"{table}{first}")
+        return RECORDS / (time.perf_counter() - begun)
+
+
+def decoded_json(records: list[bytes]) -> Callable[[int], pa.Table]:
+    schema = {"symbol": pl.String, "bid": pl.Float64, "ask": pl.Float64, "ts": pl.Int64}
+
+    def decode(first: int) -> pa.Table:
+        text = b"\n".join(records[first : first + BLOCK])
+        return pl.read_ndjson(io.BytesIO(text), schema=schema).to_arrow().cast(ARROW)
+
+    return decode
+
+
+def decoded_protobuf(records: list[bytes], proto: Path) -> Callable[[int], pa.Table]:
+    """polars knows no protobuf: the same library as Gauss's."""
+    from gauss import registry
+    from gauss.contracts.format import FormatSpec
+
+    spec = registry.spec(FormatSpec, "protobuf")
+    format_ = registry.build(spec, spec.validate({"proto": str(proto), "message": "Quote"}))
+
+    def decode(first: int) -> pa.Table:
+        block = pa.array(records[first : first + BLOCK], pa.binary())
+        return pa.Table.from_batches([format_.decode_batch(block, ARROW).rows])
+
+    return decode
+
+
+def psql_copy(server: Server, records: list[bytes], folder: Path) -> float:
+    """Records per second of `psql \\copy` from a file of the same rows."""
+    rows = msgspec.json.decode(b"[" + b",".join(records) + b"]")
+    file = folder / "quotes.csv"
+    now = int(time.time() * 1000)
+    file.write_text("".join(f"{now},{r['symbol']},{r['bid']},{r['ask']},{r['ts']},1,{i}\n" for i, r in enumerate(rows)))
+    with connect_postgres(server.endpoint, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TABLE by_psql (ts_ms BIGINT, symbol TEXT, bid DOUBLE PRECISION, ask DOUBLE PRECISION, ts BIGINT, "
+            "_inc BIGINT, _offset BIGINT)"
+        )
+    psql = bin_folder(run_as()) / "psql"
+    begun = time.perf_counter()
+    command = [str(psql), server.endpoint.url, "-qc", f"\\copy by_psql FROM '{file}' CSV"]
+    subprocess.run(command, check=True, cwd="/")
+    return len(records) / (time.perf_counter() - begun)
+
+
+@contextmanager
+def fresh(servers: dict[str, Server], root: Path) -> Iterator[Tables]:
+    made = Tables(root, servers)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def memory(tables: Tables, records: int) -> list[dict[str, object]]:
+    """The engine's resident memory while an inbox fills and empties."""
+    process = psutil.Process(tables.bench.engine.pid)
+    query = tables.start("json_ch")
+    begun, sizes = tables.count("json_ch"), {}
+    step = 250_000
+    for done in range(step, records + 1, step):
+        tables.bench.send("json_ch", quotes(done, step))
+        tables._wait("json_ch", begun + done, query)
+        sizes[done] = process.memory_info().rss
+    query.stop()
+    first, last = sizes[min(1_000_000, records // 4)], sizes[records]
+    told = f"{first >> 20} → {last >> 20} MiB"
+    return [row(f"engine's memory, from a quarter to {records // 1000}k records", told, "", last / first, "≤ 1.1")]
+
+
+def row(work: str, gauss: str, other: str = "", ratio: float | None = None, aim: str = "") -> dict[str, object]:
+    shown = "" if ratio is None else f"{ratio:.2f}"
+    return {"work": work, "Gauss": gauss, "compared with": other, "ratio": shown, "aim": aim}
+
+
+def compared(work: str, mine: float, name: str, other: float, aim: str) -> dict[str, object]:
+    return row(work, f"{mine / 1000:.0f}k rec/s", f"{name} {other / 1000:.0f}k rec/s", mine / other, aim)
+
+
+def run() -> list[dict[str, object]]:
+    records, protos = quotes(0, RECORDS), messages(RECORDS)
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        systems = {name: ensure(name, root / "data" / name) for name in ("clickhouse", "postgres")}
+        with systems["clickhouse"], systems["postgres"]:
+            with plain_java(), fresh(systems, root / "hand") as tables:
+                hand = tables.by_hand(records)
+            with fresh(systems, root / "data") as tables:
+                json_ch = tables.throughput("json_ch", records)
+                proto_ch = tables.throughput("proto_ch", protos)
+                json_pg = tables.throughput("json_pg", records)
+                rows += memory(tables, 10_000_000 if LONG else 1_000_000)
+            plain_json = plain_process(systems["clickhouse"], decoded_json(records), "plain_json")
+            plain_proto = plain_process(
+                systems["clickhouse"], decoded_protobuf(protos, root / "quote.proto"), "plain_proto"
+            )
+            copy = psql_copy(systems["postgres"], records, root)
+    return [
+        compared("JSON → ClickHouse", json_ch, "PySpark by hand", hand, "≥ 2"),
+        compared("protobuf → ClickHouse", proto_ch, "PySpark by hand, JSON", hand, "≥ 2"),
+        compared("JSON → ClickHouse", json_ch, "polars in one process", plain_json, "≥ 0.5"),
+        compared("protobuf → ClickHouse", proto_ch, "ptars in one process", plain_proto, "≥ 0.5"),
+        compared("JSON → Postgres", json_pg, "psql \\copy of CSV", copy, "≥ 0.6"),
+        *rows,
+    ]
