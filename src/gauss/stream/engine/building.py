@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from gauss.contracts.transport import Transport, TransportSpec
 from gauss.model.paths import DataDir
 from gauss.stream.engine.capture_topic import CaptureTopic
 from gauss.stream.engine.dead import DEAD_TOPIC
+from gauss.stream.engine.epochs import last_ts
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.orders_topic import OrdersTopic
@@ -70,8 +72,8 @@ class TopicBuilder:
         owned = [each for each in self.pipeline.topics if self.graph.topics[each.name].engine_owned]
         return {definition.name: self._open(definition) for definition in [*own, *owned]}
 
-    def orders(self, clock: Callable[[], float]) -> dict[str, Topic]:
-        """The topics in which reads of tables are ordered, one per processor that does such reads."""
+    def orders(self, topics: Mapping[str, Topic], clock: Callable[[], float]) -> dict[str, Topic]:
+        """The topics in which reads of these tables are ordered, one per processor that does such reads."""
         found: dict[str, Topic] = {}
         for processor in self.pipeline.processors:
             if processor.source is None or not reads_table(self.pipeline, processor):
@@ -81,7 +83,7 @@ class TopicBuilder:
             name = orders_topic(processor.name)
             topic = self._open(TopicDef.model_construct(name=name, storage="file", storage_config={}), OrdersTopic)
             assert isinstance(topic, OrdersTopic)
-            topic.watch(processor.source, clock)
+            topic.watch(processor.source, clock, partial(_settled, topics[processor.source.topic]))
             topic.maintain()
             found[name] = topic
         return found
@@ -156,6 +158,14 @@ class TopicBuilder:
         spec = registry.spec(FormatSpec, defined.plugin if defined else name)
         built: Format = registry.build(spec, spec.validate(defined.config if defined else {}))
         return built
+
+
+def _settled(table: Topic) -> int | None:
+    """The time of the first record that is not a row of its table yet; None: there is none."""
+    if table.stored is None:
+        return None
+    done = table.stored.version()
+    return None if done >= table.version() else last_ts(table, At(table.inc, done + 1)) or None
 
 
 def drop_forgotten(graph: Graph, ledger: Ledger) -> None:

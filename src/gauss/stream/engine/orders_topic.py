@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Last, Program, Step
 from gauss.contracts.storage import ReadMode
 from gauss.model.units import moment_ms
-from gauss.stream.engine.bounded import Bounded
+from gauss.stream.engine.bounded import SETTLE_MS, Bounded
 from gauss.stream.engine.entries import Bounds
 from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.topic import Topic
@@ -28,11 +27,12 @@ FOREVER = 1 << 62
 class OrdersTopic(LogTopic):
     """Orders the next read whenever it is due; what was ordered lasts as long as the data directory."""
 
-    def watch(self, source: SourceRef, clock: Callable[[], float] = time.time) -> Ordered:
-        """Begins to order; gives what tells how far the reads are."""
+    ordered: Ordered
+
+    def watch(self, source: SourceRef, clock: Callable[[], float], settled: Callable[[], int | None]) -> None:
+        """Begins to order. `settled` is the time before which every record is a row of the table; None: now."""
         self.ordered = Ordered(source, clock)
-        self.ordered.topic_of_orders = self
-        return self.ordered
+        self.ordered.orders, self.ordered.settled = self, settled
 
     def maintain(self) -> None:
         super().maintain()
@@ -57,7 +57,9 @@ class OrdersTopic(LogTopic):
 class Ordered(Bounded):
     """A bounded read of a table: done when every order is published and none is due."""
 
-    topic_of_orders: OrdersTopic
+    orders: OrdersTopic
+    settled: Callable[[], int | None]
+    _aim: int | None = None
 
     @property
     def asked(self) -> str:
@@ -65,22 +67,27 @@ class Ordered(Bounded):
 
     def due(self, last: tuple[Order, int] | None) -> Order | None:
         """The read that is due now."""
-        if last is not None and last[0].asked == self.asked:
-            before, at = last
-            if self.source.every is None or self._now() < at + self.source.every or self._is_over(before):
-                return None
-            return self._order(before.to_ms)
-        if self.source.every is None and isinstance(self.source.to, int) and self.source.to > self._now():
-            return None  # the range is not over yet
-        return self._order(None)
-
-    def _order(self, begin: int | None) -> Order:
-        """A query goes on where the one before ended; a snapshot is everything."""
         source, now = self.source, self._now()
+        before, at = last if last is not None and last[0].asked == self.asked else (None, 0)
+        if before is not None and (source.every is None or now < at + source.every or self._is_over(before)):
+            return None
         if source.read == ReadMode.SNAPSHOT:
             return Order(source.topic, self.asked)
-        start = begin if begin is not None else 0 if source.from_ is None else moment_ms(source.from_, now)
-        return Order(source.topic, self.asked, start, max(self._stop(now), start))
+        start = 0 if source.from_ is None else moment_ms(source.from_, now)
+        if before is not None and before.to_ms is not None:
+            start = before.to_ms
+        stop = self._reach(now)
+        return None if stop is None else Order(source.topic, self.asked, start, max(stop, start))
+
+    def _reach(self, now: int) -> int | None:
+        """How far a query may go; None: not all of its rows are in the table yet."""
+        settled = self.settled()
+        settled = now - SETTLE_MS if settled is None else min(settled, now - SETTLE_MS)
+        if self.source.every is not None:
+            return min(self._stop(now), settled)
+        if self._aim is None:
+            self._aim = self._stop(now)
+        return self._aim if settled >= self._aim else None
 
     def _is_over(self, before: Order) -> bool:
         """Whether the range has an end that is read."""
@@ -95,11 +102,11 @@ class Ordered(Bounded):
         return topic.version()
 
     def is_done(self, topic: Topic, at: At) -> bool:
-        last = self.topic_of_orders.last_order()
+        last = self.orders.last_order()
         return last is not None and not self.behind(topic, at) and self.due(last) is None
 
     def outlook(self) -> str:
-        last = self.topic_of_orders.last_order()
+        last = self.orders.last_order()
         if self.source.every is None or last is None or self._is_over(last[0]):
             return ""
         due = datetime.datetime.fromtimestamp((last[1] + self.source.every) / 1000, datetime.UTC)

@@ -76,15 +76,17 @@ class CaseDriver(driving.Driver):
         from gauss.stream.client import EngineClient
         from gauss.stream.driver.queries import Context, Query
         from gauss.stream.driver.table_query import TableQuery
+        from gauss.stream.driver.table_reads import with_orders
 
         self._stop_queries()
         self._case = wanted
         if wanted:
             paths = DataDir(Path(wanted))
-            pipeline = assignment(paths).pipeline
+            given = assignment(paths)
+            pipeline = with_orders(given.pipeline, given.base_dir, paths)
             self.client = EngineClient.from_file(paths.flight_json)
             context = Context(self.session, self.client, pipeline, paths, str(paths.flight_json))
-            names = {node.name for node in build_graph(pipeline).on(Where.SPARK)}
+            names = {node.name for node in build_graph(given.pipeline).on(Where.SPARK)}
             self.queries = [Query(context, entry) for entry in pipeline.processors if entry.name in names]
             self.queries += [TableQuery(context, entry) for entry in table_queries(pipeline)]
             with ThreadPoolExecutor(4) as pool:
