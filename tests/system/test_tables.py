@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from gauss.clients.clickhouse.connect import connect
-from gauss.clients.embedded import ensure
 from gauss.clients.endpoint import read_endpoint
 from gauss.clients.postgres.connect import connect as connect_postgres
-from helpers.feeds import Counter, send
+from helpers.feeds import send
 from helpers.run import Run, free_port, wait_until
 
 Make = Callable[[str], Run]
@@ -152,33 +147,6 @@ def health(run: Run, words: str) -> str:
     return next((reason for reason in reasons if words in reason), "")
 
 
-KILLS = int(os.environ.get("GAUSS_TEST_KILLS", "4"))
-"""More of them for a long run."""
-VICTIMS = ["gauss.clients.clickhouse.owner", "gauss.stream.driver", "gauss.stream.engine"]
-
-
-@pytest.mark.fault
-@pytest.mark.timeout(120 + 120 * KILLS)
-def test_killed_parts_lose_and_double_no_row(gauss: Make) -> None:
-    feed = free_port()
-    run = gauss(pipeline(feed)).start()
-    counter = Counter(feed)
-    wait_until(lambda: written(run) > 3_000, 90, "flow")
-    for victim in random.choices(VICTIMS, k=KILLS):
-        time.sleep(random.random())
-        run.kill(victim)
-        seen = written(run) or counter.acknowledged
-        wait_until(lambda seen=seen: written(run) > seen, 120, f"flow after {victim} died")  # type: ignore[misc]
-    total = counter.finish()
-    records = wait_until(lambda: run.topic("numbers")["end"], 30)
-    wait_until(lambda: written(run) >= records, 120, "all rows")
-    # A resend after a lost acknowledgement may repeat input (that is the sender's doing): offsets tell rows apart.
-    assert rows(run, "SELECT count(), uniqExact(_inc, _offset), min(_offset), max(_offset) FROM numbers") == [
-        (records, records, 0, records - 1)
-    ]
-    assert sorted(set(numbers(run))) == list(range(total))
-
-
 @pytest.mark.fault
 def test_postgres_holds_the_last_row_of_each_key_after_kills(gauss: Make) -> None:
     feed = free_port()
@@ -196,39 +164,5 @@ def test_postgres_holds_the_last_row_of_each_key_after_kills(gauss: Make) -> Non
 def asked_or_none(run: Run, query: str) -> list[Any] | None:
     try:
         return ask_postgres(run, query)
-    except Exception:
-        return None
-
-
-@pytest.mark.fault
-def test_server_that_is_down_at_the_start_and_in_mid_stream_is_waited_for(gauss: Make, tmp_path: Path) -> None:
-    feed = free_port()
-    port = free_port()
-    directory = tmp_path / "server"
-    with ensure("clickhouse", directory, port=port) as server:
-        password = server.endpoint.password
-    user = server.endpoint.user
-    address = f'host = "127.0.0.1", port = {port}, user = "{user}", password = "{password}"'
-    run = gauss(pipeline(feed, settings=address)).start(ready=False)
-
-    def count() -> int:
-        with connect(server.endpoint) as client:
-            return int(client.query("SELECT count() FROM numbers").result_rows[0][0])
-
-    wait_until(lambda: health(run, "ClickHouse does not answer"), 60, "the reason in health")
-    send(feed, b"".join(b'{"n":%d}\n' % n for n in range(100)))
-    with ensure("clickhouse", directory, port=port):
-        wait_until(lambda: written_or_none(count) == 100, 60, "100 rows")
-    send(feed, b"".join(b'{"n":%d}\n' % n for n in range(100, 200)))
-    wait_until(lambda: health(run, "ClickHouse does not answer"), 60, "the query's own wait")
-    with ensure("clickhouse", directory, port=port):
-        wait_until(lambda: written_or_none(count) == 200, 90, "200 rows")
-        wait_until(lambda: run.api("/api/health")["status"] == "ready", 30, "health")
-        assert count() == 200
-
-
-def written_or_none(count: Callable[[], int]) -> int | None:
-    try:
-        return count()
     except Exception:
         return None
