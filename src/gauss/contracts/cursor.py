@@ -135,6 +135,17 @@ VIEW_IDS: dict[type, ViewId] = {
     Point: ViewId.POINT,
     Agg: ViewId.AGG,
 }
+VIEW_TEXTS: dict[type, str] = {
+    Seq: "seq",
+    OffsetRange: "range(offset: …)",
+    TimeRange: "range(ts: …)",
+    KeyRange: "range(key: …)",
+    Prefix: "prefix(…)",
+    Last: "point(last)",
+    Point: "point(KEY)",
+    Agg: "agg(…)",
+}
+"""As programs write them, for messages."""
 OUT_IDS = {
     Output.ROWS: OutId.ROWS,
     Output.COLUMNAR: OutId.COLUMNAR,

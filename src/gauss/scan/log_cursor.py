@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from gauss.contracts.cursor import (
+    VIEW_TEXTS,
     Agg,
     Capabilities,
     Code,
@@ -84,11 +85,15 @@ class LogCursor:
                 raise _collected(start, floor)
             return start, None if self._live else end
         if self._live:
-            raise ConfigError(f"expected a snapshot for {type(view).__name__}, found a live scan")
+            raise ConfigError(
+                f"expected a snapshot for {VIEW_TEXTS[type(view)]}, found a live scan",
+                hint="read it without live, or go on from an offset: seq(from: …)",
+            )
         if isinstance(view, OffsetRange):
             stop = end if view.stop is None else view.stop
             if not view.start <= stop <= end:
-                raise ConfigError(f"expected a range below {end}, found [{view.start}, {stop})")
+                hint = f"the topic ends at offset {end}: leave the end of the range out, or wait for more"
+                raise ConfigError(f"expected a range below {end}, found [{view.start}, {stop})", hint=hint)
             if view.start < floor:
                 raise _collected(view.start, floor)
             return view.start, stop

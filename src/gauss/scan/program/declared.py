@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gauss.contracts.cursor import VIEW_IDS, Capabilities, Mode, Output, Program
+from gauss.contracts.cursor import VIEW_TEXTS, Capabilities, Mode, Output, Program
 from gauss.scan.program.fault import ProgramFault, fault
 from gauss.scan.program.ir import Binary, Call, Expr, If, Make, Select, Unary, Value, expressions, walk
 
@@ -14,8 +14,9 @@ def check_declared(program: Program, capabilities: Capabilities) -> None:
     text = program.text
     begin = len(text) - len(text.lstrip())
     if type(program.view) not in capabilities.views:
-        known = ", ".join(sorted(view.__name__ for view in capabilities.views))
-        raise fault(text, begin, f"the source does not declare the view {_view(program)}", f"it declares: {known}")
+        known = ", ".join(words for view, words in VIEW_TEXTS.items() if view in capabilities.views)
+        asked = VIEW_TEXTS[type(program.view)]
+        raise fault(text, begin, f"the source does not declare the view {asked}", f"it declares: {known}")
     if program.output not in capabilities.outputs:
         known = ", ".join(sorted(output.value for output in capabilities.outputs))
         raise fault(text, begin, f"the source does not declare the output {program.output.value}", f"it has: {known}")
@@ -47,7 +48,3 @@ def _check_node(text: str, node: Expr, capabilities: Capabilities) -> None:
 
 def _undeclared(text: str, at: int, op: str, declared: frozenset[str]) -> ProgramFault:
     return fault(text, at, f"the source does not declare {op}", f"it declares: {', '.join(sorted(declared))}")
-
-
-def _view(program: Program) -> str:
-    return f"{VIEW_IDS[type(program.view)].name.lower()} ({type(program.view).__name__})"

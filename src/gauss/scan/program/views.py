@@ -14,7 +14,7 @@ _RANGE = 'range(from: 10, to: 20), range(ts: 1700000000000, 1700000060000) or ra
 def build_view(call: Invocation) -> tuple[View, str]:
     """The view and the name of the format that the call gives, if any."""
     if call.name not in VIEWS:
-        raise Misplaced(call.at, f"unknown view {call.name}: there are {', '.join(VIEWS)}")
+        raise Misplaced(call.at, f"unknown view {call.name}: there are {', '.join(_known())}")
     arguments, format_name = list(call.arguments), ""
     for argument in call.arguments:
         if argument.label == "format" and call.name != "agg":
@@ -95,7 +95,12 @@ def _aggregated(call: Invocation) -> str:
 
 
 def _undeclared(call: Invocation, _: list[Argument]) -> View:
-    raise Misplaced(call.at, f"no source has the view {call.name}", f"views: {', '.join(VIEWS)}")
+    raise Misplaced(call.at, f"no source has the view {call.name}", f"views: {', '.join(_known())}")
+
+
+def _known() -> list[str]:
+    """The views that some source has."""
+    return [name for name, build in VIEWS.items() if build is not _undeclared]
 
 
 VIEWS: dict[str, Callable[[Invocation, list[Argument]], View]] = {
