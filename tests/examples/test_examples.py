@@ -16,7 +16,7 @@ from helpers.feeds import connect, send
 from helpers.run import GAUSS, Run, free_port, wait_until
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if re.match(r"\d\d-", path.name))
+EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("[0-9][0-9]-*/README.md"))
 TESTED = [path for path in EXAMPLES if (path / "pipeline.test.toml").exists()]
 Example = Callable[[str], "Running"]
 

@@ -31,12 +31,11 @@ def formats_beside(pipeline: Pipeline, topic: str) -> dict[str, str]:
     """Processor → format, for all that read or write the topic with one."""
     found = {}
     for processor in pipeline.processors:
-        # A source hands its stream's records on as they came.
-        written = "output" if processor.source is not None else "input"
         read = processor.source is not None and processor.source.topic == topic
         name = _named(processor, "input") if read else None
         if name is None and processor.target is not None and processor.target.topic == topic:
-            name = _named(processor, written)
+            # A source hands its stream's records on as they came; a transform without an output writes as it reads.
+            name = _named(processor, "output") or _named(processor, "input")
         if name is not None:
             found[processor.name] = name
     return found

@@ -34,7 +34,7 @@ class Patience(NamedTuple):
 
 IN_ENGINE = Patience(0.1, 0.5)
 ON_SPARK = Patience(0.2, 1.5)
-STATEFUL = Patience(1.0, 10.0)
+STATEFUL = Patience(1.0, 30.0)
 """Windows close, by Spark's own steps, some batches after the records or the clock that close them."""
 
 
