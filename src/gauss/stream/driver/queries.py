@@ -149,7 +149,8 @@ class Query:
         )
         self.checkpoint.mark_started()
         self._running = compiling.start(self.context.session, read, write, self._design)
-        self.state, self.detail = State.RUNNING, ""
+        table = self._design.ref.table
+        self.state, self.detail = State.RUNNING, f"loads table {table.topic} with its first records" if table else ""
 
     def _claim(self, stateful: bool) -> Claimed:
         """A new generation: whatever an earlier start left running is refused from now on."""
@@ -218,7 +219,7 @@ class Query:
         batch = int(progress["batchId"])
         done = progress["numInputRows"] > 0
         if done and batch != self.epoch:
-            self.epoch = batch
+            self.epoch, self.detail = batch, ""
             self.batch_rows = self._rows(progress)
             self.batch_ms = int(progress["durationMs"].get("triggerExecution", 0))
             if self._failed_epoch is not None and batch > self._failed_epoch:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.contracts.cursor import Code, Mode, Program, Seq, Step
+from gauss.contracts.format_batch import empty_rows
 from gauss.model.errors import Collected, Rejected
 from gauss.stream.cursors import RemoteCursor, refused
 from gauss.stream.driver.key_index import NONE, KeyIndex
@@ -96,8 +97,9 @@ class SideTable:
             newer = places >= len(self._base)
             new = _take(self._newer, np.where(newer, places - len(self._base), NONE))
             mask = pa.array(newer)
-            columns = [pc.if_else(mask, new[name], old[name]) if name in old else new[name] for name in new]
-            return pa.array(found), pa.RecordBatch.from_arrays(columns, names=list(new))
+            old = {name: pc.if_else(mask, new[name], old[name]) if name in old else new[name] for name in new}
+        if not old:
+            return pa.array(found), empty_rows(len(keys))
         return pa.array(found), pa.RecordBatch.from_arrays(list(old.values()), names=list(old))
 
     def table(self, key: str) -> pa.Table:

@@ -24,6 +24,11 @@ def both_sides(session: SparkSession, read: ReadPlan, design: Design) -> DataFra
     transform = cast("TwoSided", design.transform)
     beside = design.ref.beside
     assert beside is not None
+    if design.processor.source is not None and design.processor.source.topic == beside.topic:
+        raise ConfigError(
+            f'processor "{read.processor}" can\'t join topic "{beside.topic}" with itself',
+            hint="let a passthrough copy it to another topic",
+        )
     if transform.merges_records and beside.format != design.input:
         raise ConfigError(
             f'processor "{read.processor}" can\'t put records of two formats together',
