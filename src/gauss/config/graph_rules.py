@@ -280,7 +280,7 @@ def _tables_have_columns(entries: Entries) -> None:
             continue
         at = ("storage_config", "format")
         if name is None:
-            if mapped is not None:
+            if mapped is not None and not _gets_rows(topic, entries):
                 topic.scope.add(at, '"schema_map" needs the "format" whose fields it maps', hint="name the format")
             continue
         entry = formats.get(name)
@@ -297,6 +297,16 @@ def _tables_have_columns(entries: Entries) -> None:
             )
 
 
+def _gets_rows(topic: Topic, entries: Entries) -> bool:
+    """Whether its one writer reads a table elsewhere, whose columns it passes on."""
+    own = topic.definition.name
+    writers = [each for each in entries.processors if own in [name for _, name in targets_of(*_parts(each))]]
+    source = writers[0].definition.source if len(writers) == 1 else None
+    read = next((each for each in entries.topics if source is not None and each.definition.name == source.topic), None)
+    return read is not None and isinstance(read.spec, TableSpec) and source is not None and source.read in _BOUNDED
+
+
+_BOUNDED = (ReadMode.SNAPSHOT, ReadMode.QUERY)
 _NO_FIELDS = object()
 
 

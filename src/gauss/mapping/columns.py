@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.native_types import general
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.mapping.convert import Converter, Failed, convert_rows, find
 
@@ -73,7 +74,8 @@ class ColumnMap:
         source = known.get(target.source) or SourceField(target.source, FieldType("int64"))
         given = arrow_type(source.field_type)
         wanted = kind.arrow(target.field_type, given)
-        converter = find(source.field_type, target.field_type, given, wanted, kind.special)
+        known_as = general(source.field_type) or source.field_type
+        converter = find(known_as, target.field_type, given, wanted, kind.special)
         return _Column(target, source, converter, wanted, kind.accepts_null(target))
 
     @property

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from gauss.contracts.format import FieldType, SourceSchema
+from gauss.contracts.native_types import general
 from gauss.contracts.target import TargetField, TargetSchema, as_field_type
 from gauss.model.errors import ConfigError
 
@@ -80,6 +81,7 @@ def clickhouse_type(source: FieldType) -> FieldType | None:
 
 
 def _clickhouse(source: FieldType) -> FieldType | None:
+    source = general(source) or source  # a column of another table
     name, attrs = source.name, source.attrs
     match name:
         case "decimal" | "numeric":
@@ -137,6 +139,7 @@ _POSTGRES = {
 
 def postgres_type(source: FieldType) -> FieldType | None:
     """A Postgres column for a field."""
+    source = general(source) or source  # a column of another table
     name, attrs = source.name, source.attrs
     match name:
         case "decimal" | "numeric":

@@ -41,6 +41,22 @@ def reads_table(pipeline: Pipeline, processor: ProcessorDef) -> bool:
     return topic is not None and is_table(topic)
 
 
+def passes_rows(pipeline: Pipeline, processor: ProcessorDef) -> bool:
+    """Whether what it writes are the rows of a table elsewhere: neither side of it names a format."""
+    if not reads_table(pipeline, processor) or any(_format(processor, side) for side in ("input", "output")):
+        return False
+    assert processor.source is not None
+    topic = next(each for each in pipeline.topics if each.name == processor.source.topic)
+    return isinstance(registry.spec(StorageSpec, topic.storage), TableSpec) and (
+        processor.target is None or processor.target.topic != topic.name
+    )
+
+
+def _format(processor: ProcessorDef, side: str) -> str | None:
+    given = processor.config.get(side)
+    return given.get("format") if isinstance(given, dict) else None
+
+
 def is_table(topic: TopicDef) -> bool:
     """Whether a topic has rows instead of records in their order."""
     spec = registry.spec(StorageSpec, topic.storage)

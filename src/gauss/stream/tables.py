@@ -19,6 +19,8 @@ from gauss.mapping.columns import ColumnMap
 from gauss.mapping.script import run_file
 from gauss.model.errors import ConfigError, NotFound
 from gauss.model.paths import DataDir
+from gauss.stream.orders import passes_rows
+from gauss.stream.rows_format import RowsConfig, RowsFormat, rows_config
 
 BLOB = SourceSchema((SourceField("payload", FieldType("bytes")),))
 """What a record is that nobody decodes."""
@@ -66,6 +68,8 @@ def table_topic(pipeline: Pipeline, name: str, base_dir: Path, data_dir: DataDir
     place = TablePlace(name, data_dir.server(spec.system))
     store: TableStore = _loaded(spec.writer)(config, place)
     format_ = _format(pipeline, config.format)
+    if format_ is None:
+        format_ = _rows_format(pipeline, name, base_dir, data_dir)
     source = None if format_ is None else _schema(format_, name, config)
     script = next((each.script for each in pipeline.schema_maps if each.name == config.schema_map), None)
     known = source or BLOB
@@ -73,6 +77,16 @@ def table_topic(pipeline: Pipeline, name: str, base_dir: Path, data_dir: DataDir
     target = store.target(source, mapped)
     reader: TableReader = _loaded(spec.reader)(config, place, known, target)
     return TableTopic(name, config, store, format_, known, target, reader)
+
+
+def _rows_format(pipeline: Pipeline, name: str, base_dir: Path, data_dir: DataDir) -> Format | None:
+    """Rows of another table as records, where that is all that is written to a topic: it needs no format then."""
+    writers = [each for each in pipeline.processors if each.target is not None and each.target.topic == name]
+    if len(writers) != 1 or not passes_rows(pipeline, writers[0]):
+        return None
+    source = writers[0].source
+    assert source is not None
+    return RowsFormat(RowsConfig(**rows_config(table_topic(pipeline, source.topic, base_dir, data_dir).reader)))
 
 
 def _loaded(path: str) -> Any:

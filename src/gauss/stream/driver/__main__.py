@@ -56,10 +56,10 @@ class Driver:
             self.client = EngineClient.from_file(self.data_dir.flight_json)
             self.session = started.result()
         session.warm_up(self.session)
-        pipeline = with_orders(pipeline, assignment(self.data_dir).base_dir, self.data_dir)
-        processors = [entry for entry in pipeline.processors if entry.name in names]
         context = Context(self.session, self.client, pipeline, self.data_dir, str(flight))
-        self.queries = [Query(context, entry) for entry in processors]
+        ordered = with_orders(pipeline, assignment(self.data_dir).base_dir, self.data_dir)
+        reading = Context(self.session, self.client, ordered, self.data_dir, str(flight))
+        self.queries = [Query(reading, entry) for entry in ordered.processors if entry.name in names]
         self.queries += [TableQuery(context, entry) for entry in table_queries(pipeline)]
         for query in self.queries:
             query.tick()

@@ -83,11 +83,12 @@ class CaseDriver(driving.Driver):
         if wanted:
             paths = DataDir(Path(wanted))
             given = assignment(paths)
-            pipeline = with_orders(given.pipeline, given.base_dir, paths)
+            pipeline, ordered = given.pipeline, with_orders(given.pipeline, given.base_dir, paths)
             self.client = EngineClient.from_file(paths.flight_json)
             context = Context(self.session, self.client, pipeline, paths, str(paths.flight_json))
-            names = {node.name for node in build_graph(given.pipeline).on(Where.SPARK)}
-            self.queries = [Query(context, entry) for entry in pipeline.processors if entry.name in names]
+            reading = Context(self.session, self.client, ordered, paths, str(paths.flight_json))
+            names = {node.name for node in build_graph(pipeline).on(Where.SPARK)}
+            self.queries = [Query(reading, entry) for entry in ordered.processors if entry.name in names]
             self.queries += [TableQuery(context, entry) for entry in table_queries(pipeline)]
             with ThreadPoolExecutor(4) as pool:
                 list(pool.map(lambda query: query.tick(), self.queries))
