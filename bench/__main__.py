@@ -13,6 +13,7 @@ from pathlib import Path
 BENCHMARKS = {
     "framing": "Framing, one core",
     "tcp": "TCP → topic → TCP",
+    "zerocopy": "Zero copy: sendfile, splice, tee beside loops that copy",
     "formats": "Formats, one core: million records/s of four fields",
     "table": "Tables: a million keys in the engine",
     "tables": "Records into ClickHouse and Postgres",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import time
@@ -9,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from gauss import registry
+from gauss.contracts.capture import RawContext
 from gauss.contracts.edge import EdgeContext, EdgeStatus
 from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageContext, StorageSpec
 from gauss.contracts.transport import TransportSpec
+from gauss.stream.engine.capture_topic import CaptureTopic
 from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.topic import Topic
 
@@ -45,12 +48,12 @@ def start_edge(plugin: str, config: dict[str, Any], topic: Topic) -> EdgeContext
     checked: Any = spec.validate(config)
     name, transport_config = checked.transport_config()
     transport_spec = registry.spec(TransportSpec, name)
-    io = getattr(checked, spec.framed)
+    io = getattr(checked, spec.framed) if spec.framed else None
     context = EdgeContext(
         name=plugin,
         config=checked,
         topic=topic,
-        framing=framing(io.framing, io.parameters()),
+        framing=framing(io.framing, io.parameters()) if io is not None else None,
         transport=registry.build(transport_spec, transport_spec.validate(transport_config), Path()),
         dead=lambda letter: log.warning("dead letter: %s", letter.detail),
         may_read=lambda: True,
@@ -59,3 +62,21 @@ def start_edge(plugin: str, config: dict[str, Any], topic: Topic) -> EdgeContext
     )
     registry.build(spec, context).start()
     return context
+
+
+def start_raw_source(config: dict[str, Any], folder: Path | None) -> int:
+    """A tcp-source in passthrough mode, with captures in `folder`; gives its port."""
+    storage, spec = registry.spec(StorageSpec, "file"), registry.spec(ProcessorSpec, "tcp-source")
+    captures = None
+    if folder is not None:
+        kept = storage.validate({"framing": "none", "fsync": "never"})
+        opened = dataclasses.replace(storage, implementation=storage.capture_implementation)
+        context = StorageContext("bench", folder, folder, lambda stored: stored or 1, lambda _: True, framing)
+        captures = CaptureTopic("bench", registry.build(opened, kept, context), storage.capacity(kept))
+    checked: Any = spec.validate({"port": 0, "mode": "passthrough", **config})
+    name, transport_config = checked.transport_config()
+    transport_spec = registry.spec(TransportSpec, name)
+    transport = registry.build(transport_spec, transport_spec.validate(transport_config), Path())
+    raw = RawContext("bench", checked, captures, transport, lambda: True, EdgeStatus(), threading.Event())
+    registry.build(dataclasses.replace(spec, implementation=spec.raw_implementation), raw).start()
+    return int(transport.address()[1])

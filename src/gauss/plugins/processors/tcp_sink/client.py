@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gauss.contracts.chunk import file_part
 from gauss.contracts.cursor import Code, Last, Mode, Output, Placed, Program, ReaderCursor, Seq, Step
 from gauss.contracts.edge import EdgeContext, ReaderHandle
 from gauss.model.errors import GaussError
@@ -18,6 +19,8 @@ from gauss.plugins.processors.tcp_sink.wire import TICK_SECONDS, Wire
 
 STEP = Step(limit=1 << 20, max_bytes=1 << 20)
 """Small enough that the topic gets room again while the rest is still being sent."""
+FILE_STEP = Step(limit=1 << 20, max_bytes=8 << 20)
+"""For one who catches up from files: they hold nobody back, and the kernel sends long runs with few calls."""
 FIRST_LOOK_SECONDS = 0.001
 DRAIN_LOOK_SECONDS = 0.01
 LONGEST_LOOK_SECONDS = 2.0
@@ -66,6 +69,7 @@ class Client:
         self._count = count
         self._encoder = encoder
         self._position = 0
+        self._step = STEP
         self._unconfirmed: deque[tuple[int, Encoded]] = deque()
         self._confirmed = 0
         self._look = self._confirm_look = FIRST_LOOK_SECONDS
@@ -116,7 +120,7 @@ class Client:
 
     def _forward(self, cursor: ReaderCursor, reader: ReaderHandle, confirmed: bool) -> bool:
         missed = cursor.missed
-        code = cursor.next(STEP)
+        code = cursor.next(self._step)
         if cursor.missed > missed:
             reader.missed(cursor.missed - missed)
         if code is Code.INVALID:
@@ -125,6 +129,8 @@ class Client:
             raise GaussError(f"the topic refused to be read at {cursor.position}: {code.name}")
         placed = cursor.read()[1]
         assert isinstance(placed, list)
+        payload = placed[-1].chunk.payload
+        self._step = FILE_STEP if isinstance(payload, memoryview) and file_part(payload) is not None else STEP
         self._send(placed, confirmed)
         self._position = cursor.position
         reader.move(self._confirmed_position(exact=False) if confirmed else cursor.position)
