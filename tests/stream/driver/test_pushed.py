@@ -42,13 +42,14 @@ CONFIG: dict[str, Any] = {
         {"name": "lines", "storage": "memory"},
         {"name": "odd", "storage": "memory"},
         {"name": "dear", "storage": "memory"},
+        {"name": "sunk", "storage": "memory"},
     ],
     "processors": [
         {
             "name": "p",
             "plugin": "filter",
             "source": {"topic": "odd", "read": "offset"},
-            "target": {"topic": "in"},
+            "target": {"topic": "sunk"},
             "config": {"input": {"format": "odd"}, "where": ".offset > 100"},
         }
     ],
