@@ -51,7 +51,7 @@ def settings(section: SparkSection, data_dir: DataDir) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",  # plans anew at every micro-batch for nothing
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.python.filterPushdown.enabled": "true",  # conditions on a topic are looked at where it is decoded
+        "spark.sql.python.filterPushdown.enabled": "true",  # conditions on a topic are looked at where it lies
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         # A worker process serves many tasks, over a unix socket (3.0M rec/s against 2.3M over TCP).
         "spark.python.worker.reuse": "true",
