@@ -11,6 +11,7 @@ from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, SourceField
 from gauss.plugins.formats.columns import YEARS_DAYS, YEARS_US, Columns, bytes_of
 from gauss.plugins.formats.compiled import Walk
+from gauss.plugins.formats.pg_binary import numeric
 from gauss.plugins.formats.pg_binary.tuples import FIXED, reader
 
 Y2K_US, Y2K_DAYS = 946_684_800_000_000, 10_957
@@ -80,6 +81,8 @@ def _column(body: np.ndarray, starts: np.ndarray, lengths: np.ndarray, type_: Fi
     kind, null = type_.name, lengths < 0
     if kind in FIXED:
         return _fixed(body, starts, lengths, np.dtype(">" + FORMS[FIXED[kind][1:]]), type_)
+    if kind == "numeric" and type_.attrs.get("precision", numeric.MOST_DIGITS + 1) <= numeric.MOST_DIGITS:
+        return numeric.decode(body, starts, lengths, type_.attrs["precision"], type_.attrs.get("scale", 0))
     if kind in ("numeric", "array"):
         return _each(body, starts, lengths, type_)
     if kind == "jsonb":
