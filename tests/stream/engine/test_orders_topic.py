@@ -95,3 +95,19 @@ def test_queries_with_an_end_stop_there(tmp_path: Path) -> None:
     assert ranges(reads.after(10_000)) == [(NOW - SETTLE_MS, NOW + 5_000)]
     assert reads.after(1 << 30) == []
     assert reads.topic.ordered.outlook() == ""
+
+
+def test_reading_begins_anew_with_the_newest_snapshot_or_with_all_queries(tmp_path: Path) -> None:
+    snapshots = Reads(tmp_path / "s", read="snapshot", every="10s")
+    assert snapshots.topic.ordered.begin().from_ms == 0
+    snapshots.topic.ordered.bounds = None
+    for _ in range(3):
+        snapshots.after(10_000)
+    assert snapshots.topic.ordered.begin().from_ms == NOW + 30_000
+    queries = Reads(tmp_path / "q", read="query", every="10s")
+    for _ in range(3):
+        queries.after(10_000)
+    assert queries.topic.ordered.begin().from_ms == NOW + 10_000
+    queries.topic.close()
+    changed = Reads(tmp_path / "q", read="query", every="20s", **{"from": 1 << 40})
+    assert changed.topic.ordered.begin().from_ms == NOW + 30_001  # what was asked before is not read again

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -42,14 +42,19 @@ class OrdersTopic(LogTopic):
 
     def last_order(self) -> tuple[Order, int] | None:
         """The newest order and when it was given."""
-        if self.version() == 0:
-            return None
-        cursor = self.open(Program(Last()))
+        return next(self._read(Program(Last())), None) if self.version() else None
+
+    def all_orders(self) -> list[tuple[Order, int]]:
+        """Every order that is kept, oldest first."""
+        return list(self._read(Program()))
+
+    def _read(self, program: Program) -> Iterator[tuple[Order, int]]:
+        cursor = self.open(program)
         try:
-            if cursor.next(Step(limit=1)) is not Code.UNSET:
-                return None
-            batch: Any = cursor.read()[1]
-            return msgspec.json.decode(batch.column(2)[0].as_py(), type=Order), batch.column(1)[0].as_py()
+            while cursor.next(Step()) is Code.UNSET:
+                batch: Any = cursor.read()[1]
+                for text, ts_ms in zip(batch.column(2).to_pylist(), batch.column(1).to_pylist(), strict=True):
+                    yield msgspec.json.decode(text, type=Order), ts_ms
         finally:
             cursor.close()
 
@@ -95,8 +100,16 @@ class Ordered(Bounded):
 
     def begin(self) -> Bounds:
         if self.bounds is None:
-            self.bounds = Bounds(self.asked, 0, FOREVER)
+            self.bounds = Bounds(self.asked, self._first_ms(), FOREVER)
         return self.bounds
+
+    def _first_ms(self) -> int:
+        """The time of the order with which reading begins, be it anew: of snapshots the newest stands for all."""
+        given = self.orders.all_orders()
+        if not given or given[-1][0].asked != self.asked:
+            return given[-1][1] + 1 if given else 0
+        own = [at for order, at in given if order.asked == self.asked]
+        return own[-1] if self.source.read == ReadMode.SNAPSHOT else own[0]
 
     def end(self, topic: Topic) -> int:
         return topic.version()
