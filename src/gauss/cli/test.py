@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import time
 from pathlib import Path
@@ -34,6 +35,7 @@ def command(
 
     # What is killed and restarted on purpose is no news for the terminal.
     logging.getLogger("gauss").addHandler(logging.NullHandler())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # not by default: what was started and made would stay
     output = Output(json=json)
     began = time.monotonic()
     suites = read_suites(find_test_files(files or [Path()]))
