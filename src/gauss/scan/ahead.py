@@ -5,7 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 from gauss.contracts.cursor import Placed, Step
-from gauss.contracts.storage import Log
 from gauss.model.batch import RECORD_SCHEMA
 
 STEPS = 16
@@ -33,10 +32,13 @@ class Ahead:
         return self._batch.slice(begin, end - begin), self._size * end // count - self._size * begin // count
 
 
-def look_ahead(log: Log, start: int, end: int, step: Step) -> Ahead | None:
+def reach(start: int, end: int, step: Step) -> tuple[int, int]:
+    """Where records at hand shall end at the latest, and how many bytes they may have."""
+    return min(end, start + STEPS * step.limit), min(MOST_BYTES, step.max_bytes)
+
+
+def look_ahead(placed: list[Placed], start: int, step: Step) -> Ahead | None:
     """What the next steps will take, if they are like this one; None: not more than this one, or there are gaps."""
-    most = min(MOST_BYTES, step.max_bytes)
-    placed = log.chunks(start, min(end, start + STEPS * step.limit), most)
     at = start
     for number, (offset, chunk) in enumerate(placed):
         if offset != at:

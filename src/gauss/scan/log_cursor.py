@@ -24,7 +24,7 @@ from gauss.contracts.cursor import (
 )
 from gauss.model.batch import MOST_BYTES, RECORD_SCHEMA
 from gauss.model.errors import Collected, ConfigError
-from gauss.scan.ahead import Ahead, look_ahead, rows
+from gauss.scan.ahead import Ahead, look_ahead, reach, rows
 from gauss.scan.merge import fitting
 from gauss.scan.outputs import Item
 from gauss.scan.waiting import Waiting
@@ -135,7 +135,7 @@ class LogCursor:
         """Takes [position, stop) of what is at hand; False: it must be fetched."""
         ahead, start = self._ahead, self.position
         if ahead is None or start < self._log.floor or not ahead.holds(start, stop, step.max_bytes):
-            ahead = self._ahead = look_ahead(self._log, start, end, step)
+            ahead = self._ahead = look_ahead(self._log.chunks(start, *reach(start, end, step)), start, step)
             if ahead is None or not ahead.holds(start, stop, step.max_bytes):
                 return False
         self._batch, size = ahead.cut(start, stop)
