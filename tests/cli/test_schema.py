@@ -96,3 +96,17 @@ def test_url_of_a_server_that_does_not_run_is_refused(tmp_path: Path, capsys: py
         main(["db", "url", "postgres", "--data-dir", str(tmp_path)])
     assert ended.value.code == 4
     assert "no embedded postgres runs" in capsys.readouterr().err
+
+
+def test_the_table_is_shown_as_a_source_too(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["schema", "orders.pg", str(config), "--json", "--data-dir", str(config / "none")])
+    source = json.loads(capsys.readouterr().out)["source"]
+    assert source["attrs"] == {"database": "postgres", "schema": "public", "table": "orders"}
+    assert (source["time"], source["key"]) == ("", ["id"])
+    assert {field["name"]: field["type"] for field in source["fields"]}["price"] == "numeric(precision 18, scale 8)"
+    with pytest.raises(SystemExit):
+        main(["schema", "orders.pg", str(config), "--explain", "--data-dir", str(config / "none")])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "table orders; query of all rows: no column has the record's time, a row per id" in shown
+    assert "timestamptz" in shown

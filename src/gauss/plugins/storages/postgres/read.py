@@ -109,7 +109,7 @@ def own_type(field_type: FieldType) -> FieldType:
         rest = {"precision": kind.attrs["precision"]} if "precision" in kind.attrs else {}
         return FieldType("timestamptz" if zoned else "timestamp", rest if zoned else {**rest, "timezone": False})
     known = _NAMES.get(kind.name)
-    return FieldType(known, dict(kind.attrs)) if known else FieldType("text")
+    return FieldType(known, dict(sorted(kind.attrs.items()))) if known else FieldType("text")
 
 
 def _column(field: TargetField) -> TableColumn:
