@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gauss.contracts.cursor import Mode, Program, Seq
-from gauss.model.errors import Collected
+from gauss.model.errors import Collected, ConfigError
 from gauss.plugins.storages.memory.table import Table
 from helpers.tables import open_table, record, rows, upsert
 
@@ -37,7 +37,7 @@ def test_version_is_gone_once_every_hold_was_let_go() -> None:
     table.let_go(first)
     assert values(table, second) == {"a": record("a", 1)}
     table.let_go(second)
-    with pytest.raises(Collected):
+    with pytest.raises(ConfigError, match="held by nobody"):
         table.open(Program(Seq(second)))
 
 

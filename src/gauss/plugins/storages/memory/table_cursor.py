@@ -52,7 +52,8 @@ class TableCursor:
         if not self._live:
             runs = table.held(version)
             if runs is None:
-                raise Collected(f"version {version} is not held any more", hint="scan without a version")
+                # A snapshot pins the newest version; an older one is known only while somebody holds it.
+                raise ConfigError(f"version {version} is held by nobody", hint="scan without a version")
             self.pinned_version = self.position = self.hold = version
             self._runs = runs
             return
