@@ -67,6 +67,15 @@ def test_pace_grows_while_batches_are_full_and_quick() -> None:
     assert pace.rows == 100_000
 
 
+def test_pace_of_a_table_stays_at_what_one_insert_should_have() -> None:
+    pace = Pace(1_000, 500_000, 50_000)
+    assert pace.rows == 50_000
+    for second in range(0, 100, 10):
+        pace.given(second, pace.rows)
+        pace.asked(second + 9)
+    assert pace.rows == 50_000
+
+
 def test_pace_shrinks_after_a_slow_batch_and_stays_after_a_small_one() -> None:
     pace = Pace(200, 100_000)
     pace.given(0, 20_000)

@@ -13,10 +13,11 @@ MOST_GROWTH = 4.0
 class Pace:
     """Grows while batches are full and quick, shrinks while they are slow."""
 
-    def __init__(self, target_ms: int, max_rows: int) -> None:
+    def __init__(self, target_ms: int, max_rows: int, least_rows: int = LEAST_ROWS) -> None:
         self._target = target_ms / 1000
         self._max = max_rows
-        self.rows = min(FIRST_ROWS, max_rows)
+        self._least = min(max(least_rows, LEAST_ROWS), max_rows)
+        self.rows = min(max(FIRST_ROWS, self._least), max_rows)
         self._began: float | None = None
         self._given = 0
         self._left = 0
@@ -33,8 +34,8 @@ class Pace:
         behind = self._left > self._given / seconds * BACKLOG_SECONDS
         target = self._target * (BACKLOG_FACTOR if behind else 1)
         full = self._given >= self.rows * 0.9
-        if seconds > target * 1.5 and self._given > LEAST_ROWS:
-            self.rows = max(LEAST_ROWS, int(self._given * max(target / seconds, 0.5)))
+        if seconds > target * 1.5 and self._given > self._least:
+            self.rows = max(self._least, int(self._given * max(target / seconds, 0.5)))
         elif full and seconds < target * 0.9:
             # A trigger has a fixed cost, so twice the rows take less than twice the time.
             self.rows = min(self._max, int(self.rows * min(MOST_GROWTH, target / seconds)))

@@ -132,7 +132,7 @@ class StreamReader(_Reading, DataSourceStreamReader):
 
     def __init__(self, plan: ReadPlan, schema: StructType) -> None:
         super().__init__(plan, schema)
-        self._pace = Pace(plan.target_ms, plan.max_rows)
+        self._pace = Pace(plan.target_ms, plan.max_rows, plan.min_rows)
         self._waits_since: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:
