@@ -33,6 +33,7 @@ from gauss.stream.client import EngineClient
 from gauss.stream.driver import compile as compiling
 from gauss.stream.driver import jvm, session
 from gauss.stream.driver.plan import ReadPlan, WritePlan, encode_fields
+from gauss.stream.driver.queries import STATEFUL_MS
 from gauss.stream.protocol import Claim
 
 RECORDS = 2_000_000
@@ -128,6 +129,7 @@ class Bench:
             claimed.start,
             format=design.input,
             fields=encode_fields(fields),
+            target_ms=STATEFUL_MS if design.stateful else 200,
             time=compiling.time_plan(design, fields),
         )
         folder = str(self.data_dir.checkpoints / name)

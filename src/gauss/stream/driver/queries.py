@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_FAILURES = 5
+STATEFUL_MS = 1000
 log = logging.getLogger(__name__)
 
 
@@ -133,7 +134,8 @@ class Query:
             fields=encode_fields(fields),
             max_rows=section.max_batch_rows,
             max_bytes=section.max_batch_bytes,
-            target_ms=section.target_batch_ms,
+            # A batch with state has a higher fixed cost: aimed at too short a time, batches would only shrink.
+            target_ms=max(section.target_batch_ms, STATEFUL_MS if self._design.stateful else 0),
             time=compiling.time_plan(self._design, fields, self.checkpoint.restored),
         )
         write = WritePlan(
