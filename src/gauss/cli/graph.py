@@ -1,4 +1,4 @@
-"""`gauss graph`: what flows where, and what each end promises."""
+"""`gauss graph`: what flows where, how each processor runs, and what each end promises."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ def command(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Draw a pipeline as text, mermaid or SVG."""
+    """Draw what runs as text, mermaid or SVG: topics with storage and read modes, processors, how each runs and in
+    which query."""
+    from gauss.config.files import with_absolute_files
     from gauss.stream.draw import DRAWINGS
+    from gauss.stream.driver.explain import planned
     from gauss.stream.graph import build_graph
     from gauss.stream.guarantee import guarantees
 
     out = Output(json=json)
     pipeline, checked = check_or_raise(file)
     out.redactor = checked.redactor
-    graph = build_graph(pipeline)
+    graph = planned(with_absolute_files(pipeline, checked.base_dir), build_graph(pipeline))
     if json:
         out.data({**graph.to_dict(), "guarantees": [promise.to_dict() for promise in guarantees(graph)]})
         return

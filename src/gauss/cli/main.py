@@ -24,6 +24,7 @@ COMMANDS = {
     "new": "Write a commented starter pipeline.",
     "check": "Judge a pipeline whole, before anything starts.",
     "graph": "Draw a pipeline as text, mermaid or SVG.",
+    "explain": "Say how processors run, and why.",
     "schema": "Show how a format's fields become a table's columns.",
     "test": "Run the cases beside a pipeline, on Spark.",
     "run": "Run a pipeline.",

@@ -75,6 +75,10 @@ class ProcessorNode:
     """How a record of this source may be missed."""
     tables: tuple[str, ...] = ()
     """Where it looks rows up."""
+    runs: str = ""
+    """How it runs, once its plan is known: edge, pump, hosted, columns, partials or table."""
+    query: str = ""
+    """The query that runs it, by the name of its first processor; empty: none, or its plan is not known."""
 
     @property
     def inputs(self) -> tuple[Reading, ...]:

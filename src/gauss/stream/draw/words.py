@@ -8,19 +8,24 @@ from gauss.stream.graph import ProcessorNode, TopicNode
 
 
 def topic_words(topic: TopicNode) -> str:
-    """`memory · holds 50,000 records · block`"""
+    """`memory · 50,000 records · block · offset, latest`"""
     bounds = []
     if topic.capacity.records is not None:
         bounds.append("1 record" if topic.capacity.records == 1 else f"{topic.capacity.records:,} records")
     if topic.capacity.bytes is not None:
         bounds.append(human_bytes(topic.capacity.bytes))
-    return " · ".join([topic.storage, " or ".join(bounds) or "unbounded", topic.write_full])
+    modes = ", ".join(topic.read_modes)
+    return " · ".join([topic.storage, " or ".join(bounds) or "unbounded", topic.write_full, modes])
 
 
 def processor_words(processor: ProcessorNode) -> str:
-    """`sql · active, stateless · on Spark`"""
+    """`filter · active, stateless · on Spark, hosted · in the query of clean`"""
     place = "on Spark" if processor.where is Where.SPARK else "in the engine"
-    return " · ".join([processor.plugin, ", ".join(processor.traits), place])
+    how = f", {processor.runs}" if processor.runs and processor.where is Where.SPARK else ""
+    words = [processor.plugin, ", ".join(processor.traits), place + how]
+    if processor.query not in ("", processor.name):
+        words.append(f"in the query of {processor.query}")
+    return " · ".join(words)
 
 
 def address_words(processor: ProcessorNode) -> str:

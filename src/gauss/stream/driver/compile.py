@@ -26,11 +26,10 @@ from gauss.stream.driver.plan import (
     TransformRef,
     Work,
     WritePlan,
-    beside_ref,
     encode_schema,
     format_ref,
-    table_ref,
     to_option,
+    transform_ref,
 )
 from gauss.stream.protocol import Timing
 
@@ -81,13 +80,8 @@ class Design:
 def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
     """Builds the transform and asks it what must be decoded; raises ConfigError."""
     found = spec(ProcessorSpec, processor.plugin)
-    own = found.codecs(found.validate(processor.config)) if found.codecs else {}
-    read, written = (
-        FormatRef(*own[side]) if side in own else format_ref(pipeline, (processor.config.get(side) or {}).get("format"))
-        for side in ("input", "output")
-    )
-    others = table_ref(pipeline, processor), beside_ref(pipeline, processor)
-    ref = TransformRef(processor.plugin, processor.config, read, written, *others)
+    ref = transform_ref(pipeline, processor)
+    read, written = ref.input, ref.output
     transform, fields = ref.build()
     if getattr(transform, "carries", False):
         _carries(processor, read, written)

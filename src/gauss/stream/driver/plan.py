@@ -289,6 +289,21 @@ def beside_ref(pipeline: Pipeline, processor: ProcessorDef) -> BesideRef | None:
     return None
 
 
+def transform_ref(pipeline: Pipeline, processor: ProcessorDef) -> TransformRef:
+    """A processor's transform with its formats: those that its config names, or its own."""
+    from gauss.contracts.processor import ProcessorSpec
+    from gauss.registry import spec
+
+    found = spec(ProcessorSpec, processor.plugin)
+    own = found.codecs(found.validate(processor.config)) if found.codecs else {}
+    read, written = (
+        FormatRef(*own[side]) if side in own else format_ref(pipeline, (processor.config.get(side) or {}).get("format"))
+        for side in ("input", "output")
+    )
+    others = table_ref(pipeline, processor), beside_ref(pipeline, processor)
+    return TransformRef(processor.plugin, processor.config, read, written, *others)
+
+
 def plan_hash(pipeline: Pipeline, processor: ProcessorDef) -> str:
     """Changes when a checkpoint of the processor would no longer fit: other formats, topics, query or plugin."""
     formats = [

@@ -1,0 +1,258 @@
+"""A pipeline's physical plan in words, from its config alone: what runs where, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from gauss.config.spec import Pipeline
+from gauss.contracts.processor import ProcessorSpec, Role, Where
+from gauss.contracts.time import EventTime
+from gauss.model.units import human_bytes
+from gauss.registry import build, spec
+from gauss.stream.driver.chains import Chains, Link, find_chains
+from gauss.stream.driver.plan import BLOCK_ROWS, TransformRef, transform_ref
+from gauss.stream.graph import TABLE_PREFIX, Graph, ProcessorNode
+from gauss.stream.guarantee import guarantees
+
+RUNS = {
+    "edge": "an edge in the engine: it frames bytes and is part of no query",
+    "pump": "a pump in the engine: chunks of bytes go from topic to topic as they lie, and no query runs",
+    "hosted": "hosted: each task reads, decodes, transforms, encodes and stages; Spark sees offset ranges alone, and "
+    "schedules, retries and checkpoints them",
+    "columns": "columns: Spark does the work between a reader that decodes and a writer that encodes",
+    "partials": "columns over partial aggregates: each reader has already aggregated its own records",
+    "table": "a table's query: each task reads a range of the inbox, decodes, maps and inserts it",
+}
+
+
+@dataclass
+class Explained:
+    """One processor's plan."""
+
+    processor: str
+    plugin: str
+    query: str
+    """The query that runs it, by the name of its first processor; empty: none."""
+    members: list[str]
+    """Everybody in that query."""
+    runs: str
+    """A key of RUNS."""
+    plan: list[tuple[str, str]] = field(default_factory=list)
+    """What happens, in order: a word and what it means here."""
+    borders: list[dict[str, str]] = field(default_factory=list)
+    """Where its query ends or begins at another transform: the topic, the other side, and why."""
+    guarantees: dict[str, str] = field(default_factory=dict)
+    """What is promised at each end that it feeds."""
+
+    def lines(self) -> list[tuple[str, str]]:
+        """For people: a word and what it means here."""
+        found = []
+        if self.query:
+            others = [name for name in self.members if name != self.processor]
+            with_others = f", together with {', '.join(others)}" if others else ""
+            found.append(
+                ("query", ("its own" if self.query == self.processor else f"that of {self.query}") + with_others)
+            )
+        found += self.plan
+        found += [("border", f"{each['topic']} ({each['other']}): {each['reason']}") for each in self.borders]
+        return found + [("guarantee", f"{end}: {promise}") for end, promise in self.guarantees.items()]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "plan": [{"step": word, "what": text} for word, text in self.plan]}
+
+
+def how_it_runs(node: ProcessorNode) -> str:
+    """A key of RUNS."""
+    if node.role is not Role.TRANSFORM:
+        return "edge"
+    if node.where is Where.ENGINE:
+        return "pump"
+    if node.name.startswith(TABLE_PREFIX):
+        return "table"
+    found = spec(ProcessorSpec, node.plugin)
+    if found.hosted:
+        return "hosted"
+    return "partials" if hasattr(build(found, node.config), "partial") else "columns"
+
+
+def explain(pipeline: Pipeline, graph: Graph, chains: Chains, name: str) -> Explained:
+    """The plan of one processor."""
+    node = graph.processors[name]
+    runs = how_it_runs(node)
+    on_spark = runs not in ("edge", "pump")
+    head = chains.head(name) if on_spark else ""
+    made = Explained(name, node.plugin, head, chains.members(head) if on_spark else [], runs)
+    made.plan = _Words(pipeline, graph, chains, node).all()
+    made.borders = [_border(link, reason, name) for link, reason in chains.borders.items() if name in link]
+    fed = _fed(graph, name)
+    made.guarantees = {promise.end: str(promise) for promise in guarantees(graph) if promise.end in fed}
+    return made
+
+
+def planned(pipeline: Pipeline, graph: Graph) -> Graph:
+    """The graph, with how each processor runs and in which query."""
+    chains = find_chains(pipeline, graph)
+    nodes = {}
+    for name, node in graph.processors.items():
+        runs = how_it_runs(node)
+        nodes[name] = replace(node, runs=runs, query="" if runs in ("edge", "pump") else chains.head(name))
+    return replace(graph, processors=nodes)
+
+
+def _border(link: Link, reason: str, name: str) -> dict[str, str]:
+    other = link.writer if link.reader == name else link.reader
+    return {"topic": link.topic, "other": other, "reason": reason}
+
+
+def _fed(graph: Graph, name: str) -> set[str]:
+    """The processor and all that lies behind it."""
+    found, waiting = {name}, list(graph.processors[name].targets)
+    if name.startswith(TABLE_PREFIX):
+        return {name.removeprefix(TABLE_PREFIX)}
+    while waiting:
+        topic = waiting.pop()
+        if topic in found:
+            continue
+        found.add(topic)
+        for reader, _ in graph.readers(topic):
+            found.add(reader.name)
+            waiting += reader.targets
+    return found
+
+
+class _Words:
+    """What is said of one processor, word by word."""
+
+    def __init__(self, pipeline: Pipeline, graph: Graph, chains: Chains, node: ProcessorNode) -> None:
+        self._pipeline, self._graph, self._chains, self._node = pipeline, graph, chains, node
+        self._runs = how_it_runs(node)
+        self._entry = next((entry for entry in pipeline.processors if entry.name == node.name), None)
+        self._ref: TransformRef | None = None
+        if self._runs in ("hosted", "columns", "partials") and self._entry is not None:
+            self._ref = transform_ref(pipeline, self._entry)
+
+    def all(self) -> list[tuple[str, str]]:
+        found = [("runs", RUNS[self._runs])]
+        if self._node.sources:
+            found.append(("reads", self._reads()))
+        if self._runs == "table":
+            found += self._table()
+        elif self._ref is not None:
+            found += self._work(self._ref)
+        if self._node.targets:
+            found.append(("writes", self._writes()))
+        found += [("inbox", text) for text in self._inboxes()]
+        if self._runs not in ("edge", "pump"):
+            found.append(("published", self._published()))
+        return found
+
+    def _reads(self) -> str:
+        if (link := self._chains.inner().get(self._node.name)) is not None:
+            return (
+                f"{link.topic}, from the task of {link.writer} as it writes it; a replay of its dead letters by itself"
+            )
+        read = ", ".join(f"{reading.topic} by {reading.read}" for reading in self._node.sources)
+        if self._runs in ("edge", "pump"):
+            return read
+        section = self._pipeline.spark
+        return (
+            f"{read}: batches of about {section.target_batch_ms} ms, of at most {section.max_batch_rows:,} records or "
+            f"{human_bytes(section.max_batch_bytes)}, cut into ranges at every {BLOCK_ROWS:,} records, a task each"
+        )
+
+    def _table(self) -> list[tuple[str, str]]:
+        topic = self._graph.topics[self._node.sources[0].topic]
+        config = self._pipeline.topic(topic.name).storage_config
+        named = config.get("format")
+        found = [("decodes", f"format {named}, the fields that the schema map names" if named else "nothing")]
+        place = f"the embedded {topic.table}" if topic.embedded else topic.table
+        found.append(("inserts", f"into {place}, range by range: a range that was inserted is not inserted again"))
+        found.append(("shuffles", "none"))
+        return found
+
+    def _work(self, ref: TransformRef) -> list[tuple[str, str]]:
+        try:
+            transform, fields = ref.build()
+        except RuntimeError:  # only Spark itself can tell what a query names
+            return [("decodes", "the fields that its query names, in the reader"), ("shuffles", self._shuffles())]
+        shown = [f"{each.name} {_kind(each.field_type.name)}" for each in fields]
+        where = "in the task" if self._runs == "hosted" else "in the reader"
+        plugin = ref.input.plugin if ref.input is not None else ""
+        found = [("decodes", f"{', '.join(shown)} from {plugin}, {where}" if shown else "nothing: it passes bytes on")]
+        if ref.table is not None:
+            found.append(("looks up", f"rows of {ref.table.topic}, at the version that is part of the batch's offsets"))
+        if self._runs == "partials":
+            found.append(("aggregates", "in the reader, per key and window (or pane); only those rows pass the JVM"))
+        time: EventTime | None = getattr(transform, "time", None)
+        found.append(("shuffles", self._shuffles()))
+        found.append(("state", self._state(time)))
+        if time is not None:
+            found.append(("closes", _closes(time)))
+        return found
+
+    def _shuffles(self) -> str:
+        if self._runs == "hosted":
+            return "none"
+        if self._node.plugin == "sql":
+            return "where its query groups, sorts or joins; into one partition unless [spark] conf says more"
+        if not self._node.stateful:
+            return "none"
+        what = "partial aggregates, not records" if self._runs == "partials" else "records, by key"
+        return f"{what}; into one partition unless [spark] conf says more"
+
+    def _state(self, time: EventTime | None) -> str:
+        if not self._node.stateful:
+            return "none: a lost checkpoint costs nothing, the ledger's ends are gone on from"
+        kept = "in Spark's checkpoint"
+        if (topic := self._entry.config.get("state_topic") if self._entry else None) is not None:
+            kept += f", and in {topic} by the same publish: a lost checkpoint is made again from there"
+        return f"{kept}, until time has passed" if time is not None else kept
+
+    def _writes(self) -> str:
+        targets = ", ".join(self._node.targets)
+        if self._ref is None:
+            return targets
+        written = self._ref.output or self._ref.input
+        return (
+            f"{targets}, encoded as {written.plugin}; unchanged bytes as they are"
+            if written
+            else f"{targets}, as bytes"
+        )
+
+    def _inboxes(self) -> list[str]:
+        return [
+            f"{name} is an inbox on disk; the query {TABLE_PREFIX}{name} empties it into {system}"
+            for name in self._node.targets
+            if (system := self._graph.topics[name].table)
+        ]
+
+    def _published(self) -> str:
+        if self._runs == "table":
+            return "the source ends and dead letters, in one journal entry"
+        members = self._chains.members(self._chains.head(self._node.name))
+        topics = [topic for name in members for topic in self._graph.processors[name].targets]
+        whose = f" of {members[0]} and the positions of {', '.join(members[1:])}" if len(members) > 1 else ""
+        return f"{', '.join(topics)}, the dead letters and the source ends{whose}, in one journal entry"
+
+
+def _closes(time: EventTime) -> str:
+    if not time.field:
+        basis = "arrival (ts_ms): with the clock, also when no records come"
+    elif time.idle_ms is not None:
+        basis = f"the field {time.field}: with later records, or {_seconds(time.idle_ms)} after the last one"
+    else:
+        basis = f"the field {time.field}: with later records only"
+    return f"by {basis}; {_seconds(time.watermark_ms)} of lateness is waited for, later records are {_late(time)}"
+
+
+def _late(time: EventTime) -> str:
+    return "dead letters" if time.late == "dead_letter" else "counted"
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1000:g} s"
+
+
+def _kind(name: str) -> str:
+    return "(by its first records)" if name == "auto" else name

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from gauss.config.check import check_or_raise
+from gauss.config.files import with_absolute_files
+from gauss.stream.driver.chains import find_chains
+from gauss.stream.driver.explain import Explained, explain, planned
+from gauss.stream.graph import build_graph
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def explained(example: str, name: str) -> Explained:
+    pipeline, checked = check_or_raise(EXAMPLES / example)
+    pipeline = with_absolute_files(pipeline, checked.base_dir)
+    graph = build_graph(pipeline)
+    return explain(pipeline, graph, find_chains(pipeline, graph), name)
+
+
+def test_candles_are_partials_that_close_by_the_clock_and_go_to_an_inbox() -> None:
+    found = explained("05-ohlc-to-clickhouse", "ohlc-builder")
+    said = dict(found.plan)
+    assert (found.query, found.runs) == ("ohlc-builder", "partials")
+    assert said["decodes"] == "symbol (by its first records), bid double from json, in the reader"
+    assert said["aggregates"].startswith("in the reader")
+    assert "also when no records come" in said["closes"]
+    assert said["inbox"] == "ohlc.1m is an inbox on disk; the query _table.ohlc.1m empties it into clickhouse"
+    reason = "a table has a query of its own, which empties the topic's inbox"
+    assert found.borders == [{"topic": "ohlc.1m", "other": "_table.ohlc.1m", "reason": reason}]
+    assert found.guarantees == {"ohlc.1m": "may lose what was in memory when the engine died: quotes.raw"}
+
+
+def test_every_example_is_explained_and_planned() -> None:
+    for example in sorted(EXAMPLES.glob("*/gauss.toml")):
+        pipeline, checked = check_or_raise(example)
+        pipeline = with_absolute_files(pipeline, checked.base_dir)
+        graph = planned(pipeline, build_graph(pipeline))
+        chains = find_chains(pipeline, graph)
+        for name, node in graph.processors.items():
+            found = explain(pipeline, graph, chains, name)
+            assert found.runs == node.runs
+            assert (found.query, found.members) == ("", []) or name in found.members
+            assert all(isinstance(text, str) and text for _, text in found.lines())
+
+
+def test_hosted_join_says_where_it_looks_rows_up() -> None:
+    said = dict(explained("10-joins", "enrich-quotes").plan)
+    assert said["looks up"] == "rows of instruments, at the version that is part of the batch's offsets"
+    assert said["shuffles"] == "none"
