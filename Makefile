@@ -14,8 +14,8 @@ setup: .venv/.done ## makes .venv with gauss in it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: setup ## market data through Spark, live, for half a minute (FOREVER=1 goes on)
-	$(BIN)/python examples/demo/demo.py $(if $(FOREVER),--forever)
+demo: setup ## a whole market through Spark into ClickHouse, live, for half a minute (FOREVER=1 goes on)
+	$(BIN)/python examples/12-market/demo.py $(if $(FOREVER),--forever)
 
 test: setup .cache/spark.jsa ## all tests
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
