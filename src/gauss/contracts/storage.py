@@ -161,9 +161,9 @@ class Log(Store, Protocol):
         """Continue at a higher offset than the end, so that none is used twice; the gap is empty."""
         ...
 
-    def maintain(self, passed: int) -> None:
-        """Called every second or so, beside the writer: fsync by interval, retention by age of what every reader
-        has passed."""
+    def maintain(self, passed: int, now_ms: int | None = None) -> None:
+        """Called every second or so, beside the writer: fsync by interval, retention by age (now: the system's clock,
+        unless a test holds another) of what every reader has passed."""
         ...
 
 

@@ -66,8 +66,8 @@ def sort_error(error: Exception) -> GaussError:
         return ConfigError(message, hint=_HINTS.get(code, "compare the table with `gauss schema`"))
     if code in _TRANSIENT:
         return Unavailable(message, hint=_HINTS.get(code, "it is tried again"))
-    if code is None and (found := next((words for words in _TLS if words in text), None)):
-        return ConfigError(f"ClickHouse: {_TLS[found]}", hint="check host, port, secure, verify and ca_file")
+    if code is None and (trouble := next((words for words in _TLS if words in text), None)):
+        return ConfigError(f"ClickHouse: {_TLS[trouble]}", hint="check host, port, secure, verify and ca_file")
     if code is None and _never_sent(error) and not _AGAIN.search(text):
         return Unavailable(f"ClickHouse does not answer: {sentence}", hint="is the server up, and its address right?")
     if code in _UNCLEAR or isinstance(error, StreamFailureError | urllib3.exceptions.HTTPError | OSError):

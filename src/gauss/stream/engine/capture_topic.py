@@ -104,7 +104,7 @@ class CaptureTopic(Topic):
     def bytes_from(self, offset: int) -> int:  # noqa: ARG002
         return self._captures.bytes
 
-    def maintain(self) -> None:
+    def maintain(self, now_ms: int | None = None) -> None:  # noqa: ARG002
         self._captures.maintain()
 
     def blocked(self) -> Blocked | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 from gauss.stream.engine.entries import ProcessorRow
@@ -40,7 +39,7 @@ class Heartbeat:
         seen = {name: max(at.seen, row.seen.get(name, 0)) for name, at in start.items()}
         main = next(name for name in start if not name.startswith("_"))
         if end != start:
-            running.silent_since[main] = time.monotonic()
+            running.silent_since[main] = self._clock()
             return {name: At(at.inc, at.off, seen[name], start[name].beat) for name, at in end.items()}
         if not (beat := self._beat(running, timing, start, max(seen.values()), main)):
             return start
@@ -54,11 +53,11 @@ class Heartbeat:
         if timing.arrival:
             reached = self.reached(main)
         else:
-            since = running.silent_since.setdefault(main, time.monotonic())
-            silent_ms = int((time.monotonic() - since) * 1000)
+            now = self._clock()
+            silent_ms = now - running.silent_since.setdefault(main, now)
             if timing.idle_ms is None or silent_ms < timing.idle_ms:
                 return 0
-            # Never by the wall clock: replayed history would all be late.
+            # Never the wall clock itself: replayed history would all be late.
             reached = seen + silent_ms
         beat = (reached - timing.watermark_ms) // timing.step_ms * timing.step_ms + timing.watermark_ms
         return beat if beat > max(seen, before) else 0

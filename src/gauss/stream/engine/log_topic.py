@@ -244,12 +244,12 @@ class LogTopic(LogProvider, Topic):
 
     # --- state ---
 
-    def maintain(self) -> None:
+    def maintain(self, now_ms: int | None = None) -> None:
         """Called every second or so: fsync by interval, retention by age."""
         with self.lock:
             slowest = self.readers.slowest()
             passed = self._log.end if slowest is None else min(slowest.position, self._log.end)
-        self._log.maintain(passed)  # without the lock: syncing a disk takes its time
+        self._log.maintain(passed, now_ms)  # without the lock: syncing a disk takes its time
 
     def blocked(self) -> Blocked | None:
         """Who holds writers back, and for how long; None while nobody waits."""

@@ -34,8 +34,8 @@ class OrdersTopic(LogTopic):
         self.ordered = Ordered(source, clock)
         self.ordered.orders, self.ordered.settled = self, settled
 
-    def maintain(self) -> None:
-        super().maintain()
+    def maintain(self, now_ms: int | None = None) -> None:
+        super().maintain(now_ms)
         if (order := self.ordered.due(self.last_order())) is not None:
             data = pa.array([msgspec.json.encode(order)], pa.binary())
             self.append(Chunk(data, 1, int(self.ordered.clock() * 1000)))

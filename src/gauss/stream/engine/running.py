@@ -44,8 +44,8 @@ class Running:
     """Records that came behind the watermark."""
     timing: Timing | None = None
     """How it goes by time, as its last question said."""
-    silent_since: dict[str, float] = field(default_factory=dict)
-    """When it last had records of a topic to read, by the monotonic clock."""
+    silent_since: dict[str, int] = field(default_factory=dict)
+    """When it last had records of a topic to read, by the engine's clock."""
     lost: set[tuple[str, int, int, int]] = field(default_factory=set)
     """Ranges that were counted as lost: a task's retry asks for them again."""
 

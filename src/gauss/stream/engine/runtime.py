@@ -228,7 +228,7 @@ class Engine:
                 self.scans.reap()
                 self._watch_disk()
                 for topic in list(self.topics.values()):
-                    topic.maintain()
+                    topic.maintain(self.clock())
                 for topic in self._volatile:
                     at = At(topic.inc, topic.version())
                     if self.ledger.position(topic.name, END_MARK) != at:

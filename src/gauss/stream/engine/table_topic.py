@@ -110,7 +110,7 @@ class TableTopic(Topic):
     def let_go(self, version: int) -> None:
         self._table.let_go(version)
 
-    def maintain(self) -> None:
+    def maintain(self, now_ms: int | None = None) -> None:  # noqa: ARG002
         self._table.maintain()
 
     def blocked(self) -> Blocked | None:

@@ -179,7 +179,7 @@ class Topic(Waiting):
     # --- state ---
 
     @abstractmethod
-    def maintain(self) -> None:
+    def maintain(self, now_ms: int | None = None) -> None:
         """Called every second or so, beside the writers."""
 
     @abstractmethod

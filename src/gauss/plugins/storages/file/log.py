@@ -334,11 +334,12 @@ class FileLog:
             if segment.folder != self._root and not any(segment.folder.iterdir()):
                 segment.folder.rmdir()
 
-    def maintain(self, passed: int) -> None:
+    def maintain(self, passed: int, now_ms: int | None = None) -> None:
         file = self._config
         if file.retention is not None:
             with self._write_lock, said_plainly("removing old segments of", self._root):
-                self._expire(int(time.time() * 1000) - file.retention, self._end if file.retention_force else passed)
+                now = int(time.time() * 1000) if now_ms is None else now_ms
+                self._expire(now - file.retention, self._end if file.retention_force else passed)
         due = time.monotonic() - self._synced_at >= file.fsync_interval / 1000
         if file.fsync == "interval" and self._dirty and due:
             self._sync()

@@ -205,7 +205,7 @@ class Ring:
     def last_ts(self) -> int:
         return self._last_ts_shown
 
-    def maintain(self, passed: int) -> None:
+    def maintain(self, passed: int, now_ms: int | None = None) -> None:
         """Nothing ages in a ring."""
 
     def close(self) -> None:
