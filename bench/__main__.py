@@ -20,6 +20,7 @@ BENCHMARKS = {
     "scan": "Scans: a million records of a log",
     "spark_json": "JSON filter + derive through Spark",
     "ohlc": "One-second candles through Spark",
+    "joins": "Joins and dedup through Spark",
     "latency": "TCP → Spark → TCP latency, start-up, idle cost",
 }
 RESULTS = Path(__file__).with_name("results.md")

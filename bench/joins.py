@@ -11,9 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
-from unittest import mock
 
-from bench import spark_json
 from bench.spark_json import Bench, fresh, plain_java
 
 from gauss.config.topics import topics_of
@@ -202,12 +200,11 @@ def run() -> list[dict[str, object]]:
         "table": ("a table of 100k keys", {"table.in": quotes(QUOTES)}, QUOTES, table_by_hand, 1.2),
     }
     measured: dict[str, list[float]] = {name: [] for name in jobs}
-    with mock.patch.object(spark_json, "config", config):
-        for by_hand in (True, False):
-            with plain_java() if by_hand else nullcontext(), fresh() as bench:
-                bench.send("instruments", instruments())
-                for name, (_, feeds, wanted, hand, _) in jobs.items():
-                    measured[name].append(rate(bench, name, feeds, wanted, hand if by_hand else None))
+    for by_hand in (True, False):
+        with plain_java() if by_hand else nullcontext(), fresh(config()) as bench:
+            bench.send("instruments", instruments())
+            for name, (_, feeds, wanted, hand, _) in jobs.items():
+                measured[name].append(rate(bench, name, feeds, wanted, hand if by_hand else None))
     rows: list[dict[str, object]] = []
     for name, (title, _, _, _, aim) in jobs.items():
         theirs, ours = measured[name]

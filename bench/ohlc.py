@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import psutil
+from bench import peers
 from bench.spark_json import Bench, fresh, plain_java
 
 from gauss.contracts.format import SourceField, SourceSchema
@@ -138,6 +139,7 @@ def run() -> list[dict[str, object]]:
         {"what": "1 s candles by hand, from_json and window", "measured": f"{by_hand / 1000:.0f}k rec/s", "aim": ""},
         {"what": "ohlc, begun in the readers", "measured": f"{ohlc / 1000:.0f}k rec/s", "aim": ""},
         {"what": "ohlc : by hand", "measured": f"{ohlc / by_hand:.2f}", "aim": "≥ 2"},
+        *peers.compared("ohlc", quotes(peers.RECORDS), ohlc),
         {"what": "a million open keys, Spark's state", "measured": f"{state:.0f} MiB", "aim": ""},
         {"what": "a million open keys, the JVM", "measured": f"{jvm:.0f} MiB", "aim": ""},
     ]
