@@ -232,7 +232,8 @@ class EngineClient:
         return self._call(lambda: self._put(stage, kept))
 
     def append(self, topic: str, batches: Iterable[pa.RecordBatch]) -> int:
-        """Appends records (column `data`, and `ts_ms` if it is not to be their arrival) now; not repeated by itself, since that could double them."""
+        """Appends records now: `data`, and `ts_ms` unless that is their arrival. Not repeated by itself, since that
+        could double them."""
         self.command("health")
         try:
             return self._put(Append(topic), batches)
