@@ -79,6 +79,8 @@ class Claim(msgspec.Struct, tag=True):
     """The topic that holds its state too: as long as that is there, a lost checkpoint is no loss."""
     drop_state: bool = False
     """A stateful processor whose checkpoint was lost goes on at the ledger's ends without its state; else refused."""
+    members: list[str] = []
+    """Of a chain: the processors behind its head, which read what it writes, step by step. They are claimed with it."""
 
 
 class Claimed(msgspec.Struct):
@@ -91,6 +93,11 @@ class Claimed(msgspec.Struct):
     known: bool
     """False: the ledger's last claim named another checkpoint (or there was none). What this one holds of epochs
     and offsets is out of date and must go: the query begins with epoch 0 at `start`."""
+    members: dict[str, int] = {}
+    """Of a chain: the generation of each member."""
+    behind: list[str] = []
+    """Of a chain: members that have yet to read records of their topic, and so can't be part of it. If there are any,
+    nothing was claimed."""
 
 
 class Latest(msgspec.Struct, tag=True):
@@ -242,6 +249,14 @@ class StageTime(msgspec.Struct, tag=True):
     """How many were."""
 
 
+class Member(msgspec.Struct, frozen=True):
+    """A processor behind a chain's head: what it wrote is published with the epoch, and its position moves with it."""
+
+    processor: str
+    generation: int
+    targets: list[str]
+
+
 class Publish(msgspec.Struct, tag=True):
     """All that an epoch wrote, to every target, in one journal entry."""
 
@@ -254,6 +269,8 @@ class Publish(msgspec.Struct, tag=True):
     """Topic → stages in partition order; targets that got nothing are named too."""
     skip: bool = False
     """An operator passes this epoch over: its records become dead letters instead."""
+    members: list[Member] = []
+    """Of a chain: everybody behind its head."""
 
 
 class Published(msgspec.Struct):

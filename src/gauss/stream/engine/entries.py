@@ -51,6 +51,8 @@ class EpochPublished(msgspec.Struct, tag=True):
     """Where each target ended behind it."""
     seen: dict[str, int] = {}
     """The largest event time of its records, by topic, if its processor goes by time."""
+    moved: dict[str, Ends] = {}
+    """Of a chain: where the processors behind its head stand from now on."""
 
 
 class Moved(msgspec.Struct, tag=True):

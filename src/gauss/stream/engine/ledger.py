@@ -201,6 +201,9 @@ class Ledger:
         row.ends = {**row.ends, **entry.ends}
         row.recent = [*row.recent, (entry.epoch, entry.ends)][-KEPT_EPOCHS:]
         row.seen = {**row.seen, **{name: max(seen, row.seen.get(name, 0)) for name, seen in entry.seen.items()}}
+        for name, places in entry.moved.items():
+            member = self.state.processors[name]
+            member.start, member.ends = {**member.start, **places}, {**member.ends, **places}
         self.state.published.update(entry.topics)
         self._count(entry.number)
 

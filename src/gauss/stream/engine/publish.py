@@ -8,11 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
-import msgspec
-
 from gauss.contracts.chunk import Chunk
 from gauss.model.errors import ConfigError, Fenced, NotFound, ProtocolError, Unavailable
-from gauss.stream.engine.dead import DEAD_TOPIC, LATE, SKIPPED, Letter, letter_of, letters_chunk, staged_letter
+from gauss.stream.engine.chained import Chained, at_end, decoded_letters, offsets_filled
+from gauss.stream.engine.dead import DEAD_TOPIC, LATE, SKIPPED, Letter, letter_of, letters_chunk
 from gauss.stream.engine.entries import Bounds, ClaimMade, EpochPublished, ProcessorRow
 from gauss.stream.engine.epochs import (
     held,
@@ -27,7 +26,7 @@ from gauss.stream.engine.running import Running
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.times import seen_by
 from gauss.stream.engine.topic import Topic
-from gauss.stream.protocol import At, Claim, Claimed, Ends, Publish, Published
+from gauss.stream.protocol import At, Claim, Claimed, Ends, Member, Publish, Published
 
 log = logging.getLogger(__name__)
 
@@ -91,14 +90,20 @@ class Publisher:
     def claim(self, claim: Claim) -> Claimed:
         """Raises the generation; ends what an older one still waits for and sweeps what it staged."""
         running = self.processor(claim.processor)
+        members = [self.processor(name) for name in claim.members]
         for name in claim.targets:
             if name not in self._topics:
                 raise NotFound(f'no topic "{name}"')
-        running.cancel.set()
-        with running.lock:
-            running.cancel = threading.Event()
+        for each in (running, *members):
+            each.cancel.set()
+        with self._locked(claim.processor, *claim.members):
+            cancel = threading.Event()
+            for each in (running, *members):
+                each.cancel = cancel
             if self._closed:
-                running.cancel.set()
+                cancel.set()
+            if behind := [each.name for each in members if not self._at_end(each)]:
+                return Claimed(0, {}, -1, False, behind=behind)
             row = self._ledger.row(claim.processor)
             bounds = running.bounded.begin() if running.bounded is not None else None
             same_range = row is None or row.bounds == bounds
@@ -118,12 +123,48 @@ class Publisher:
                 start |= row.start
             elif bounds is not None and (row is None or not same_range):
                 start |= self._range_start(running, bounds)
+            generations = self._join(running, members, start)
             generation = (row.generation if row is not None else 0) + 1
             self._ledger.commit(ClaimMade(claim.processor, claim.checkpoint, generation, start, bounds), sync=True)
             running.drop_state = False
             self._stages.sweep(claim.processor, generation)
             log.info("processor %s: generation %d, checkpoint %s", claim.processor, generation, claim.checkpoint)
-            return Claimed(generation, start, row.epoch if known and row is not None else -1, known)
+            epoch = row.epoch if known and row is not None else -1
+            return Claimed(generation, start, epoch, known, members=generations)
+
+    def _locked(self, *names: str) -> ExitStack:
+        """The locks of some processors, taken in the order of their names."""
+        with ExitStack() as locks:
+            for name in sorted(names):
+                locks.enter_context(self.processor(name).lock)
+            return locks.pop_all()
+
+    def _at_end(self, member: Running) -> bool:
+        source = member.sources[0]
+        return at_end(self._topics[source], self._start(member, self._ledger.row(member.name), source))
+
+    def _join(self, head: Running, members: list[Running], start: Ends) -> dict[str, int]:
+        """Claims a chain's members at the ends of their topics; their retry inlets become sources of the head."""
+        for each in (self.running[name] for name in head.chain):
+            each.chain = ()  # of those that are still of it, this is set anew
+        head.readers = {name: reader for name, reader in head.readers.items() if name in head.sources}
+        generations = {}
+        for member in members:
+            source, inlet = member.sources
+            row = self._ledger.row(member.name)
+            topic = self._topics[source]
+            held_at = self._start(member, row, inlet)
+            start.setdefault(inlet, held_at)
+            places = {source: At(topic.inc, topic.version()), inlet: held_at}
+            generation = generations[member.name] = (row.generation if row is not None else 0) + 1
+            self._ledger.commit(ClaimMade(member.name, f"in the query of {head.name}", generation, places), sync=True)
+            self._stages.sweep(member.name, generation)
+            head.readers[inlet] = member.readers[inlet]
+            member.readers[source].move(topic.version())
+        names = (head.name, *generations)
+        for each in (head, *members):
+            each.chain = names if members else ()
+        return generations
 
     def _has_state(self, topic: str) -> bool:
         """Whether a topic holds the state that was last published into it; one in memory may have died since."""
@@ -153,8 +194,10 @@ class Publisher:
         """Publishes what an epoch's tasks staged. The same epoch with the same ends again changes nothing."""
         running = self.processor(publish.processor)
         cancel = running.cancel
-        with running.lock:
+        with self._locked(publish.processor, *(member.processor for member in publish.members)):
             row = self.check_generation(publish.processor, publish.generation)
+            for member in publish.members:
+                self.check_generation(member.processor, member.generation)
             if publish.checkpoint != row.checkpoint:
                 raise ProtocolError(
                     f'processor "{publish.processor}" publishes under checkpoint {publish.checkpoint}, '
@@ -164,30 +207,41 @@ class Publisher:
                 return Published(True, {name: self._topic(name).version() for name in publish.targets})
             begin = row.start_of(publish.epoch)
             assert begin is not None
+            chain = self._chain(publish.members)
             staged = {
                 name: self._stages.name(publish.processor, publish.generation, name, stages)
                 for name, stages in publish.targets.items()
             }
             dead = self._stages.dead(publish.processor, begin, publish.ends)
             times = self._stages.times.of(publish.processor, begin, publish.ends)
-            letters = [staged_letter(publish.processor, fields) for stage in dead for fields in stage.letters]
             ts_ms = input_ts(self._topics, publish.ends)
-            for chunk in (chunk for stage in staged.pop(DEAD_TOPIC, []) for chunk in staged_chunks(stage, ts_ms)):
-                letters += [
-                    staged_letter(publish.processor, msgspec.json.decode(data)) for data in chunk.data().to_pylist()
-                ]
-            if publish.skip:
-                letters = skipped_letters(self._topics, publish.processor, begin, publish.ends)
-            chunks = {
-                name: [chunk for stage in found for chunk in staged_chunks(stage, ts_ms)]
+            unread = [chunk for stage in staged.pop(DEAD_TOPIC, []) for chunk in staged_chunks(stage, ts_ms)]
+            by_stage = {
+                name: [(stage.head.stage, staged_chunks(stage, ts_ms)) for stage in found]
                 for name, found in staged.items()
             }
-            ends = self._commit(running, row, publish.epoch, publish.ends, chunks, letters, cancel, seen_by(times))
+            said = [*(fields for stage in dead for fields in stage.letters), *decoded_letters(unread)]
+            offsets_filled(by_stage, said, self._topics)
+            letters = [chain.letter(publish.processor, fields) for fields in said]
+            if publish.skip:
+                letters = skipped_letters(self._topics, publish.processor, begin, publish.ends)
+            chunks = {name: [chunk for _, found in stages for chunk in found] for name, stages in by_stage.items()}
+            of_time = seen_by(times)
+            ends = self._commit(running, row, publish.epoch, publish.ends, chunks, letters, cancel, of_time, chain)
             running.late += sum(time.late for time in times)
             self._stages.times.done(times)
             self._stages.done(name for names in publish.targets.values() for name in names)
             self._stages.done_dead(dead)
             return Published(False, {name: ends[name].off for name in publish.targets})
+
+    def _chain(self, members: list[Member]) -> Chained:
+        """The members of a publish, each at the end of the topic that it reads."""
+        chain = Chained()
+        for member in members:
+            running, row = self.processor(member.processor), self._ledger.row(member.processor)
+            source = running.sources[0]
+            chain.add(member, running, self._topics[source], self._start(running, row, source))
+        return chain
 
     def publish_chunks(
         self, processor: str, generation: int, ends: Ends, chunks: dict[str, list[Chunk]], letters: list[Letter]
@@ -209,13 +263,16 @@ class Publisher:
         letters: list[Letter],
         cancel: threading.Event,
         seen: Mapping[str, int] = {},
+        chain: Chained | None = None,
     ) -> Ends:
+        chain = chain or Chained()
         ready: dict[str, list[Chunk]] = {}
         for name, parts in chunks.items():
             ready[name] = []
             for chunk in parts:
                 fit, unfit = self._topic(name).fit(chunk)
-                letters += [letter_of(letter._replace(processor=running.name)) for letter in unfit]
+                chain.check_fit(name, len(unfit))
+                letters += [letter_of(letter._replace(processor=chain.writer(name, running.name))) for letter in unfit]
                 if fit is not None and fit.count:
                     ready[name].append(fit)
         if letters:
@@ -226,15 +283,24 @@ class Publisher:
             # Outside the locks: whoever makes room needs them.
             if parts and not self._topics[name].wait_room(cancel):
                 raise self._cancelled(running, name)
-        count = rows_between(row.start_of(epoch) or {}, ends)
-        ended = self._append(running.name, row, epoch, ends, ready, seen)
-        running.records += count
-        running.bytes += sum(chunk.nbytes for parts in ready.values() for chunk in parts)
+        begin = row.start_of(epoch) or {}
+        ended = self._append(running.name, row, epoch, ends, ready, seen, chain)
+        chain.pass_on(ended)
+        taken = chain.taken(begin, ends, ended)
+        taken[running.name] = rows_between(begin, chain.of_head(ends))
+        for name, parts in ready.items():
+            self.running[chain.writer(name, running.name)].bytes += sum(chunk.nbytes for chunk in parts)
+        for name, count in taken.items():
+            own = [letter for letter in letters if not chain.members or letter.processor == name]
+            self._count(self.running[name], count, own)
+        return ended
+
+    def _count(self, running: Running, records: int, letters: list[Letter]) -> None:
+        running.records += records
         running.dead += len(letters)
         failed = sum(letter.reason not in (SKIPPED, LATE) for letter in letters)
-        if reason := running.ratio.add(count, failed, time.monotonic()):
+        if reason := running.ratio.add(records, failed, time.monotonic()):
             self.stop(running, reason)
-        return ended
 
     def _append(  # noqa: PLR0917 (as above)
         self,
@@ -244,6 +310,7 @@ class Publisher:
         ends: Ends,
         ready: dict[str, list[Chunk]],
         seen: Mapping[str, int],
+        chain: Chained,
     ) -> Ends:
         """Appends, commits and reveals; the journal entry is the commit point."""
         names = sorted(ready)
@@ -254,10 +321,12 @@ class Publisher:
             number = self._ledger.next_number()
             try:
                 for topic in topics:
+                    chain.check(topic)
                     for chunk in ready[topic.name]:
                         topic.stage_append(chunk, number)
                 ended = {topic.name: At(topic.inc, topic.staged_end()) for topic in topics}
-                entry = EpochPublished(number, processor, row.checkpoint, epoch, ends, ended, dict(seen))
+                moved = chain.moved(ended, ends)
+                entry = EpochPublished(number, processor, row.checkpoint, epoch, ends, ended, dict(seen), moved)
                 self._ledger.commit(entry, sync=not self._synced.isdisjoint(names))
             except BaseException:
                 for topic in topics:
@@ -281,16 +350,18 @@ class Publisher:
         return self._topics[name]
 
     def stop(self, running: Running, reason: str) -> None:
-        """Ends a processor's reading until somebody retries it."""
-        running.stopped = reason
-        log.error("processor %s stopped: %s", running.name, reason)
-        self._on_stop(running.name, reason)
+        """Ends a processor's reading, and that of its chain, until somebody retries it."""
+        for name in running.chain or (running.name,):
+            self.running[name].stopped = reason if name == running.name else f"{running.name}: {reason}"
+            log.error("processor %s stopped: %s", name, self.running[name].stopped)
+            self._on_stop(name, self.running[name].stopped)
 
     def resume(self, name: str) -> None:
-        """A retry: what stopped the processor no longer counts."""
-        running = self.processor(name)
-        running.stopped = ""
-        running.ratio = running.ratio.fresh()
+        """A retry: what stopped the processor, or its chain, no longer counts."""
+        for each in self.processor(name).chain or (name,):
+            running = self.running[each]
+            running.stopped = ""
+            running.ratio = running.ratio.fresh()
 
     def seek(self, name: str, topic: str, offset: int) -> None:
         """Puts a processor's reading elsewhere: a claim under a checkpoint of its own, which fences the running query;

@@ -32,6 +32,8 @@ class Running:
     cancel: threading.Event = field(default_factory=threading.Event)
     """Set by a newer claim and at shutdown: a publish that waits for room gives up."""
     readers: dict[str, Reader] = field(default_factory=dict)
+    chain: tuple[str, ...] = ()
+    """Those in whose query it runs or that run in its query, itself included; empty: it runs alone."""
     drop_state: bool = False
     """Its next claim may begin without the state of its lost checkpoint."""
     stopped: str = ""
