@@ -10,6 +10,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gauss.contracts.processor import ProcessorSpec, Where
 from gauss.model.errors import GaussError
@@ -18,6 +19,9 @@ from gauss.registry import spec
 from gauss.stream.child import assignment, report, set_up_logs
 from gauss.stream.driver import archive, leave_out_pandas, session
 from gauss.stream.graph import build_graph, table_queries
+
+if TYPE_CHECKING:
+    from gauss.stream.driver.queries import Query
 
 TICK_SECONDS = 0.2
 SYNC_EVERY = 3
@@ -40,7 +44,8 @@ class Driver:
         """Returns when every query is up, or waits for the records that decide its types."""
         pipeline = assignment(self.data_dir).pipeline
         flight = pipeline.engine.token_file or self.data_dir.flight_json
-        names = {node.name for node in build_graph(pipeline).on(Where.SPARK)}
+        graph = build_graph(pipeline)
+        names = {node.name for node in graph.on(Where.SPARK)}
         processors = [entry for entry in pipeline.processors if entry.name in names]
         if all(spec(ProcessorSpec, entry.plugin).implementation.startswith("gauss.") for entry in processors):
             leave_out_pandas()
@@ -49,7 +54,9 @@ class Driver:
             started = starting.submit(session.start, pipeline.spark, self.data_dir)
             # Loaded only now: these import pyarrow, and that pandas.
             from gauss.stream.client import EngineClient
-            from gauss.stream.driver.queries import Context, Query
+            from gauss.stream.driver.chain_query import ChainQuery
+            from gauss.stream.driver.chains import find_chains
+            from gauss.stream.driver.queries import Context
             from gauss.stream.driver.table_query import TableQuery
             from gauss.stream.driver.table_reads import with_orders
 
@@ -59,7 +66,12 @@ class Driver:
         context = Context(self.session, self.client, pipeline, self.data_dir, str(flight))
         ordered = with_orders(pipeline, assignment(self.data_dir).base_dir, self.data_dir)
         reading = Context(self.session, self.client, ordered, self.data_dir, str(flight))
-        self.queries = [Query(reading, entry) for entry in ordered.processors if entry.name in names]
+        chains = find_chains(pipeline, graph)
+        self.queries: list[Query] = [
+            ChainQuery(reading, entry, chains=chains)
+            for entry in ordered.processors
+            if entry.name in names and chains.head(entry.name) == entry.name
+        ]
         self.queries += [TableQuery(context, entry) for entry in table_queries(pipeline)]
         for query in self.queries:
             query.tick()
@@ -87,20 +99,20 @@ class Driver:
         try:
             from gauss.stream.protocol import DriverSync
 
-            told = self.client.sync(DriverSync([query.status() for query in self.queries]))
+            told = self.client.sync(DriverSync([status for query in self.queries for status in query.statuses()]))
         except GaussError as error:
             log.warning("the engine did not take the status: %s", error.message)
             return
         for command in told.commands:
             for query in self.queries:
-                if query.name == command.processor:
+                if command.processor in query.names:
                     query.obey(command)
 
     def close(self) -> None:
         """Ends the queries side by side, then the JVM."""
         if self.trainer is not None:
             archive.stop(self.trainer)
-        threads = [threading.Thread(target=query.stop) for query in self.queries]
+        threads = [threading.Thread(target=query.close) for query in self.queries]
         for thread in threads:
             thread.start()
         for thread in threads:

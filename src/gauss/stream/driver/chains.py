@@ -16,7 +16,6 @@ from gauss.registry import spec
 from gauss.stream.driver.plan import transform_ref
 from gauss.stream.graph import Graph, ProcessorNode
 
-FUSES = False
 ANY_BYTES = ("u32be", "varint")
 """Length prefixes that hold records of any size."""
 
@@ -72,7 +71,7 @@ def find_chains(pipeline: Pipeline, graph: Graph) -> Chains:
                 reason = reason or _reader(pipeline, entries[reader.name])
                 if reason:
                     borders[link] = reason
-                elif FUSES:
+                else:
                     fused.append(link)
     return Chains(tuple(fused), borders)
 

@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=32)
-def _transform(ref: bytes) -> ArrowTransform:
+def transform_of(ref: bytes) -> ArrowTransform:
+    """The transform, built once per process; `ref` is a TransformRef as JSON."""
     transform, _ = msgspec.json.decode(ref, type=TransformRef).build()
     return transform  # type: ignore[return-value]  # the plan is hosted only for those that are
 
 
 def run(work: Work, part: Range) -> Iterator[pa.RecordBatch]:
     """What the transform makes of a range's records, as `result` in compile.py gives it; no empty batches."""
-    transform = _transform(msgspec.json.encode(work.transform))
+    transform = transform_of(msgspec.json.encode(work.transform))
     if work.transform.table is not None:
-        _look_up(work, part, transform)
+        look_up(work, part)
     for batch in read_decoded(work.read, part):
         if "ts_ms" not in batch.schema.names:  # a field of the format may have that name
             batch = batch.append_column("ts_ms", batch.column("_ts_ms"))  # noqa: PLW2901
@@ -34,11 +35,12 @@ def run(work: Work, part: Range) -> Iterator[pa.RecordBatch]:
             yield made
 
 
-def _look_up(work: Work, part: Range, transform: ArrowTransform) -> None:
+def look_up(work: Work, part: Range) -> None:
     """Gives the transform the rows of its table at the version of the batch."""
-    from gauss.stream.driver.side_table import look_up, versions_of
+    from gauss.stream.driver.side_table import look_up as rows_of
+    from gauss.stream.driver.side_table import versions_of
 
     ref = work.transform.table
-    looking = cast("TableTransform", transform)
+    looking = cast("TableTransform", transform_of(msgspec.json.encode(work.transform)))
     assert ref is not None
-    looking.look_up_in(look_up(work.read, ref, looking.table_fields, versions_of(part.tables)[ref.topic]))
+    looking.look_up_in(rows_of(work.read, ref, looking.table_fields, versions_of(part.tables)[ref.topic]))

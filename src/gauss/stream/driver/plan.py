@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from gauss.stream.protocol import Ends, Timing
+from gauss.stream.protocol import Ends, Member, Timing
 
 if TYPE_CHECKING:
     from gauss.config.spec import Pipeline, ProcessorDef
@@ -159,6 +159,8 @@ class ReadPlan(msgspec.Struct, frozen=True):
     min_rows: int = 0
     """Fewer records wait for more of them, but no longer than `flush_ms`."""
     flush_ms: int = 0
+    member: str = ""
+    """Of a chain: who in it takes the records."""
     time: TimePlan | None = None
 
     def decoded(self) -> pa.Schema:
@@ -185,6 +187,22 @@ class Work(msgspec.Struct, frozen=True):
 
     read: ReadPlan
     transform: TransformRef
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A processor behind a chain's head: what a task does with records as soon as they are made."""
+
+    name: str
+    topic: str
+    """Where its records come from: what a step before it writes."""
+    work: Work
+    target: str
+    format: FormatRef | None = None
+    routes: list[str] = []
+
+    @property
+    def targets(self) -> list[str]:
+        return self.routes or [self.target]
 
 
 class TableWork(msgspec.Struct, frozen=True):
@@ -231,6 +249,10 @@ class WritePlan(msgspec.Struct, frozen=True):
     """Set when the query keeps its state in a topic too."""
     table: TableWork | None = None
     """Set when the query fills a table: it has no target, and publishes source ends and dead letters alone."""
+    steps: list[Step] = []
+    """Set when the query is a chain: everybody behind its head, each after the one that feeds it."""
+    members: list[Member] = []
+    """The same, as the engine knows them."""
 
 
 def encode_fields(fields: list[FieldRef]) -> str:

@@ -20,7 +20,7 @@ from gauss.stream.driver.errors import sentence
 from gauss.stream.driver.plan import FieldRef, ReadPlan, WritePlan, encode_fields, plan_hash
 from gauss.stream.driver.reading import rows_of
 from gauss.stream.driver.sink import offsets_of
-from gauss.stream.protocol import Claim, Claimed, DriverCommand, Latest, Publish, QueryStatus, Read, places
+from gauss.stream.protocol import Claim, Claimed, DriverCommand, Latest, Member, Publish, QueryStatus, Read, places
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,9 +68,20 @@ class Query:
     _design: compiling.Design | None = None
 
     def __post_init__(self) -> None:
-        hashed = plan_hash(self.context.pipeline, self.processor)
-        self.checkpoint = Checkpoint(self.context.data_dir, self.processor.name, hashed)
+        self._renew()
+
+    def _renew(self) -> None:
+        self.checkpoint = Checkpoint(self.context.data_dir, self.processor.name, self._hash())
         self._identity = ""
+
+    def _hash(self) -> str:
+        """Of all that its checkpoint depends on."""
+        return plan_hash(self.context.pipeline, self.processor)
+
+    @property
+    def names(self) -> list[str]:
+        """The processors whose commands it obeys."""
+        return [self.name]
 
     @property
     def name(self) -> str:
@@ -149,6 +160,7 @@ class Query:
             routes=[] if self.processor.target else self._targets,
             state=self._design.state,
         )
+        write = self._chained(read, write, self._claimed)
         self.checkpoint.mark_started()
         self._running = compiling.start(self.context.session, read, write, self._design)
         table = self._design.ref.table
@@ -165,6 +177,18 @@ class Query:
             # Another checkpoint was in use meanwhile: what this one holds is out of date.
             self.checkpoint.clear()
         return claimed
+
+    def _chained(self, read: ReadPlan, write: WritePlan, claimed: Claimed) -> WritePlan:  # noqa: ARG002
+        """The writer's plan, with those that go on in the same tasks."""
+        return write
+
+    def _inlets(self) -> set[str]:
+        """Sources that are not its own."""
+        return set()
+
+    def _all_targets(self) -> list[str]:
+        """Every topic that its publish names."""
+        return self._targets
 
     def _restore(self, design: compiling.Design, claimed: Claimed, fields: list[FieldRef]) -> None:
         """The state that a fresh checkpoint begins with, from the topic in which it was kept; fixed before the first
@@ -187,6 +211,8 @@ class Query:
         )
         records: list[bytes] = []
         for topic, end in places(latest.end).items():
+            if topic in self._inlets():
+                continue
             begin = claimed.start[topic]
             start = begin.off if begin.inc == end.inc else 0
             for batch in client.read(Read(topic, end.inc, start, end.off, self.name, claimed.generation)):
@@ -260,9 +286,10 @@ class Query:
         if self.checkpoint.planned() != epoch:
             return
         ends = offsets_of(str(self.checkpoint.spark), epoch)
-        targets: dict[str, list[str]] = {target: [] for target in self._targets}
+        targets: dict[str, list[str]] = {target: [] for target in self._all_targets()}
+        members = [Member(name, generation, []) for name, generation in claimed.members.items()]
         self.context.client.publish(
-            Publish(self.name, claimed.generation, self._identity, epoch, ends, targets, skip=True)
+            Publish(self.name, claimed.generation, self._identity, epoch, ends, targets, skip=True, members=members)
         )
         self.checkpoint.mark_committed(epoch)
 
@@ -275,6 +302,14 @@ class Query:
                 running.stop()
             except Exception as error:
                 log.warning("%s did not stop in time: %s", self.name, sentence(error))
+
+    def close(self) -> None:
+        """Ends it for good."""
+        self.stop()
+
+    def statuses(self) -> list[QueryStatus]:
+        """What is known of each processor that it runs."""
+        return [self.status()]
 
     def status(self) -> QueryStatus:
         trouble = self.state in (State.WAITING, State.FAILED)

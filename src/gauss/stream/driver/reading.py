@@ -118,13 +118,13 @@ def read_judged(plan: ReadPlan, part: Range, letters: list[dict[str, Any]]) -> I
         from gauss.stream.driver.table_reads import read_ordered
 
         for batch, is_encoded in read_ordered(plan, part):
-            yield _decode(plan, batch, fields, part, letters) if is_encoded else batch
+            yield decode(plan, batch, fields, part, letters) if is_encoded else batch
         for each in letters:
             each["offset"] = part.start  # a row has no offset: it belongs to the order that read it
         return
     ticket = Read(part.topic, part.inc, part.start, part.stop, plan.processor, plan.generation)
     for batch in coalesced(engine(plan.flight).read(ticket)):
-        yield _decode(plan, batch, fields, part, letters)
+        yield decode(plan, batch, fields, part, letters)
 
 
 def coalesced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -141,9 +141,10 @@ def coalesced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(kept)
 
 
-def _decode(
+def decode(
     plan: ReadPlan, batch: pa.RecordBatch, fields: pa.Schema, part: Range, letters: list[dict[str, Any]]
 ) -> pa.RecordBatch:
+    """The fields of records (offset, ts_ms, data), and letters for those that have none."""
     offsets, times, data = batch.column(0), batch.column(1), batch.column(2)
     columns: dict[str, pa.Array] = {}
     if plan.format is not None and len(fields):
@@ -179,7 +180,7 @@ def letter(
         "reason": reason,
         "detail": detail,
         "stage": stage,
-        "processor": plan.processor,
+        "processor": plan.member or plan.processor,
         "topic": part.topic,
         "inc": part.inc,
         "offset": offset,

@@ -81,13 +81,18 @@ def stage_all(
     letters: list[bytes] = []
     kept: dict[str, list[pa.RecordBatch]] = {}
     for batch in batches:
-        for topic, part in _by_topic(_records(batch), plan):
+        for topic, part in by_topic(_records(batch), plan):
             kept.setdefault(topic, []).append(stage_batch(part, plan, letters))
-    done.stages += [(place, topic, _stage(plan, topic, parts, partition)) for topic, parts in kept.items()]
+    done.stages += [(place, topic, stage_records(plan, topic, parts, partition)) for topic, parts in kept.items()]
+    stage_letters(plan, letters, done, place, partition)
+
+
+def stage_letters(plan: WritePlan, letters: list[bytes], done: Staged, place: Place, partition: int = 0) -> None:
+    """Keeps dead letters beside the records."""
     if letters:
         columns = [pa.nulls(len(letters), pa.int64()), pa.array(letters, pa.binary())]
         batch = pa.RecordBatch.from_arrays(columns, schema=STAGE_SCHEMA)
-        done.letters.append((place, _stage(plan, DEAD_TOPIC, [batch], partition)))
+        done.letters.append((place, stage_records(plan, DEAD_TOPIC, [batch], partition)))
 
 
 def _records(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -99,7 +104,7 @@ def _records(batch: pa.RecordBatch) -> pa.RecordBatch:
     return rows.filter(pc.invert(beats)) if pc.any(beats).as_py() else rows
 
 
-def _by_topic(batch: pa.RecordBatch, plan: WritePlan) -> Iterator[tuple[str, pa.RecordBatch]]:
+def by_topic(batch: pa.RecordBatch, plan: WritePlan) -> Iterator[tuple[str, pa.RecordBatch]]:
     """A result's rows by where they go; one that names none of the targets goes nowhere."""
     if TOPIC not in batch.schema.names:
         yield plan.target, batch
@@ -110,8 +115,11 @@ def _by_topic(batch: pa.RecordBatch, plan: WritePlan) -> Iterator[tuple[str, pa.
             yield topic, part
 
 
-def _stage(plan: WritePlan, topic: str, batches: list[pa.RecordBatch], partition: int) -> str:
-    stage = Stage(uuid.uuid4().hex, plan.processor, plan.generation, topic, partition)
+def stage_records(
+    plan: WritePlan, topic: str, batches: list[pa.RecordBatch], partition: int = 0, name: str = ""
+) -> str:
+    """Keeps records at the engine until a publish names them; under a new name unless it is given."""
+    stage = Stage(name or uuid.uuid4().hex, plan.processor, plan.generation, topic, partition)
     engine(plan.flight).stage(stage, batches)
     return stage.stage
 
@@ -154,13 +162,17 @@ class Writing:
 
     def _host(self, work: Work, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Does the work of each range; what a task that fails half-way has staged goes at once."""
+        from gauss.stream.driver.chained import run_chain
         from gauss.stream.driver.hosted import run
 
         done = Staged()
         try:
             for row in (row for batch in iterator for row in batch.to_pylist()):
                 part = Range(**row)
-                stage_all(self.plan, run(work, part), done, (part.topic, part.start))
+                if self.plan.steps:
+                    run_chain(self.plan, work, part, done)
+                else:
+                    stage_all(self.plan, run(work, part), done, (part.topic, part.start))
         except Exception:
             self.forget([done])
             raise
@@ -177,12 +189,14 @@ class Writing:
     def publish(self, messages: Sequence[WriterCommitMessage | None], epoch: int, ends: Ends) -> None:
         plan = self.plan
         found = [message for message in messages if isinstance(message, Staged)]
-        targets: dict[str, list[str]] = {topic: [] for topic in plan.routes or [plan.target] if topic}
+        named = [*(plan.routes or [plan.target]), *(topic for step in plan.steps for topic in step.targets)]
+        targets: dict[str, list[str]] = {topic: [] for topic in named if topic}
         for _, topic, stage in sorted(stage for message in found for stage in message.stages):
             targets[topic].append(stage)
         if letters := sorted(stage for message in found for stage in message.letters):
             targets[DEAD_TOPIC] = [stage for _, stage in letters]
-        engine(plan.flight).publish(Publish(plan.processor, plan.generation, plan.checkpoint, epoch, ends, targets))
+        whole = Publish(plan.processor, plan.generation, plan.checkpoint, epoch, ends, targets, members=plan.members)
+        engine(plan.flight).publish(whole)
 
     def forget(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         found = [message for message in messages if isinstance(message, Staged)]
