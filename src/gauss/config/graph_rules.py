@@ -11,6 +11,7 @@ from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults, Scope
 from gauss.config.listeners import is_loopback, ports_differ
 from gauss.config.spec import ProcessorDef, SourceRef, TopicDef
+from gauss.config.state_rules import state_fits
 from gauss.config.topics import Keys, sources_of, tables_of, targets_of
 from gauss.config.validate import did_you_mean
 from gauss.contracts.live import LiveFormatSpec
@@ -31,6 +32,7 @@ def check_graph(entries: Entries, faults: Faults) -> None:
         _topics_exist(processor, entries)
         _read_mode_fits(processor, topics)
         _looks_up_in_tables(processor, topics)
+        state_fits(processor, entries, topics)
         _start_fits(processor)
         bounds_fit(processor)
         _own_lint(processor, entries)
