@@ -259,6 +259,16 @@ def test_zygote_ends_when_its_standard_input_does(parent: subprocess.Popen[bytes
     assert parent.wait(10) == 0
 
 
+def test_what_can_wait_is_loaded_while_nobody_asks_and_does_no_harm_when_it_can_not_be(
+    launch: Launch, tmp_path: Path
+) -> None:
+    process = zygote.start(tmp_path, MODULES, ("no_such_module", "colorsys"))
+    code = "import sys; print('colorsys' in sys.modules)"
+    wait_until(lambda: launch("-c", code).communicate(timeout=10)[0] == "True\n", what="the module is loaded")
+    process.kill()
+    process.wait()
+
+
 def test_socket_is_for_its_owner_alone_and_works_under_a_long_path(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120)
     process = zygote.start(folder, MODULES)
@@ -273,7 +283,7 @@ def test_socket_is_for_its_owner_alone_and_works_under_a_long_path(tmp_path: Pat
 def test_folder_that_takes_no_socket_costs_the_zygote_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refused(_: Path) -> None:
+    def refused(_: Path, later: tuple[str, ...]) -> None:  # noqa: ARG001
         raise OSError("Operation not supported")
 
     monkeypatch.setattr(zygote, "start", refused)

@@ -122,7 +122,7 @@ def start(section: SparkSection, data_dir: DataDir, *, training: bool = False) -
 
 def _start_zygote(folder: Path) -> None:
     try:
-        _zygotes.append(zygote.start(folder))
+        _zygotes.append(zygote.start(folder, later=zygote.LATER))
     except OSError as error:  # a file system without sockets, say: the launcher then starts ordinary processes
         log.warning("Spark's Python processes start one by one, seconds later: %s", error)
 

@@ -3,8 +3,9 @@
 Between a start and the first record stand seven Python processes of Spark's, one after the other, each half a second
 of imports. Here they are forks, which begin within milliseconds and share the memory of what is loaded.
 
-`python -m gauss.stream.driver.zygote LISTENER TITLE_ROOM`: takes requests of `launcher.py` from the socket LISTENER
-until its standard input ends, which is the driver's end. It never runs anything itself: no thread, no connection.
+`python -m gauss.stream.driver.zygote LISTENER TITLE_ROOM LATER MODULES…`: takes requests of `launcher.py` from the
+socket LISTENER until its standard input ends, which is the driver's end. It never runs anything itself: no thread, no
+connection.
 """
 
 from __future__ import annotations
@@ -37,10 +38,13 @@ LOADED = (
     *("pyspark.sql.worker.python_streaming_sink_runner", "pyspark.sql.streaming.python_streaming_source_runner"),
     *("gauss.stream.driver.source", "gauss.stream.driver.sink", "gauss.registry"),
 )
+LATER = ("numba", "gauss.stream.driver.machine_code")
+"""What workers under load need, but not the first of Spark's processes: loaded while Java still starts."""
 
 
-def start(folder: Path, modules: tuple[str, ...] = LOADED) -> subprocess.Popen[bytes]:
-    """A zygote with its socket in the folder, which takes requests from now on; it ends when its `stdin` is closed."""
+def start(folder: Path, modules: tuple[str, ...] = LOADED, later: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+    """A zygote with its socket in the folder, which takes requests from now on; it ends when its `stdin` is closed.
+    Modules for `later` are loaded whenever nobody asks for anything."""
     folder.mkdir(parents=True, exist_ok=True)
     where = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     path = folder / SOCKET
@@ -59,7 +63,7 @@ def start(folder: Path, modules: tuple[str, ...] = LOADED) -> subprocess.Popen[b
         listener.listen(64)
         os.close(where)
         return subprocess.Popen(
-            [sys.executable, "-m", __name__, str(listener.fileno()), TITLE_ROOM, *modules],
+            [sys.executable, "-m", __name__, str(listener.fileno()), TITLE_ROOM, ",".join(later), *modules],
             stdin=subprocess.PIPE,
             pass_fds=[listener.fileno()],
             env=environment,
@@ -101,12 +105,15 @@ class Zygote:
         """From a pidfd to the descriptor of its launcher's connection."""
         self.poll = select.poll()
 
-    def serve(self) -> None:
-        """Until standard input ends."""
+    def serve(self, later: list[str]) -> None:
+        """Until standard input ends; loads modules while nobody asks for anything."""
         self.poll.register(0, select.POLLIN)
         self.poll.register(self.listener, select.POLLIN)
         while True:
-            for descriptor, _ in self.poll.poll():
+            ready = self.poll.poll(0 if later else None)
+            if not ready:
+                _load(later.pop(0))
+            for descriptor, _ in ready:
                 if descriptor == 0:
                     return
                 if descriptor == self.listener.fileno():
@@ -148,6 +155,14 @@ class Zygote:
         with contextlib.suppress(KeyError):  # its launcher was killed first
             self.poll.unregister(connection)
         connection.close()
+
+
+def _load(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except Exception:
+        traceback.print_exc()  # whoever needs it will tell it better
+    gc.freeze()
 
 
 def _tell(connection: socket.socket, number: int) -> None:
@@ -218,12 +233,12 @@ def _set_title(command: list[str]) -> None:
 
 def main() -> None:
     listener = socket.socket(fileno=int(sys.argv[1]))
-    for module in sys.argv[3:]:
+    for module in sys.argv[4:]:
         importlib.import_module(module)
     # Objects that no fork's collector visits stay on shared pages.
     gc.collect()
     gc.freeze()
-    Zygote(listener).serve()
+    Zygote(listener).serve([module for module in sys.argv[3].split(",") if module])
 
 
 if __name__ == "__main__":
