@@ -6,6 +6,9 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
+
+Record = Callable[[int], bytes]
 
 
 def connect(port: int, seconds: float = 10.0) -> socket.socket:
@@ -77,11 +80,14 @@ class Collector:
 
 
 class Counter:
-    """Feeds 0, 1, 2 … to a source that acknowledges, until told to finish; after a break it goes on behind what was
-    acknowledged."""
+    """Feeds 0, 1, 2 …, or the records that `record` makes of them, to a source that acknowledges, until told to finish;
+    after a break it goes on behind what was acknowledged."""
 
-    def __init__(self, port: int, per_second: int = 5_000) -> None:
+    def __init__(
+        self, port: int, per_second: int = 5_000, record: Callable[[int], bytes] = b'{"n":%d}'.__mod__
+    ) -> None:
         self.port, self.step = port, per_second // 50
+        self._record = record
         self.acknowledged = 0
         self._finished = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -99,7 +105,7 @@ class Counter:
         base = self.acknowledged
         while not self._finished.is_set():
             stop = self.acknowledged + self.step
-            sock.sendall(b"".join(b'{"n":%d}\n' % n for n in range(self.acknowledged, stop)))
+            sock.sendall(b"".join(self._record(n) + b"\n" for n in range(self.acknowledged, stop)))
             while self.acknowledged < stop:
                 data = sock.recv(8, socket.MSG_WAITALL)
                 if len(data) < 8:

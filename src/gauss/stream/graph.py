@@ -75,6 +75,8 @@ class ProcessorNode:
     """How a record of this source may be missed."""
     tables: tuple[str, ...] = ()
     """Where it looks rows up."""
+    beside: tuple[str, ...] = ()
+    """Those of its sources whose records are others than those of its `source`."""
     runs: str = ""
     """How it runs, once its plan is known: edge, pump, hosted, columns, partials or table."""
     query: str = ""
@@ -242,4 +244,5 @@ def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> Proces
         repeats=pull.repeats(config) if pull else "",
         losses=pull.losses(config) if pull else "",
         tables=tuple(topic for _, topic in tables_of(spec, config)),
+        beside=tuple(topic for _, topic in spec.beside(config)) if spec.beside is not None else (),
     )

@@ -157,6 +157,12 @@ def test_records_that_meet_none_come_out_once_nothing_can_come(make_engine: Make
         rows: list[dict[str, Any]] = [{"id": "a", "n": 1, "t": T, "m": 1}, {"id": "b", "n": None, "t": None, "m": 2}]
         rows.append({"id": None, "n": None, "t": None, "m": 3})
         assert shown(settled(run, "right.out", 3)) == shown(rows)
+        # A letter of the other topic that is replayed is read as a record of that topic again.
+        run.send("orders", [b"oops"])
+        run.wait_for("_dead", len(kinds))
+        assert run.client.command("dlq.replay", {"processor": "right"})["replayed"] == 1
+        letters = [json.loads(record) for record in run.wait_for("_dead", len(kinds) + 1)]
+        assert [each["topic"] for each in letters if each["processor"] == "right"] == ["orders", "_retry.right@orders"]
     finally:
         for query in queries:
             query.stop()

@@ -13,6 +13,7 @@ from gauss.contracts.two_sided import TwoSided
 from gauss.model.errors import ConfigError
 from gauss.stream.driver.compile import Design, nested, time_plan
 from gauss.stream.driver.plan import FieldRef, ReadPlan, encode_fields, to_option
+from gauss.stream.engine.running import retry_inlet
 from gauss.stream.protocol import Ends
 
 if TYPE_CHECKING:
@@ -35,11 +36,13 @@ def both_sides(session: SparkSession, read: ReadPlan, design: Design) -> DataFra
             hint="name the other topic's fields in join_fields",
         )
     carries = bool(getattr(transform, "carries", False))
-    left = msgspec.structs.replace(read, start=_without(read.start, beside.topic), keep_data=carries)
+    # The topic beside the source has a retry inlet of its own.
+    mine = {name for name in read.start if name in (beside.topic, retry_inlet(read.processor, beside.topic))}
+    left = msgspec.structs.replace(read, start=_of(read.start, set(read.start) - mine), keep_data=carries)
     fields = [FieldRef(each.name, each.field_type.name, each.field_type.attrs) for each in _fields(design)]
     right = msgspec.structs.replace(
         read,
-        start={beside.topic: read.start[beside.topic]},
+        start=_of(read.start, mine),
         format=beside.format,
         fields=encode_fields(fields),
         time=time_plan(design, fields),
@@ -48,8 +51,8 @@ def both_sides(session: SparkSession, read: ReadPlan, design: Design) -> DataFra
     return transform.apply_both(*(_records(session, plan) for plan in (left, right)))
 
 
-def _without(start: Ends, topic: str) -> Ends:
-    return {name: at for name, at in start.items() if name != topic}
+def _of(start: Ends, topics: set[str]) -> Ends:
+    return {name: at for name, at in start.items() if name in topics}
 
 
 def _fields(design: Design) -> list[SourceField]:

@@ -31,7 +31,7 @@ from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.orders_topic import OrdersTopic
 from gauss.stream.engine.readers import Position
-from gauss.stream.engine.running import retry_inlet
+from gauss.stream.engine.running import retry_inlet, retry_inlets
 from gauss.stream.engine.sources import END_MARK
 from gauss.stream.engine.stored_table import StoredTable
 from gauss.stream.engine.table_topic import TableTopic
@@ -65,9 +65,10 @@ class TopicBuilder:
         """The config's topics, the dead letters and a retry inlet per transform."""
         own = [TopicDef.model_construct(name=DEAD_TOPIC, storage="file", storage_config={})]
         own += [
-            TopicDef.model_construct(name=retry_inlet(each.name), storage="file", storage_config={})
+            TopicDef.model_construct(name=name, storage="file", storage_config={})
             for each in self.graph.processors.values()
             if each.role is Role.TRANSFORM
+            for name in retry_inlets(each)
         ]
         owned = [each for each in self.pipeline.topics if self.graph.topics[each.name].engine_owned]
         return {definition.name: self._open(definition) for definition in [*own, *owned]}

@@ -32,7 +32,7 @@ Shapes:
 - `Reader`: `{topic, name, position, behind (records), behind_ms, missed, lost_on_restart, idle_s}`; `to` of a seek is
   `earliest`, `end`, an offset or `-N`.
 - `Processor`: `{name, plugin, role (source|transform|sink), where (engine|spark), state, detail, source, target (the
-  first of those), sources: [str], targets: [str], records, bytes, dead, behind, behind_ms, epoch, generation,
+  first of those), sources: [str], targets: [str], records, bytes, dead, behind, behind_ms, epoch, generation, vain,
   connections, accepted, refused, clients, batch_rows, batch_ms, rows_per_second, failures, runs (hosted|columns on
   Spark), trace}`; `state`: starting, running, waiting, failed, stopped, done.
 - `DeadGroup`: `{reason, stage, processor, count, first_ts_ms, last_ts_ms}`. `before` and `offsets` are `dead_offset`s.

@@ -50,10 +50,9 @@ def replay(engine: Engine, processor: str, reason: str, offsets: list[int] | Non
             letters[letter.key] = letter
             replayed += 1
         if len(letters) == BATCH:
-            _send(engine, processor, letters)
+            _send_all(engine, processor, letters)
             letters = {}
-    if letters:
-        _send(engine, processor, letters)
+    _send_all(engine, processor, letters)
     return {
         "replayed": replayed,
         "already": already,
@@ -62,10 +61,22 @@ def replay(engine: Engine, processor: str, reason: str, offsets: list[int] | Non
     }
 
 
-def _send(engine: Engine, processor: str, letters: dict[DeadKey, Letter]) -> None:
+def _send_all(engine: Engine, processor: str, letters: dict[DeadKey, Letter]) -> None:
+    """Each to the inlet beside the topic that it came from; a letter of an inlet goes there again."""
+    node = engine.graph.processors[processor]
+    beside = {each: retry_inlet(processor, each) for each in node.beside}
+    beside |= {inlet: inlet for inlet in beside.values()}
+    by_inlet: dict[str, dict[DeadKey, Letter]] = {}
+    for key, letter in letters.items():
+        by_inlet.setdefault(beside.get(letter.topic, retry_inlet(processor)), {})[key] = letter
+    for inlet, found in by_inlet.items():
+        _send(engine, processor, inlet, found)
+
+
+def _send(engine: Engine, processor: str, inlet: str, letters: dict[DeadKey, Letter]) -> None:
     """One journal entry: the records in the inlet, and that these letters are done."""
     data = pa.array([base64.b64decode(letter.data) for letter in letters.values()], pa.binary())
-    topic = engine.topics[retry_inlet(processor)]
+    topic = engine.topics[inlet]
     chunk, _ = topic.fit(Chunk(data, len(data), int(time.time() * 1000)))
     assert chunk is not None
     with topic.lock:

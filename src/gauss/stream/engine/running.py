@@ -10,6 +10,7 @@ from gauss.stream.engine.dead import RETRY_PREFIX, DeadRatio
 from gauss.stream.engine.epochs import behind
 from gauss.stream.engine.readers import Reader
 from gauss.stream.engine.topic import Topic
+from gauss.stream.graph import ProcessorNode
 from gauss.stream.protocol import At, Timing
 
 
@@ -19,7 +20,7 @@ class Running:
 
     name: str
     sources: tuple[str, ...]
-    """Its topics, then its retry inlet."""
+    """Its topics, then its retry inlets."""
     ratio: DeadRatio
     read: str = "offset"
     bounded: Bounded | None = None
@@ -44,6 +45,8 @@ class Running:
     dead: int = 0
     late: int = 0
     """Records that came behind the watermark."""
+    vain: int = 0
+    """How often it asked for a next batch and there was none: twice in a row, and nothing of it is under way."""
     timing: Timing | None = None
     """How it goes by time, as its last question said."""
     silent_since: dict[str, int] = field(default_factory=dict)
@@ -61,6 +64,12 @@ class Running:
         return behind(topic, at) if bounded is None else bounded.behind(topic, at)
 
 
-def retry_inlet(processor: str) -> str:
-    """The hidden topic that only this processor reads beside its own."""
-    return RETRY_PREFIX + processor
+def retry_inlet(processor: str, beside: str = "") -> str:
+    """The hidden topic that only this processor reads beside its own, or beside one whose records are of another kind
+    than those of its `source`."""
+    return RETRY_PREFIX + processor + (f"@{beside}" if beside else "")
+
+
+def retry_inlets(node: ProcessorNode) -> list[str]:
+    """All of a processor."""
+    return [retry_inlet(node.name, beside) for beside in ("", *node.beside)]

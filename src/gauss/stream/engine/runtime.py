@@ -30,7 +30,7 @@ from gauss.stream.engine.orders_topic import OrdersTopic
 from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.pulling import pulling, pulls
 from gauss.stream.engine.pump import Pump
-from gauss.stream.engine.running import Running, retry_inlet
+from gauss.stream.engine.running import Running, retry_inlets
 from gauss.stream.engine.scanning import pipeline_formats, scan_engine
 from gauss.stream.engine.sources import END_MARK, Sources
 from gauss.stream.engine.stages import Stages
@@ -101,7 +101,7 @@ class Engine:
             read_topics = [orders.name] if orders is not None else [reading.topic for reading in node.sources]
             running = Running(
                 definition.name,
-                (*read_topics, retry_inlet(definition.name)),
+                (*read_topics, *retry_inlets(node)),
                 DeadRatio(definition.max_dead_ratio),
                 read="offset" if orders is not None else node.sources[0].read,
                 bounded=bounded,

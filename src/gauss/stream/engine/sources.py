@@ -77,6 +77,7 @@ class Sources:
             end |= self.tables.next(running, begins=end != latest.start)
         if latest.timing is not None:
             end = self._heartbeat.timed(running, row, latest.timing, latest.start, end)
+        running.vain += end == latest.start
         rows = int(end != latest.start) if running.read == "latest" else rows_between(latest.start, end)
         return LatestReply(end, rows, self._lag(latest.start, running))
 

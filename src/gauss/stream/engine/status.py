@@ -126,6 +126,7 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
         **dict.fromkeys(("records", "bytes", "dead", "late", "behind", "behind_ms"), 0),
         **dict.fromkeys(("connections", "accepted", "refused"), 0),
         "epoch": -1,
+        "vain": 0,
         "generation": 0,
         "clients": {},
         "batch_rows": 0,
@@ -148,6 +149,7 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
         return row | {"state": "starting", "detail": ""}
     running, ledger_row, query = engine.publisher.running[name], engine.ledger.row(name), query_of(engine, name)
     row |= {key: getattr(query, key) for key in ("state", "detail", "batch_rows", "batch_ms", "rows_per_second")}
+    row["vain"] = running.vain
     row |= {"failures": query.failures, "runs": query.runs, "trace": query.trace}
     row |= {"records": running.records, "bytes": running.bytes, "dead": running.dead, "late": running.late}
     row["behind"], row["behind_ms"] = lag(engine, name)

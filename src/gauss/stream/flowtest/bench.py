@@ -116,9 +116,15 @@ class Bench:
         self._await(lambda: driving.said(driving.taken(self.held.paths)) == case, "the driver did not come back")
 
     def raise_if_failed(self) -> None:
-        """Why Spark could not be started."""
-        if self._driver is not None and self._driver.state == "failed" and self._driver.error is not None:
+        """Why Spark could not be started, or could not take the case."""
+        if self._driver is None:
+            return
+        if self._driver.state == "failed" and self._driver.error is not None:
             raise self._driver.error
+        if text := driving.said(driving.trouble(self.held.paths)):
+            found = json.loads(text)
+            if found.pop("case") == driving.said(driving.assigned(self.held.paths)):
+                raise from_dict(found)
 
     def _await(self, condition: Any, problem: str) -> None:
         deadline = time.monotonic() + START_SECONDS

@@ -5,12 +5,14 @@ Which one, a file tells (`assigned`); another (`taken`) tells which it has, so t
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gauss.contracts.processor import Where
+from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
 from gauss.stream.child import assignment
 from gauss.stream.driver import __main__ as driving
@@ -28,6 +30,11 @@ def assigned(root: DataDir) -> Path:
 
 def taken(root: DataDir) -> Path:
     return root.run / "taken"
+
+
+def trouble(root: DataDir) -> Path:
+    """Why it could not take the case that it was given."""
+    return root.run / "trouble"
 
 
 def said(path: Path) -> str:
@@ -72,14 +79,25 @@ class CaseDriver(driving.Driver):
         return 0
 
     def _change(self, wanted: str) -> None:
-        """Ends the queries of one case and makes those of the next."""
+        """Ends the queries of one case and makes those of the next; says why if it can't, and waits for another."""
+        self._case = wanted
+        try:
+            self._stop_queries()
+            self._make_queries(wanted)
+        except Exception as error:
+            log.exception("case %s", wanted)
+            self._stop_queries()
+            found = error if isinstance(error, GaussError) else GaussError(f"{type(error).__name__}: {error}")
+            say(trouble(self.data_dir), json.dumps({**found.to_dict(), "case": wanted}))
+        else:
+            say(taken(self.data_dir), wanted)
+
+    def _make_queries(self, wanted: str) -> None:
         from gauss.stream.client import EngineClient
         from gauss.stream.driver.queries import Context, Query
         from gauss.stream.driver.table_query import TableQuery
         from gauss.stream.driver.table_reads import with_orders
 
-        self._stop_queries()
-        self._case = wanted
         if wanted:
             paths = DataDir(Path(wanted))
             given = assignment(paths)
@@ -92,7 +110,6 @@ class CaseDriver(driving.Driver):
             self.queries += [TableQuery(context, entry) for entry in table_queries(pipeline)]
             with ThreadPoolExecutor(4) as pool:
                 list(pool.map(lambda query: query.tick(), self.queries))
-        say(taken(self.data_dir), wanted)
 
     def _stop_queries(self) -> None:
         threads = [threading.Thread(target=query.stop) for query in self.queries]

@@ -36,6 +36,8 @@ IN_ENGINE = Patience(0.1, 0.5)
 ON_SPARK = Patience(0.2, 1.5)
 STATEFUL = Patience(1.0, 30.0)
 """Windows close, by Spark's own steps, some batches after the records or the clock that close them."""
+IN_VAIN = 6
+"""Questions for a next batch after which nothing is under way, neither records nor time; a join asks for both sides."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ def _await(world: World, case: Case, codec: Codec) -> list[Problem]:
     patience = STATEFUL if stateful else ON_SPARK if world.graph.needs_spark else IN_ENGINE
     ends: dict[str, Any] = {}
     since, right_since = time.monotonic(), 0.0
+    epochs = world.epochs()
     while True:
         now = world.settle(case.timeout / 1000)
         if now != ends:
@@ -143,6 +146,11 @@ def _await(world: World, case: Case, codec: Codec) -> list[Problem]:
             return problems
         else:
             right_since = 0.0
+            later = world.epochs()
+            if any(later[name][0] != epoch for name, (epoch, _) in epochs.items()):
+                epochs = later
+            elif stateful and all(later[name][1] - vain >= IN_VAIN for name, (_, vain) in epochs.items()):
+                return problems
         time.sleep(LOOK_SECONDS)
 
 

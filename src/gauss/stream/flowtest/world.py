@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from gauss.config.files import with_absolute_files
+from gauss.contracts.processor import Where
 from gauss.contracts.storage import ReadMode
 from gauss.model.errors import GaussError
 from gauss.model.files import write_private
@@ -122,6 +123,11 @@ class World:
                 )
             before = ends
             time.sleep(LOOK_SECONDS)
+
+    def epochs(self) -> dict[str, tuple[int, int]]:
+        """How many epochs each transform on Spark has done, and how often it asked for a next one in vain."""
+        rows = self.client.command("processors.ls")["processors"]
+        return {row["name"]: (row["epoch"], row["vain"]) for row in rows if row["where"] == Where.SPARK}
 
     def found(self, topic: str) -> list[bytes] | list[Found]:
         """The records of a topic in their order, or the rows of its table."""

@@ -1,0 +1,225 @@
+"""Whatever is killed under examples 5, 9 and 10, their result is that of a run in which nothing was.
+
+What that is, plain Python says of the records that lie in the source topics. Windows are short here, so that they
+close. `GAUSS_EXAMPLE_KILLS=50` makes it a long run, of each example both as it stands and with its topics in files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gauss.clients.clickhouse.connect import connect
+from gauss.clients.endpoint import read_endpoint
+from helpers import feeds
+from helpers.run import Run, free_port, wait_until
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+LONG = "GAUSS_EXAMPLE_KILLS" in os.environ
+KILLS = int(os.environ.get("GAUSS_EXAMPLE_KILLS", "3"))
+INTERVALS = {"1s": 1_000, "3s": 3_000}
+MARKERS = {"engine": "gauss.stream.engine", "driver": "gauss.stream.driver ", "jvm": "org.apache.spark.deploy"}
+PER_SECOND = 200
+
+pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.system, pytest.mark.timeout(300 + 60 * KILLS)]
+
+Row = dict[str, Any]
+
+
+class Killed:
+    """An example on ports of its own, with sources that acknowledge, and its topics in files if asked."""
+
+    def __init__(self, folder: Path, name: str, *, in_files: bool) -> None:
+        for each in (name, "schema-maps"):
+            shutil.copytree(EXAMPLES / each, folder / each)
+        text = (EXAMPLES / name / "pipeline.toml").read_text()
+        self.ports = {port: free_port() for port in range(9100, 9104)}
+        for before, port in self.ports.items():
+            text = text.replace(f"port = {before}", f'ack = "count", port = {port}')
+        text = text.replace('"1m", "5m", "1h"', '"1s", "3s"').replace('intervals = ["1m"]', 'intervals = ["1s", "3s"]')
+        text = text.replace('window = "5s"', 'window = "2s"')
+        if in_files:
+            text = text.replace('"memory"\nstorage_config = { storage_size = 50000 }', '"file"')
+            state = 'name = "ohlc.state"\nstorage = '
+            text = text.replace(f'{state}"memory"\nstorage_config = {{ mode = "table", ', f'{state}"file" #')
+        self.run = Run(folder / name, f'[spark]\nmaster = "local[2]"\n{text}')
+        self.victims = ["worker", "driver", "jvm"] + (["engine"] if in_files else [])
+        self.seed = random.randrange(1 << 32)
+        self.chance = random.Random(self.seed)
+
+    def feed(self, port: int, record: Callable[[int], bytes]) -> feeds.Counter:
+        return feeds.Counter(self.ports[port], PER_SECOND, record)
+
+    def records(self, topic: str) -> list[tuple[int, bytes]]:
+        """Every record of a topic with its time."""
+        rows = map(json.loads, self.run.cli("query", topic, "--json").stdout.splitlines())
+        return [(row["ts_ms"], row["data"].encode()) for row in rows]
+
+    def end(self, topic: str) -> int:
+        """How many records a topic has got; 0 while nobody answers. Asked for seldom: the machine has other work."""
+        time.sleep(0.3)
+        try:
+            return int(self.run.topic(topic)["end"])
+        except OSError:
+            return 0
+
+    def suffer(self, target: str) -> None:
+        """Kills what chance picks, each part once at first, and waits after each until results come again."""
+        order = self.chance.sample(self.victims, len(self.victims))
+        for number in range(KILLS):
+            victim = order[number] if number < len(order) else self.chance.choice(order)
+            time.sleep(self.chance.random() * 2)
+            before = wait_until(lambda: self.end(target), 120, "a first result")
+            self.kill(victim)
+            told = f"results after kill {number} of {victim} (seed {self.seed})"
+            print(time.strftime("%H:%M:%S"), told, flush=True)
+            wait_until(lambda before=before: self.end(target) > before, 120, told)  # type: ignore[misc]
+
+    def kill(self, victim: str) -> None:
+        if victim != "worker":
+            self.run.kill(MARKERS[victim])
+            return
+        workers = [each for each in self.run.tree() if "daemon" in " ".join(each.cmdline()) and each.parent()]
+        self.chance.choice(workers).kill()
+
+
+Make = Callable[..., Killed]
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Iterator[Make]:
+    made: list[Run] = []
+
+    def make(name: str, *, in_files: bool) -> Killed:
+        killed = Killed(tmp_path, name, in_files=in_files)
+        made.append(killed.run)
+        killed.run.start(ready=False)  # it waits for the first records
+        return killed
+
+    yield make
+    for run in made:
+        run.end()
+
+
+def variants(*, in_files: bool) -> pytest.MarkDecorator:
+    """Both in a long run, else the one that is named."""
+    chosen = [False, True] if LONG else [in_files]
+    return pytest.mark.parametrize("in_files", chosen, ids=lambda files: "in-files" if files else "as-it-stands")
+
+
+def candles(quotes: list[tuple[int, bytes]]) -> list[Row]:
+    """By plain Python."""
+    groups: dict[tuple[int, str, str], list[float]] = defaultdict(list)
+    for ts_ms, data in quotes:
+        quote = json.loads(data)
+        for interval, length in INTERVALS.items():
+            groups[ts_ms // length * length, quote["symbol"], interval].append(quote["bid"])
+    return [
+        {
+            "ts_ms": start,
+            "symbol": symbol,
+            "interval": interval,
+            "open": bids[0],
+            "high": max(bids),
+            "low": min(bids),
+            "close": bids[-1],
+            "volume": len(bids),
+        }
+        for (start, symbol, interval), bids in sorted(groups.items())
+    ]
+
+
+def quote(number: int) -> bytes:
+    return b'{"symbol":"S%d","bid":%d.5}' % (number % 7, number * 7919 % 1000)
+
+
+def in_table(run: Run) -> list[Row]:
+    """The rows of the table, sorted; none while nobody answers."""
+    endpoint = read_endpoint(run.data_dir / "clickhouse")
+    names = ["ts_ms", "symbol", "interval", "open", "high", "low", "close", "volume"]
+    try:
+        assert endpoint is not None
+        with connect(endpoint) as client:
+            rows = client.query(f"SELECT {', '.join(names)} FROM ohlc_1m ORDER BY ts_ms, symbol, interval").result_rows
+    except Exception:
+        return []
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def candles_are_right(killed: Killed) -> None:
+    """Kills, then compares every candle of the table."""
+    feed = killed.feed(9100, quote)
+    killed.suffer("ohlc.1m")
+    assert feed.finish()
+    wanted = candles(killed.records("quotes.raw"))
+    wait_until(lambda: killed.end("ohlc.1m") >= len(wanted), 120, f"all candles (seed {killed.seed})")
+    wait_until(lambda: len(in_table(killed.run)) >= len(wanted), 60, f"all rows (seed {killed.seed})")
+    time.sleep(0.5)
+    found = in_table(killed.run)
+    assert found == wanted, (killed.seed, [row for row in found if row not in wanted][:5])
+    told = {row["name"]: row for row in killed.run.api("/api/processors")["processors"]}
+    assert (told["ohlc-builder"]["late"], told["ohlc-builder"]["dead"]) == (0, 0)
+
+
+@variants(in_files=False)
+def test_5_every_candle_is_in_the_table_once_and_right(example: Make, in_files: bool) -> None:
+    candles_are_right(example("05-ohlc-to-clickhouse", in_files=in_files))
+
+
+@variants(in_files=True)
+def test_9_every_candle_is_in_the_table_once_and_none_stays_open(example: Make, in_files: bool) -> None:
+    killed = example("09-ohlc-with-state", in_files=in_files)
+    candles_are_right(killed)
+    closed: dict[str, bool] = {}
+    for _, data in killed.records("ohlc.state"):
+        row = json.loads(data)
+        closed[row["window_key"]] = row["closed"]
+    assert all(closed.values()), killed.seed
+    assert bool(closed) is in_files  # a table lets closed candles go, a log keeps them
+
+
+@variants(in_files=True)
+def test_10_every_quote_and_every_pair_comes_out_once(example: Make, in_files: bool) -> None:
+    killed = example("10-joins", in_files=in_files)
+    if not in_files:  # the table is in memory: it goes with the engine, which only files outlive
+        feeds.send(killed.ports[9101], b'{"symbol":"S3","name":"Three"}\n')
+        wait_until(lambda: killed.end("instruments"), 60, "the table")
+    feed = {
+        9100: killed.feed(9100, quote),
+        9102: killed.feed(9102, b'{"order_id":%d,"price":1}'.__mod__),
+        # Every fifth order comes too early for its trade.
+        9103: killed.feed(9103, lambda n: b'{"order_id":%d,"limit":2}' % (n if n % 5 else n + 3 * PER_SECOND)),
+    }
+    killed.suffer("matched")
+    for each in feed.values():
+        assert each.finish()
+    orders: dict[int, list[int]] = defaultdict(list)
+    for ts_ms, data in killed.records("orders"):
+        orders[json.loads(data)["order_id"]].append(ts_ms)
+    wanted: Counter[bytes] = Counter()
+    named: Counter[bytes] = Counter()
+    for _, data in killed.records("quotes.raw"):
+        is_known = not in_files and b'"S3"' in data
+        named[data[:-1] + b',"name":"Three"}' if is_known else data] += 1
+    for ts_ms, data in killed.records("trades"):
+        number = json.loads(data)["order_id"]
+        near = sum(abs(ts_ms - at) <= 2_000 for at in orders[number])
+        if near:
+            wanted[b'{"order_id":%d,"price":1,"limit":2}' % number] += near
+    total = wanted.total()
+    wait_until(lambda: killed.end("quotes.enriched") >= named.total(), 120, f"all quotes (seed {killed.seed})")
+    wait_until(lambda: killed.end("matched") >= total, 120, f"all pairs (seed {killed.seed})")
+    time.sleep(0.5)
+    found = Counter(data for _, data in killed.records("quotes.enriched"))
+    assert found == named, (killed.seed, list((found - named).items())[:5], list((named - found).items())[:5])
+    found = Counter(data for _, data in killed.records("matched"))
+    assert found == wanted, (killed.seed, list((found - wanted).items())[:5], list((wanted - found).items())[:5])

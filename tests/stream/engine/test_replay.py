@@ -1,0 +1,46 @@
+"""Replayed dead letters of a processor that reads two topics: each comes back beside the topic that it was in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gauss.contracts.edge import DeadLetter
+from gauss.stream.client import EngineClient
+from gauss.stream.engine.runtime import Engine
+from helpers.engine_process import prepare
+
+from .test_runtime import content
+
+JOIN: dict[str, Any] = {
+    "topics": [{"name": name, "storage": "memory"} for name in ("trades", "orders", "matched")],
+    "processors": [
+        {
+            "name": "join",
+            "plugin": "window-join",
+            "source": {"topic": "trades", "read": "offset"},
+            "target": {"topic": "matched"},
+            "config": {"input": {"format": "json"}, "join_topic": "orders", "join_key": "id", "window": "5s"},
+        }
+    ],
+}
+
+
+def test_letter_goes_to_the_inlet_beside_its_topic_and_to_the_same_one_again(tmp_path: Path) -> None:
+    prepare(tmp_path, JOIN)
+    engine = Engine(tmp_path)
+    engine.open()
+    try:
+        engine.start()
+        client = EngineClient.from_file(engine.paths.flight_json, wait_s=10)
+        left, right = "_retry.join", "_retry.join@orders"
+        for topic in ("trades", "orders", left, right):
+            inc = engine.topic(topic).inc
+            engine.dead.write(DeadLetter("bad_json", "", "decode", "join", topic.encode(), topic, inc, 0, 50))
+        assert client.command("dlq.replay", {"processor": "join"})["replayed"] == 4
+        assert content(client, left) == [b"trades", left.encode()]
+        assert content(client, right) == [b"orders", right.encode()]
+        (row,) = client.command("processors.ls")["processors"]
+        assert row["behind"] == 4
+    finally:
+        engine.close()
