@@ -132,3 +132,43 @@ def test_one_case_alone_is_told_as_json(folder: Path) -> None:
     assert case["problems"] == [{"where": "topic out", "lines": ["too many: cd"]}]
     error = json.loads(gauss_test(folder, "--case", "one to many", "--json", code=1).stdout)["error"]
     assert error["code"] == "config"
+
+
+OWN = """
+import sys
+
+from gauss.contracts.function import arrow_function
+
+if "flowtest" in sys.argv[0]:
+    raise RuntimeError("no licence for this process")
+
+
+@arrow_function()
+def own(batch):
+    return batch
+"""
+ON_SPARK = """
+[[topics]]
+name = "in"
+storage = "memory"
+
+[[topics]]
+name = "out"
+storage = "memory"
+
+[[processors]]
+name = "own"
+plugin = "own:own"
+source = { topic = "in", read = "offset" }
+target = { topic = "out" }
+"""
+
+
+@pytest.mark.spark
+def test_case_that_the_driver_can_not_set_up_is_told_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "pipeline.toml").write_text(ON_SPARK)
+    (tmp_path / "pipeline.test.toml").write_text('[[cases]]\nname = "never"\nexpect = [{ topic = "out", count = 1 }]\n')
+    told = json.loads(gauss_test(tmp_path, "--json", code=1).stdout)
+    (problem,) = told["cases"][0]["problems"]
+    assert "no licence for this process" in problem["where"], problem

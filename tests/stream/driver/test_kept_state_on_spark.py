@@ -49,10 +49,14 @@ def config() -> dict[str, Any]:
     }
 
 
-def started(run: EngineRun, spark: Any, name: str) -> Query:
+def made(run: EngineRun, spark: Any, name: str) -> Query:
     processor = next(each for each in run.pipeline.processors if each.name == name)
     context = Context(spark, run.client, run.pipeline, DataDir(run.data_dir.root), str(run.data_dir.flight_json))
-    query = Query(context, processor)
+    return Query(context, processor)
+
+
+def started(run: EngineRun, spark: Any, name: str) -> Query:
+    query = made(run, spark, name)
     query._start()
     return query
 
@@ -95,8 +99,14 @@ def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, spark: 
     shutil.rmtree(run.data_dir.checkpoints / "table")
     with pytest.raises(ConfigError, match="state of processor"):
         started(run, spark, "table")
-    query = started(run, spark, "log")
-    assert query.state is State.RUNNING
+    # What takes a while is told before it begins, and nothing comes out until it is done.
+    query = made(run, spark, "log")
+    for _ in range(2):
+        query.tick()
+        assert query.state is State.STARTING
+    assert query.status().detail == "loading its state, kept in topic state.log"
+    query.tick()
+    assert (query.state, query.detail) == (State.RUNNING, "")
     run.send("in", encoded([("c", 2.0, T + 7100), ("d", 1.0, T + 60_000)]))
     assert until(lambda: any(row["k"] == "c" for row in results(run, "log"))), results(run, "log")
     assert [row["close"] for row in results(run, "log") if row["k"] == "c"] == [2.0, 2.0]

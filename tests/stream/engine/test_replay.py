@@ -1,11 +1,14 @@
-"""Replayed dead letters of a processor that reads two topics: each comes back beside the topic that it was in."""
+"""A processor that reads two topics: replayed dead letters come back beside their topic, and no batch is skipped."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gauss.contracts.edge import DeadLetter
+from gauss.model.errors import ConfigError
 from gauss.stream.client import EngineClient
 from gauss.stream.engine.runtime import Engine
 from helpers.engine_process import prepare
@@ -42,5 +45,9 @@ def test_letter_goes_to_the_inlet_beside_its_topic_and_to_the_same_one_again(tmp
         assert content(client, right) == [b"orders", right.encode()]
         (row,) = client.command("processors.ls")["processors"]
         assert row["behind"] == 4
+        # Spark's state has a version for each batch: without one there is no next.
+        with pytest.raises(ConfigError, match='"join" keeps a state') as told:
+            client.command("processors.skip", {"name": "join"})
+        assert "gauss readers seek trades join OFFSET" in told.value.hint
     finally:
         engine.close()

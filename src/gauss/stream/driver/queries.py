@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_FAILURES = 5
 STATEFUL_MS = 1000
+LOADING = "loading its state"
 log = logging.getLogger(__name__)
 
 
@@ -63,6 +64,7 @@ class Query:
     rows_per_second: float = 0.0
     _failed_epoch: int | None = None
     _next_try: float = 0.0
+    _shown: bool = False
     _running: Any = None
     _claimed: Claimed | None = None
     _design: compiling.Design | None = None
@@ -114,6 +116,8 @@ class Query:
 
     def _try_start(self) -> None:
         try:
+            if self._loads():
+                return
             self._start()
         except ConfigError as error:
             self.state, self.detail = State.FAILED, sentence(error)
@@ -122,6 +126,15 @@ class Query:
             log.error("%s: %s", self.name, self.detail)
         except Exception as error:
             self._fail(error)
+
+    def _loads(self) -> bool:
+        """Whether it has yet to be told that a state is loaded: nothing else is told while it is."""
+        if self._design is None:
+            self._design = compiling.design(self.context.pipeline, self.processor)
+        if self._design.state is None or self._shown or self.failures:
+            return False
+        self.state, self.detail = State.STARTING, f"{LOADING}, kept in topic {self._design.state.topic}"
+        return True
 
     def _start(self) -> None:
         if self._design is None:
@@ -164,7 +177,7 @@ class Query:
         self.checkpoint.mark_started()
         self._running = compiling.start(self.context.session, read, write, self._design)
         table = self._design.ref.table
-        self.state, self.detail = State.RUNNING, f"loads table {table.topic} with its first records" if table else ""
+        self.state, self.detail = State.RUNNING, f"loading table {table.topic} with its first records" if table else ""
 
     def _claim(self, stateful: bool) -> Claimed:
         """A new generation: whatever an earlier start left running is refused from now on."""
@@ -312,6 +325,7 @@ class Query:
         return [self.status()]
 
     def status(self) -> QueryStatus:
+        self._shown = self.detail.startswith(LOADING)
         trouble = self.state in (State.WAITING, State.FAILED)
         return QueryStatus(
             processor=self.name,

@@ -44,6 +44,9 @@ class TableQuery(Query):
         assert self.processor.source is not None
         return [self.processor.source]
 
+    def _loads(self) -> bool:
+        return False
+
     def _start(self) -> None:
         context = self.context
         given = assignment(context.data_dir)

@@ -206,6 +206,19 @@ def _told(action: str) -> Callable[[Engine, Arguments], dict[str, Any]]:
     return tell
 
 
+def _skip(engine: Engine, args: Arguments) -> dict[str, Any]:
+    name = args.text("name")
+    node = engine.graph.processors.get(name)
+    if node is not None and node.stateful:
+        raise ConfigError(
+            f'"{name}" keeps a state, to which every batch adds: one that is left out would tear it',
+            hint=f"remove what the batch fails at, then: gauss processors retry {name}; or go on behind it without what"
+            f" {name} knew: gauss readers seek {node.sources[0].topic} {name} OFFSET, then: gauss processors drop-state"
+            f" {name}",
+        )
+    return _told("skip")(engine, args)
+
+
 def _rebuild(engine: Engine, args: Arguments) -> dict[str, Any]:
     name = args.text("name")
     node = engine.graph.processors.get(name)
@@ -281,7 +294,7 @@ COMMANDS: dict[str, Callable[[Engine, Arguments], dict[str, Any]]] = {
     "readers.drop": _drop,
     "processors.ls": _processors,
     "processors.retry": _told("retry"),
-    "processors.skip": _told("skip"),
+    "processors.skip": _skip,
     "processors.rebuild": _rebuild,
     "processors.drop_state": _drop_state,
     "dlq.ls": _dead_groups,
