@@ -21,6 +21,7 @@ BENCHMARKS = {
     "spark_json": "JSON filter + derive through Spark",
     "ohlc": "One-second candles through Spark",
     "joins": "Joins and dedup through Spark",
+    "chain": "Five stateless processors through Spark beside one",
     "latency": "TCP → Spark → TCP latency, start-up, idle cost",
 }
 RESULTS = Path(__file__).with_name("results.md")

@@ -1,0 +1,106 @@
+"""Five stateless processors one behind the other, against one of them: what the four others cost.
+
+All are hosted and follow each other through topics that nobody else writes, so that they run as one query. Measured
+from the first topic to the last, by the same records, in the same run; and the same five as a query each.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from bench.spark_json import FIELDS, Bench, fresh, quotes
+
+from gauss.stream.driver.chain_query import ChainQuery
+from gauss.stream.driver.chains import Chains, find_chains
+from gauss.stream.driver.queries import Context
+from gauss.stream.graph import build_graph
+
+RECORDS = int(os.environ.get("GAUSS_CHAIN_RECORDS", "2000000"))
+WARM_UP = 200_000
+TICK_S = 0.05
+MID = "{symbol, bid, ask, mid: (.bid + .ask) / 2, ts}"
+STEPS: list[tuple[str, dict[str, Any]]] = [
+    ("expression", {"program": MID}),
+    ("filter", {"where": ".bid >= 0"}),
+    ("symbol-filter", {"symbols": [f"SYM{n:03d}" for n in range(500)]}),
+    ("filter", {"where": ".ask > .bid"}),
+    ("expression", {"program": "select(.ts > 0)"}),
+]
+KINDS = {"one": STEPS[:1], "chain": STEPS, "apart": STEPS}
+
+
+def config() -> dict[str, Any]:
+    """Every job has topics of its own: the first and last hold everything, those between as much as topics do."""
+    topics, processors = [], []
+    for kind, steps in KINDS.items():
+        names = [f"{kind}.in", *(f"{kind}.{place}" for place in range(1, len(steps))), f"{kind}.out"]
+        sizes = {"storage_size": "unlimited", "storage_bytes": "2GiB"}
+        topics += [
+            {"name": name, "storage": "memory", "storage_config": sizes if name in (names[0], names[-1]) else {}}
+            for name in names
+        ]
+        processors += [
+            {
+                "name": f"{kind}-{place}",
+                "plugin": plugin,
+                "source": {"topic": names[place], "read": "offset"},
+                "target": {"topic": names[place + 1]},
+                "config": {"input": {"format": "quote"}, **given},
+            }
+            for place, (plugin, given) in enumerate(steps)
+        ]
+    formats = [{"name": "quote", "plugin": "json", "config": {"fields": FIELDS}}]
+    return {"formats": formats, "topics": topics, "processors": processors}
+
+
+def queries(bench: Bench, kind: str) -> list[ChainQuery]:
+    """The queries of one job, as a driver makes them."""
+    graph = build_graph(bench.pipeline)
+    chains = find_chains(bench.pipeline, graph) if kind != "apart" else Chains((), {})
+    context = Context(bench.spark, bench.client, bench.pipeline, bench.data_dir, str(bench.data_dir.flight_json))
+    return [
+        ChainQuery(context, entry, chains=chains)
+        for entry in bench.pipeline.processors
+        if entry.name.startswith(f"{kind}-") and chains.head(entry.name) == entry.name
+    ]
+
+
+def throughput(bench: Bench, kind: str, records: list[bytes]) -> float:
+    """Records per second from the first topic to the last, after a warm-up."""
+    running = queries(bench, kind)
+    assert len(running) == (len(STEPS) if kind == "apart" else 1)
+    bench.send(f"{kind}.in", records[:WARM_UP])
+    _until(bench, running, f"{kind}.out", WARM_UP)
+    bench.send(f"{kind}.in", records)
+    begun = time.perf_counter()
+    _until(bench, running, f"{kind}.out", WARM_UP + len(records))
+    seconds = time.perf_counter() - begun
+    for query in running:
+        query.close()
+    return len(records) / seconds
+
+
+def _until(bench: Bench, running: list[ChainQuery], topic: str, end: int) -> None:
+    while bench.end_of(topic) < end:
+        for query in running:
+            query.tick()
+            assert not query.failures, query.detail
+        time.sleep(TICK_S)
+
+
+def run() -> list[dict[str, object]]:
+    """One row per measure."""
+    records = quotes(RECORDS)
+    found = {}
+    for kind in KINDS:
+        with fresh(config()) as bench:
+            found[kind] = throughput(bench, kind, records)
+    return [
+        {"what": "one stateless processor", "measured": f"{found['one'] / 1000:.0f}k rec/s", "aim": ""},
+        {"what": "five, as one query", "measured": f"{found['chain'] / 1000:.0f}k rec/s", "aim": ""},
+        {"what": "five, a query each", "measured": f"{found['apart'] / 1000:.0f}k rec/s", "aim": ""},
+        {"what": "cost of five : one", "measured": f"{found['one'] / found['chain']:.2f}", "aim": "≤ 1.3"},
+        {"what": "cost of five queries : one", "measured": f"{found['one'] / found['apart']:.2f}", "aim": ""},
+    ]
