@@ -177,11 +177,12 @@ def disordered(seed: int, count: int, keys: list[str | None]) -> list[Row]:
 
 
 def test_results_are_the_same_whatever_the_batches(make_engine: MakeEngine, spark: Any) -> None:
-    sizes = {"few": 61, "all": 100_000}
+    seed = random.randrange(1 << 32)
+    sizes = {"few": random.Random(seed).randrange(150, 600), "all": 100_000}
     jobs = {f"{kind}.{size}": (plugin, "in", given) for kind, (plugin, given) in KINDS.items() for size in sizes}
     run = make_engine(config(jobs))
-    keys: list[str | None] = ["a", "b", "Ω"]
-    rows = disordered(7, 300, keys)
+    keys: list[str | None] = [*["hot"] * 20, "b", "Ω"]
+    rows = disordered(seed, 1_200, keys)
     flush: Row = ("flush", 0.0, T + 3_600_000)
     run.send("in", encoded([*rows, flush]))
     wanted = {kind: expected(kind, rows) for kind in KINDS}
@@ -189,8 +190,8 @@ def test_results_are_the_same_whatever_the_batches(make_engine: MakeEngine, spar
         queries = {size: start(run, spark, f"{kind}.{size}", most) for size, most in sizes.items()}
         for size, query in queries.items():
             name = f"{kind}.{size}"
-            assert until(partial(enough, run, name, len(wanted[kind]))), results(run, name)
-            assert results(run, name) == wanted[kind], name
+            assert until(partial(enough, run, name, len(wanted[kind]))), (name, seed, sizes)
+            assert results(run, name) == wanted[kind], (name, seed, sizes)
             dropped = [
                 op["numRowsDroppedByWatermark"] for each in query.recentProgress for op in each["stateOperators"]
             ]
