@@ -76,6 +76,22 @@ def test_reader_goes_on_in_a_segment_that_was_removed(tmp_path: Path) -> None:
     assert bytes(held[0].chunk.payload).startswith(b"xxx")
 
 
+def test_read_that_begins_inside_a_large_block_leaves_out_nothing_before_the_next_segment(tmp_path: Path) -> None:
+    """The budget lasts for one block, which is cut: what it leaves of the budget is not for the next segment."""
+    log = open_log("file", tmp_path, {"segment_bytes": 32_000, "framing": "newline"})
+    for _ in range(6):
+        put(log, lines(*[b"x" * 100] * 100))
+    log.close()
+    log = open_log("file", tmp_path, {"segment_bytes": 32_000, "framing": "newline"})  # nothing is in memory
+    for budget in (1, 5_000, 10_100, 15_000, 1 << 20):
+        for start in range(0, 600, 30):
+            at = start
+            while at < 600:
+                for placed in log.chunks(at, 600, budget):
+                    assert placed.offset == at
+                    at += placed.chunk.count
+
+
 @pytest.mark.parametrize("suffix", [".log", ".index", ".times"])
 def test_full_disk_leaves_nothing_half_written(tmp_path: Path, suffix: str) -> None:
     """A limit on file size stands in for the disk: the write that crosses it is cut short, then fails."""

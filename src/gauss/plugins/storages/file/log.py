@@ -172,10 +172,13 @@ class FileLog:
             number += 1
             if segment.end <= start or segment.base >= stop:
                 continue
-            placed += self._read(segment, start, stop, max_bytes)
-            if placed:
-                start = placed[-1].offset + placed[-1].chunk.count
-                max_bytes -= sum(entry.chunk.nbytes for entry in placed)
+            found = self._read(segment, start, stop, max_bytes)
+            placed += found
+            if found:
+                start = found[-1].offset + found[-1].chunk.count
+                max_bytes -= sum(entry.chunk.nbytes for entry in found)
+                if start < min(segment.end, stop):
+                    break  # the budget ended in this segment, though a block that is cut left some of it
         return placed
 
     def _read(self, segment: Segment | RolledSegment, start: int, stop: int, max_bytes: int) -> list[Placed]:
