@@ -30,6 +30,7 @@ from gauss.stream.engine.orders_topic import OrdersTopic
 from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.pulling import pulling, pulls
 from gauss.stream.engine.pump import Pump
+from gauss.stream.engine.refill import refill
 from gauss.stream.engine.running import Running, retry_inlets
 from gauss.stream.engine.scanning import pipeline_formats, scan_engine
 from gauss.stream.engine.sources import END_MARK, Sources
@@ -114,6 +115,7 @@ class Engine:
     def start(self) -> None:
         """The Flight server, transforms, sinks, then sources: whoever reads is there before whoever writes."""
         restarted = self._mark_started()
+        refill(self)
         self._serve(restarted=restarted)
         for node in self.graph.on(Where.ENGINE):
             if node.role is Role.TRANSFORM:
