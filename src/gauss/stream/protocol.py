@@ -219,6 +219,8 @@ class Stage(msgspec.Struct, tag=True):
     generation: int
     topic: str
     partition: int = 0
+    parent: str = ""
+    """A stage of the same task that holds the same bytes already: the records are then (ts_ms, row), rows of that."""
 
 
 class StageDead(msgspec.Struct, tag=True):

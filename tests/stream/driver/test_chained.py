@@ -23,7 +23,7 @@ from gauss.stream.driver.compile import design
 from gauss.stream.driver.plan import RANGES, ReadPlan, Step, Work, WritePlan, encode_fields
 from gauss.stream.driver.sink import Staged, StreamWriter
 from gauss.stream.graph import build_graph
-from gauss.stream.protocol import At, Claim, Claimed, Ends, Member
+from gauss.stream.protocol import At, Claim, Claimed, Ends, Latest, Member
 from helpers.engine_process import EngineProcess
 
 FORMATS = [
@@ -331,6 +331,11 @@ def test_replayed_letters_enter_at_their_own_step(make_world: Any) -> None:
     assert len(data(world, "f.0")) == 3
     rows = {row["name"]: row for row in world.client.command("processors.ls", {})["processors"]}
     assert [rows[name]["behind"] for name in NAMES] == [0, 0, 0]
+    # Whoever moves a member takes it out of the chain, also while no records come.
+    world.client.command("readers.seek", {"topic": "f.0", "reader": "f1", "to": "earliest"})
+    with pytest.raises(Fenced):
+        world.client.latest(Latest("f0", chain.claimed.generation, chain.at, max_rows=10, max_bytes=1000))
+    assert chain.claim().behind == ["f1"]
 
 
 def test_a_router_feeds_two_members_and_a_full_ring_lets_all_pass(make_world: Any) -> None:

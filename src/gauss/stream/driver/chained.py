@@ -56,12 +56,26 @@ class _Kept:
     stage: str = field(default_factory=lambda: uuid.uuid4().hex)
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
+    parent: str = ""
+    """The stage that holds all of its bytes, if there is one."""
+    copies: list[pa.RecordBatch] = field(default_factory=list)
+    """The same records as rows of that."""
 
-    def add(self, batch: pa.RecordBatch) -> int:
-        """Adds records; gives the place of the first."""
+    def add(self, batch: pa.RecordBatch, parent: str = "", rows: pa.Array | None = None) -> int:
+        """Adds records, which may be rows of another stage; gives the place of the first."""
         first, self.rows = self.rows, self.rows + batch.num_rows
+        if rows is not None and parent and (not self.batches or self.parent == parent):
+            self.parent = parent
+            self.copies.append(pa.RecordBatch.from_arrays([batch.column(0), rows], names=["ts_ms", "row"]))
+        else:
+            self.parent = ""
         self.batches.append(batch)
         return first
+
+    def stage_at(self, plan: WritePlan, topic: str) -> None:
+        """Keeps the records at the engine; bytes that are there already are not sent again."""
+        batches = self.copies if self.parent else self.batches
+        stage_records(plan, topic, batches, name=self.stage, parent=self.parent)
 
 
 class _Task:
@@ -85,7 +99,7 @@ class _Task:
     def stage(self, done: Staged, place: tuple[str, int]) -> None:
         """Keeps everything at the engine."""
         for topic, kept in self.kept.items():
-            stage_records(self._plan, topic, kept.batches, name=kept.stage)
+            kept.stage_at(self._plan, topic)
             done.stages.append((place, topic, kept.stage))
         stage_letters(self._plan, self.letters, done, place)
 
@@ -125,13 +139,13 @@ class _Leg:
                 found |= {each.name: each for each in leg._wanted(format) if each.name not in found}
         return pa.schema(list(found.values()))
 
-    def take(self, decoded: pa.RecordBatch) -> None:
-        """Transforms, writes and hands on."""
+    def take(self, decoded: pa.RecordBatch, origin: tuple[str, int] = ("", 0)) -> None:
+        """Transforms, writes and hands on. `origin`: the stage that holds just these records, and where there."""
         times = decoded.column("_ts_ms")
         given = decoded.select([*self.fields.names, "_ts_ms", "_data"])
         if "ts_ms" not in self.fields.names:
             given = given.append_column("ts_ms", times)
-        numbered = self._plain and bool(self.next)
+        numbered = self._plain and bool(self.next or origin[0])
         if numbered:  # whoever keeps a record's time tells so which record a row was made of
             given = given.set_column(given.schema.names.index("_ts_ms"), "_ts_ms", pa.array(np.arange(len(given))))
         made = self._transform.arrow(given)
@@ -146,26 +160,28 @@ class _Leg:
                 _passes.add(self._ref)
         made = made if rows is None else made.append_column(_ROW, rows)
         for topic, part in by_topic(made, self.write):
-            self._write(topic, part, decoded, pc.max(times))
+            self._write(topic, part, decoded, origin)
 
-    def _write(self, topic: str, made: pa.RecordBatch, decoded: pa.RecordBatch, newest: pa.Scalar) -> None:
+    def _write(self, topic: str, made: pa.RecordBatch, decoded: pa.RecordBatch, origin: tuple[str, int]) -> None:
         rows = made.column(_ROW) if _ROW in made.schema.names else None
         made = made if rows is None else made.drop_columns([_ROW])
         letters: list[bytes] = []
         staged = stage_batch(made, self.write, letters)
         if staged.column(0).null_count and topic in self.next:
-            columns = [staged.column(0).fill_null(newest), staged.column(1)]
+            columns = [staged.column(0).fill_null(pc.max(decoded.column("_ts_ms"))), staged.column(1)]
             staged = pa.RecordBatch.from_arrays(columns, schema=STAGE_SCHEMA)
         if self._step is not None:
             named = {"processor": self._step.name}
             letters = [msgspec.json.encode(msgspec.json.decode(each) | named) for each in letters]
         self._task.letters += letters
         kept = self._task.kept.setdefault(topic, _Kept())
-        first = kept.add(staged)
+        passed = rows is not None and "_data" in made.schema.names
+        stage, begin = origin if passed else ("", 0)
+        first = kept.add(staged, stage, pc.add(rows, begin) if stage and rows is not None else None)
         followers = self.next.get(topic, ())
         if not followers:
             return
-        if rows is not None and "_data" in made.schema.names:
+        if passed and rows is not None:
             marked = {each.name for each in self._wanted(self.work.read.format) if each.metadata}
             names = [name for name in decoded.schema.names if name not in marked and not _hidden(name)]
             known: Columns = _Taken({name: decoded.column(name) for name in names}, rows)
@@ -184,7 +200,7 @@ class _Leg:
         if known and all(_fits(each, known) for each in self.fields):
             names = [each.name for each in wanted if _fits(each, known)]
             columns = [*(known[name] for name in names), records.column(0), records.column(1)]
-            self.take(pa.RecordBatch.from_arrays(columns, names=[*names, "_ts_ms", "_data"]))
+            self.take(pa.RecordBatch.from_arrays(columns, names=[*names, "_ts_ms", "_data"]), place)
             return
         offsets = pa.array(np.arange(first, first + len(records)))
         letters: list[dict[str, Any]] = []

@@ -116,10 +116,10 @@ def by_topic(batch: pa.RecordBatch, plan: WritePlan) -> Iterator[tuple[str, pa.R
 
 
 def stage_records(
-    plan: WritePlan, topic: str, batches: list[pa.RecordBatch], partition: int = 0, name: str = ""
+    plan: WritePlan, topic: str, batches: list[pa.RecordBatch], partition: int = 0, *, name: str = "", parent: str = ""
 ) -> str:
     """Keeps records at the engine until a publish names them; under a new name unless it is given."""
-    stage = Stage(name or uuid.uuid4().hex, plan.processor, plan.generation, topic, partition)
+    stage = Stage(name or uuid.uuid4().hex, plan.processor, plan.generation, topic, partition, parent)
     engine(plan.flight).stage(stage, batches)
     return stage.stage
 

@@ -163,7 +163,8 @@ class Publisher:
             member.readers[source].move(topic.version())
         names = (head.name, *generations)
         for each in (head, *members):
-            each.chain = names if members else ()
+            each.chain, each.members = names if members else (), {}
+        head.members = generations
         return generations
 
     def _has_state(self, topic: str) -> bool:

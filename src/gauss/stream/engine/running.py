@@ -35,6 +35,8 @@ class Running:
     readers: dict[str, Reader] = field(default_factory=dict)
     chain: tuple[str, ...] = ()
     """Those in whose query it runs or that run in its query, itself included; empty: it runs alone."""
+    members: dict[str, int] = field(default_factory=dict)
+    """Of a chain's head: the generations of those behind it."""
     drop_state: bool = False
     """Its next claim may begin without the state of its lost checkpoint."""
     stopped: str = ""

@@ -49,6 +49,8 @@ class Sources:
         """The end of the next batch; `start` itself when there is nothing new within `wait_ms`."""
         running = self._publisher.processor(latest.processor)
         row = self._publisher.check_generation(latest.processor, latest.generation)
+        for name, generation in running.members.items():
+            self._publisher.check_generation(name, generation)  # somebody took it out of the chain
         if (again := epoch_after(row, latest.start)) is not None:
             # Spark's own log of that epoch is lost (its files are not fsynced): the same ends make it a no-op.
             return LatestReply(again, rows_between(latest.start, again), self._lag(again, running))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from gauss.model.errors import DiskFull, ProtocolError, StorageError
@@ -60,6 +61,7 @@ class Stages:
     def put(self, head: Stage, batches: Iterable[pa.RecordBatch]) -> int:
         """Keeps one stage; the same stage put again replaces the first. Returns the number of records."""
         staged = Staged(head)
+        batches = self._of_parent(head, batches) if head.parent else batches
         rows = 0
         try:
             writer: Any = None
@@ -90,6 +92,23 @@ class Stages:
         if replaced is not None:
             self._free(replaced)
         return rows
+
+    def _of_parent(self, head: Stage, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Records by their bytes in another stage; when they are all of it, nothing is copied."""
+        with self._lock:
+            parent = self._stages.get(head.parent)
+        if parent is None or (parent.head.processor, parent.head.generation) != (head.processor, head.generation):
+            raise ProtocolError(
+                f'stage {head.stage} of processor "{head.processor}" is of the unknown stage {head.parent}',
+                hint="the engine restarted or the stage is of an older claim; run the epoch again",
+            )
+        held = [batch.column("data").cast(pa.binary()) for batch in parent.read()]
+        data = held[0] if len(held) == 1 else pa.concat_arrays(held) if held else pa.array([], pa.binary())
+        for batch in batches:
+            rows = batch.column("row")
+            whole = len(rows) == len(data) and np.array_equal(rows.to_numpy(), np.arange(len(data)))
+            columns = [batch.column("ts_ms"), data if whole else data.take(rows)]
+            yield pa.RecordBatch.from_arrays(columns, names=["ts_ms", "data"])
 
     def _reserve(self, nbytes: int) -> bool:
         with self._lock:
