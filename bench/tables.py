@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 import psutil
 import pyarrow as pa
@@ -39,14 +40,19 @@ RECORDS = 2_000_000
 LONG = bool(os.environ.get("GAUSS_BENCH_LONG"))
 WARM_UP = 1_500_000
 """Until each of Spark's four Python processes has machine code for its decoder, and Java for its own."""
-LOOK_SECONDS = 0.02
+LOOK_SECONDS = 0.05
 BLOCK = 65_536
 PROTO = 'syntax = "proto3"; message Quote { string symbol = 1; double bid = 2; double ask = 3; int64 ts = 4; }'
 DDL = "symbol string, bid double, ask double, ts bigint"
 FIELDS = [{"name": part.split()[0], "type": part.split()[1].replace("bigint", "int64")} for part in DDL.split(", ")]
 ARROW = pa.schema([("symbol", pa.string()), ("bid", pa.float64()), ("ask", pa.float64()), ("ts", pa.int64())])
-COLUMNS = "symbol String, bid Float64, ask Float64, ts Int64"
+CREATE = (
+    "CREATE TABLE {} (ts_ms Int64, symbol Nullable(String), bid Nullable(Float64), ask Nullable(Float64), "
+    "ts Nullable(Int64), _inc Int64, _offset Int64) ENGINE = MergeTree ORDER BY ts_ms"
+)
+"""As Gauss makes it."""
 TYPES = {
+    **dict.fromkeys(("ts_ms", "_inc", "_offset"), FieldType("Int64")),
     "symbol": FieldType("String"),
     "bid": FieldType("Float64"),
     "ask": FieldType("Float64"),
@@ -162,7 +168,7 @@ class Tables:
 
         bench, endpoint = self.bench, self.servers["clickhouse"].endpoint
         with connect(endpoint) as client:
-            client.command(f"CREATE TABLE by_hand ({COLUMNS}) ENGINE = MergeTree ORDER BY tuple()")
+            client.command(CREATE.format("by_hand"))
         claimed = bench.client.claim(Claim("by_hand", "bench", ["by_hand"], ["nowhere"]))
         read = ReadPlan(
             str(bench.data_dir.flight_json),
@@ -178,7 +184,8 @@ class Tables:
                 client.insert_arrow("by_hand", batch.toArrow())
 
         frame = bench.spark.readStream.format("gauss").option("plan", to_option(read)).load()
-        rows = frame.select(F.from_json(F.col("_data").cast("string"), DDL).alias("r")).select("r.*")
+        parsed = frame.select("_ts_ms", F.from_json(F.col("_data").cast("string"), DDL).alias("r"))
+        rows = parsed.select(F.col("_ts_ms").alias("ts_ms"), "r.*")
         folder = str(bench.data_dir.checkpoints / "by_hand")
         job = rows.writeStream.foreachBatch(insert).option("checkpointLocation", folder)
         query = job.start()
@@ -202,12 +209,16 @@ def reached(topic: str, running: Any) -> int:
 
 def plain_process(server: Server, decoded: Callable[[int], pa.Table], table: str) -> float:
     """Records per second of one process that decodes block by block and inserts each."""
-    target = writing.Table(table, TYPES)
+    target, now = writing.Table(table, TYPES), int(time.time() * 1000)
     with connect(server.endpoint) as client:
-        client.command(f"CREATE TABLE {table} ({COLUMNS}) ENGINE = MergeTree ORDER BY tuple()")
+        client.command(CREATE.format(table))
         begun = time.perf_counter()
         for first in range(0, RECORDS, BLOCK):
-            writing.insert(client, target, decoded(first), token=f"{table}{first}")
+            rows = decoded(first)
+            marks = {"ts_ms": np.full(len(rows), now), "_inc": np.ones(len(rows), np.int64)}
+            for name, values in (marks | {"_offset": np.arange(first, first + len(rows))}).items():
+                rows = rows.append_column(name, pa.array(values))
+            writing.insert(client, target, rows, token=f"{table}{first}")
         return RECORDS / (time.perf_counter() - begun)
 
 
