@@ -32,7 +32,9 @@ def test_candles_are_partials_that_close_by_the_clock_and_go_to_an_inbox() -> No
 
 
 def test_every_example_is_explained_and_planned() -> None:
-    for example in sorted(EXAMPLES.glob("*/gauss.toml")):
+    found_examples = sorted(EXAMPLES.glob("*/pipeline.toml"))
+    assert len(found_examples) > 10
+    for example in found_examples:
         pipeline, checked = check_or_raise(example)
         pipeline = with_absolute_files(pipeline, checked.base_dir)
         graph = planned(pipeline, build_graph(pipeline))

@@ -184,7 +184,9 @@ class _Leg:
         if passed and rows is not None:
             marked = {each.name for each in self._wanted(self.work.read.format) if each.metadata}
             names = [name for name in decoded.schema.names if name not in marked and not _hidden(name)]
-            known: Columns = _Taken({name: decoded.column(name) for name in names}, rows)
+            known: Columns = {name: decoded.column(name) for name in names}
+            if len(rows) < len(decoded):  # what passes keeps its order: as many are the same
+                known = _Taken(known, rows)
             format = self.work.read.format
         elif not letters and len(staged) == len(made):
             known, format = _written(made, self.write.format), self.write.format
