@@ -11,7 +11,7 @@ from gauss.contracts.time import EventTime
 from gauss.model.units import human_bytes
 from gauss.registry import build, spec
 from gauss.stream.driver.chains import Chains, Link, find_chains
-from gauss.stream.driver.plan import BLOCK_ROWS, TransformRef, transform_ref
+from gauss.stream.driver.plan import BLOCK_ROWS, STATEFUL_MS, TransformRef, transform_ref
 from gauss.stream.graph import TABLE_PREFIX, Graph, ProcessorNode
 from gauss.stream.guarantee import guarantees
 
@@ -156,8 +156,11 @@ class _Words:
         if self._runs in ("edge", "pump"):
             return read
         section = self._pipeline.spark
+        aim = f"of about {max(section.target_batch_ms, STATEFUL_MS if self._node.stateful else 0)} ms"
+        if self._runs == "table":
+            aim = "as flush_interval and insert_batch_size say"
         return (
-            f"{read}: batches of about {section.target_batch_ms} ms, of at most {section.max_batch_rows:,} records or "
+            f"{read}: batches {aim}, of at most {section.max_batch_rows:,} records or "
             f"{human_bytes(section.max_batch_bytes)}, cut into ranges at every {BLOCK_ROWS:,} records, a task each"
         )
 

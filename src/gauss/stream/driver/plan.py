@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 65_536
 """Ranges are cut at multiples of this, whatever the number of cores, so that a replay makes the same blocks."""
 
+STATEFUL_MS = 1000
+"""The least time at which batches with state aim."""
 
 RANGES = pa.schema(
     [

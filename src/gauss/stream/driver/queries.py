@@ -17,7 +17,7 @@ from gauss.stream.driver import compile as compiling
 from gauss.stream.driver import detect
 from gauss.stream.driver.checkpoint import Checkpoint
 from gauss.stream.driver.errors import sentence
-from gauss.stream.driver.plan import FieldRef, ReadPlan, WritePlan, encode_fields, plan_hash
+from gauss.stream.driver.plan import STATEFUL_MS, FieldRef, ReadPlan, WritePlan, encode_fields, plan_hash
 from gauss.stream.driver.reading import rows_of
 from gauss.stream.driver.sink import offsets_of
 from gauss.stream.protocol import Claim, Claimed, DriverCommand, Latest, Member, Publish, QueryStatus, Read, places
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_FAILURES = 5
-STATEFUL_MS = 1000
 LOADING = "loading its state"
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from gauss.contracts.processor import REST, TOPIC
 from gauss.model.errors import ProtocolError
 from gauss.stream.client import STAGE_SCHEMA
 from gauss.stream.driver.plan import BEAT, TableWork, Work, WritePlan
-from gauss.stream.driver.reading import MAX_LETTER_BYTES, Range, engine, format_of
+from gauss.stream.driver.reading import MAX_LETTER_BYTES, Range, engine, format_of, freeze_once
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.protocol import Abort, Ends, Publish, Stage
 
@@ -150,6 +150,11 @@ class Writing:
         self.plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        done = self._written(iterator)
+        freeze_once(self.plan.processor, self.plan.generation)
+        return done
+
+    def _written(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         if self.plan.table is not None:
             return self._fill(self.plan.table, iterator)
         if self.plan.work is not None:

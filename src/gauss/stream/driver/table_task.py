@@ -3,7 +3,6 @@ dead letters."""
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
 from collections.abc import Iterator
@@ -104,15 +103,6 @@ def fill(work: TableWork, part: Range, checkpoint_dir: str) -> None:
     refusals += put(opened.topic.store, block, Waits(work.settle_s, 0.0 if again else PATIENCE_S))
     if refusals:
         _bury(work, part, records, refusals)
-    _freeze(read.generation)
-
-
-@lru_cache(maxsize=4)
-def _freeze(_generation: int) -> None:
-    """Once per process and start of the query: Spark collects garbage after every task, which went through all that
-    the first block had loaded, a third of a worker's time."""
-    gc.collect()
-    gc.freeze()
 
 
 def _records(batches: Iterator[pa.RecordBatch]) -> pa.Table:
