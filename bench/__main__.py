@@ -41,17 +41,24 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {system}, {packages}"
 
 
+def kept() -> dict[str, str]:
+    """The sections of the last results, by title."""
+    text = RESULTS.read_text() if RESULTS.exists() else ""
+    return {part.split("\n", 1)[0]: part.split("\n", 1)[1].strip() for part in text.split("\n## ")[1:]}
+
+
 def main(names: list[str]) -> int:
-    sections = [f"# Results\n\n{datetime.now(UTC):%Y-%m-%d}, {machine()}. Timings here are noisy: read the ratios."]
+    """Runs all benchmarks, or those named; each result replaces its section at once."""
     for name, title in BENCHMARKS.items():
         if names and name not in names:
             continue
         print(f"\n{title}", flush=True)
         text = table(importlib.import_module(f"bench.{name}").run())
         print(text, flush=True)
-        sections.append(f"## {title}\n\n{text}")
-    if not names:
-        RESULTS.write_text("\n\n".join(sections) + "\n")
+        sections = {**kept(), title: f"{datetime.now(UTC):%Y-%m-%d}\n\n{text}"}
+        parts = [f"# Results\n\n{machine()}. Timings here are noisy: read the ratios."]
+        parts += [f"## {each}\n\n{sections[each]}" for each in BENCHMARKS.values() if each in sections]
+        RESULTS.write_text("\n\n".join(parts) + "\n")
     return 0
 
 
