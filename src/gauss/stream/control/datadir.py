@@ -143,6 +143,9 @@ def _end_dead_run(paths: DataDir) -> list[int]:
     ended = end_leftovers(record)
     if ended:
         log.warning("ended %d processes that a dead run had left: %s", len(ended), ended)
+        deadline = time.monotonic() + LEFTOVER_SECONDS  # their own children follow them, each in its time
+        while any(is_locked(path) for path in held) and time.monotonic() < deadline:
+            time.sleep(0.02)
     if still := [path for path in held if is_locked(path)]:
         raise StorageError(
             f"processes of an earlier run still hold {still[0]}",
