@@ -99,7 +99,7 @@ def test_framing_parameter_that_does_not_belong_is_refused(judge: Judge, sound: 
     broken = sound.replace('input = { framing = "newline" }', 'input = { framing = "newline", frame_size = 10 }')
     [fault] = judge(broken).errors
     assert fault.message == (
-        'processor "feed": "frame_size" does not belong to framing "newline", which takes delimiter'
+        'processor "feed": "frame_size" does not belong to framing "newline", which takes delimiter, encoding'
     )
     assert fault.path == "processors[0].config.input.frame_size"
 

@@ -32,6 +32,8 @@ from gauss.plugins.storages.memory.ring import Ring
 FORMAT = 1
 TAIL_BYTES = 4 << 20
 """So much of the newest, up to twice that, stays in memory too: a reader that keeps up touches no file."""
+ROLLS_MET = 10
+"""How often a read begins again because a segment was rolled under it."""
 MAPPED_SEGMENTS = 16
 
 
@@ -153,13 +155,14 @@ class FileLog:
                 return tail.chunks(start, stop, max_bytes)
             except Collected:
                 pass  # it has left memory meanwhile; it is still in the file
-        try:
-            return self._from_files(start, stop, max_bytes)
-        except Collected:
-            if start < self.floor:
-                raise
-            # It was rolled at this moment: the files of the log have gone, its records have not.
-            return self._from_files(start, stop, max_bytes)
+        for _ in range(ROLLS_MET):
+            try:
+                return self._from_files(start, stop, max_bytes)
+            except Collected:
+                if start < self.floor:
+                    raise
+                # A segment was rolled at this moment: the files of the log have gone, its records have not.
+        return self._from_files(start, stop, max_bytes)
 
     def _from_files(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
         segments = self._segments
