@@ -226,9 +226,11 @@ def test_7_6_blob_decodes_by_its_output(world: World) -> None:
             case Output.SCALAR:
                 assert found == [each["n"] for each in docs(world)]
             case Output.CHUNKS:
-                # Records that lie in an Arrow file have no framing.
-                payload = b"".join(entry[4] for entry in found).replace(b"\n", b"")
-                assert payload == b"".join(row["data"] for row in expected)
+                payload = b"".join(entry[4] for entry in found)
+                framed = b"".join(row["data"] + b"\n" for row in expected)
+                if world.name == "rolled":  # records that lie in an Arrow file have no framing
+                    payload, framed = payload.replace(b"\n", b""), framed.replace(b"\n", b"")
+                assert payload == framed
                 assert sum(entry[1] for entry in found) == len(expected)
 
 
