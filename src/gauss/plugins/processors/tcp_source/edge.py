@@ -2,73 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import socket
-import threading
-import time
-
 from gauss.contracts.edge import EdgeContext
 from gauss.contracts.transport import Connection
-from gauss.model.errors import GaussError
-from gauss.plugins.processors.tcp_source.spec import TcpSourceConfig
+from gauss.plugins.processors.tcp_source.connections import Connections
 from gauss.plugins.processors.tcp_source.stream import Stream
-from gauss.plugins.transports.connection import hang_up
-
-log = logging.getLogger("gauss.tcp_source")
 
 
-class TcpSource:
+class TcpSource(Connections[EdgeContext]):
     """Feeds one topic from every connection of its transport."""
 
-    def __init__(self, context: EdgeContext) -> None:
-        assert isinstance(context.config, TcpSourceConfig)
-        self._context = context
-        self._config = context.config
-        self._draining = False
-        self._cancel = threading.Event()
-        self._open: set[socket.socket] = set()
-        self._quiet = threading.Condition()
-
-    def start(self) -> None:
-        self._context.status.state = "running"
-        self._context.transport.start(self._serve, self._told)
-        host, port = self._context.transport.address()
-        self._context.status.detail = self._context.status.detail or f"{self._config.transport} {host}:{port}"
-
-    def drain(self, seconds: float) -> None:
-        self._draining = True
-        self._context.transport.stop_accepting()
-        deadline = time.monotonic() + seconds
-        with self._quiet:
-            for sock in self._open:
-                hang_up(sock, socket.SHUT_RD)
-            self._quiet.wait_for(lambda: not self._open, max(0.0, deadline - time.monotonic()))
-
-    def close(self) -> None:
-        self._draining = True
-        self._cancel.set()
-        self._context.transport.close()
-        self._context.status.state = "stopped"
-
-    def _told(self, what: str, why: str) -> None:
-        with self._quiet:
-            self._context.status.told(what, why)
-
-    def _serve(self, connection: Connection) -> None:
-        status = self._context.status
-        with self._quiet:
-            self._open.add(connection.sock)
-            status.connections = len(self._open)
-            status.accepted += 1
-            status.state = "running"
-        try:
-            Stream(self._context, self._config, connection, self._cancel, self._quiet).run(lambda: self._draining)
-        except (GaussError, OSError) as error:
-            told = error.message if isinstance(error, GaussError) else str(error)
-            log.warning("%s: connection %s closed: %s", self._context.name, connection.peer, told)
-            status.detail = f"{connection.peer}: {told}"
-        finally:
-            with self._quiet:
-                self._open.discard(connection.sock)
-                status.connections = len(self._open)
-                self._quiet.notify_all()
+    def _take(self, connection: Connection) -> None:
+        Stream(self._context, self._config, connection, self._cancel, self._quiet).run(lambda: self._draining)

@@ -6,13 +6,12 @@ import contextlib
 import logging
 import socket
 import struct
-import threading
 from collections.abc import Callable
 
 from gauss.contracts.capture import Capture, RawContext
 from gauss.contracts.transport import Connection
-from gauss.model.errors import GaussError, StorageError, Unavailable
-from gauss.plugins.processors.tcp_source.spec import TcpSourceConfig
+from gauss.model.errors import StorageError, Unavailable
+from gauss.plugins.processors.tcp_source.connections import Connections
 from gauss.plugins.transports.connection import hang_up, start_thread, tune
 from gauss.plugins.transports.moving import DISK_FULL, STALLED, Mover, Outlet
 
@@ -24,66 +23,21 @@ TICK_SECONDS = 0.25
 DISK_WAIT_SECONDS = 0.25
 
 
-class Passthrough:
+class Passthrough(Connections[RawContext]):
     """Moves the bytes of every connection of its transport."""
 
     def __init__(self, context: RawContext) -> None:
-        assert isinstance(context.config, TcpSourceConfig)
-        self._context = context
-        self._config = context.config
-        self._draining = False
-        self._cancel = threading.Event()
-        self._open: set[socket.socket] = set()
+        super().__init__(context)
         self._far: set[socket.socket] = set()
-        self._quiet = threading.Condition()
-
-    def start(self) -> None:
-        self._context.status.state = "running"
-        self._context.transport.start(self._serve, self._told)
-        host, port = self._context.transport.address()
-        self._context.status.detail = self._context.status.detail or f"{self._config.transport} {host}:{port}"
-
-    def drain(self, seconds: float) -> None:
-        self._draining = True
-        self._context.transport.stop_accepting()
-        with self._quiet:
-            for sock in self._open:
-                hang_up(sock, socket.SHUT_RD)
-            self._quiet.wait_for(lambda: not self._open, seconds)
 
     def close(self) -> None:
-        self._draining = True
         self._cancel.set()
         with self._quiet:
             for sock in (*self._open, *self._far):
                 hang_up(sock)
-        self._context.transport.close()
-        self._context.status.state = "stopped"
+        super().close()
 
-    def _told(self, what: str, why: str) -> None:
-        with self._quiet:
-            self._context.status.told(what, why)
-
-    def _serve(self, connection: Connection) -> None:
-        status = self._context.status
-        with self._quiet:
-            self._open.add(connection.sock)
-            status.connections = len(self._open)
-            status.accepted += 1
-            status.state = "running"
-        try:
-            self._pass(connection)
-        except (GaussError, OSError) as error:
-            told = error.message if isinstance(error, GaussError) else str(error.strerror or error)
-            log.warning("%s: connection %s closed: %s", self._context.name, connection.peer, told)
-            status.detail = f"{connection.peer}: {told}"
-        finally:
-            with self._quiet:
-                self._open.discard(connection.sock)
-                status.connections = len(self._open)
-                self._quiet.notify_all()
-
-    def _pass(self, connection: Connection) -> None:
+    def _take(self, connection: Connection) -> None:
         captures = self._context.captures
         with contextlib.ExitStack() as ending:
             far = self._reach_far(ending)
