@@ -162,4 +162,4 @@ def shown(value: object) -> str:
     if isinstance(value, list):
         return "an array" if value else "an empty array"
     text = f'"{value}"' if isinstance(value, str) else str(value)
-    return text if len(text) <= 80 else text[:77] + "…"
+    return text if len(text) <= 80 else f"{text[:38]}…{text[-40:]}"  # a path is known by its end
