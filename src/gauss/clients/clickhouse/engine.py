@@ -87,8 +87,11 @@ class Engine:
         if not session:
             fresh = Session(chdb.connect(self._path))
             try:
-                for name, value in settings.items():
-                    fresh.run(f"USE {identifier(value)}" if name == "database" else f"SET {name} = {literal(value)}")
+                # All in one: a statement costs half a millisecond, and an insert carries ten settings.
+                if given := ", ".join(f"{name} = {literal(v)}" for name, v in settings.items() if name != "database"):
+                    fresh.run(f"SET {given}")
+                if "database" in settings:
+                    fresh.run(f"USE {identifier(settings['database'])}")
                 yield fresh.connection
             finally:
                 fresh.connection.close()
