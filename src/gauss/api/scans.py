@@ -156,7 +156,7 @@ class Snapshots:
 
     def _whole(self, cursor: RemoteCursor) -> bytes:
         parts = []
-        while (code := cursor.next(STEP)) is Code.UNSET:
+        while (code := cursor.next(STEP, again=True)) is Code.UNSET:
             parts.append(entries(cursor.read()[1], self._decode, b", "))
         if code is not Code.INVALID:
             raise refused(code)

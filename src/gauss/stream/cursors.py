@@ -23,13 +23,16 @@ WAIT_MS = 5_000
 class RemoteCursor:
     """`contracts.cursor.Cursor` over a wire. One thread calls it, any may cancel; a fault of the call is a FlightError.
 
-    `next` fetches what it prepares, so that a step is one round trip; `ask` gives codes and blobs one by one."""
+    `next` fetches what it prepares, so that a step is one round trip, or less when the one after it is asked for at the
+    same time; `ask` gives codes and blobs one by one."""
 
     def __init__(self, client: Any, options: Any, head: Open) -> None:
         descriptor = flight.FlightDescriptor.for_command(msgspec.json.encode(head))
         self._writer, self._reader = client.do_exchange(descriptor, options)
         self._item: pa.RecordBatch | bytes | None = None
         self._steps: dict[Step, bytes] = {}
+        self._under_way = False  # a step that was asked for and not taken yet
+        self._early: Any = None  # its answer, if something else was asked meanwhile
         self._open = True
         try:
             self.opened = msgspec.json.decode(self._answer().app_metadata.to_pybytes(), type=Opened)
@@ -47,13 +50,30 @@ class RemoteCursor:
     def hold(self) -> int:
         return self._state.hold
 
-    def next(self, step: Step) -> Code:
-        """Prepares the next batch and brings it along."""
+    def next(self, step: Step, *, again: bool = False) -> Code:
+        """Prepares the next batch and brings it along. `again`: the next step will be the same, so it is asked for
+        already; the engine prepares it while the caller works on this one."""
         blob = self._steps.get(step)
         if blob is None:
             blob = self._steps.setdefault(step, Ask.STEP.value + encode_step(step))
-        self._writer.write_metadata(blob)
-        chunk = self._answer()
+        early = self._under_way
+        if not early:
+            self._writer.write_metadata(blob)
+        if again:
+            with contextlib.suppress(flight.FlightError, pa.ArrowException):  # the answer will say why
+                self._writer.write_metadata(blob)
+        code = self._taken(again)
+        if code is not Code.UNSET and (early or again):  # more may have come since; nothing stays under way at an end
+            if not again:
+                self._writer.write_metadata(blob)
+            code = self._taken(False)
+        return code
+
+    def _taken(self, under_way: bool) -> Code:
+        """The answer to a step; one after it may be under way."""
+        chunk = self._answer() if self._early is None else self._early
+        self._early = None
+        self._under_way = under_way
         self._state, rest = State.decode(chunk.app_metadata.to_pybytes())
         self._item = chunk.data if chunk.data is not None else rest
         if self._state.code is not Code.UNSET:
@@ -66,16 +86,21 @@ class RemoteCursor:
 
     def ask(self, what: Ask, argument: bytes = b"") -> tuple[Code, bytes]:
         """One call of the ABI: NEXT with a step blob, READ, or WAIT."""
+        if self._under_way and self._early is None:
+            self._early = self._answer()
         self._writer.write_metadata(what.value + argument)
-        self._state, blob = State.decode(self._answer().app_metadata.to_pybytes())
-        return self._state.code, blob
+        state, blob = State.decode(self._answer().app_metadata.to_pybytes())
+        if not self._under_way:  # else the engine's cursor is ahead of what was taken here
+            self._state = state
+        return state.code, blob
 
     def wait(self, milliseconds: int = WAIT_MS) -> bool:
         """True once the topic has moved beyond the cursor, False when the time is over."""
-        code, _ = self.ask(Ask.WAIT, min(milliseconds, MOST_WAIT_MS).to_bytes(4, "little"))
+        most = 0 if self._under_way else min(milliseconds, MOST_WAIT_MS)
+        code, _ = self.ask(Ask.WAIT, most.to_bytes(4, "little"))
         if code is Code.PANIC:
             raise refused(code)
-        return code is Code.UNSET
+        return code is Code.UNSET or self._under_way
 
     def _answer(self) -> Any:
         try:
@@ -89,7 +114,8 @@ class RemoteCursor:
             self._open = False
             with contextlib.suppress(flight.FlightError, pa.ArrowException, StopIteration):
                 self._writer.done_writing()
-                self._reader.read_chunk()
+                while True:  # up to the end: a step may be under way
+                    self._reader.read_chunk()
             self._end()
 
     def cancel(self) -> None:
@@ -148,7 +174,8 @@ class Scanning:
         left = limit
         most = 1 if self._program.stages and not full else STEP.limit
         while (left is None or left > 0) and not self._cancelled:
-            code = self.cursor.next(Step(most if left is None else min(left, most), STEP.max_bytes))
+            step = Step(most if left is None else min(left, most), STEP.max_bytes)
+            code = self.cursor.next(step, again=left is None and most == STEP.limit)
             most = min(2 * most, STEP.limit)
             if code is Code.UNSET:
                 batch = self.cursor.read()[1]

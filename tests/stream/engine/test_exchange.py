@@ -128,6 +128,45 @@ def test_live_cursor_is_idle_without_blocking_and_goes_on_after_a_wait(client: E
         assert isinstance(batch, pa.RecordBatch) and batch.column("data").to_pylist() == [b"news"]
 
 
+@pytest.mark.parametrize("pause", [None, 0, 50])
+def test_step_asked_for_ahead_gives_what_one_after_the_other_gives(client: EngineClient, pause: int | None) -> None:
+    put(client, "plain", *(b"%d" % n for n in range(100)))
+    steps: list[list[tuple[int, int]]] = []
+    for again in (False, True):
+        steps.append([])
+        with client.scan_cursor("plain") as cursor:
+            while cursor.next(Step(7), again=again) is Code.UNSET:
+                batch = cursor.read()[1]
+                assert isinstance(batch, pa.RecordBatch)
+                steps[-1].append((cursor.position, batch.num_rows))
+                if pause is not None:  # a word in between, which renews the lease, loses nothing
+                    assert cursor.wait(pause) or not again
+                    assert cursor.position == steps[-1][-1][0]
+            assert cursor.next(Step(7), again=again) is Code.INVALID
+    assert steps[0] == steps[1]
+
+
+def test_live_cursor_asked_ahead_sees_what_comes_after_its_end(client: EngineClient) -> None:
+    with client.scan_cursor("plain", Program(mode=Mode.LIVE)) as cursor:
+        while cursor.next(Step(7), again=True) is Code.UNSET:
+            pass
+        for word in (b"one", b"two"):
+            put(client, "plain", word)
+            assert cursor.next(Step(7), again=True) is Code.UNSET
+            batch = cursor.read()[1]
+            assert isinstance(batch, pa.RecordBatch) and batch.column("data").to_pylist() == [word]
+        put(client, "plain", b"three")
+        assert cursor.next(Step(7)) is Code.UNSET
+        assert cursor.next(Step(7)) is Code.INVALID
+
+
+def test_scan_left_with_a_step_under_way_leaves_nothing_open(engine: Engine, client: EngineClient) -> None:
+    put(client, "plain", *(b"%d" % n for n in range(100)))
+    with client.scan_cursor("plain") as cursor:
+        assert cursor.next(Step(7), again=True) is Code.UNSET
+    wait_until(lambda: not engine.scans.tasks(), 5, "no task is left")
+
+
 def test_blobs_come_as_the_program_asks(client: EngineClient) -> None:
     put(client, "plain", b"x", b"y")
     for output in (Output.ROWS, Output.COLUMNAR, Output.CHUNKS):

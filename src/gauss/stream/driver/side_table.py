@@ -168,7 +168,7 @@ def _rows(client: EngineClient, topic: str, program: Program, to: At) -> Iterato
 
 def _steps(cursor: RemoteCursor, version: int, *, live: bool) -> Iterator[pa.RecordBatch]:
     while not live or cursor.position < version:
-        if (code := cursor.next(STEP)) is not Code.UNSET:
+        if (code := cursor.next(STEP, again=not live)) is not Code.UNSET:
             if live or code is not Code.INVALID:
                 raise refused(code)
             return
