@@ -228,7 +228,7 @@ def test_10_1_pinned_root_is_identical_after_compaction_and_reopened_segments(wo
         world.emit_numbers(number, 50)
         world.compact()
     if world.name == "file":
-        mapped = world.log._mapped  # type: ignore[attr-defined]
+        mapped = world.log._segments.mapped  # type: ignore[attr-defined]
         while mapped:
             mapped.popleft().unmap()
     assert first + plain.drain(64) == world.fold(200)

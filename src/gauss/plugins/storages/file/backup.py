@@ -13,6 +13,8 @@ from gauss.contracts.storage import BackedUp
 from gauss.model.errors import Rejected
 from gauss.plugins.storages.file.disk import copy_bytes, mapped, said_plainly, sync_folder
 from gauss.plugins.storages.file.index import ENTRY, OWN_TIMES, BlockIndex
+from gauss.plugins.storages.file.rolled import RolledSegment
+from gauss.plugins.storages.file.segment import Segment
 
 
 @dataclass
@@ -28,6 +30,23 @@ class Part:
     def of(cls, root: Path, path: Path, size: int | None = None) -> Part:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         return cls(path.relative_to(root), fd, os.fstat(fd).st_size if size is None else size)
+
+
+def parts_of(root: Path, segment: Segment | RolledSegment, blocks: int) -> list[Part]:
+    """The first blocks of a segment."""
+    if isinstance(segment, RolledSegment):
+        return [Part.of(root, segment.file)]
+    if not blocks:
+        return []
+    end = segment.index().entry(blocks - 1)
+    parts = [
+        Part.of(root, segment.path("log"), end.end_position),
+        Part.of(root, segment.path("index"), blocks * ENTRY.size),
+    ]
+    if segment.path("times").exists():
+        size = segment.path("times").stat().st_size
+        parts.append(Part.of(root, segment.path("times"), min(size, 8 * (end.end - segment.base))))
+    return parts
 
 
 def copy_parts(parts: list[Part], folder: Path, records: int) -> BackedUp:

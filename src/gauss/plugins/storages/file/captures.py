@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -13,18 +12,16 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.storage import BackedUp, StorageContext, WriteFull
-from gauss.model.errors import StorageError
+from gauss.plugins.storages.file import meta
 from gauss.plugins.storages.file.backup import Part, copy_parts
-from gauss.plugins.storages.file.disk import lock_folder, replace_file, said_plainly, sync_folder
+from gauss.plugins.storages.file.disk import lock_folder, said_plainly, sync_folder
 from gauss.plugins.storages.file.spec import FileConfig
 
 log = logging.getLogger(__name__)
-
-FORMAT = 1
 
 
 class CaptureFile:
@@ -61,28 +58,13 @@ class Captures:
             self._root.mkdir(parents=True, exist_ok=True)
             self._folder_lock: int | None = lock_folder(self._root)
             try:
-                self.inc = self._incarnation(context)
+                self.inc = meta.open_meta(self._root, file, context)
                 self._mark_cut()
                 self._sizes = {path: path.stat().st_size for path in sorted(self._root.glob("*.raw"))}
             except BaseException:
                 os.close(self._folder_lock)
                 raise
         self._total = sum(self._sizes.values())
-
-    def _incarnation(self, context: StorageContext) -> int:
-        path = self._root / "meta.json"
-        stored: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-        if stored and stored.get("framing") != "none":
-            raise StorageError(
-                f'topic "{context.topic}": {self._root} holds records in framing {stored.get("framing")}, the config'
-                ' says "none"',
-                hint="set the framing back, or give the topic another data_dir",
-            )
-        inc = context.incarnation(int(stored.get("inc", 0)))
-        meta = {"format": FORMAT, "framing": "none", "parameters": {}, "inc": inc}
-        if meta != stored:
-            replace_file(path, json.dumps(meta).encode())
-        return inc
 
     def _mark_cut(self) -> None:
         """What was under way when the last engine died: every byte that reached the file is kept."""
@@ -160,7 +142,7 @@ class Captures:
     def backup(self, folder: Path) -> BackedUp:
         """Every capture as it is now, in a folder of its own; what is being written is taken as far as it is."""
         with self._lock, said_plainly("reading", self._root):
-            parts = [Part.of(self._root, path) for path in [self._root / "meta.json", *sorted(self._sizes)]]
+            parts = [Part.of(self._root, path) for path in [self._root / meta.NAME, *sorted(self._sizes)]]
             parts += [Part.of(self._root, capture.path) for capture in self._open]
         return copy_parts(parts, folder, len(parts) - 1)
 

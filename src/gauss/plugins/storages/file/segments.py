@@ -1,0 +1,113 @@
+"""The segments of a log in order: records found by offset, by bytes and by time, and read. Readers take no lock."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+
+from gauss.contracts.cursor import Placed
+from gauss.model.errors import Collected
+from gauss.plugins.storages.file.rolled import RolledSegment
+from gauss.plugins.storages.file.segment import Segment
+
+ROLLS_MET = 10
+"""How often a read begins again because a segment was rolled under it."""
+MAPPED_SEGMENTS = 16
+
+
+class Segments:
+    """The writer puts another tuple in the place of `all`; who reads goes on with the one it has taken."""
+
+    def __init__(self, found: list[Segment | RolledSegment]) -> None:
+        self.all = tuple(found)
+        self.mapped: deque[Segment | RolledSegment] = deque()
+        """Those in the memory of this process, the longest one first."""
+
+    @property
+    def active(self) -> Segment:
+        """The one that is written."""
+        active = self.all[-1]
+        assert isinstance(active, Segment)
+        return active
+
+    @property
+    def floor(self) -> int:
+        return self.all[0].base
+
+    def last_ts(self) -> int:
+        return max(segment.last_ts for segment in self.all[-2:])
+
+    def bytes_from(self, offset: int) -> int:
+        segments = self.all
+        total = segments[-1].before + segments[-1].size
+        segment = segments[max(bisect_right(segments, offset, key=_base) - 1, 0)]
+        return total - segment.before - segment.bytes_before(offset)
+
+    def offset_within(self, limit: int) -> int:
+        """By whole segments, since that is how they are removed."""
+        segments = self.all
+        total = segments[-1].before + segments[-1].size
+        number = bisect_left(segments, total - limit, key=_before)
+        return segments[min(number, len(segments) - 1)].base
+
+    def offset_at(self, ts_ms: int) -> int | None:
+        """The first record whose time is not below the given one, staged ones included; None: there is none."""
+        # An empty last segment (after a gap) has no time of its own.
+        filled = [segment for segment in self.all if segment.blocks]
+        number = bisect_left(filled, ts_ms, key=_last_ts)
+        return None if number == len(filled) else filled[number].offset_at(ts_ms)
+
+    def read(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
+        """Records of [start, stop) from the files, up to about `max_bytes`."""
+        for _ in range(ROLLS_MET):
+            try:
+                return self._read(start, stop, max_bytes)
+            except Collected:
+                if start < self.floor:
+                    raise
+                # A segment was rolled at this moment: the files of the log have gone, its records have not.
+        return self._read(start, stop, max_bytes)
+
+    def _read(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
+        segments = self.all
+        number = bisect_right(segments, start, key=_base) - 1
+        if number < 0:
+            raise Collected(f"offset {start} was collected while it was read")
+        placed: list[Placed] = []
+        while number < len(segments) and start < stop and max_bytes > 0:
+            segment = segments[number]
+            number += 1
+            if segment.end <= start or segment.base >= stop:
+                continue
+            found = self._read_one(segment, start, stop, max_bytes)
+            placed += found
+            if found:
+                start = found[-1].offset + found[-1].chunk.count
+                max_bytes -= sum(entry.chunk.nbytes for entry in found)
+                if start < min(segment.end, stop):
+                    break  # the budget ended in this segment, though a block that is cut left some of it
+        return placed
+
+    def _read_one(self, segment: Segment | RolledSegment, start: int, stop: int, max_bytes: int) -> list[Placed]:
+        try:
+            fresh = not segment.is_mapped
+            placed = segment.read(start, stop, max_bytes)
+        except FileNotFoundError:
+            raise Collected(f"offset {start} was collected while it was read") from None
+        if fresh:
+            self.mapped.append(segment)
+            if len(self.mapped) > MAPPED_SEGMENTS:
+                self.mapped.popleft().unmap()
+        return placed
+
+
+def _base(segment: Segment | RolledSegment) -> int:
+    return segment.base
+
+
+def _before(segment: Segment | RolledSegment) -> int:
+    return segment.before
+
+
+def _last_ts(segment: Segment | RolledSegment) -> int:
+    return segment.last_ts
