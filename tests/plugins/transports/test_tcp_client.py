@@ -73,11 +73,13 @@ def test_pauses_grow_between_attempts(listener: socket.socket) -> None:
 
 
 def test_close_ends_a_wait_at_once() -> None:
+    others = set(threading.enumerate())
     client = start(1)
     until(lambda: client.state()["state"] == "waiting")
-    before = threading.active_count()
+    mine = set(threading.enumerate()) - others
+    assert len(mine) == 1
     client.close()
-    assert threading.active_count() == before - 1
+    assert not mine & set(threading.enumerate())
 
 
 def test_tls_checks_the_server_by_ca_and_name(listener: socket.socket, tmp_path: Path) -> None:

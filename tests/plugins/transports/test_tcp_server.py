@@ -132,22 +132,22 @@ def test_thousands_of_connections_opened_and_dropped_leave_nothing_behind(serve:
     server = serve()
     connect(server).close()
     until(lambda: server.state()["accepted"] == 1 and server.state()["connections"] == 0)
-    before = open_files(), threading.active_count()
+    files, threads = open_files(), set(threading.enumerate())
     for _ in range(1_999):
         connect(server).close()
     until(lambda: server.state()["accepted"] == 2_000 and server.state()["connections"] == 0, 60)
-    until(lambda: threading.active_count() <= before[1])
-    assert open_files() <= before[0]
+    until(lambda: not set(threading.enumerate()) - threads)
+    assert open_files() <= files
 
 
 def test_close_ends_connections_and_their_threads(serve: Callable[..., Transport]) -> None:
-    before = threading.active_count()
+    others = set(threading.enumerate())
     server = serve()
     socks = [connect(server) for _ in range(20)]
     until(lambda: server.state()["connections"] == 20)
     server.close()
     assert all(is_closed(sock) for sock in socks)
-    assert threading.active_count() == before
+    assert not set(threading.enumerate()) - others
     for sock in socks:
         sock.close()
 
