@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+from helpers.cases import cases
 
 # One class archive for all JVMs that tests start: else each data directory would train one of its own.
 os.environ.setdefault("GAUSS_CACHE_DIR", str(Path(__file__).parents[1] / ".cache"))
+
+# Hundreds of processes import the same modules: compiled once, whatever the environment says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Properties that name no count of their own.
+hypothesis.settings.register_profile("gauss", max_examples=cases(100))
+hypothesis.settings.load_profile("gauss")
 
 # A run under nohup would hand its deafness down, and `gauss run` honours it.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from gauss.config.check import check
 from gauss.config.positions import KeyPath
+from helpers.cases import cases
 
 if TYPE_CHECKING:
     from .conftest import Judge
@@ -99,7 +100,7 @@ def test_the_whole_config_is_sound(judge: Judge) -> None:
 
 
 @given(st.sampled_from(PLACES), st.sampled_from(ODD))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=cases(250), deadline=None)
 def test_any_value_at_any_place_gives_faults_and_no_exception(
     tmp_path_factory: pytest.TempPathFactory, path: KeyPath, value: Any
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gauss.config.positions import KeyPath, find_positions
+from helpers.cases import cases
 
 
 def paths(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
@@ -92,7 +93,7 @@ def documents(draw: st.DrawFn) -> str:
 
 
 @given(documents())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 def test_positions_name_exactly_the_paths_that_tomli_reads(text: str) -> None:
     try:
         data = tomli.loads(text)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from gauss.contracts.field_types import arrow_schema
 from gauss.contracts.format import Format, SourceSchema
 from gauss.contracts.format_batch import FAULTS, encode_good, verdict
+from helpers.cases import cases
 
 Row = dict[str, Any]
 
@@ -133,7 +134,7 @@ def _wide_enough(column: pa.Field, rows: list[Row]) -> pa.Field:
     return column
 
 
-SETTINGS = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(deadline=None, max_examples=cases(25), suppress_health_check=list(HealthCheck))
 
 
 class FormatConformance:
@@ -160,7 +161,7 @@ class FormatConformance:
         assert_alike(self.case.format, records)
         assert one_by_one(self.case.format, records)[2] == []
 
-    @settings(SETTINGS, max_examples=75)
+    @settings(SETTINGS, max_examples=cases(75))
     @given(st.data())
     def test_bad_records_have_the_same_verdict_by_batch_and_one_by_one(self, data: st.DataObject) -> None:
         good = self.case.rows.map(self.case.format.encode)

@@ -16,6 +16,7 @@ from gauss import registry
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.framing import Frames, Framing, FramingSpec
 from gauss.model.errors import FrameError
+from helpers.cases import cases
 
 LIMIT = 1 << 20
 
@@ -121,7 +122,7 @@ class FramingConformance:
             assert cut_stream(framing, pieces) == (self.case.records, None)
 
     @given(data=st.data())
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+    @settings(max_examples=cases(60), deadline=None, suppress_health_check=[HealthCheck.differing_executors])
     def test_any_records_cut_anywhere_come_out_as_they_were(self, data: st.DataObject) -> None:
         framing = self.case.build()
         records = data.draw(self.case.lists())
@@ -131,7 +132,7 @@ class FramingConformance:
         assert cut_stream(framing, pieces_at(stream, cuts)) == (records, None)
 
     @given(data=st.data())
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+    @settings(max_examples=cases(60), deadline=None, suppress_health_check=[HealthCheck.differing_executors])
     def test_any_bytes_give_the_same_verdict_wherever_they_are_cut(self, data: st.DataObject) -> None:
         framing = self.case.build()
         good = framing.joiner().join(binary(data.draw(self.case.lists())))

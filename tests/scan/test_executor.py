@@ -20,6 +20,7 @@ from gauss.scan.outputs import decode_item
 from gauss.scan.program.parse import parse_scan
 from gauss.scan.sources import SourceTask
 from gauss.scan.tasks import TaskCursor
+from helpers.cases import cases
 from helpers.logs import lines, numbered, open_log, put
 from helpers.scan_worlds import JsonLog, TableProvider, doc, make_world
 from helpers.tables import open_table, record, upsert
@@ -47,7 +48,7 @@ def _provider(data: list[bytes], sizes: list[int], limits: Capabilities) -> Json
     return provider
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(
     rows=records,
     one=cuts,

@@ -15,6 +15,7 @@ from gauss.clients.evolution import Change, additions
 from gauss.contracts.format import FieldType
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.model.errors import ConfigError
+from helpers.cases import cases
 
 INT, TEXT = FieldType("Int64"), FieldType("String")
 QUOTES = (
@@ -186,14 +187,14 @@ def test_reserved_words_and_long_names_are_columns_like_others(client: Client, t
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(names, min_size=1, max_size=4, unique=True))
 def test_any_name_is_kept_as_it_is(client: Client, columns: list[str]) -> None:
     definition = literal(", ".join(f"{identifier(name)} Int8" for name in columns))
     assert [row[0] for row in client.query(f"DESCRIBE TABLE null({definition})").result_rows] == columns
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(codec="utf-8")))
 def test_any_text_is_a_literal(client: Client, text: str) -> None:
     assert client.query(f"SELECT {literal(text)}").result_rows == [(text,)]

@@ -15,6 +15,7 @@ from gauss.clients.postgres.types import canonical
 from gauss.contracts.format import FieldType
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.model.errors import ConfigError
+from helpers.cases import cases
 
 ORDERS = (
     TargetField("order_id", FieldType("BIGINT"), "$.order.id"),
@@ -139,7 +140,7 @@ names = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(names, min_size=1, max_size=4, unique=True), names)
 def test_any_name_is_kept_as_it_is(connection: Connection, columns: list[str], name: str) -> None:
     with connection.transaction(force_rollback=True):

@@ -21,6 +21,7 @@ from gauss.clients.postgres.quote import identifier
 from gauss.clients.postgres.types import parse_type
 from gauss.clients.postgres.write import Table, write
 from gauss.model.errors import ConfigError, Fenced, ProtocolError
+from helpers.cases import cases
 
 UTC = datetime.UTC
 
@@ -117,7 +118,7 @@ def test_values_of_a_type_arrive_unchanged(
         assert [row[1] for row in found] == expected
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(

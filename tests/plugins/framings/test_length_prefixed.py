@@ -18,6 +18,7 @@ from gauss.plugins.framings.length_prefixed.framing import LengthPrefixedFraming
 from gauss.plugins.framings.length_prefixed.spec import SPEC, LengthPrefixedConfig
 from gauss.plugins.framings.length_prefixed.walk import Walker, walk
 from gauss.plugins.framings.splitting import Cut
+from helpers.cases import cases
 from helpers.framing_conformance import FramingCase, FramingConformance, cut_stream, pieces_at
 
 RECORDS = [b"a", b"", b"bcd", b"x" * 127, b"y" * 128, b"\0" * 300]
@@ -80,7 +81,7 @@ def test_the_compiled_walk_gives_what_the_plain_one_gives(compiled: Walker, pref
     kind = module.KINDS[prefix_type]
 
     @given(st.lists(st.binary(max_size=200), max_size=12), st.binary(max_size=20), st.sampled_from([0, 50, 2**31 - 1]))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=cases(150), deadline=None)
     def check(records: list[bytes], rest: bytes, limit: int) -> None:
         stream = _framing(prefix_type).joiner().join(pa.array(records, pa.binary())) + rest
         places = [np.zeros(len(stream) + 1, np.int64) for _ in range(4)]

@@ -23,6 +23,7 @@ from gauss.contracts.cursor import (
 from gauss.model.errors import ConfigError
 from gauss.scan.program.blob import PROGRAM, STEP, decode_program, decode_step, encode_program, encode_step
 from gauss.scan.program.parse import parse_scan
+from helpers.cases import cases
 from scan.program.generated import programs
 
 TEXT = 'range(from: 10) | select(.symbol == "BTC" and .bid > 100) | {symbol, mid: (.bid + .ask) / 2} | .mid // 0'
@@ -45,7 +46,7 @@ VIEWS: st.SearchStrategy[View] = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(programs(), VIEWS, st.booleans(), st.sampled_from(Output), TEXTS)
 def test_a_program_comes_back_as_it_was(text: str, view: View, live: bool, output: Output, name: str) -> None:
     parsed = parse_scan(text, live=live, output=output)
@@ -68,7 +69,7 @@ def test_any_bytes_give_a_program_or_a_config_error(data: bytes) -> None:
         assert encode_program(program) == blob
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(400), deadline=None)
 @given(st.lists(st.tuples(st.integers(4, 200), st.integers(0, 255)), min_size=1, max_size=3), st.integers(0, 5))
 def test_a_damaged_program_is_refused_or_is_another_program(changes: list[tuple[int, int]], cut: int) -> None:
     blob = bytearray(encode_program(parse_scan(TEXT)))

@@ -32,6 +32,7 @@ from gauss.scan.program.bound import bind
 from gauss.scan.program.fault import ProgramFault
 from gauss.scan.program.ir import FUNCTIONS, OPS, Binary, Kind, Literal, Make, Path, Select, Value
 from gauss.scan.program.parse import parse, parse_scan
+from helpers.cases import cases
 
 FIELDS = {"symbol": Kind.STRING, "bid": Kind.NUMBER, "ask": Kind.NUMBER, "id": Kind.INT, "ok": Kind.BOOL}
 ALL = Capabilities(
@@ -330,7 +331,7 @@ seq range( from : 10 ) | select( .a .b.c == // and not { } , "x" if then else en
 """
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(st.lists(st.sampled_from(TOKENS.split()), max_size=15))
 def test_any_text_gives_a_program_or_a_fault(tokens: list[str]) -> None:
     text = " ".join(tokens)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gauss.stream.driver.key_index import KeyIndex
 from gauss.stream.driver.plan import FieldRef, FormatRef
 from gauss.stream.driver.side_table import SideTable
+from helpers.cases import cases
 
 JSON = FormatRef("json").build()
 
@@ -30,7 +31,7 @@ def found(table: SideTable, *keys: str | None) -> list[dict[str, Any] | None]:
     return [row if hit else None for hit, row in zip(hits.to_pylist(), rows.to_pylist(), strict=True)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=cases(30), deadline=None)
 @given(st.lists(st.lists(st.text(max_size=4), max_size=30), max_size=6))
 def test_numbers_of_keys_are_those_of_a_dict(batches: list[list[str]]) -> None:
     index, known = KeyIndex(), dict[str, int]()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gauss.model.errors import DiskFull, StorageError
 from gauss.stream.engine.journal import MAGIC, Journal, encode
+from helpers.cases import cases
 
 
 def bodies(directory: Path) -> list[bytes]:
@@ -43,7 +44,7 @@ def test_file_cut_at_every_byte_gives_a_prefix_of_the_entries(tmp_path: Path) ->
         assert bodies(tmp_path) == entries[:whole]
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=cases(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     entries=st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=6),
     at=st.integers(min_value=0),

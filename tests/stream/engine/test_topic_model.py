@@ -13,6 +13,7 @@ from gauss.contracts.cursor import Last, Mode, Program, ReaderCursor, Seq
 from gauss.contracts.storage import Capacity, WriteFull
 from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.readers import Reader
+from helpers.cases import cases
 from helpers.logs import drain, lines, open_log
 
 
@@ -57,7 +58,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=cases(250), deadline=None)
 @given(
     st.one_of(st.none(), st.integers(1, 9)),
     st.one_of(st.none(), st.integers(1, 60)),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gauss.stream.flowtest.match import differences, matches, same
+from helpers.cases import cases
 
 A, B, C = {"s": "a", "n": 1}, {"s": "b", "n": 2}, {"s": "c", "n": 3}
 
@@ -55,7 +56,7 @@ def test_a_loose_row_gives_way_to_one_that_fits_nothing_else() -> None:
     assert told([{}, {}, {"s": "a"}, {"n": 2}], [A, B, C, C]) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(
     st.lists(st.fixed_dictionaries({}, optional={"a": st.integers(0, 2), "b": st.integers(0, 2)}), max_size=4),
     st.lists(st.fixed_dictionaries({"a": st.integers(0, 2), "b": st.integers(0, 2)}), max_size=4),

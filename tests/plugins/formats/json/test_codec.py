@@ -17,6 +17,7 @@ from gauss.plugins.formats.json import fast
 from gauss.plugins.formats.json.codec import JsonFormat
 from gauss.plugins.formats.json.plan import column
 from gauss.plugins.formats.json.spec import JsonConfig, JsonType
+from helpers.cases import cases
 
 FIELDS = {
     "symbol": "string",
@@ -118,13 +119,13 @@ def test_good_records_decode_alike_by_batch_and_one_by_one(records: list[bytes])
     assert not bad
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(st.lists(st.one_of(any_object(), GOOD), max_size=8))
 def test_any_objects_decode_alike_by_batch_and_one_by_one(records: list[bytes]) -> None:
     assert_same(records)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(st.lists(st.one_of(GOOD, any_object(), ODD), max_size=8))
 def test_bad_records_have_the_same_verdict_by_batch_and_one_by_one(records: list[bytes]) -> None:
     assert_same(records)

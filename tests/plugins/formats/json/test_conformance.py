@@ -20,6 +20,7 @@ from gauss.plugins.formats.json.plan import Found
 from gauss.plugins.formats.json.spec import JsonConfig
 from gauss.plugins.formats.json.walk import WALK
 from helpers import format_values as v
+from helpers.cases import cases
 from helpers.format_conformance import SETTINGS, FormatCase, FormatConformance
 
 REAL = st.floats(allow_nan=False, allow_infinity=False)
@@ -127,7 +128,7 @@ def vouched(records: list[bytes], names: list[str]) -> Found:
 
 
 @pytest.mark.usefixtures("compiled")
-@settings(SETTINGS, max_examples=150)
+@settings(SETTINGS, max_examples=cases(150))
 @given(OBJECTS)
 def test_the_walk_alone_never_vouches_for_a_bad_record(record: bytes) -> None:
     found = vouched([record], WALKED)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gauss.contracts.chunk import MappedFile, file_part
 from gauss.plugins.processors.tcp_sink.wire import FILE_BYTES, Wire
+from helpers.cases import cases
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_few_bytes_of_a_file_go_with_others_in_one_call(mapped: memoryview, monk
     assert kernel.sent == 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=cases(60))
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 1 << 20), st.integers(0, 1 << 19)), max_size=8))
 def test_any_mixture_of_files_and_memory_arrives_in_order(
     mapped: memoryview, parts: list[tuple[bool, int, int]]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gauss.plugins.processors.tcp_source.encoding import SAMPLE_BYTES, Detected, detect
+from helpers.cases import cases
 from helpers.edges import NEWLINE, Bench, receive, receive_all, records, until
 
 ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
@@ -52,7 +53,7 @@ def test_few_bytes_wait_and_nothing_at_all_is_utf8() -> None:
     assert detect(b"\x00\x01\x02", final=True) is not None
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=cases(200))
 @given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=4))
 def test_what_is_found_does_not_depend_on_how_bytes_came(data: bytes, places: list[int]) -> None:
     head, found = b"", None

@@ -21,6 +21,7 @@ from gauss.plugins.processors.ws_sink.encode import frames, is_text
 from gauss.plugins.processors.ws_sink.spec import SPEC
 from gauss.stream.engine.table_topic import TableTopic
 from gauss.stream.engine.topic import Topic
+from helpers.cases import cases
 from helpers.certificates import Authority
 from helpers.edges import Bench, Running, until
 from helpers.logs import arrow
@@ -67,7 +68,7 @@ _TORN = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=cases(200))
 @given(st.lists(st.binary(max_size=200) | _TEXT | _TORN, max_size=20))
 def test_frames_are_those_of_the_library(records: list[bytes]) -> None:
     data = arrow(*records).data()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gauss.contracts.storage import Log
 from gauss.model.errors import StorageError
+from helpers.cases import cases
 from helpers.logs import arrow, lines, numbered, open_log, put, records
 
 BLOCKS = [
@@ -215,7 +216,7 @@ def test_incarnation_is_stored_before_the_first_append(tmp_path: Path) -> None:
 STEPS = st.lists(st.one_of(st.integers(1, 30), st.sampled_from(["rollback", "reopen", "skip"])), max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(STEPS)
 def test_any_course_of_appends_rollbacks_and_restarts_keeps_what_was_shown(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int | str]

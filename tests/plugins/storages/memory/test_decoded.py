@@ -14,6 +14,7 @@ from gauss.contracts.format import Decoded
 from gauss.plugins.storages.memory import decoded, runs
 from gauss.plugins.storages.memory.runs import DATA
 from gauss.plugins.storages.memory.table import Table
+from helpers.cases import cases
 from helpers.tables import json_format, open_table, record, upsert
 
 FIELDS = pa.schema([("k", pa.string()), ("v", pa.int64())])
@@ -128,7 +129,7 @@ def _kept_bytes(table: Table) -> int:
     return sum(column.nbytes for columns in kept._known.values() for column in columns.by_field.values())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=cases(60))
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 99), st.booleans()), max_size=60),
     st.lists(st.integers(1, 9), min_size=1, max_size=6),

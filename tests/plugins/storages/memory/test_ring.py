@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gauss.contracts.chunk import Chunk
 from gauss.plugins.storages.memory.ring import Ring
+from helpers.cases import cases
 from helpers.logs import lines, numbered, open_log, put, records
 
 
@@ -56,7 +57,7 @@ def test_reader_keeps_the_chunks_that_it_took() -> None:
 STEPS = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 40), st.booleans()), min_size=60, max_size=200)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40), deadline=None)
 @given(STEPS)
 def test_joins_and_trims_change_no_record(steps: list[tuple[int, int, bool]]) -> None:
     ring, written = _ring(), 0

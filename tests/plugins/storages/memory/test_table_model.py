@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gauss.contracts.cursor import Mode, Program, Step
 from gauss.plugins.storages.memory import runs, table
 from gauss.plugins.storages.memory.table_cursor import TableCursor
+from helpers.cases import cases
 from helpers.logs import arrow
 from helpers.tables import Row, open_table, record, rows, stage
 
@@ -70,7 +71,7 @@ class Scan:
     found: list[Row] = field(default_factory=list)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=cases(150))
 @given(st.lists(ACTION, min_size=15, max_size=50))
 def test_every_scan_gives_the_fold_of_its_version_and_live_ones_every_event_after_it(
     actions: list[tuple[str, Any]],
@@ -131,7 +132,7 @@ def _is_the_fold(real: table.Table, model: Model) -> None:
     cursor.close()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=cases(100))
 @given(
     st.lists(st.lists(EVENT, min_size=1, max_size=5), max_size=20),
     st.integers(1, 5),
