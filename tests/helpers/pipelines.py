@@ -27,7 +27,7 @@ config = {{ port = {out}, output = {{ framing = "newline", delimiter = "\\n" }} 
 
 def doubler(feed: int, raw: str = "file", raw_config: str = "{ }", master: str = "local[2]") -> str:
     """TCP → topic → Spark → file topic: every even `n` comes out with its double."""
-    return f"""
+    head = f"""
 [spark]
 master = "{master}"
 
@@ -35,27 +35,40 @@ master = "{master}"
 name = "numbers"
 plugin = "json"
 config = {{ fields = [{{ name = "n", type = "int64" }}] }}
+"""
+    return head + _doubler("", feed, raw, raw_config)
 
+
+def doubler_beside(
+    name: str, feed: int, raw: str = "file", raw_config: str = "{ }", *, read: str = "offset", numbers: str = "numbers"
+) -> str:
+    """Another such path in the same run: its topics and its processors have `.name` behind their names."""
+    text = _doubler(f".{name}", feed, raw, raw_config)
+    return text.replace('read = "offset"', f'read = "{read}"').replace('format = "numbers"', f'format = "{numbers}"')
+
+
+def _doubler(suffix: str, feed: int, raw: str, raw_config: str) -> str:
+    return f"""
 [[topics]]
-name = "numbers"
+name = "numbers{suffix}"
 storage = "{raw}"
 storage_config = {raw_config}
 
 [[topics]]
-name = "doubles"
+name = "doubles{suffix}"
 storage = "file"
 
 [[processors]]
-name = "feed"
+name = "feed{suffix}"
 plugin = "tcp-source"
-target = {{ topic = "numbers" }}
+target = {{ topic = "numbers{suffix}" }}
 config = {{ port = {feed}, ack = "count", input = {{ framing = "newline", delimiter = "\\n" }} }}
 
 [[processors]]
-name = "doubler"
+name = "doubler{suffix}"
 plugin = "sql"
-source = {{ topic = "numbers", read = "offset" }}
-target = {{ topic = "doubles" }}
+source = {{ topic = "numbers{suffix}", read = "offset" }}
+target = {{ topic = "doubles{suffix}" }}
 config = {{
     input = {{ format = "numbers" }},
     output = {{ format = "numbers" }},

@@ -103,18 +103,19 @@ def test_engine_that_answers_is_left_alone_when_control_was_held_up(gauss: Make)
 
 @pytest.mark.spark
 @pytest.mark.timeout(500)
-@pytest.mark.parametrize("victim", ["worker", "jvm", "driver"])
-def test_stopped_part_of_spark_brings_the_driver_down_and_up_again(gauss: Make, victim: str) -> None:
+def test_each_stopped_part_of_spark_brings_the_driver_down_and_up_again(gauss: Make) -> None:
     port = free_port()
     run = gauss(doubler(port).replace("[spark]", '[spark]\nstall_after = "15s"'))
     run.start(seconds=120)
     counter = Counter(port, per_second=1_000)
     wait_until(lambda: (end_or_none(run, "doubles") or 0) > 500, 60, "flow")
-    for process in parts(run, victim):
-        process.suspend()
-    wait_until(lambda: restarts(run, "driver") >= 1, 90, "a restart of the driver")
-    seen = end_or_none(run, "doubles") or 0
-    wait_until(lambda: (end_or_none(run, "doubles") or 0) > seen + 100, 120, "flow again")
+    for victim in ("worker", "jvm", "driver"):
+        before = restarts(run, "driver")
+        for process in parts(run, victim):
+            process.suspend()
+        wait_until(lambda before=before: restarts(run, "driver") > before, 90, f"a restart after {victim} stopped")  # type: ignore[misc]
+        seen = end_or_none(run, "doubles") or 0
+        wait_until(lambda seen=seen: (end_or_none(run, "doubles") or 0) > seen + 100, 120, "flow again")  # type: ignore[misc]
     total = counter.finish()
     wait_until(lambda: run.api("/api/processors")["processors"][1]["behind"] == 0, 60, "all read")
     raw = records(run, "numbers")
