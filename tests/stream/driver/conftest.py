@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import time
@@ -19,13 +21,16 @@ import pytest
 from gauss.config.spec import Pipeline, SparkSection
 from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
+from gauss.stream.flowtest.bench import kill
+from helpers.engine_process import EngineParent
 from helpers.run import free_port
 
 
 class EngineRun:
     """An engine without control: what the driver needs of a run."""
 
-    def __init__(self, root: Path, config: dict[str, Any]) -> None:
+    def __init__(self, parent: EngineParent, root: Path, config: dict[str, Any]) -> None:
+        self._parent = parent
         self.data_dir = DataDir(root)
         self.pipeline = Pipeline.model_validate(config)
         for folder in (self.data_dir.run, self.data_dir.logs, self.data_dir.cache):
@@ -34,23 +39,23 @@ class EngineRun:
         self.data_dir.pipeline_json.write_text(json.dumps({**dumped, "base_dir": str(root), "data_dir": str(root)}))
         endpoint = f"grpc://127.0.0.1:{free_port()}"
         self.data_dir.flight_json.write_text(json.dumps({"endpoint": endpoint, "token": secrets.token_hex(8)}))
-        self.process: subprocess.Popen[bytes] | None = None
         self.start()
         self.client = EngineClient.from_file(self.data_dir.flight_json)
 
     def start(self) -> None:
-        self.process = spawn("gauss.stream.engine", self.data_dir.root)
+        self._pid = self._parent.start(self.data_dir.root)
 
     def kill(self) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait()
+        kill(self._pid)
 
     def stop(self) -> None:
-        assert self.process is not None
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait(20)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGTERM)
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                os.kill(self._pid, 0)
+                time.sleep(0.01)
+            raise AssertionError("the engine did not end")
 
     def send(self, topic: str, records: list[bytes]) -> None:
         batch = pa.RecordBatch.from_arrays([pa.array(records, pa.binary())], names=["data"])
@@ -69,11 +74,11 @@ class EngineRun:
             time.sleep(0.1)
 
 
-def spawn(module: str, root: Path) -> subprocess.Popen[bytes]:
-    """A child process that has said it is ready."""
+def spawn_driver_process(root: Path) -> subprocess.Popen[bytes]:
+    """A driver that has said it is ready."""
     read, write = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-m", module, str(root)],
+        [sys.executable, "-m", "gauss.stream.driver", str(root)],
         env={**os.environ, "GAUSS_READY_FD": str(write)},
         pass_fds=[write],
         start_new_session=True,
@@ -88,11 +93,18 @@ def spawn(module: str, root: Path) -> subprocess.Popen[bytes]:
 MakeEngine = Callable[[dict[str, Any]], EngineRun]
 
 
-def _engines(folder: Path) -> Iterator[MakeEngine]:
+@pytest.fixture(scope="session")
+def engine_parent() -> Iterator[EngineParent]:
+    parent = EngineParent()
+    yield parent
+    parent.close()
+
+
+def _engines(parent: EngineParent, folder: Path) -> Iterator[MakeEngine]:
     made: list[EngineRun] = []
 
     def make(config: dict[str, Any]) -> EngineRun:
-        made.append(EngineRun(folder / f"data{len(made)}", config))
+        made.append(EngineRun(parent, folder / f"data{len(made)}", config))
         return made[-1]
 
     yield make
@@ -101,14 +113,14 @@ def _engines(folder: Path) -> Iterator[MakeEngine]:
 
 
 @pytest.fixture
-def make_engine(tmp_path: Path) -> Iterator[MakeEngine]:
-    yield from _engines(tmp_path)
+def make_engine(engine_parent: EngineParent, tmp_path: Path) -> Iterator[MakeEngine]:
+    yield from _engines(engine_parent, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def make_shared_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeEngine]:
+def make_shared_engine(engine_parent: EngineParent, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeEngine]:
     """For tests that do not mind each other's records."""
-    yield from _engines(tmp_path_factory.mktemp("engine"))
+    yield from _engines(engine_parent, tmp_path_factory.mktemp("engine"))
 
 
 @pytest.fixture(scope="session")
@@ -128,7 +140,7 @@ class Drivers:
         self.made: list[subprocess.Popen[bytes]] = []
 
     def __call__(self, run: EngineRun) -> subprocess.Popen[bytes]:
-        self.made.append(spawn("gauss.stream.driver", run.data_dir.root))
+        self.made.append(spawn_driver_process(run.data_dir.root))
         return self.made[-1]
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
