@@ -160,7 +160,8 @@ def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Desig
     elif design.ref.beside is not None:
         from gauss.stream.driver.two_sided import both_sides
 
-        frame = both_sides(session, read, design)
+        frame, pairs = both_sides(session, read, design)
+        write = msgspec.structs.replace(write, pairs=pairs)
     else:
         if read.time is None or read.time.partial is None:
             read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, design.transform))

@@ -188,7 +188,10 @@ class _Words:
         if self._runs == "partials":
             found.append(("aggregates", "in the reader, per key and window (or pane); only those rows pass the JVM"))
         time: EventTime | None = getattr(transform, "time", None)
-        found.append(("shuffles", self._shuffles()))
+        if slot_ms := getattr(transform, "blocks_ms", 0):
+            kept = f"blocks of records, each of one slot of {_seconds(slot_ms)}"
+            found.append(("joins", f"{kept}; the writer's task finds the pairs in blocks that Spark brings together"))
+        found.append(("shuffles", "blocks, into one partition" if slot_ms else self._shuffles()))
         found.append(("state", self._state(time)))
         if time is not None:
             found.append(("closes", _closes(time)))

@@ -41,6 +41,18 @@ RANGES = pa.schema(
 ORDERED = pa.struct([("source", pa.int32()), ("inc", pa.int64()), ("part", pa.int32()), ("off", pa.int64())])
 """A record's place among others of the same event time."""
 EVENT, BEAT, ORDER = "_event", "_beat", "_order"  # as contracts/time.py has them, which is too heavy to load here
+FIRST, LAST, NUMBER, BLOCK = "_first", "_last", "_number", "_block"
+BLOCKS = pa.schema(
+    [
+        (EVENT, pa.timestamp("us", "UTC")),
+        (BEAT, pa.bool_()),
+        (FIRST, pa.int64()),
+        (LAST, pa.int64()),
+        (NUMBER, pa.string()),
+        (BLOCK, pa.binary()),
+    ]
+)
+"""Records of about the same time as one row: when the first and the last happened, a name, and all of them."""
 
 
 class FormatRef(msgspec.Struct, frozen=True):
@@ -137,6 +149,8 @@ class TimePlan(msgspec.Struct, frozen=True):
     """What that gives: an Arrow schema as base64."""
     restored: str = ""
     """Path of an Arrow file with partials that come before the first batch: the state that a lost checkpoint had."""
+    blocks_ms: int = 0
+    """Not 0: records are given in blocks, each of one slot of so many ms."""
 
 
 class ReadPlan(msgspec.Struct, frozen=True):
@@ -174,6 +188,8 @@ class ReadPlan(msgspec.Struct, frozen=True):
             return RANGES
         if self.time is not None and self.time.partial is not None:
             return decode_schema(self.time.columns)
+        if self.time is not None and self.time.blocks_ms:
+            return BLOCKS
         columns = [pa.field(field.name, field.type) for field in self.decoded()]
         columns.append(pa.field("_ts_ms", pa.int64()))
         if self.keep_data:
@@ -183,11 +199,26 @@ class ReadPlan(msgspec.Struct, frozen=True):
             columns.append(pa.field(ORDER, ORDERED))
         return pa.schema(columns)
 
+    def block_schema(self) -> pa.Schema:
+        """What a block holds of its records."""
+        hidden = ["_ts_ms", *(["_data"] if self.keep_data else [])]
+        kinds = [pa.int64(), pa.binary()]
+        columns = [*self.decoded(), *(pa.field(name, kind) for name, kind in zip(hidden, kinds, strict=False))]
+        return pa.schema([*columns, pa.field("_event_ms", pa.int64())])
+
 
 class Work(msgspec.Struct, frozen=True):
     """What a hosted task does with each range: read and decode it by one plan, transform it, then encode and stage."""
 
     read: ReadPlan
+    transform: TransformRef
+
+
+class PairWork(msgspec.Struct, frozen=True):
+    """What a writer's task does with blocks of two topics that lie near each other: it finds the pairs in them."""
+
+    left: ReadPlan
+    right: ReadPlan
     transform: TransformRef
 
 
@@ -255,6 +286,8 @@ class WritePlan(msgspec.Struct, frozen=True):
     """Set when the query is a chain: everybody behind its head, each after the one that feeds it."""
     members: list[Member] = []
     """The same, as the engine knows them."""
+    pairs: PairWork | None = None
+    """Set when what comes are blocks of two topics."""
 
 
 def encode_fields(fields: list[FieldRef]) -> str:

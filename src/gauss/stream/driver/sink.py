@@ -162,7 +162,12 @@ class Writing:
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
         done = Staged()
-        stage_all(self.plan, (batch for batch in iterator if batch.num_rows), done, ("", partition), partition)
+        batches: Iterable[pa.RecordBatch] = (batch for batch in iterator if batch.num_rows)
+        if self.plan.pairs is not None:
+            from gauss.stream.driver.blocks import paired
+
+            batches = paired(self.plan.pairs, batches)
+        stage_all(self.plan, batches, done, ("", partition), partition)
         return done
 
     def _host(self, work: Work, iterator: Iterator[pa.RecordBatch]) -> Staged:

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.contracts.time import BEAT, END, EVENT, EVENT_MS, INC, OFFSET, ORDER, SOURCE
-from gauss.stream.driver.plan import ORDERED, ReadPlan, TimePlan, TransformRef
+from gauss.stream.driver.blocks import blocks
+from gauss.stream.driver.plan import FIRST, LAST, ORDERED, ReadPlan, TimePlan, TransformRef
 from gauss.stream.driver.reading import Range, bury, engine, letter, read_judged
 from gauss.stream.engine.dead import LATE
 from gauss.stream.protocol import StageTime
@@ -35,14 +36,21 @@ def read_timed(plan: ReadPlan, part: Range) -> Iterator[pa.RecordBatch]:
         yield from pa.ipc.open_stream(part.restored)
         return
     letters: list[dict[str, Any]] = []
-    seen, late = 0, 0
+    seen, late, given = 0, 0, 0
     for batch in read_judged(plan, part, letters):
         kept, events, behind = _placed(plan, plan.time, part, batch, letters)
         late += behind
         if not len(events):
             continue
         seen = max(seen, pc.max(events).as_py())
-        yield _partial(plan.time, part, kept, events) if plan.time.partial is not None else _stamped(part, kept, events)
+        if plan.time.partial is not None:
+            yield _partial(plan.time, part, kept, events)
+        elif plan.time.blocks_ms:
+            made = blocks(plan, part, kept, events, given)
+            given += len(made)
+            yield made
+        else:
+            yield _stamped(part, kept, events)
     if letters:
         bury(plan, letters, part)
     told = StageTime(plan.processor, plan.generation, part.topic, part.inc, part.start, part.stop, seen, late)
@@ -142,6 +150,6 @@ def _transform(ref: bytes) -> PartialTransform:
 def _marker(schema: pa.Schema, beat: int) -> pa.RecordBatch:
     """A heartbeat: a row of nulls at its time."""
     stamp = pa.array([beat * 1000], pa.int64()).cast(STAMP)
-    given = {EVENT: stamp, END: stamp, BEAT: pa.array([True])}
+    given = {EVENT: stamp, END: stamp, BEAT: pa.array([True]), FIRST: pa.array([beat]), LAST: pa.array([beat])}
     columns = [given.get(field.name, pa.nulls(1, field.type)) for field in schema]
     return pa.RecordBatch.from_arrays(columns, names=schema.names)

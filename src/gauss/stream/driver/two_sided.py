@@ -11,8 +11,9 @@ from gauss.contracts.time import EVENT
 from gauss.contracts.time_field import with_event_time
 from gauss.contracts.two_sided import TwoSided
 from gauss.model.errors import ConfigError
+from gauss.stream.driver.blocks import near
 from gauss.stream.driver.compile import Design, nested, time_plan
-from gauss.stream.driver.plan import FieldRef, ReadPlan, encode_fields, to_option
+from gauss.stream.driver.plan import FieldRef, PairWork, ReadPlan, encode_fields, to_option
 from gauss.stream.engine.running import retry_inlet
 from gauss.stream.protocol import Ends
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def both_sides(session: SparkSession, read: ReadPlan, design: Design) -> DataFrame:
-    """What the transform makes of the records of its source and of the topic beside it."""
+def both_sides(session: SparkSession, read: ReadPlan, design: Design) -> tuple[DataFrame, PairWork | None]:
+    """What the transform makes of the records of its source and of the topic beside it; or the blocks of both in which
+    its pairs are, and what is to be done with them."""
     transform = cast("TwoSided", design.transform)
     beside = design.ref.beside
     assert beside is not None
@@ -48,7 +50,17 @@ def both_sides(session: SparkSession, read: ReadPlan, design: Design) -> DataFra
         time=time_plan(design, fields),
         keep_data=transform.merges_records,
     )
-    return transform.apply_both(*(_records(session, plan) for plan in (left, right)))
+    if not transform.blocks_ms:
+        return transform.apply_both(*(_records(session, plan) for plan in (left, right))), None
+    left, right = (_in_blocks(plan, transform.blocks_ms) for plan in (left, right))
+    both = [_records(session, plan) for plan in (left, right)]
+    frame = near(both[0], both[1], transform.window_ms, transform.blocks_ms)
+    return frame, PairWork(left, right, design.ref)
+
+
+def _in_blocks(plan: ReadPlan, slot_ms: int) -> ReadPlan:
+    assert plan.time is not None
+    return msgspec.structs.replace(plan, time=msgspec.structs.replace(plan.time, blocks_ms=slot_ms))
 
 
 def _of(start: Ends, topics: set[str]) -> Ends:
@@ -68,4 +80,4 @@ def _records(session: SparkSession, plan: ReadPlan) -> DataFrame:
     assert plan.time is not None
     records = session.readStream.format("gauss").option("plan", to_option(plan)).load()
     records = records.withWatermark(EVENT, f"{plan.time.timing.watermark_ms} milliseconds")
-    return nested(records, plan.decoded().names)
+    return records if plan.time.blocks_ms else nested(records, plan.decoded().names)

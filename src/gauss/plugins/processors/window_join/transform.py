@@ -1,20 +1,29 @@
-"""window-join on Spark: its own join of two streams, each under a watermark of its own."""
+"""window-join on Spark: its own join of two streams, each under a watermark of its own; of records, or of blocks in
+which pairs are found by batch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gauss.contracts.format import OTHER, FieldType, SourceField, SourceSchema
-from gauss.contracts.time import BEAT, EVENT, ORDER
+from gauss.contracts.time import BEAT, EVENT, EVENT_MS, ORDER
 from gauss.model.errors import ConfigError
-from gauss.plugins.processors.fields import is_text, path, plain, spark_column
+from gauss.plugins.processors.fields import column_name, is_text, path, plain, spark_column
 from gauss.plugins.processors.joined import Added, Adding
-from gauss.plugins.processors.keys import ANY, check_key, spark_texts
+from gauss.plugins.processors.keys import ANY, arrow_texts, check_key, spark_texts
 from gauss.plugins.processors.layout import Layout, layout
 from gauss.plugins.processors.window_join.spec import WindowJoinConfig
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+
+
+SLOT_MS = 1000
+"""The least time of a block: with a small window a block still holds more than a few records."""
+LONGEST_MS = 60_000
+"""With longer windows each batch would look through far more blocks than it brings."""
 
 
 class WindowJoin:
@@ -25,6 +34,10 @@ class WindowJoin:
         self._key = plain(config.join_key)
         # A record may wait for one that happened a window later, on a side that is a window behind.
         self.time = config.event_time(span_ms=2 * config.window, step_ms=1)
+        self.window_ms = config.window
+        # A record that met none is known only to Spark's own join.
+        in_blocks = config.join_type == "inner" and config.window <= LONGEST_MS
+        self.blocks_ms = max(config.window, SLOT_MS) if in_blocks else 0
         self._other: SourceSchema | None = None
         self._added: list[Added] | None = None
         self._layout: Layout | None = None
@@ -94,13 +107,46 @@ class WindowJoin:
         assert self._layout is not None
         return self._layout.spark(joined, self._made(), keep=(BEAT,))
 
+    def matches(self, records: pa.RecordBatch, others: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+        """Every pair."""
+        from gauss.plugins.processors.window_join.matching import near_pairs
+
+        keys = arrow_texts(records.column(column_name(records, self._key)), self._kind)
+        other_keys = arrow_texts(others.column(column_name(others, self._key)), self._other_key.field_type)
+        return near_pairs(keys, records.column(EVENT_MS), other_keys, others.column(EVENT_MS), self.window_ms)
+
+    def joined(self, records: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
+        """Each record with what the other one gives to it."""
+        import pyarrow.compute as pc
+
+        assert self._layout is not None
+        times = pc.max_element_wise(records.column("_ts_ms"), others.column("_ts_ms"))
+        records = records.set_column(records.schema.get_field_index("_ts_ms"), "_ts_ms", times)
+        if self._added is None:
+            return self._layout.arrow(records, {self._whole: others.column("_data")})
+        made = {}
+        for each in self._added:
+            value = others.column(column_name(others, each.name))
+            if self._layout.carries:
+                made[each.put()] = value
+            elif each.of_both:
+                made[each.given] = pc.coalesce(records.column(column_name(records, each.given)), value)
+            else:
+                made[each.given] = value
+        return self._layout.arrow(records, made)
+
+    @property
+    def _whole(self) -> str:
+        """The column of the other record when all of it is put into the record."""
+        return f"{OTHER}{self._config.join_prefix or ''}:{self._key}"
+
     def _made(self) -> dict[str, Column]:
         """What the other side gives to a pair, or to a record of its own that met none."""
         from pyspark.sql import functions as F
 
         assert self._layout is not None
         if self._added is None:
-            return {f"{OTHER}{self._config.join_prefix or ''}:{self._key}": F.col("_other_data")}
+            return {self._whole: F.col("_other_data")}
         key = Added(self._key, self._key, self._other_key, of_both=True)
         made: dict[str, Column] = {}
         for each in [key, *self._added]:
