@@ -23,7 +23,7 @@ from gauss.stream.driver.errors import sentence
 from gauss.stream.driver.jvm import JAVA_CLASSES
 from gauss.stream.driver.pace import Pace
 from gauss.stream.driver.plan import BLOCK_ROWS, FieldRef, FormatRef, WritePlan, plan_hash
-from gauss.stream.driver.reading import Range, ranges, rows_of
+from gauss.stream.driver.reading import Range, ranges, rows_of, shared_out
 from gauss.stream.driver.session import settings
 from gauss.stream.driver.sink import offsets_of, stage_batch
 from gauss.stream.protocol import At
@@ -48,6 +48,17 @@ def test_ranges_of_an_idle_batch_are_none() -> None:
 
 def test_ranges_of_a_latest_reader_hold_the_newest_record() -> None:
     assert ranges({"t": At(1, 5)}, {"t": At(1, 90)}, "latest") == [Range("t", 1, 89, 90)]
+
+
+def test_ranges_shared_out_among_tasks_are_the_same_ranges_in_order_and_about_as_many_records_each() -> None:
+    found = ranges({"t": At(1, 10)}, {"t": At(1, BLOCK_ROWS * 5 + 5)})
+    made = shared_out(found, 2)
+    assert sorted((part for task in made for part in task.parts), key=lambda part: part.start) == found
+    assert all(task.parts == sorted(task.parts, key=lambda part: part.start) for task in made)
+    sizes = [sum(part.stop - part.start for part in task.parts) for task in made]
+    assert max(sizes) - min(sizes) <= BLOCK_ROWS
+    assert [task.parts for task in shared_out(found, 1)] == [found]
+    assert [task.parts for task in shared_out(found[:1], 4)] == [found[:1]]
 
 
 def test_rows_of_a_batch_are_counted_by_its_offsets() -> None:

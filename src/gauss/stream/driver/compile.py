@@ -173,10 +173,10 @@ def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Desig
     return run(session, frame, read.processor, write)
 
 
-def start_table(session: SparkSession, read: ReadPlan, write: WritePlan, *, ordered: bool) -> Any:
-    """Starts a table's query: its tasks insert, side by side unless later rows replace earlier ones."""
+def start_table(session: SparkSession, read: ReadPlan, write: WritePlan) -> Any:
+    """Starts a table's query, whose tasks insert."""
     frame = session.readStream.format("gauss").option("plan", to_option(read)).load()
-    return run(session, frame.coalesce(1) if ordered else frame, read.processor, write)
+    return run(session, frame, read.processor, write)
 
 
 def run(session: SparkSession, frame: DataFrame, name: str, write: WritePlan) -> Any:

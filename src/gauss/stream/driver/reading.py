@@ -98,6 +98,25 @@ def ranges(start: Ends, end: Ends, read: str = "offset", watermark_ms: int | Non
     return found
 
 
+@dataclass
+class Ranges(InputPartition):
+    """What one task of a hosted query does, one after the other."""
+
+    parts: list[Range]
+
+
+def shared_out(found: list[Range], tasks: int) -> list[Ranges]:
+    """Ranges among a few tasks, each to the one with the fewest records: a task costs Spark as much as decoding some
+    ten thousand records."""
+    made = [Ranges([]) for _ in range(min(tasks, len(found)))]
+    loads = [0] * len(made)
+    for part in found:
+        least = loads.index(min(loads))
+        made[least].parts.append(part)
+        loads[least] += part.stop - part.start
+    return made
+
+
 def rows_of(progress: Mapping[str, Any], start: Ends, read: str = "offset") -> int:
     """How many records a batch held, by its offsets: of a hosted one Spark sees only ranges. `start`: of batch 0."""
     found = 0

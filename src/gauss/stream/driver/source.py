@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from gauss.model.errors import ConfigError
 from gauss.stream.driver.pace import Pace
 from gauss.stream.driver.plan import RANGES, ReadPlan, WritePlan
-from gauss.stream.driver.reading import Range, engine, ranges, read_decoded
+from gauss.stream.driver.reading import Range, Ranges, engine, ranges, read_decoded, shared_out
 from gauss.stream.driver.timed import read_timed
 from gauss.stream.protocol import Ends, Latest
 
@@ -105,10 +105,11 @@ class _Reading:
         self._schema = schema
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Range)
+        parts = partition.parts if isinstance(partition, Ranges) else [partition]
         if self.plan.hosted:
-            yield pa.RecordBatch.from_pylist([asdict(partition)], schema=RANGES)
+            yield pa.RecordBatch.from_pylist([asdict(cast(Range, part)) for part in parts], schema=RANGES)
             return
+        assert isinstance(partition, Range)
         schema = to_arrow_schema(self._schema, timezone="UTC")
         for batch in (read_decoded if self.plan.time is None else read_timed)(self.plan, partition):
             arrays = [(batch.column(field.name), field.type) for field in schema]
@@ -176,7 +177,7 @@ class StreamReader(_Reading, DataSourceStreamReader):
         found = ranges(to_ends(start), to_ends(end), self.plan.read, watermark_ms)
         if time is not None and time.restored and to_ends(start) == self.plan.start:
             found.append(Range("", 0, 0, 0, restored=Path(time.restored).read_bytes()))
-        return found
+        return shared_out(found, self.plan.tasks) if self.plan.tasks else found
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: it comes only when the next batch is planned, too late to free a full ring."""

@@ -65,6 +65,8 @@ class TableQuery(Query):
             generation=self._claimed.generation,
             start=self._claimed.start,
             hosted=True,
+            # Side by side, unless later rows replace earlier ones.
+            tasks=1 if topic.store.ordered else context.session.sparkContext.defaultParallelism,
             max_rows=max(section.max_batch_rows, config.insert_batch_size),
             max_bytes=section.max_batch_bytes,
             target_ms=max(section.target_batch_ms, config.flush_interval),
@@ -91,7 +93,7 @@ class TableQuery(Query):
             table=work,
         )
         self.checkpoint.mark_started()
-        self._running = compiling.start_table(context.session, read, write, ordered=topic.store.ordered)
+        self._running = compiling.start_table(context.session, read, write)
         unmarked = config.exactly_once and OFFSET_COLUMN in lacking
         self.state = State.RUNNING
         self.detail = f"at least once: the table has no {INC_COLUMN} and {OFFSET_COLUMN}" if unmarked else ""
