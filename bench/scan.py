@@ -6,13 +6,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from bench.bare_flight import exchange
 from bench.edges import start_topic
 from bench.table import FIELDS, by_hand, chunk, compared, decoded, json_format, row, timed
 
@@ -61,37 +63,43 @@ def engine() -> Iterator[EngineClient]:
             run.wait()
 
 
-def taken(cursor: Any, step: Step) -> tuple[int, list[float]]:
-    """Rows of a cursor up to its end, and the seconds of each step."""
-    rows, times = 0, []
+def taken(next_: Callable[[Step], Code], read: Callable[[], Any]) -> list[float]:
+    """The seconds of each of the first steps."""
+    times: list[float] = []
     while len(times) < STEPS:
         began = time.perf_counter()
-        if cursor.next(step) is not Code.UNSET:
+        if next_(ROWS) is not Code.UNSET:
             break
-        rows += cursor.read()[1].num_rows
+        read()
         times.append(time.perf_counter() - began)
-    return rows, times
+    return times
 
 
-def median_ms(times: list[float]) -> float:
-    return float(np.median(times)) * 1000
+def shown(times: list[float]) -> str:
+    p50, p99 = np.percentile(times, [50, 99]) * 1000
+    return f"p50 {p50:.2f} ms, p99 {p99:.2f} ms"
 
 
 def steps(client: EngineClient, topic: Topic) -> Iterator[dict[str, object]]:
-    """A thousand rows a step, over a socket and in this process."""
-    for work, program in (("records as they lie", Program()), ("filtered and projected, a tenth kept", KEPT)):
+    """A thousand rows a step over a socket, beside an exchange of such batches that does nothing else."""
+    batch = next(batches(topic, Program())).slice(0, ROWS.limit)
+    for again, aim in ((True, "≤ 0.5 ms"), (False, "")):
+        times, bare = over_flight(client, Program(), again=again), exchange(batch, STEPS, again=again)
+        work = "1,000-row step over Flight, " + ("the next asked for ahead" if again else "one after the other")
+        yield row(work, shown(times), f"bare exchange: {shown(bare)}", float(np.median(times) / np.median(bare)), aim)
+    times = over_flight(client, KEPT, again=True)
+    here = topic.open(KEPT)
+    local = taken(here.next, here.read)
+    here.close()
+    ratio = float(np.median(times) / np.median(local))
+    yield row("the same, filtered and projected, a tenth kept", shown(times), f"in process: {shown(local)}", ratio, "")
+
+
+def over_flight(client: EngineClient, program: Program, *, again: bool) -> list[float]:
+    for _ in range(2):  # the first go is slower: gRPC and the format warm up
         with client.scan_cursor("bench", program) as cursor:
-            taken(cursor, Step(1))  # the first goes are slower: gRPC and the format warm up
-        with client.scan_cursor("bench", program) as cursor:
-            _, times = taken(cursor, ROWS)
-        here = topic.open(program)
-        _, local = taken(here, ROWS)
-        here.close()
-        over, inside = median_ms(times), median_ms(local)
-        aim = "" if program.stages else "≤ 0.5 ms"
-        p99 = float(np.percentile(times, 99)) * 1000
-        shown = f"p50 {over:.2f} ms, p99 {p99:.2f} ms"
-        yield row(f"1,000-row step over Flight, {work}", shown, f"in process {inside:.2f} ms", over / inside, aim)
+            times = taken(partial(cursor.next, again=again), cursor.read)
+    return times
 
 
 def scanned(topic: Topic) -> int:

@@ -22,6 +22,8 @@ from gauss.scan.program.fuel import Limit, Meter, unread
 
 FEWEST_CANDIDATES = 1024
 MOST_CANDIDATES = 262_144
+STEPS_AHEAD = 4
+"""Candidates are evaluated for so many steps at most, going by how many of the last ones were kept."""
 CANDIDATE_BYTES = 16 << 20
 _UNSET = Code.UNSET  # a member of an enum is dear to look up, and every step does
 
@@ -204,6 +206,7 @@ class Staged(Executor):
         self._position = cursor.position
         self._held = cursor.hold
         self._asked = 0
+        self._per_row = 0.0  # candidates for a row, of the last that were evaluated
         self._row_bytes: Callable[[pa.RecordBatch], int] | None = None
 
     @property
@@ -249,8 +252,10 @@ class Staged(Executor):
 
     def _fill(self, step: Step) -> Code | None:
         """Fetches and evaluates candidates; a code when there are none."""
-        # More at each go, so that a small first batch comes soon and a long search goes fast.
-        self._asked = min(max(2 * self._asked, step.limit, FEWEST_CANDIDATES), MOST_CANDIDATES)
+        # More at each go, so that a small first batch comes soon and a long search goes fast; but nobody waits for rows
+        # of many later steps.
+        enough = int(self._per_row * STEPS_AHEAD * step.limit) or MOST_CANDIDATES
+        self._asked = min(max(min(2 * self._asked, enough), step.limit, FEWEST_CANDIDATES), MOST_CANDIDATES)
         self._held = self.cursor.hold
         code = self.cursor.next(Step(self._asked, CANDIDATE_BYTES, fill=False))
         if code is not Code.UNSET:
@@ -267,6 +272,7 @@ class Staged(Executor):
         if self._row_bytes is None:  # results have the same columns at every step
             self._row_bytes = byte_counter(pending.rows.schema)
         pending.size = self._row_bytes(pending.rows)
+        self._per_row = candidates.num_rows / pending.rows.num_rows if pending.rows.num_rows else 0.0
         return None
 
     def _take(self, limit: int, size: int, *, first: bool) -> tuple[pa.RecordBatch, int, Code | None]:
