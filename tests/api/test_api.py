@@ -239,7 +239,8 @@ def test_bytes_that_cannot_be_framed_are_listed_and_shown_as_dead_letters(
 
 
 def test_graph_is_given_in_every_form(ask: Ask) -> None:
-    assert {node["name"] for node in ask("GET", "/api/graph").json()["processors"]} == {"feed", "framed", "copy", "out"}
+    runs = {node["name"]: node["runs"] for node in ask("GET", "/api/graph").json()["processors"]}
+    assert runs == {"feed": "edge", "framed": "edge", "copy": "pump", "out": "edge"}
     assert ask("GET", "/api/graph?format=svg").body.startswith(b"<svg")
     assert b"flowchart" in ask("GET", "/api/graph?format=mermaid").body
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -10,6 +11,7 @@ from fastapi.responses import Response
 
 from gauss.contracts.processor import Role
 from gauss.stream.control.run import Running
+from gauss.stream.graph import Graph
 
 _MEDIA = {"text": "text/plain; charset=utf-8", "mermaid": "text/plain; charset=utf-8", "svg": "image/svg+xml"}
 
@@ -25,16 +27,21 @@ def routes(running: Running) -> APIRouter:
     def status() -> dict[str, Any]:
         return running.sampler.status()
 
-    @router.get("/graph", tags=["run"], summary="The pipeline's graph")
+    @cache
+    def planned_graph() -> Graph:
+        from gauss.stream.driver.explain import planned  # loads the formats
+
+        return planned(running.pipeline, running.graph)
+
+    @router.get("/graph", tags=["run"], summary="What runs: topics, processors, how each runs and in which query")
     def graph(format: Literal["text", "mermaid", "svg", "json"] = "json") -> Response:
+        found = planned_graph()
         if format == "json":
-            return Response(
-                msgspec.json.encode(running.redactor.redact_data(running.graph.to_dict())),
-                media_type="application/json",
-            )
+            body = msgspec.json.encode(running.redactor.redact_data(found.to_dict()))
+            return Response(body, media_type="application/json")
         from gauss.stream.draw import DRAWINGS
 
-        return Response(running.redactor.redact(DRAWINGS[format](running.graph)), media_type=_MEDIA[format])
+        return Response(running.redactor.redact(DRAWINGS[format](found)), media_type=_MEDIA[format])
 
     @router.get("/processors", tags=["processors"], summary="Every processor with its state and counters")
     def processors() -> dict[str, Any]:
