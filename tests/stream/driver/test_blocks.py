@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gauss.contracts.time import BEAT, EVENT, EVENT_MS
+from gauss.plugins.processors import windowing
 from gauss.stream.driver.blocks import OTHER, blocks, paired
 from gauss.stream.driver.plan import (
     BLOCK,
@@ -18,6 +19,7 @@ from gauss.stream.driver.plan import (
     FIRST,
     LAST,
     NUMBER,
+    ORDERED,
     BesideRef,
     FieldRef,
     FormatRef,
@@ -28,9 +30,11 @@ from gauss.stream.driver.plan import (
     encode_fields,
 )
 from gauss.stream.driver.reading import Range
+from gauss.stream.driver.timed import _marker
 from gauss.stream.protocol import Timing
 
 WINDOW, SLOT = 500, 1000
+PLACES = (windowing.FIRST, windowing.LAST)
 JSON = FormatRef("json")
 CONFIG = {
     "input": {"format": "json"},
@@ -132,3 +136,12 @@ def test_block_holds_records_of_one_slot_of_time_and_is_named_by_its_range() -> 
     held = [pa.ipc.read_record_batch(row.as_buffer(), WORK.right.block_schema()) for row in made.column(BLOCK)]
     assert [each.column("id").to_pylist() for each in held] == [['"b"', '"d"'], ['"a"', '"c"']]
     assert held[1].column(EVENT_MS).to_pylist() == [1500, 1001]
+
+
+def test_a_heartbeat_among_partials_of_a_window_leaves_their_columns_alone() -> None:
+    partials = pa.schema(
+        [(EVENT, pa.timestamp("us", "UTC")), (BEAT, pa.bool_()), *((name, ORDERED) for name in PLACES)]
+    )
+    beat = _marker(partials, 1_000)
+    assert [beat.column(name).type for name in PLACES] == [ORDERED, ORDERED]
+    assert [beat.column(name).null_count for name in PLACES] == [1, 1]

@@ -41,7 +41,7 @@ RANGES = pa.schema(
 ORDERED = pa.struct([("source", pa.int32()), ("inc", pa.int64()), ("part", pa.int32()), ("off", pa.int64())])
 """A record's place among others of the same event time."""
 EVENT, BEAT, ORDER = "_event", "_beat", "_order"  # as contracts/time.py has them, which is too heavy to load here
-FIRST, LAST, NUMBER, BLOCK = "_first", "_last", "_number", "_block"
+FIRST, LAST, NUMBER, BLOCK = "_block_first", "_block_last", "_number", "_block"
 BLOCKS = pa.schema(
     [
         (EVENT, pa.timestamp("us", "UTC")),
