@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -96,3 +97,38 @@ def test_a_file_that_is_removed_can_still_be_sent(tmp_path: Path) -> None:
         view = memoryview(MappedFile.map(file.fileno()))
     path.unlink()
     assert send([view]) == b"y" * FILE_BYTES
+
+
+def test_a_file_system_that_refuses_in_the_middle_is_read_instead(
+    mapped: memoryview, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sendfile, asked = os.sendfile, []
+
+    def refuse(out: int, fd: int, offset: int, count: int) -> int:
+        asked.append(count)
+        if len(asked) > 1:
+            raise OSError(errno.EINVAL, "no")
+        return sendfile(out, fd, offset, 1000)
+
+    monkeypatch.setattr(os, "sendfile", refuse)
+    assert send([mapped[:200_000], mapped[200_000:400_000], b"end"]) == bytes(mapped[:400_000]) + b"end"
+    assert len(asked) == 2, "asked again though it had refused"
+
+
+def test_a_peer_that_does_not_read_is_told_of_while_a_file_is_sent(mapped: memoryview) -> None:
+    class Enough(Exception):
+        pass
+
+    def stalled() -> None:
+        raise Enough
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        wire = Wire(ours)
+        with pytest.raises(Enough):
+            wire.send([mapped], stalled)
+        assert 0 < wire.handed < len(mapped)
+        received = 0
+        while received < wire.handed:
+            received += len(theirs.recv(1 << 16))
+        assert received == wire.handed

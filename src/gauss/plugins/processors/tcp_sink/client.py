@@ -19,8 +19,8 @@ from gauss.plugins.processors.tcp_sink.wire import TICK_SECONDS, Wire
 
 STEP = Step(limit=1 << 20, max_bytes=1 << 20)
 """Small enough that the topic gets room again while the rest is still being sent."""
-FILE_STEP = Step(limit=1 << 20, max_bytes=8 << 20)
-"""For one who catches up from files: they hold nobody back, and the kernel sends long runs with few calls."""
+FILE_STEP = Step(limit=1 << 20, max_bytes=32 << 20)
+"""For one who catches up from files: they hold nobody back, and the kernel sends long runs with few steps here."""
 FIRST_LOOK_SECONDS = 0.001
 DRAIN_LOOK_SECONDS = 0.01
 LONGEST_LOOK_SECONDS = 2.0

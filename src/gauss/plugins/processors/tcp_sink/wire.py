@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -25,6 +26,8 @@ DISCARD_BYTES = 64 << 10
 LINGER_SECONDS = 1.0
 FILE_BYTES = 64 << 10
 """From this size on bytes that lie in a file are sent by the kernel alone; below it, many buffers in one call win."""
+MOST_FILE_BYTES = 8 << 20
+"""Per call, which lasts as long as a peer that reads slowly needs for them."""
 
 
 class Wire:
@@ -51,26 +54,40 @@ class Wire:
         first = 0
         while first < len(views):
             part = _file_run(views, first) if self._sends_files else None
-            try:
-                sent = self._send_some(views[first : first + MOST_BUFFERS]) if part is None else self._send_file(part)
-            except (BlockingIOError, TimeoutError):
-                stalled()
-                continue
-            self.handed += sent
+            if part is not None:
+                sent = self._send_file(part, stalled)
+            else:
+                try:
+                    sent = self._send_some(views[first : first + MOST_BUFFERS])
+                except (BlockingIOError, TimeoutError):
+                    stalled()
+                    continue
+                self.handed += sent
             while first < len(views) and sent >= len(views[first]):
                 sent -= len(views[first])
                 first += 1
             if sent:
                 views[first] = views[first][sent:]
 
-    def _send_file(self, part: FilePart) -> int:
-        try:
-            return os.sendfile(self._sock.fileno(), part.file.fd, part.position, part.length)
-        except OSError as error:
-            if error.errno not in REFUSED:
-                raise
-            self._sends_files = False  # this file system can't: the same bytes go by way of memory from now on
-            return 0
+    def _send_file(self, part: FilePart, stalled: Callable[[], None]) -> int:
+        """All of it, by the kernel alone; less where the file system refuses."""
+        sock, fd, sent = self._sock.fileno(), part.file.fd, 0
+        while sent < part.length:
+            try:
+                done = os.sendfile(sock, fd, part.position + sent, min(part.length - sent, MOST_FILE_BYTES))
+            except BlockingIOError:
+                stalled()
+                continue
+            except OSError as error:
+                if error.errno not in REFUSED:
+                    raise
+                self._sends_files = False  # the rest, and all that follows, goes by way of memory
+                break
+            if not done:
+                raise OSError(errno.EIO, "a file of the topic is shorter than it was")
+            sent += done
+            self.handed += done
+        return sent
 
     def _send_some(self, views: list[memoryview]) -> int:
         if not self._tls:

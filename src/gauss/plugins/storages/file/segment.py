@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from pathlib import Path
 
 import numpy as np
@@ -144,23 +145,21 @@ class Segment:
             budget = index.block_at_position(index.entry(first).position + max_bytes)
             limit = min(limit, max(budget, first + 1))
         entries = index.entries(first, limit)
-        offsets, counts = entries["offset"], entries["count"].astype(np.int64)
-        ends, end_positions = offsets + counts, entries["position"] + entries["length"]
+        # Lists: with a few blocks per read, numpy's calls would cost more than all the rest.
+        offsets, positions = entries["offset"].tolist(), entries["position"].tolist()
+        ends = (entries["offset"] + entries["count"]).tolist()
+        end_positions = (entries["position"] + entries["length"]).tolist()
         placed: list[Placed] = []
-        block, last = 0, len(entries)
-        while block < last:
-            if ends[block] <= start:
-                block += 1
-                continue
-            group = int(np.searchsorted(end_positions, entries["position"][block] + CHUNK_BYTES, side="right"))
-            group = max(group, block + 1)
+        block = bisect_right(ends, start)
+        while block < len(ends):
+            group = max(bisect_right(end_positions, positions[block] + CHUNK_BYTES), block + 1)
             # A block that is cut stands alone, so that only it must be framed to be cut.
             if start > offsets[block]:
                 group = block + 1
             elif ends[group - 1] > stop and group - 1 > block:
                 group -= 1
-            offset, end = int(offsets[block]), int(ends[group - 1])
-            payload = self._bytes(int(entries["position"][block]), int(end_positions[group - 1]))
+            offset, end = offsets[block], ends[group - 1]
+            payload = self._bytes(positions[block], end_positions[group - 1])
             chunk = Chunk(payload, end - offset, self._times_of(entries[block:group]), self.framing)
             begin, finish = max(start, offset), min(stop, end)
             placed.append(Placed(begin, chunk.slice(begin - offset, finish - begin)))
@@ -168,7 +167,10 @@ class Segment:
         return placed
 
     def _times_of(self, entries: np.ndarray) -> int | np.ndarray:
-        times, own = entries["ts_ms"], entries["flags"] & OWN_TIMES
+        times = entries["ts_ms"]
+        if len(entries) == 1 and not entries["flags"][0] & OWN_TIMES:
+            return int(times[0])
+        own = entries["flags"] & OWN_TIMES
         if not own.any():
             if times[0] == times[-1]:
                 return int(times[0])
