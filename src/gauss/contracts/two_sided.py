@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from gauss.contracts.time import TimedTransform
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -39,9 +41,9 @@ class TwoSided(TimedTransform, Protocol):
         """As `apply`, with the records of both topics; heartbeats come on both sides."""
         ...
 
-    def matches(self, records: pa.RecordBatch, others: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-        """Every pair among the records of both topics (decoded fields, `_ts_ms`, `_event_ms`): the places of the one
-        and of the other."""
+    def matches(self, records: pa.RecordBatch, others: pa.RecordBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Every pair among the records of both topics (decoded fields, `_ts_ms`, `_event_ms`), some at a time: the
+        places of the one and of the other."""
         ...
 
     def joined(self, records: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:

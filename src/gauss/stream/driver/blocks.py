@@ -91,10 +91,10 @@ def paired(work: PairWork, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         # Blocks that were there before have met each other before.
         meet = np.zeros((left_blocks.max() + 1, right_blocks.max() + 1), bool)
         meet[left_blocks, right_blocks] = True
-        mine, others = transform.matches(left, right)
-        now = meet[left_of[mine], right_of[others]]
-        if now.any():
-            yield transform.joined(left.take(pa.array(mine[now])), right.take(pa.array(others[now])))
+        for mine, others in transform.matches(left, right):
+            now = meet[left_of[mine], right_of[others]]
+            if now.any():
+                yield transform.joined(left.take(pa.array(mine[now])), right.take(pa.array(others[now])))
 
 
 def _records(rows: pa.RecordBatch, side: str, schema: pa.Schema) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@ which pairs are found by batch."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gauss.contracts.format import OTHER, FieldType, SourceField, SourceSchema
@@ -107,8 +108,8 @@ class WindowJoin:
         assert self._layout is not None
         return self._layout.spark(joined, self._made(), keep=(BEAT,))
 
-    def matches(self, records: pa.RecordBatch, others: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-        """Every pair."""
+    def matches(self, records: pa.RecordBatch, others: pa.RecordBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Every pair, some at a time."""
         from gauss.plugins.processors.window_join.matching import near_pairs
 
         keys = arrow_texts(records.column(column_name(records, self._key)), self._kind)
