@@ -26,18 +26,13 @@ hypothesis.settings.load_profile("gauss")
 # A run under nohup would hand its deafness down, and `gauss run` honours it.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-SERVERS = {"any_clickhouse", "clickhouse", "postgres"}
-
-
+SERVERS = {"any_clickhouse", "clickhouse", "postgres", "server", "servers"}
 SLOW = ("system", "fault", "spark")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever needs a server is no quick test. The long ones come first, a file (and everything on the shared Spark
-    session) goes to one worker: so two workers end together and each starts what it needs once."""
+    """Whatever needs a server is no quick test. The long ones come first, so that two workers end together."""
     for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        if SERVERS & fixtures:
+        if SERVERS & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.system)
-        item.add_marker(pytest.mark.xdist_group("spark" if "spark" in fixtures else str(item.path)))
     items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in SLOW))

@@ -25,6 +25,8 @@ from gauss.model.paths import DataDir
 from gauss.stream.driver.table_task import Refusal, Waits, _mapped, _Opened, put
 from gauss.stream.tables import TableTopic, table_topic
 
+pytestmark = pytest.mark.system
+
 SYSTEMS = ["postgres", "clickhouse"]
 NAMES = [
     'say "hi"',
