@@ -1,6 +1,7 @@
 """One-second candles from topic to topic: Gauss against the same job written by hand with from_json and a window.
 
-Both read topics through the same source and publish through the same sink. Also: what a million open keys cost.
+Both read topics through the same source and publish through the same sink. Also: what a million open keys cost, and
+example 5 from the socket to the table.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import time
 from typing import Any
 
 import psutil
-from bench import peers
+from bench import candles, peers
 from bench.spark_json import Bench, fresh, plain_java
 
 from gauss.contracts.format import SourceField, SourceSchema
@@ -142,4 +143,5 @@ def run() -> list[dict[str, object]]:
         *peers.compared("ohlc", quotes(peers.RECORDS), ohlc),
         {"what": "a million open keys, Spark's state", "measured": f"{state:.0f} MiB", "aim": ""},
         {"what": "a million open keys, the JVM", "measured": f"{jvm:.0f} MiB", "aim": ""},
+        *candles.rows(),
     ]

@@ -112,7 +112,8 @@ class Bench:
         with os.fdopen(read) as ready:
             assert json.loads(ready.readline()).get("ready")
         self.client = EngineClient.from_file(self.data_dir.flight_json)
-        self.spark = session.start(SparkSection(), self.data_dir)
+        optimising = session.keeps_rows(self.pipeline.processors)
+        self.spark = session.start(SparkSection(), self.data_dir, optimising=optimising)
 
     def start(self, name: str, by_hand: Any = None) -> Any:
         """A query for one of the processors, with its own transform or the given one."""

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from gauss.config.spec import ProcessorDef
 from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
 from gauss.stream.driver.jvm import Java, find_java, gateway, launch, prepare
+from gauss.stream.driver.session import keeps_rows
 
 
 @pytest.fixture
@@ -46,6 +48,28 @@ def test_archive_of_another_java_or_spark_is_removed_and_its_own_is_kept(java: J
 def test_archive_is_written_under_another_name_while_training(java: Java) -> None:
     assert f"-XX:SharedArchiveFile={java.archive}" in prepare(java, "1g", training=False)
     assert f"-XX:ArchiveClassesAtExit={java.archive.with_suffix('.new')}" in prepare(java, "1g", training=True)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "config", "wanted"),
+    [
+        ("dedup", {"within": "1s"}, True),
+        ("window-join", {"join_type": "left"}, True),
+        ("window-join", {"window": "1h"}, True),
+        ("window-join", {}, False),
+        ("ohlc", {"intervals": ["1s"]}, False),
+        ("filter", {"where": ".a"}, False),
+    ],
+)
+def test_java_optimises_only_where_spark_keeps_a_row_for_each_record(
+    java: Java, plugin: str, config: dict[str, object], wanted: bool
+) -> None:
+    near = {"join_topic": "b", "join_key": "k", "window": "1s"} if plugin == "window-join" else {}
+    read = {"topic": "a", "read": "offset"}
+    given = {"input": {"format": "json"}, **near, **config}
+    entry = ProcessorDef.model_validate({"name": "p", "plugin": plugin, "source": read, "config": given})
+    assert keeps_rows([entry]) is wanted
+    assert ("-XX:TieredStopAtLevel=1" in prepare(java, "1g", training=False, optimising=wanted)) is not wanted
 
 
 def test_workers_find_compiled_modules_where_spark_looks_for_a_zip(java: Java) -> None:

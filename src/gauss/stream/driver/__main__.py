@@ -49,9 +49,10 @@ class Driver:
         processors = [entry for entry in pipeline.processors if entry.name in names]
         if all(spec(ProcessorSpec, entry.plugin).implementation.startswith("gauss.") for entry in processors):
             leave_out_pandas()
+        optimising = session.keeps_rows(processors)
         with ThreadPoolExecutor(1) as starting:
             # The JVM boots while this side loads what it needs.
-            started = starting.submit(session.start, pipeline.spark, self.data_dir)
+            started = starting.submit(session.start, pipeline.spark, self.data_dir, optimising=optimising)
             # Loaded only now: these import pyarrow, and that pandas.
             from gauss.stream.client import EngineClient
             from gauss.stream.driver.chain_query import ChainQuery

@@ -75,11 +75,12 @@ def find_java() -> str:
     return found
 
 
-def _java_options(java: Java, memory: str, training: bool) -> list[str]:
+def _java_options(java: Java, memory: str, training: bool, optimising: bool) -> list[str]:
     options = [
         f"-Xmx{memory}",
         "-XX:+IgnoreUnrecognizedVMOptions",
-        "-XX:TieredStopAtLevel=1",  # micro-batches are short: C2 costs more CPU than it brings
+        # Micro-batches are short: C2 costs more CPU than it brings, unless there is state to look through.
+        *([] if optimising else ["-XX:TieredStopAtLevel=1"]),
         "-XX:+UseSerialGC",  # a small heap on few cores; no concurrent collector threads
         "-XX:-UsePerfData",  # no hsperfdata file, which another user's /tmp may refuse
         "-Xss2m",  # deep plans of generated SQL
@@ -97,8 +98,9 @@ def _java_options(java: Java, memory: str, training: bool) -> list[str]:
     return [*options, f"-XX:{flag}={target}", "-Xlog:disable", "-Xlog:all=off"]
 
 
-def prepare(java: Java, memory: str, training: bool) -> list[str]:
-    """Writes our SPARK_HOME, links into the installed pyspark, and gives the command that starts the JVM.
+def prepare(java: Java, memory: str, training: bool, optimising: bool = False) -> list[str]:
+    """Writes our SPARK_HOME, links into the installed pyspark, and gives the command that starts the JVM, with Java's
+    optimising compiler if asked for.
 
     pyspark itself is not imported: the JVM boots while it is.
     """
@@ -123,7 +125,7 @@ def prepare(java: Java, memory: str, training: bool) -> list[str]:
         stamp.write_text(made_for)
     # A sorted list instead of `jars/*`: the archive counts only for the very same class path.
     jars = [str(JAVA_CLASSES), *sorted(str(jar) for jar in (spark / "jars").glob("*.jar"))]
-    options = _java_options(java, memory, training)
+    options = _java_options(java, memory, training, optimising)
     return [executable, *options, "-cp", ":".join(jars), "org.apache.spark.deploy.SparkSubmit"]
 
 
