@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from helpers import cli_parent
+
 Gauss = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+@pytest.fixture(scope="session")
+def parent() -> Iterator[subprocess.Popen[str]]:
+    """Forks the processes: it has loaded what takes most of their time."""
+    command = [sys.executable, cli_parent.__file__]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
 @pytest.fixture
-def gauss(tmp_path: Path) -> Gauss:
+def gauss(parent: subprocess.Popen[str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Gauss:
     """Runs `gauss ARGS` in the test's folder."""
+    folder = tmp_path_factory.mktemp("output")
 
     def run(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "gauss.cli.main", *args],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "120", **env},
-            timeout=60,
-            check=False,
-        )
+        out, err = folder / "out", folder / "err"
+        for path in (out, err):
+            path.unlink(missing_ok=True)
+        given = {"args": args, "cwd": str(tmp_path), "env": {**os.environ, "COLUMNS": "120", **env}}
+        assert parent.stdin is not None and parent.stdout is not None
+        parent.stdin.write(json.dumps({**given, "out": str(out), "err": str(err)}) + "\n")
+        parent.stdin.flush()
+        code = int(parent.stdout.readline())
+        return subprocess.CompletedProcess(list(args), code, out.read_text(), err.read_text())
 
     return run

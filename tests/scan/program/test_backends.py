@@ -18,10 +18,11 @@ from gauss.scan.program.bound import bind
 from gauss.scan.program.check import check
 from gauss.scan.program.fuel import Meter
 from gauss.scan.program.parse import parse, parse_scan
+from helpers.cases import cases
 from scan.program.generated import FIELDS, ROWS, batch_of, expressions, programs, same
 
 CASES = settings(
-    max_examples=int(os.environ.get("GAUSS_PROGRAM_CASES", "300")),
+    max_examples=int(os.environ.get("GAUSS_PROGRAM_CASES", cases(300))),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
