@@ -145,3 +145,10 @@ def test_a_heartbeat_among_partials_of_a_window_leaves_their_columns_alone() -> 
     beat = _marker(partials, 1_000)
     assert [beat.column(name).type for name in PLACES] == [ORDERED, ORDERED]
     assert [beat.column(name).null_count for name in PLACES] == [1, 1]
+
+
+def test_blocks_of_large_records_hold_few_of_them() -> None:
+    columns = {"id": pa.array(['"a"'] * 6), "n": pa.array(["1" * 400_000] * 6), "_ts_ms": pa.array(range(6))}
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    made = blocks(WORK.right, Range("others", 1, 0, 6), batch, pa.array(range(6)), 0)
+    assert [(row[FIRST], row[LAST]) for row in made.to_pylist()] == [(0, 1), (2, 3), (4, 5)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gauss.contracts.two_sided import TwoSided
     from gauss.stream.driver.reading import Range
 
-MOST_RECORDS = 16_384
+MOST_RECORDS, MOST_BYTES = 16_384, 1 << 20
 """Of a block: a row of Spark's stays small."""
 OTHER = "_other"
 
@@ -47,7 +47,8 @@ def blocks(plan: ReadPlan, part: Range, batch: pa.RecordBatch, events: pa.Array,
         order = np.argsort(slots, kind="stable")
         slots, times, records = slots[order], times[order], records.take(pa.array(order))
     cuts = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
-    cuts = [at for first, stop in pairwise(cuts) for at in range(first, stop, MOST_RECORDS)]
+    most = max(1, min(MOST_RECORDS, MOST_BYTES * len(records) // records.nbytes))
+    cuts = [at for first, stop in pairwise(cuts) for at in range(first, stop, most)]
     firsts, lasts = np.minimum.reduceat(times, cuts), np.maximum.reduceat(times, cuts)
     sizes = np.diff([*cuts, len(slots)])
     payload = [records.slice(at, size).serialize().to_pybytes() for at, size in zip(cuts, sizes.tolist(), strict=True)]
@@ -89,17 +90,18 @@ def paired(work: PairWork, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         left, left_blocks, left_of = _records(rows, "", work.left.block_schema())
         right, right_blocks, right_of = _records(rows, OTHER, work.right.block_schema())
         # Blocks that were there before have met each other before.
-        meet = np.zeros((left_blocks.max() + 1, right_blocks.max() + 1), bool)
-        meet[left_blocks, right_blocks] = True
+        count = int(right_blocks.max()) + 1
+        meet = np.sort(left_blocks * count + right_blocks)
         for mine, others in transform.matches(left, right):
-            now = meet[left_of[mine], right_of[others]]
+            both = left_of[mine] * count + right_of[others]
+            now = meet[np.searchsorted(meet, both).clip(max=len(meet) - 1)] == both
             if now.any():
                 yield transform.joined(left.take(pa.array(mine[now])), right.take(pa.array(others[now])))
 
 
 def _records(rows: pa.RecordBatch, side: str, schema: pa.Schema) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray]:
     """The records of a side's blocks, the block of each row, and the block of each record."""
-    numbers = rows.column(side + NUMBER).dictionary_encode().indices.to_numpy()
+    numbers = rows.column(side + NUMBER).dictionary_encode().indices.to_numpy().astype(np.int64)
     _, firsts = np.unique(numbers, return_index=True)
     payload = rows.column(side + BLOCK)
     found = [pa.ipc.read_record_batch(payload[at].as_buffer(), schema) for at in firsts.tolist()]
