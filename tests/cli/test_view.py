@@ -23,8 +23,9 @@ STATUS: dict[str, Any] = {
          "appended": 3, "dropped": 0, "overwritten": 0, "lost": 0, "blocked_s": 0, "blocked_by": "", "rates": {}},
     ],
     "processors": [
-        {"name": "feed", "role": "source", "where": "engine", "state": "running", "detail": "", "records": 10,
-         "dead": 0, "behind": None, "behind_ms": None, "connections": 1, "rates": {"records": 5.0}},
+        {"name": "feed", "role": "source", "where": "engine", "state": "running", "records": 10, "dead": 0,
+         "behind": None, "behind_ms": None, "connections": 1, "rates": {"records": 5.0},
+         "address": "tcp-server 127.0.0.1:9100", "detail": "10.1.2.3:5067: reset"},
         {"name": "mid", "role": "transform", "where": "spark", "state": "failed", "detail": "no such column: bidd",
          "records": 10, "dead": 3, "behind": 120, "behind_ms": 1500, "batch_rows": 99, "batch_ms": 40, "rates": {}},
     ],
@@ -52,6 +53,10 @@ def test_reason_lag_last_batch_and_dead_letters_are_shown() -> None:
     text = drawn()
     for part in ("has not read for 312 s", "120 (1.5 s)", "99 in 40 ms", "no such column: bidd", "3 dead letters"):
         assert part in text
+
+
+def test_listener_shows_its_address_its_connections_and_what_went_wrong_last() -> None:
+    assert "tcp-server 127.0.0.1:9100 · 1 connection · 10.1.2.3:5067: reset" in drawn()
 
 
 def test_hidden_topics_are_left_out() -> None:

@@ -39,7 +39,7 @@ def ls(data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> 
                 "–" if row.get("behind") is None else row["behind"],
                 seconds(row.get("behind_ms")),
                 row["dead"],
-                " ".join(filter(None, (row["detail"], late(row))))
+                " · ".join(filter(None, (row["address"], row["detail"], late(row))))
                 + (f" (log: {row['trace']})" if row.get("trace") else ""),
             ]
             for row in found["processors"]

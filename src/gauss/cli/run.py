@@ -175,5 +175,5 @@ def _stop(running: Running, server: Any, output: Output, stops: Stops) -> None:
     server.stop()
     with contextlib.suppress(OSError):
         if not polite:
-            output.note(f"not everything ended by itself; see {running.held.paths.logs}", style="yellow")
+            output.note(f"not everything ended in time and was killed; see {running.held.paths.logs}", style="yellow")
         output.note(f"stopped in {time.monotonic() - began:.1f} s")

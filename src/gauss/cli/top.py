@@ -15,7 +15,7 @@ def command(
     *,
     once: Annotated[bool, typer.Option("--once", help="Print it once and leave.")] = False,
     every: Annotated[str, typer.Option("--every", help="How often to look.")] = "1s",
-    sort: Annotated[str, typer.Option(help="name, rate, behind or dead; the pipeline's order if not given.")] = "",
+    sort: Annotated[str, typer.Option(help="By name, rate, behind or dead, not in the pipeline's order.")] = "",
     filter: Annotated[str, typer.Option(help="Only topics and processors whose name matches this glob.")] = "*",
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,

@@ -110,9 +110,9 @@ def _processors(rows: list[Row], sort: str) -> Table:
 
 
 def _detail(row: Row) -> str:
-    count = row.get("connections")
-    peers = "" if count is None or row["where"] != "engine" else f"{count} connection{'' if count == 1 else 's'}"
-    return " · ".join(part for part in (row.get("detail") or "", late(row), peers) if part)
+    address, count = row.get("address"), row.get("connections") or 0
+    peers = f"{count} connection{'' if count == 1 else 's'}" if address else ""
+    return " · ".join(part for part in (address, peers, row.get("detail"), late(row)) if part)
 
 
 def _rate(row: Row) -> float:

@@ -117,7 +117,10 @@ class EdgeStatus:
     """What an edge shows of itself; written by the edge, read by `top`, health and metrics."""
 
     state: str = "starting"
+    address: str = ""
+    """What it listens on or speaks to."""
     detail: str = ""
+    """What went wrong last."""
     connections: int = 0
     accepted: int = 0
     refused: int = 0
@@ -135,6 +138,12 @@ class EdgeStatus:
         if self.state != "running" or not self.phases or self.connections > len(begun):
             return self.state
         return next(iter(begun), HANDSHAKE)
+
+    def go_on(self) -> None:
+        """It runs; what was said while it could not is over."""
+        if self.state == "waiting":
+            self.detail = ""
+        self.state = "running"
 
     def told(self, what: str, why: str) -> None:
         """What the transport says of itself: a connection refused, a peer that begins or ends its handshake, or a

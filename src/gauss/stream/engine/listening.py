@@ -46,13 +46,16 @@ class Listening:
             self.status.state = "running"
 
     def _keep_trying(self, stopping: threading.Event) -> None:
-        pause = 0.2
+        pause, said = 0.2, self.status.detail
         while not stopping.wait(pause):
             try:
                 self._try()
+                if self.status.detail == said:
+                    self.status.detail = ""
                 return
             except GaussError as error:
-                self.status.state, self.status.detail = "waiting", error.message
+                said = error.message
+                self.status.state, self.status.detail = "waiting", said
                 log.warning("%s: %s; trying again", self.node.name, error.message)
             pause = min(pause * 2, 5.0)
 

@@ -128,6 +128,7 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
         "epoch": -1,
         "vain": 0,
         "generation": 0,
+        "address": "",
         "clients": {},
         "batch_rows": 0,
         "batch_ms": 0,
@@ -138,8 +139,8 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
     }
     if name in engine.edges:
         status = engine.edges[name].status
-        keys = ("state", "detail", "connections", "accepted", "refused", "records", "bytes", "dead", "clients")
-        row |= {key: getattr(status, key) for key in keys} | {"state": status.shown()}
+        keys = ("address", "detail", "connections", "accepted", "refused", "records", "bytes", "dead", "clients")
+        row |= {"state": status.shown(), **{key: getattr(status, key) for key in keys}}
         if node.role is Role.SINK:
             mine = [each for each in reader_rows(engine, engine.topic(node.sources[0].topic)) if _is_of(name, each)]
             row["behind"] = max((each["behind"] for each in mine), default=0)
@@ -188,7 +189,8 @@ def health_reasons(engine: Engine) -> list[str]:
         if query.state in ("failed", "stopped") and not engine.draining:
             reasons.append(f"transform {name} {query.state}: {query.detail}")
         elif query.state == "waiting" and query.failures:
-            reasons.append(f"transform {name} starts again after {query.failures} failures: {query.detail}")
+            times = "a failure" if query.failures == 1 else f"{query.failures} failures"
+            reasons.append(f"transform {name} starts again after {times}: {query.detail}")
     if engine.board.silence() > SILENT_S:
         reasons.append(f"driver: not heard of for {engine.board.silence():.0f} s")
     return reasons

@@ -62,6 +62,7 @@ def test_a_slow_client_is_disconnected_when_asked(bench: Bench, size: int) -> No
         taken.join(20)
         assert not taken.is_alive()
         until(lambda: sink.status.connections == 1)
+        assert "it does not read" in sink.status.detail
 
 
 def test_overwritten_records_are_counted_as_missed(bench: Bench) -> None:

@@ -289,6 +289,7 @@ def test_a_client_source_shows_that_it_waits_for_its_server(bench: Bench) -> Non
         server.settimeout(20)
         with server.accept()[0]:
             until(lambda: source.status.state == "running")
+            assert (source.status.address, source.status.detail) == (f"tcp-client 127.0.0.1:{port}", "")
 
 
 def test_refused_connections_are_counted(bench: Bench) -> None:

@@ -17,6 +17,7 @@ from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection, connect
 
 from gauss.contracts.storage import Capacity, WriteFull
+from gauss.plugins.processors.ws_sink import wire
 from gauss.plugins.processors.ws_sink.encode import frames, is_text
 from gauss.plugins.processors.ws_sink.spec import SPEC
 from gauss.stream.engine.table_topic import TableTopic
@@ -189,6 +190,15 @@ def test_what_is_no_websocket_is_refused_and_holds_up_nobody(bench: Bench) -> No
         until(lambda: running.status.phases)
         assert client.recv(5) == "x"
     assert running.status.refused >= 2
+
+
+def test_who_asks_for_nothing_is_refused_in_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "HANDSHAKE_SECONDS", 0.2)
+    running = sink(bench, bench.topic())
+    with running.connect() as sock:
+        assert sock.recv(1) == b""
+    assert running.status.detail.endswith(" refused: its request was not whole within 0.2 s")
+    assert running.status.address == f"ws 127.0.0.1:{running.port}"
 
 
 def test_the_handshake_is_a_phase_that_can_be_seen(bench: Bench) -> None:

@@ -42,7 +42,7 @@ class TcpSink:
         self._context.status.state = "running"
         self._context.transport.start(self._serve, self._told)
         host, port = self._context.transport.address()
-        self._context.status.detail = self._context.status.detail or f"{self._words()} {host}:{port}"
+        self._context.status.address = f"{self._words()} {host}:{port}"
 
     def drain(self, seconds: float) -> None:
         self._context.transport.stop_accepting()
@@ -70,7 +70,7 @@ class TcpSink:
             self._clients.add(client)
             status.connections = len(self._clients)
             status.accepted += 1
-            status.state = "running"
+            status.go_on()
             status.clients[connection.peer] = client.shown
         try:
             self._follow(client)
@@ -79,6 +79,7 @@ class TcpSink:
         except (GaussError, OSError) as error:
             told = error.message if isinstance(error, GaussError) else str(error.strerror or error)
             log.warning("%s: connection %s closed: %s", self._context.name, connection.peer, told)
+            status.detail = f"{connection.peer}: {told}"
         finally:
             with self._changed:
                 self._clients.discard(client)

@@ -30,7 +30,7 @@ class Replay:
         self._context.status.state = "running"
         self._context.transport.start(self._serve, self._told)
         host, port = self._context.transport.address()
-        self._context.status.detail = self._context.status.detail or f"raw replay {host}:{port}"
+        self._context.status.address = f"raw replay {host}:{port}"
 
     def drain(self, seconds: float) -> None:
         self._context.transport.stop_accepting()

@@ -40,7 +40,7 @@ class Connections(ABC, Generic[Context]):
         self._context.status.state = "running"
         self._context.transport.start(self._serve, self._told)
         host, port = self._context.transport.address()
-        self._context.status.detail = self._context.status.detail or f"{self._config.transport} {host}:{port}"
+        self._context.status.address = f"{self._config.transport} {host}:{port}"
 
     def drain(self, seconds: float) -> None:
         self._draining = True
@@ -66,7 +66,7 @@ class Connections(ABC, Generic[Context]):
             self._open.add(connection.sock)
             status.connections = len(self._open)
             status.accepted += 1
-            status.state = "running"
+            status.go_on()
         try:
             self._take(connection)
         except (GaussError, OSError) as error:

@@ -99,7 +99,7 @@ class Passthrough(Connections[RawContext]):
                     return not self._draining
                 with self._quiet:
                     self._context.status.bytes += moved
-                    self._context.status.state = "running"
+                    self._context.status.go_on()
             return False
         except TimeoutError:
             raise TimeoutError(f"nothing received for {self._config.idle_timeout} ms (idle_timeout)") from None

@@ -38,7 +38,10 @@ def open_handshake(sock: socket.socket, path: str, token: str | None) -> ServerP
     requests: Sequence[object] = ()
     while not requests:
         sock.settimeout(max(deadline - time.monotonic(), 0.001))
-        data = sock.recv(DISCARD_BYTES)
+        try:
+            data = sock.recv(DISCARD_BYTES)
+        except TimeoutError:
+            raise Refused(f"its request was not whole within {HANDSHAKE_SECONDS:g} s") from None
         if not data:
             raise Refused("it closed before its request was whole")
         protocol.receive_data(data)
