@@ -192,8 +192,7 @@ class Writing:
         """Inserts each range into the table; only its dead letters are staged."""
         from gauss.stream.driver.table_task import fill
 
-        for row in (row for batch in iterator for row in batch.to_pylist()):
-            fill(work, Range(**row), self.plan.checkpoint_dir)
+        fill(work, [Range(**row) for batch in iterator for row in batch.to_pylist()], self.plan.checkpoint_dir)
         return Staged([])
 
     def publish(self, messages: Sequence[WriterCommitMessage | None], epoch: int, ends: Ends) -> None:

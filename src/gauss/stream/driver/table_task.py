@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -73,9 +75,42 @@ def _opened(data_dir: str, topic: str, lacking: tuple[str, ...], _generation: in
     return _Opened(found, found.columns(), arrow_schema(found.decoded), frozenset(lacking))
 
 
-def fill(work: TableWork, part: Range, checkpoint_dir: str) -> None:
-    """Inserts a range's records and stages the dead letters among them."""
+class _Rows(NamedTuple):
+    """A range's records and what is to be inserted of them."""
+
+    records: pa.Table
+    groups: tuple[Group, ...]
+    refusals: list[Refusal]
+
+
+def fill(work: TableWork, parts: Sequence[Range], checkpoint_dir: str) -> None:
+    """Inserts ranges one after the other; while the server takes one, the next is read and decoded."""
     opened = _opened(work.data_dir, work.topic, tuple(work.lacking), work.read.generation)
+    for part, rows in zip(parts, _ahead(work, opened, parts), strict=True):
+        _fill(work, opened, part, rows, checkpoint_dir)
+
+
+def _ahead(work: TableWork, opened: _Opened, parts: Sequence[Range]) -> Iterator[_Rows]:
+    with ThreadPoolExecutor(1, "ahead") as pool:
+        coming: deque[Future[_Rows]] = deque()
+        for part in parts:
+            coming.append(pool.submit(_rows, work, opened, part))
+            if len(coming) > 1:
+                yield coming.popleft().result()
+        if coming:
+            yield coming.popleft().result()
+
+
+def _rows(work: TableWork, opened: _Opened, part: Range) -> _Rows:
+    read = work.read
+    ticket = Read(part.topic, part.inc, part.start, part.stop, read.processor, read.generation)
+    records = _records(engine(read.flight).read(ticket))
+    return _Rows(records, *_mapped(opened, records))
+
+
+def _fill(work: TableWork, opened: _Opened, part: Range, rows: _Rows, checkpoint_dir: str) -> None:
+    """Inserts a range's rows and stages the dead letters among its records."""
+    read = work.read
     context = TaskContext.get()
     told = context.getLocalProperty(BATCH_ID) if context else None
     epoch = int(told) if told else -1
@@ -83,10 +118,6 @@ def fill(work: TableWork, part: Range, checkpoint_dir: str) -> None:
     before = work.rewound.get(part.topic)
     rewound = before is not None and before.inc == part.inc and part.start < before.off
     unclear = rewound or again or epoch in (-1, work.unclear_epoch)
-    read = work.read
-    ticket = Read(part.topic, part.inc, part.start, part.stop, read.processor, read.generation)
-    records = _records(engine(read.flight).read(ticket))
-    groups, refusals = _mapped(opened, records)
     block = Block(
         processor=read.processor,
         generation=read.generation,
@@ -95,14 +126,14 @@ def fill(work: TableWork, part: Range, checkpoint_dir: str) -> None:
         inc=-part.inc if part.topic.startswith(RETRY_TOPICS) else part.inc,
         start=part.start,
         stop=part.stop,
-        groups=groups,
+        groups=rows.groups,
         settled=_settled(checkpoint_dir, epoch, part),
         unclear=unclear,
         rewound=rewound,
     )
-    refusals += put(opened.topic.store, block, Waits(work.settle_s, 0.0 if again else PATIENCE_S))
-    if refusals:
-        _bury(work, part, records, refusals)
+    refused = put(opened.topic.store, block, Waits(work.settle_s, 0.0 if again else PATIENCE_S))
+    if refusals := [*rows.refusals, *refused]:
+        _bury(work, part, rows.records, refusals)
 
 
 def _records(batches: Iterator[pa.RecordBatch]) -> pa.Table:
