@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gauss.contracts.processor import Role
+from gauss.contracts.processor import Role, Where
 from gauss.model.units import human_bytes
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.engine.driver_board import SILENT_S
@@ -147,7 +147,7 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
             row["behind_ms"] = max((each["behind_ms"] for each in mine), default=0)
         return row
     if name not in engine.publisher.running:
-        return row | {"state": "starting", "detail": ""}
+        return row | {"state": "starting", "detail": "waits for Spark" if node.where is Where.SPARK else ""}
     running, ledger_row, query = engine.publisher.running[name], engine.ledger.row(name), query_of(engine, name)
     row |= {key: getattr(query, key) for key in ("state", "detail", "batch_rows", "batch_ms", "rows_per_second")}
     row["vain"] = running.vain
