@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -143,10 +144,15 @@ class Run:
         return self.process.wait(seconds)
 
     def end(self) -> None:
-        """Whatever happened, nothing of it stays."""
+        """Whatever happened, nothing of it stays. Engine and Spark do not get the seconds in which they would end in
+        order; servers do, since Postgres leaves shared memory behind when it is killed."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait(10)
+        for process in self.tree():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process.name() == "java" or "gauss.stream." in " ".join(process.cmdline()):
+                    process.kill()
         deadline = time.monotonic() + 10
         while (left := self.tree()) and time.monotonic() < deadline:
             time.sleep(0.1)

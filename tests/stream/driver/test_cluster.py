@@ -19,6 +19,9 @@ from helpers.run import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(400)]
 
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""As the driver's own JVM: five of them start here."""
+
 
 def wait_until(check: Any, seconds: float = 90.0) -> None:
     deadline = time.monotonic() + seconds
@@ -33,7 +36,12 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
     import pyspark
 
     home = Path(pyspark.__file__).parent
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK,
+    }
     port, web, worker_web = free_port(), free_port(), free_port()
     log = (tmp_path / "cluster.log").open("wb")
 
@@ -87,6 +95,7 @@ def test_query_on_a_cluster_outlives_a_killed_executor(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
+        "spark.executor.extraJavaOptions": QUICK,
     }
     run = make_engine(
         {
