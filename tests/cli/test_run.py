@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from gauss.cli.output import Output
+from gauss.cli.run import _changes
 from helpers.feeds import Collector, send
 from helpers.pipelines import example_1
 from helpers.run import GAUSS, Run, free_port, wait_until
@@ -187,3 +189,11 @@ def test_view_is_drawn_on_a_terminal_and_all_ends_when_the_terminal_goes(make: M
     os.close(terminal)
     run.process.wait(15)
     gone(run)
+
+
+def test_a_trouble_that_lasts_is_told_once_and_its_end_too(capsys: pytest.CaptureFixture[str]) -> None:
+    show = _changes(Output())
+    for second in range(16, 20):
+        show({"status": "degraded", "reasons": [f"driver: not heard of for {second} s"]})
+    show({"status": "ready", "reasons": []})
+    assert capsys.readouterr().err.splitlines() == ["degraded: driver: not heard of for 16 s", "ready"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import sys
 import threading
@@ -158,7 +159,8 @@ def _changes(output: Output) -> Callable[[dict[str, Any]], None]:
     last: list[Any] = ["ready", []]
 
     def show(status: dict[str, Any]) -> None:
-        now = [status["status"], status["reasons"]]
+        # A number that grows every second (for how long, how many) is no news.
+        now = [status["status"], [re.sub(r"\d+", "", reason) for reason in status["reasons"]]]
         if now != last:
             output.note(": ".join(filter(None, [status["status"], "; ".join(status["reasons"])])), style="yellow")
             last[:] = now
