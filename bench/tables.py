@@ -277,8 +277,9 @@ def fresh(servers: dict[str, Server], root: Path) -> Iterator[Tables]:
 
 
 def memory(tables: Tables, records: list[bytes]) -> dict[str, object]:
-    """The engine's own memory around the first million records through an inbox, and at the end of ten; the pages of
-    mapped files, which the kernel may take back at any time, do not count."""
+    """The engine's own memory around the first million records through an inbox, and at the end of ten. The runs
+    before have filled its allocators, and the pages of mapped files, which the kernel may take back at any time, do
+    not count."""
     process = psutil.Process(tables.bench.engine.pid)
     query = tables.start("json_ch")
     begun = tables.count("json_ch")
@@ -292,7 +293,7 @@ def memory(tables: Tables, records: list[bytes]) -> dict[str, object]:
     first = statistics.median(size for done, size in sizes.items() if 500_000 < done <= 1_500_000)
     last = statistics.median(size for done, size in sizes.items() if done > MEMORY_RECORDS - 1_000_000)
     told = f"{first / 2**20:.0f} → {last / 2**20:.0f} MiB"
-    return row("engine's memory, from 1M to 10M records", told, "", last / first, "≤ 1.1")
+    return row("engine's memory once warm, from 1M to 10M records", told, "", last / first, "≤ 1.1")
 
 
 def row(work: str, gauss: str, other: str = "", ratio: float | None = None, aim: str = "") -> dict[str, object]:
