@@ -104,9 +104,10 @@ def late(row: dict[str, Any]) -> str:
 
 
 def seconds(milliseconds: float | None) -> str:
-    """A time span for people: 0.2 s, 3 min."""
+    """A time span for people: 0.2 s, 3 min, 5.1 h, 56 days."""
     if milliseconds is None:
         return "–"
-    if milliseconds < 100_000:
-        return f"{milliseconds / 1000:.1f} s"
-    return f"{milliseconds / 60_000:.0f} min" if milliseconds < 6_000_000 else f"{milliseconds / 3_600_000:.1f} h"
+    for unit, size, digits, below in (("s", 1_000, 1, 100), ("min", 60_000, 0, 100), ("h", 3_600_000, 1, 48)):
+        if milliseconds < below * size:
+            return f"{milliseconds / size:.{digits}f} {unit}"
+    return f"{milliseconds / 86_400_000:.0f} days"
