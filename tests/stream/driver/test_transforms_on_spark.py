@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -78,6 +79,13 @@ def test_sql_keeps_a_records_time_only_where_each_row_comes_from_one(
 def test_sql_star_gives_the_fields_and_no_hidden_column(spark: Any) -> None:
     made = sql("SELECT * FROM input").apply(records(spark))
     assert sorted(made.columns) == ["_ts_ms", "bid", "o", "symbol", "ts_ms"]
+
+
+def test_sql_queries_that_are_planned_side_by_side_read_each_their_own_records(spark: Any) -> None:
+    given = [records(spark).where(f"symbol = '{symbol}'") for symbol in ("BTC", "ETH") * 6]
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(sql("SELECT symbol FROM input").apply, given))
+    assert [row.symbol for result in made for row in result.collect()] == ["BTC", "ETH"] * 6
 
 
 def filtering(where: str, **config: Any) -> Filter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
@@ -10,11 +11,14 @@ from gauss.model.errors import ConfigError
 from gauss.plugins.processors.sql.spec import SqlConfig
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 VIEW = "input"
 TIME = "_gauss_ts_ms"
 """The record's time under a name that no query has a reason to use."""
+
+_naming = threading.Lock()
+"""A view's name is the session's: of queries that are planned side by side one would read what another is given."""
 
 _SELECT = re.compile(r"^(\s*select\s+(?:all\s+)?)", re.IGNORECASE)
 
@@ -42,17 +46,21 @@ class Sql:
     def apply(self, records: DataFrame) -> DataFrame:
         """The query's result; with `_ts_ms` where each of its rows comes from one record."""
         session = records.sparkSession
-        records.drop("_data").withColumnRenamed("_ts_ms", TIME).createOrReplaceTempView(VIEW)
-        try:
-            result = session.sql(self._query)
-            has_time = TIME in result.columns
-            if not row_by_row(result):
-                return result.drop(TIME) if has_time else result
-            if not has_time and _SELECT.match(self._query):
-                result, has_time = session.sql(_SELECT.sub(rf"\g<1>{TIME}, ", self._query, count=1)), True
-            return result.withColumnRenamed(TIME, "_ts_ms") if has_time else result
-        finally:
-            session.catalog.dropTempView(VIEW)
+        with _naming:
+            records.drop("_data").withColumnRenamed("_ts_ms", TIME).createOrReplaceTempView(VIEW)
+            try:
+                return self._result(session)
+            finally:
+                session.catalog.dropTempView(VIEW)
+
+    def _result(self, session: SparkSession) -> DataFrame:
+        result = session.sql(self._query)
+        has_time = TIME in result.columns
+        if not row_by_row(result):
+            return result.drop(TIME) if has_time else result
+        if not has_time and _SELECT.match(self._query):
+            result, has_time = session.sql(_SELECT.sub(rf"\g<1>{TIME}, ", self._query, count=1)), True
+        return result.withColumnRenamed(TIME, "_ts_ms") if has_time else result
 
 
 def _touches(field: str, names: set[str]) -> bool:
