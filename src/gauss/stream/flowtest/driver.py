@@ -5,6 +5,7 @@ Which one, a file tells (`assigned`); another (`taken`) tells which it has, so t
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import threading
@@ -61,7 +62,12 @@ class CaseDriver(driving.Driver):
             leave_out_pandas()
         self.queries = []
         self._case = ""
-        self.session = session.start(given.pipeline.spark, self.data_dir)
+        with ThreadPoolExecutor(1) as starting:
+            started = starting.submit(session.start, given.pipeline.spark, self.data_dir)
+            # The JVM boots while this side loads what the first case needs.
+            for name in ("gauss.stream.client", "gauss.stream.driver.table_query", "gauss.stream.driver.table_reads"):
+                importlib.import_module(name)
+            self.session = started.result()
         session.warm_up(self.session)
 
     def run(self) -> int:
