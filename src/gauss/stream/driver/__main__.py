@@ -74,8 +74,8 @@ class Driver:
             if entry.name in names and chains.head(entry.name) == entry.name
         ]
         self.queries += [TableQuery(context, entry) for entry in table_queries(pipeline)]
-        for query in self.queries:
-            query.tick()
+        with ThreadPoolExecutor(4) as starting:
+            list(starting.map(lambda query: query.tick(), self.queries))
 
     def run(self) -> int:
         """Watches until a signal or the JVM's death; the exit code."""
