@@ -309,8 +309,8 @@ def test_drain_appends_what_was_read_and_buries_a_half_record(bench: Bench) -> N
         sock.sendall(b"whole\nha")
         until(lambda: topic.version() == 1)
         began = time.monotonic()
-        source.edge.drain(5)
-        assert time.monotonic() - began < 4
+        source.edge.drain(60)
+        assert time.monotonic() - began < 50  # it does not wait for its limit, however busy the machine is
         assert source.status.connections == 0
         with pytest.raises(ConnectionRefusedError):
             source.connect()
