@@ -1,4 +1,7 @@
-"""Example 5 from end to end: quotes into a socket, candles of one second in the embedded ClickHouse."""
+"""Example 5 from end to end: quotes into a socket, candles of one second in the embedded ClickHouse.
+
+Its topic of 50,000 quotes bounds the batches, its table's `flush_interval` (a second) how soon a candle is there.
+"""
 
 from __future__ import annotations
 
