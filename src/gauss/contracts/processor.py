@@ -40,6 +40,8 @@ class ProcessorSpec(PluginSpec):
     active: bool
     """Changes the number of records."""
     stateful: bool = False
+    state_layout: int = 1
+    """Raised when what Spark keeps for it is laid out anew, so that an older checkpoint no longer fits."""
     keeps_order: bool = True
     hosted: bool = False
     """Its transform is an `ArrowTransform`: a task reads, transforms and stages, and no record passes the JVM."""

@@ -6,13 +6,16 @@ import base64
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from gauss import registry
 from gauss.config.spec import Pipeline, SparkSection
+from gauss.contracts.processor import ProcessorSpec
 from gauss.model.errors import ConfigError, ProtocolError
 from gauss.model.paths import DataDir
 from gauss.plugins.formats.json.codec import JsonFormat
@@ -169,6 +172,14 @@ def test_plan_hash_changes_with_the_plan_alone() -> None:
     one, same, other = processor(".a > 1"), processor(".a > 1"), processor(".a > 2")
     assert plan_hash(one, one.processors[0]) == plan_hash(same, same.processors[0])
     assert plan_hash(one, one.processors[0]) != plan_hash(other, other.processors[0])
+
+
+def test_plan_hash_changes_with_the_layout_of_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = processor(".a > 1")
+    before = plan_hash(one, one.processors[0])
+    found = registry.spec(ProcessorSpec, "filter")
+    monkeypatch.setattr(registry, "spec", lambda *_: replace(found, state_layout=2))
+    assert plan_hash(one, one.processors[0]) != before
 
 
 def test_staged_records_are_bytes_as_they_came_or_columns_encoded() -> None:

@@ -365,6 +365,9 @@ def transform_ref(pipeline: Pipeline, processor: ProcessorDef) -> TransformRef:
 
 def plan_hash(pipeline: Pipeline, processor: ProcessorDef) -> str:
     """Changes when a checkpoint of the processor would no longer fit: other formats, topics, query or plugin."""
+    from gauss.contracts.processor import ProcessorSpec
+    from gauss.registry import spec
+
     formats = [
         msgspec.structs.asdict(found)
         for side in ("input", "output", "join_input")
@@ -372,4 +375,6 @@ def plan_hash(pipeline: Pipeline, processor: ProcessorDef) -> str:
     ]
     parts: list[Any] = [processor.plugin, processor.config, formats]
     parts += [ref.topic if ref else None for ref in (processor.source, processor.target)]
+    if (layout := spec(ProcessorSpec, processor.plugin).state_layout) > 1:
+        parts.append(layout)
     return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:16]

@@ -81,6 +81,7 @@ SPEC = ProcessorSpec(
     where=Where.SPARK,
     active=True,
     stateful=True,
+    state_layout=2,  # 1 had a row for each record
     keeps_order=False,
     beside=beside,
     lint=lint,
