@@ -31,8 +31,14 @@ SLOW = ("system", "fault", "spark")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever needs a server is no quick test. The long ones come first, so that two workers end together."""
+    """Whatever needs a server is no quick test. The long ones come first, so that two workers end together: whole runs
+    before engines, engines before what is a function."""
     for item in items:
         if SERVERS & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.system)
-    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in SLOW))
+    place = {path: number for number, path in enumerate(dict.fromkeys(item.path for item in items))}
+
+    def order(item: pytest.Item) -> tuple[bool, int]:
+        return not any(item.get_closest_marker(name) for name in SLOW), -place[item.path]
+
+    items.sort(key=order)
