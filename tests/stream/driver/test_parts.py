@@ -29,6 +29,7 @@ from gauss.stream.driver.plan import BLOCK_ROWS, FieldRef, FormatRef, WritePlan,
 from gauss.stream.driver.reading import Range, ranges, rows_of, shared_out
 from gauss.stream.driver.session import settings
 from gauss.stream.driver.sink import offsets_of, stage_batch
+from gauss.stream.graph import table_queries
 from gauss.stream.protocol import At
 
 
@@ -180,6 +181,12 @@ def test_plan_hash_changes_with_the_layout_of_the_state(monkeypatch: pytest.Monk
     found = registry.spec(ProcessorSpec, "filter")
     monkeypatch.setattr(registry, "spec", lambda *_: replace(found, state_layout=2))
     assert plan_hash(one, one.processors[0]) != before
+
+
+def test_plan_hash_is_there_for_the_query_of_a_table() -> None:
+    tables = Pipeline.model_validate({"topics": [{"name": "t", "storage": "clickhouse"}]})
+    (query,) = table_queries(tables)
+    assert plan_hash(tables, query)
 
 
 def test_staged_records_are_bytes_as_they_came_or_columns_encoded() -> None:

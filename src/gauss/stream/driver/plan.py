@@ -367,6 +367,7 @@ def plan_hash(pipeline: Pipeline, processor: ProcessorDef) -> str:
     """Changes when a checkpoint of the processor would no longer fit: other formats, topics, query or plugin."""
     from gauss.contracts.processor import ProcessorSpec
     from gauss.registry import spec
+    from gauss.stream.graph import TABLE_PREFIX
 
     formats = [
         msgspec.structs.asdict(found)
@@ -375,6 +376,8 @@ def plan_hash(pipeline: Pipeline, processor: ProcessorDef) -> str:
     ]
     parts: list[Any] = [processor.plugin, processor.config, formats]
     parts += [ref.topic if ref else None for ref in (processor.source, processor.target)]
-    if (layout := spec(ProcessorSpec, processor.plugin).state_layout) > 1:
+    # The query of a table is no plugin's.
+    is_table = processor.name.startswith(TABLE_PREFIX)
+    if not is_table and (layout := spec(ProcessorSpec, processor.plugin).state_layout) > 1:
         parts.append(layout)
     return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:16]
