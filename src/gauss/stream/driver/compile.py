@@ -57,7 +57,7 @@ class Design:
     @property
     def runs(self) -> str:
         """`hosted`: tasks do the work and Spark sees ranges; `columns`: Spark does it between codecs; `partials`: so,
-        with aggregates that the readers have begun."""
+        over what the readers have begun."""
         if self.hosted is not None:
             return "hosted"
         return "partials" if hasattr(self.transform, "partial") else "columns"

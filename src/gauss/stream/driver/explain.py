@@ -21,7 +21,7 @@ RUNS = {
     "hosted": "hosted: each task reads, decodes, transforms, encodes and stages; Spark sees offset ranges alone, and "
     "schedules, retries and checkpoints them",
     "columns": "columns: Spark does the work between a reader that decodes and a writer that encodes",
-    "partials": "columns over partial aggregates: each reader has already aggregated its own records",
+    "partials": "columns over what readers have begun: each has done its part of the work on its own records",
     "table": "a table's query: each task reads a range of the inbox, decodes, maps and inserts it",
 }
 
@@ -185,7 +185,10 @@ class _Words:
         found = [("decodes", f"{', '.join(shown)} from {plugin}, {where}" if shown else "nothing: it passes bytes on")]
         if ref.table is not None:
             found.append(("looks up", f"rows of {ref.table.topic}, at the version that is part of the batch's offsets"))
-        if self._runs == "partials":
+        each = getattr(transform, "keeps_each", False)
+        if self._runs == "partials" and each:
+            found.append(("digests", "each key, in the reader; what repeats within a batch of its goes no further"))
+        elif self._runs == "partials":
             found.append(("aggregates", "in the reader, per key and window (or pane); only those rows pass the JVM"))
         time: EventTime | None = getattr(transform, "time", None)
         if slot_ms := getattr(transform, "blocks_ms", 0):
@@ -204,6 +207,8 @@ class _Words:
             return "where its query groups, sorts or joins; into one partition unless [spark] conf says more"
         if not self._node.stateful:
             return "none"
+        if self._node.plugin == "dedup":
+            return "none: one task takes a batch, in the order of arrival"
         what = "partial aggregates, not records" if self._runs == "partials" else "records, by key"
         return f"{what}; into one partition unless [spark] conf says more"
 

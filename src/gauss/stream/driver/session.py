@@ -99,7 +99,8 @@ def keeps_rows(processors: Iterable[ProcessorDef]) -> bool:
         found = spec(ProcessorSpec, entry.plugin)
         if found.stateful and not found.hosted:
             transform = build(found, found.validate(entry.config))
-            if not hasattr(transform, "partial") and not getattr(transform, "blocks_ms", 0):
+            aggregates = hasattr(transform, "partial") and not getattr(transform, "keeps_each", False)
+            if not aggregates and not getattr(transform, "blocks_ms", 0):
                 return True
     return False
 

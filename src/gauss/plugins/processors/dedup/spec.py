@@ -59,6 +59,7 @@ SPEC = ProcessorSpec(
     where=Where.SPARK,
     active=True,
     stateful=True,
+    state_layout=2,  # 1 had digests by Spark
     keeps_order=False,
     lint=lint,
     example=EXAMPLE,
