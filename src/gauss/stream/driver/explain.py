@@ -187,7 +187,7 @@ class _Words:
             found.append(("looks up", f"rows of {ref.table.topic}, at the version that is part of the batch's offsets"))
         each = getattr(transform, "keeps_each", False)
         if self._runs == "partials" and each:
-            found.append(("digests", "each key, in the reader; what repeats within a batch of its goes no further"))
+            found.append(("digests", "each key, in the reader; what repeats within its batch goes no further"))
         elif self._runs == "partials":
             found.append(("aggregates", "in the reader, per key and window (or pane); only those rows pass the JVM"))
         time: EventTime | None = getattr(transform, "time", None)
