@@ -13,6 +13,7 @@ import pytest
 from gauss.config.topics import topics_of
 from gauss.stream.driver import compile as compiling
 from gauss.stream.driver.plan import ReadPlan, WritePlan, encode_fields
+from gauss.stream.driver.session import STREAM_VARIABLES
 from gauss.stream.protocol import Claim
 
 from .conftest import EngineRun, MakeEngine
@@ -197,3 +198,16 @@ def test_record_comes_out_again_once_it_is_forgotten_and_one_without_key_is_dead
     finally:
         for query in queries:
             query.stop()
+
+
+def test_streams_put_only_known_variables_into_the_map_that_they_share(make_engine: MakeEngine, spark: Any) -> None:
+    run = make_engine(config({"bytes": ("dedup", {"within": "1h"})}))
+    query = start(run, spark, "bytes")
+    try:
+        run.send("trades", [b"a", b"b", b"a"])
+        assert run.wait_for("bytes.out", 2) == [b"a", b"b"]
+    finally:
+        query.stop()
+    source = spark._jsparkSession.sessionState().dataSourceManager().lookupDataSource("gauss")
+    # A name more could be put there by two streams at once, which may break the map for good.
+    assert set(source.dataSourceCls().envVars().keySet().toArray()) == {"PYTHONPATH", *STREAM_VARIABLES}

@@ -136,7 +136,22 @@ def start(
     session = builder.getOrCreate()
     del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
     session.sparkContext._gateway.proc = process  # type: ignore[union-attr]
+    if not training:
+        _name_variables(session)
     return session
+
+
+STREAM_VARIABLES = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
+
+
+def _name_variables(session: SparkSession) -> None:
+    """Each stream puts these variables into one map that all streams share, in a thread of its own: two that begin at
+    once could break it, and no task could be sent any more ("Task not serializable", "Illegal size of collection").
+    Where the names are there already, only values change."""
+    source = session._jsparkSession.sessionState().dataSourceManager().lookupDataSource("gauss")
+    variables = source.dataSourceCls().envVars()
+    for name in STREAM_VARIABLES:
+        variables.put(name, "")
 
 
 def _start_zygote(folder: Path) -> None:
