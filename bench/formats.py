@@ -1,4 +1,5 @@
-"""Decoding and encoding alone, by batch, beside the Python library of each format called per record."""
+"""Decoding and encoding alone, by batch, beside the Python library of each format called per record and, for JSON,
+Spark's from_json."""
 
 from __future__ import annotations
 
@@ -24,9 +25,12 @@ from gauss.contracts.format_batch import batched
 
 RECORDS = 100_000
 BY_RECORD = 20_000
+TIMES = 10
+"""So often Spark gets the same records: a job of its own costs some time."""
 FIELDS = {"symbol": "string", "bid": "double", "qty": "int64", "open": "bool"}
 PG = {"string": "text", "double": "float8", "int64": "int8", "bool": "bool"}
 AVRO = {"string": "string", "double": "double", "int64": "long", "bool": "boolean"}
+SPARK = {"string": "string", "double": "double", "int64": "bigint", "bool": "boolean"}
 PROTO = 'syntax = "proto3"; message Quote { string symbol = 1; double bid = 2; int64 qty = 3; bool open = 4; }'
 
 
@@ -116,7 +120,37 @@ def run() -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
         given = configs(Path(folder))
         by_hand = libraries(Path(folder))
-        return [measure(name, build(name, config), table, by_hand.get(name)) for name, config in given.items()]
+        found = [measure(name, build(name, config), table, by_hand.get(name)) for name, config in given.items()]
+    found[0]["from_json"] = millions(from_json(build("json", given["json"]).encode_batch(table)))
+    return found
+
+
+def from_json(data: pa.BinaryArray) -> float:
+    """Records per second of the same four fields by Spark, on one core, with Java's optimising compiler."""
+    from bench.spark_json import plain_java
+    from pyspark.sql import functions as F
+
+    from gauss.config.spec import SparkSection
+    from gauss.model.paths import DataDir
+    from gauss.stream.driver import session
+
+    ddl = ", ".join(f"{name} {SPARK[kind]}" for name, kind in FIELDS.items())
+    with tempfile.TemporaryDirectory() as folder, plain_java():
+        data_dir = DataDir(Path(folder))
+        spark = session.start(SparkSection(master="local[1]"), data_dir)
+        try:
+            texts = pa.table({"data": pa.chunked_array([data.cast(pa.string())] * TIMES)})
+            records = spark.createDataFrame(texts).coalesce(1).cache()
+            assert records.count() == TIMES * RECORDS
+            parsed = records.select(F.from_json("data", ddl).alias("row")).select("row.*")
+            best = float("inf")
+            for _ in range(4):
+                began = time.perf_counter()
+                parsed.write.format("noop").mode("overwrite").save()
+                best = min(best, time.perf_counter() - began)
+        finally:
+            session.stop(spark, data_dir)
+    return TIMES * RECORDS / best
 
 
 def measure(
@@ -136,6 +170,7 @@ def measure(
         "encode": millions(rate(lambda: format_.encode_batch(table), RECORDS, 1)),
         "library, decode per record": "",
         "decode / library": "",
+        "from_json": "",
     }
     if library is not None:
         some = data.slice(0, BY_RECORD).to_pylist()
