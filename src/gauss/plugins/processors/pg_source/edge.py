@@ -71,12 +71,12 @@ class PgSource:
     def _failed(self, error: Exception) -> None:
         """Both are tried again: a server comes back, and a person makes the table."""
         status = self._context.status
-        status.state = "waiting" if isinstance(error, Unavailable) else "failed"
         told = error.message if isinstance(error, GaussError) else f"{type(error).__name__}: {error}"
         hint = f" ({error.hint})" if isinstance(error, ConfigError | NotFound) and error.hint else ""
         if status.detail != told + hint:
             log.warning("%s: %s", self._context.name, told, exc_info=not isinstance(error, GaussError))
         status.detail = told + hint
+        status.state = "waiting" if isinstance(error, Unavailable) else "failed"  # last: whoever sees it sees why
 
     def _pass(self) -> None:
         schema = kept_schema(self._asked, self._context.schema_dir)
