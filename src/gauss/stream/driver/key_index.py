@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
+
+from gauss.model.compiled import compiled
 
 SMALL = 1 << 10
 NONE = -1
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-
-def _compiled(function: _Function) -> _Function:
-    made: _Function = numba.njit(cache=True, nogil=True)(function)
-    return made
-
-
-@_compiled
+@compiled
 def _hash(data: Any, start: int, stop: int) -> Any:
     found = np.uint64(14695981039346656037)
     for place in range(start, stop):
@@ -28,7 +21,7 @@ def _hash(data: Any, start: int, stop: int) -> Any:
     return np.int64((found ^ (found >> np.uint64(29))) >> np.uint64(1))
 
 
-@_compiled
+@compiled
 def _slot(slots: Any, held: Any, ends: Any, data: Any, start: int, stop: int) -> Any:  # noqa: PLR0917
     """Where a key stands in `slots`, or would."""
     most = len(slots) - 1
@@ -48,14 +41,14 @@ def _slot(slots: Any, held: Any, ends: Any, data: Any, start: int, stop: int) ->
     return at
 
 
-@_compiled
+@compiled
 def find(slots: Any, held: Any, ends: Any, data: Any, offsets: Any, found: Any) -> None:  # noqa: PLR0917
     """The number of each key, -1 for one that is not there."""
     for row in range(len(found)):
         found[row] = slots[_slot(slots, held, ends, data, offsets[row], offsets[row + 1])]
 
 
-@_compiled
+@compiled
 def put(slots: Any, held: Any, ends: Any, count: int, data: Any, offsets: Any, found: Any) -> int:  # noqa: PLR0917
     """As `find`; new keys get the next numbers. Gives how many keys there are."""
     for row in range(len(found)):

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _compiled(function: _Function) -> _Function:
-    made: _Function = numba.njit(cache=True, nogil=True)(function)
-    return made
-
+from gauss.model.compiled import compiled
 
 C1, C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 
 
-@_compiled
+@compiled
 def _turned(word: Any, by: Any) -> Any:
     return (word << np.uint64(by)) | (word >> np.uint64(64 - by))
 
 
-@_compiled
+@compiled
 def _first(word: Any) -> Any:
     return _turned(word * C1, 31) * C2
 
 
-@_compiled
+@compiled
 def _second(word: Any) -> Any:
     return _turned(word * C2, 33) * C1
 
 
-@_compiled
+@compiled
 def _word(data: Any, start: int, count: int) -> Any:
     found = np.uint64(0)
     for place in range(count):
@@ -43,14 +35,14 @@ def _word(data: Any, start: int, count: int) -> Any:
     return found
 
 
-@_compiled
+@compiled
 def _mixed(word: Any) -> Any:
     word = (word ^ (word >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     word = (word ^ (word >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
     return word ^ (word >> np.uint64(33))
 
 
-@_compiled
+@compiled
 def digest(data: Any, offsets: Any, digests: Any) -> None:
     """Goes on from the digests that are there by the value of each row."""
     five = np.uint64(5)
@@ -72,7 +64,7 @@ def digest(data: Any, offsets: Any, digests: Any) -> None:
         digests[row, 0], digests[row, 1] = one, two + one
 
 
-@_compiled
+@compiled
 def mark_firsts(digests: Any, slots: Any, first: Any) -> None:
     """Which rows have a digest that no row before them has; `slots` are empty, and at least twice as many."""
     most = len(slots) - 1
