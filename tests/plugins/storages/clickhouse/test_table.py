@@ -31,8 +31,9 @@ SOURCE = SourceSchema((SourceField("n", FieldType("int64")),))
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with ensure("clickhouse", tmp_path_factory.mktemp("clickhouse")):
-        yield tmp_path_factory.getbasetemp() / "clickhouse0"
+    directory = tmp_path_factory.mktemp("clickhouse")
+    with ensure("clickhouse", directory):
+        yield directory
 
 
 class Made:
