@@ -112,16 +112,16 @@ class Killed:
             time.sleep(self.chance.random() * 2)
             before = wait_until(lambda: self.end(target), 120, "a first result")
             self.kill(victim)
+            before = max(before, self.end(target))  # what was on its way at the kill
             told = f"results after kill {number} of {victim} (seed {self.seed})"
             print(time.strftime("%H:%M:%S"), told, flush=True)
             wait_until(lambda before=before: self.end(target) > before, 120, told)  # type: ignore[misc]
 
     def kill(self, victim: str) -> None:
-        if victim != "worker":
+        if victim == "worker":
+            self.chance.choice(self.run.workers()).kill()
+        else:
             self.run.kill(MARKERS[victim])
-            return
-        workers = [each for each in self.run.tree() if "daemon" in " ".join(each.cmdline()) and each.parent()]
-        self.chance.choice(workers).kill()
 
 
 Make = Callable[..., Killed]

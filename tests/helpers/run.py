@@ -129,10 +129,20 @@ class Run:
         return mine
 
     def part(self, marker: str) -> psutil.Process:
-        """The one process whose command line holds `marker` and whose children do the work (not its guard)."""
-        found = [p for p in self.tree() if marker in " ".join(p.cmdline()) and "guard" not in " ".join(p.cmdline())]
-        assert found, f"no process {marker} in {[p.cmdline()[:6] for p in self.tree()]}"
+        """The one process whose command line holds `marker` and whose children do the work (not its guard); waited
+        for, since what was killed a moment ago comes again by itself."""
+        found: list[psutil.Process] = wait_until(
+            lambda: [each for each in self._with(marker) if not _holds(each, "guard")], 60, marker
+        )
         return found[0]
+
+    def workers(self) -> list[psutil.Process]:
+        """Spark's Python workers and the daemons that fork them; waited for likewise."""
+        found: list[psutil.Process] = wait_until(lambda: self._with("daemon"), 120, "workers of Spark")
+        return found
+
+    def _with(self, marker: str) -> list[psutil.Process]:
+        return [each for each in self.tree() if _holds(each, marker)]
 
     def kill(self, marker: str) -> None:
         self.part(marker).send_signal(signal.SIGKILL)
@@ -158,3 +168,10 @@ class Run:
             time.sleep(0.1)
         for process in left:
             process.kill()
+
+
+def _holds(process: psutil.Process, marker: str) -> bool:
+    try:
+        return marker in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False

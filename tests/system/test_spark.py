@@ -98,8 +98,7 @@ def kill(run: Run, victim: str) -> None:
         case "jvm":
             next(p for p in run.tree() if p.name() == "java").kill()
         case "worker":
-            workers = [p for p in run.tree() if "daemon" in " ".join(p.cmdline()) and p.parent() is not None]
-            workers[-1].kill()
+            run.workers()[-1].kill()
         case "control":
             assert run.process is not None
             run.process.kill()
