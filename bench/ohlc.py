@@ -15,7 +15,7 @@ from bench.spark_json import Bench, fresh, plain_java
 
 from gauss.contracts.format import SourceField, SourceSchema
 
-RECORDS = 2_000_000
+RECORDS = 4_000_000
 WARM_UP = 200_000
 PER_SECOND = 10_000
 SYMBOLS = 100

@@ -124,7 +124,7 @@ class SparkSection(Section):
     """Passed on to Spark."""
     target_batch_ms: Annotated[int, Field(gt=0)] = 200
     """Batches grow and shrink towards this duration."""
-    max_batch_rows: Annotated[int, Field(gt=0)] = 500_000
+    max_batch_rows: Annotated[int, Field(gt=0)] = 1_000_000
     """The most records in one batch."""
     max_batch_bytes: Bytes = 64 << 20
     """The most bytes that one task reads."""

@@ -153,6 +153,7 @@ def passes_bytes(session: SparkSession, plan: ReadPlan, transform: Transform) ->
 
 def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Design) -> Any:
     """Starts the streaming query."""
+    read = msgspec.structs.replace(read, tasks=session.sparkContext.defaultParallelism)
     if design.hosted is not None:
         write = msgspec.structs.replace(write, work=Work(read, design.hosted))
         read = msgspec.structs.replace(read, hosted=True)

@@ -7,7 +7,7 @@ LEAST_ROWS = 1_000
 BACKLOG_SECONDS = 1.0
 BACKLOG_FACTOR = 5
 """With more than a second's work waiting, latency is lost anyway: longer batches cost fewer triggers."""
-MOST_GROWTH = 4.0
+MOST_GROWTH = 16.0
 
 
 class Pace:

@@ -170,8 +170,8 @@ class ReadPlan(msgspec.Struct, frozen=True):
     hosted: bool = False
     """The reader gives offset ranges alone: the writer's tasks read and decode them."""
     tasks: int = 0
-    """Of a hosted reader: into how many tasks a batch's ranges are put together; 0: each is a task."""
-    max_rows: int = 500_000
+    """Into how many tasks a batch's ranges are put together; 0: each is a task."""
+    max_rows: int = 1_000_000
     max_bytes: int = 64 << 20
     target_ms: int = 200
     min_rows: int = 0

@@ -100,21 +100,22 @@ def ranges(start: Ends, end: Ends, read: str = "offset", watermark_ms: int | Non
 
 @dataclass
 class Ranges(InputPartition):
-    """What one task of a hosted query does, one after the other."""
+    """What one task reads, one after the other."""
 
     parts: list[Range]
 
 
 def shared_out(found: list[Range], tasks: int) -> list[Ranges]:
-    """Ranges among a few tasks, each to the one with the fewest records: a task costs Spark as much as decoding some
-    ten thousand records."""
+    """Neighbouring ranges put together to a few tasks of like size, in order: a task costs Spark as much as decoding
+    some ten thousand records."""
     made = [Ranges([]) for _ in range(min(tasks, len(found)))]
-    loads = [0] * len(made)
+    total, before = sum(part.stop - part.start for part in found), 0
     for part in found:
-        least = loads.index(min(loads))
-        made[least].parts.append(part)
-        loads[least] += part.stop - part.start
-    return made
+        size = part.stop - part.start
+        share = (before + size / 2) / max(total, 1)
+        made[min(int(share * len(made)), len(made) - 1)].parts.append(part)
+        before += size
+    return [each for each in made if each.parts]
 
 
 def rows_of(progress: Mapping[str, Any], start: Ends, read: str = "offset") -> int:

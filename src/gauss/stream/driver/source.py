@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -109,9 +110,9 @@ class _Reading:
         if self.plan.hosted:
             yield pa.RecordBatch.from_pylist([asdict(cast(Range, part)) for part in parts], schema=RANGES)
             return
-        assert isinstance(partition, Range)
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        for batch in (read_decoded if self.plan.time is None else read_timed)(self.plan, partition):
+        reads = read_decoded if self.plan.time is None else read_timed
+        for batch in chain.from_iterable(reads(self.plan, cast(Range, part)) for part in parts):
             arrays = [(batch.column(field.name), field.type) for field in schema]
             arrays = [array if array.type == kind else array.cast(kind) for array, kind in arrays]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
