@@ -10,32 +10,14 @@ from typing import Any
 
 import pytest
 
-from gauss import registry
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Last, Mode, Output, Program, Seq, Step
 from gauss.contracts.edge import DeadLetter
-from gauss.contracts.storage import Capacity, StorageSpec, WriteFull
-from gauss.model.errors import ConfigError, NotFound, Unavailable
-from gauss.stream.engine.log_topic import LogTopic
-from gauss.stream.engine.readers import Position
-from helpers.logs import NEWLINE, arrow, data, drain, lines, numbered, open_log
+from gauss.model.errors import Unavailable
+from helpers.logs import NEWLINE, arrow, data, drain, lines, numbered
+from helpers.topics import at_once, file_topic, memory_topic, offsets
 
 LIVE = Program(Seq(), Mode.LIVE)
-
-
-def memory_topic(
-    folder: Path, size: int | None, full: str = "block", size_bytes: int | None = None, **more: Any
-) -> LogTopic:
-    return LogTopic("t", open_log("memory", folder), Capacity(size, size_bytes, WriteFull(full)), **more)
-
-
-def file_topic(folder: Path, config: dict[str, Any], **more: Any) -> LogTopic:
-    spec = registry.spec(StorageSpec, "file")
-    return LogTopic("t", open_log("file", folder, config), spec.capacity(spec.validate(config)), **more)
-
-
-def offsets(topic: LogTopic) -> list[int]:
-    return [record[0] for record in drain(topic.open(Program()))]
 
 
 def eventually(condition: Any) -> None:
@@ -153,16 +135,10 @@ def test_kept_reader_holds_after_close_and_goes_on_where_it_stood(tmp_path: Path
     reader = topic.reader("r", "earliest", keep=True)
     reader.move(1)
     reader.close()
-    assert topic.append(numbered(2, 9), _set()).accepted == 2
+    assert topic.append(numbered(2, 9), at_once()).accepted == 2
     assert topic.reader("r", "earliest", keep=True).position == 1
     topic.drop_reader("r")
     assert topic.append(numbered(4, 9)).accepted == 9
-
-
-def _set() -> threading.Event:
-    event = threading.Event()
-    event.set()
-    return event
 
 
 def test_byte_limit_splits_a_chunk(tmp_path: Path) -> None:
@@ -205,7 +181,7 @@ def test_publish_waits_for_one_record_then_takes_the_whole_epoch(tmp_path: Path)
     topic = memory_topic(tmp_path, 4)
     reader = topic.reader("r", "earliest", keep=False)
     topic.append(numbered(0, 4))
-    assert topic.wait_room(_set()) is False
+    assert topic.wait_room(at_once()) is False
     reader.move(1)
     assert topic.wait_room() is True
     with topic.lock:
@@ -250,79 +226,6 @@ def test_memory_topic_never_looks_inside(tmp_path: Path) -> None:
     assert batch[0].chunk.payload == payload + b"\n"
 
 
-@pytest.mark.parametrize(("start", "position"), [("earliest", 6), ("end", 10), ("resume", 6), (8, 8), (2, 6)])
-def test_reader_starts_where_it_is_told(tmp_path: Path, start: str | int, position: int) -> None:
-    topic = memory_topic(tmp_path, 4)
-    topic.append(numbered(0, 10))
-    reader = topic.reader("r", start, keep=False)
-    assert (reader.position, reader.missed_records) == (position, 4 if start == 2 else 0)
-
-
-@pytest.mark.parametrize("start", [11, "newest"])
-def test_reader_with_an_impossible_start_is_refused(tmp_path: Path, start: str | int) -> None:
-    topic = memory_topic(tmp_path, 4)
-    topic.append(numbered(0, 10))
-    with pytest.raises(ConfigError):
-        topic.reader("r", start, keep=False)
-
-
-def test_readers_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    topic = memory_topic(tmp_path, 4)
-    readers = [topic.reader("c", "end", keep=False) for _ in range(4)]
-    assert [reader.name for reader in readers] == ["c", "c#2", "c#3", "c#4"]
-    readers[2].close()
-    readers[1].close()
-    readers[0].close()
-    assert [topic.reader("c", "end", keep=False).name for _ in range(4)] == ["c", "c#2", "c#3", "c#5"]
-
-
-def test_thousands_of_readers_come_and_go_quickly(tmp_path: Path) -> None:
-    topic = memory_topic(tmp_path, 4)
-    readers = [topic.reader("c", "end", keep=False) for _ in range(3_000)]
-    assert len({reader.name for reader in readers}) == 3_000
-    for reader in readers:
-        reader.close()
-    assert topic.readers.all() == ()
-
-
-def test_stored_position_holds_from_the_start(tmp_path: Path) -> None:
-    topic = memory_topic(tmp_path, 4, positions={"sink": Position(7, 0)})
-    assert topic.append(numbered(0, 9), _set()).accepted == 4
-    assert topic.stats()["readers"][0]["connected"] is False  # type: ignore[index]
-
-
-def test_position_beyond_the_log_skips_ahead_and_counts_the_loss(tmp_path: Path) -> None:
-    topic = file_topic(tmp_path, {}, positions={"sink": Position(7, 30)}, at_least=20)
-    assert (topic.version(), topic.counters.lost) == (30, 30)
-    topic.append(numbered(0, 1))
-    assert offsets(topic) == [30]
-
-
-def test_position_of_a_dead_incarnation_starts_at_the_floor(tmp_path: Path) -> None:
-    topic = memory_topic(tmp_path, 4, positions={"sink": Position(3, 500)})
-    assert (topic.version(), topic.position_of("sink")) == (0, 0)
-
-
-def test_moves_of_kept_readers_are_reported(tmp_path: Path) -> None:
-    told: list[tuple[str, str, int, int]] = []
-    topic = memory_topic(tmp_path, 4, on_position=lambda *args: told.append(args))
-    topic.append(numbered(0, 3))
-    topic.reader("k", "earliest", keep=True).move(2)
-    topic.reader("other", "earliest", keep=False).move(3)
-    assert told == [("t", "k", 7, 0), ("t", "k", 7, 2)]
-
-
-def test_seek_moves_a_reader_and_its_owner_learns_it(tmp_path: Path) -> None:
-    topic = memory_topic(tmp_path, 10)
-    topic.append(numbered(0, 8))
-    reader = topic.reader("r", "earliest", keep=True)
-    assert reader.sought() is None
-    assert topic.seek("r", "end") == 8
-    assert (reader.sought(), reader.sought(), reader.position) == (8, None, 8)
-    with pytest.raises(NotFound, match="no reader"):
-        topic.seek("nobody", "end")
-
-
 def test_closed_topic_refuses_and_wakes_a_blocked_writer(tmp_path: Path) -> None:
     topic = memory_topic(tmp_path, 2)
     topic.reader("r", "earliest", keep=False)
@@ -339,7 +242,7 @@ def test_closed_topic_refuses_and_wakes_a_blocked_writer(tmp_path: Path) -> None
 def test_file_topic_with_max_bytes_keeps_what_a_reader_needs(tmp_path: Path) -> None:
     topic = file_topic(tmp_path, {"max_bytes": 8192, "segment_bytes": 4096, "framing": "newline"})
     reader = topic.reader("r", "earliest", keep=True)
-    accepted = topic.append(lines(*[b"x" * 99] * 200), _set()).accepted
+    accepted = topic.append(lines(*[b"x" * 99] * 200), at_once()).accepted
     assert accepted == 81
     reader.move(81)
     for _ in range(20):
