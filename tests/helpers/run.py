@@ -132,16 +132,17 @@ class Run:
         """The one process whose command line holds `marker` and whose children do the work (not its guard); waited
         for, since what was killed a moment ago comes again by itself."""
         found: list[psutil.Process] = wait_until(
-            lambda: [each for each in self._with(marker) if not _holds(each, "guard")], 60, marker
+            lambda: [each for each in self.named(marker) if not _holds(each, "guard")], 60, marker
         )
         return found[0]
 
     def workers(self) -> list[psutil.Process]:
         """Spark's Python workers and the daemons that fork them; waited for likewise."""
-        found: list[psutil.Process] = wait_until(lambda: self._with("daemon"), 120, "workers of Spark")
+        found: list[psutil.Process] = wait_until(lambda: self.named("daemon"), 120, "workers of Spark")
         return found
 
-    def _with(self, marker: str) -> list[psutil.Process]:
+    def named(self, marker: str) -> list[psutil.Process]:
+        """Those of its processes whose command line holds `marker`."""
         return [each for each in self.tree() if _holds(each, marker)]
 
     def kill(self, marker: str) -> None:
@@ -159,15 +160,15 @@ class Run:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait(10)
-        for process in self.tree():
+        for process in [*self.named("org.apache.spark"), *self.named("gauss.stream.")]:
             with contextlib.suppress(psutil.NoSuchProcess):
-                if process.name() == "java" or "gauss.stream." in " ".join(process.cmdline()):
-                    process.kill()
+                process.kill()
         deadline = time.monotonic() + 10
         while (left := self.tree()) and time.monotonic() < deadline:
             time.sleep(0.1)
         for process in left:
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def _holds(process: psutil.Process, marker: str) -> bool:

@@ -124,8 +124,6 @@ def test_each_stopped_part_of_spark_brings_the_driver_down_and_up_again(gauss: M
 
 
 def parts(run: Run, victim: str) -> list[psutil.Process]:
-    if victim == "driver":
-        return [run.part("gauss.stream.driver")]
-    if victim == "jvm":
-        return [p for p in run.tree() if p.name() == "java"]
-    return [p for p in run.tree() if "daemon" in " ".join(p.cmdline())]
+    if victim == "worker":
+        return run.workers()
+    return [run.part({"driver": "gauss.stream.driver", "jvm": "org.apache.spark.deploy"}[victim])]

@@ -96,7 +96,7 @@ def end_or_none(run: Run, name: str) -> int | None:
 def kill(run: Run, victim: str) -> None:
     match victim:
         case "jvm":
-            next(p for p in run.tree() if p.name() == "java").kill()
+            run.kill("org.apache.spark.deploy")
         case "worker":
             run.workers()[-1].kill()
         case "control":

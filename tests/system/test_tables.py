@@ -85,7 +85,7 @@ def test_records_become_rows_once_and_bad_ones_dead_letters(gauss: Make) -> None
     listed = json.loads(run.cli("dlq", "ls", "--json").stdout)
     assert sum(group["count"] for group in listed["groups"]) == 2, listed
     assert run.stop() == 0
-    assert not [process for process in run.tree() if "clickhouse" in " ".join(process.cmdline())]
+    assert not run.named("clickhouse")
 
 
 def test_fixed_records_are_replayed_once_into_a_table_that_grew_and_was_dropped(gauss: Make) -> None:
