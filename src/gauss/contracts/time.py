@@ -79,6 +79,9 @@ class TimedTransform(Transform, Protocol):
 class PartialTransform(TimedTransform, Protocol):
     """One whose readers do a part of the work: what `apply` gets are the rows of `partial` and the heartbeats."""
 
+    keeps_each: bool
+    """Whether a partial is a record of its own, not what many have in common."""
+
     def partial_schema(self, fields: pa.Schema) -> pa.Schema:
         """The columns of a partial, given those that are decoded; `_event`, `_beat` and, if it has windows that end at
         a known time, `_end` are among them."""

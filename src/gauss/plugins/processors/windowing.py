@@ -52,6 +52,8 @@ class Window(NamedTuple):
 class Windowed:
     """Keys and aggregates over one window; bounds in ms are in the result as `window_start` and `window_end`."""
 
+    keeps_each = False
+
     def __init__(self, keys: Sequence[str], aggregates: Sequence[Aggregate], window: Window, time: EventTime) -> None:
         self._keys = [plain(key).removeprefix(".") for key in keys]
         self._aggregates = list(aggregates)

@@ -24,7 +24,6 @@ class Dedup:
     """Bytes pass as they came; only the key is decoded."""
 
     keeps_each = True
-    """Spark's state has a row for each record that came out."""
 
     def __init__(self, config: DedupConfig) -> None:
         self._keys = [plain(name) for name in config.key or ()]

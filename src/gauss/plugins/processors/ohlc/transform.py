@@ -31,6 +31,8 @@ PRICES = ("open", "high", "low", "close")
 class Ohlc:
     """Candles of several intervals in one grouping: each row of it brings the end of its own."""
 
+    keeps_each = False
+
     def __init__(self, config: OhlcConfig) -> None:
         self._names = config.intervals
         self._lengths = [duration_ms(text) for text in config.intervals]
