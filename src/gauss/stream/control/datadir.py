@@ -7,6 +7,7 @@ import logging
 import os
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from gauss.model.errors import ConfigError, StorageError
 from gauss.model.files import is_locked, read_json, write_private
 from gauss.model.paths import FORMAT_VERSION, DataDir
-from gauss.stream.control.processes import boot_id, end_leftovers, start_time
+from gauss.stream.control.processes import boot_id, end_leftovers, guarded, start_time
 
 LEFTOVER_SECONDS = 10.0
 _OURS_BEFORE_VERSION = {"VERSION", "lock", "logs", "cache", "run", "lost+found"}
@@ -133,19 +134,22 @@ def _lock(paths: DataDir) -> int:
     return descriptor
 
 
-def _end_dead_run(paths: DataDir) -> list[int]:
-    """Waits until nobody of an earlier run holds its lock any more; ends the recorded processes if they stay."""
-    held = [path for path in paths.run.glob("*.lock") if path.stem.isdigit()]
+def _wait_while(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + LEFTOVER_SECONDS
-    while (held := [path for path in held if is_locked(path)]) and time.monotonic() < deadline:
+    while condition() and time.monotonic() < deadline:
         time.sleep(0.02)
+
+
+def _end_dead_run(paths: DataDir) -> list[int]:
+    """Ends what an earlier run left, unless a guard of it lives and does so in time; then waits until nobody holds
+    that run's lock any more."""
     record = read_json(paths.run / "processes.json") or {}
+    held = [path for path in paths.run.glob("*.lock") if path.stem.isdigit()]
+    _wait_while(lambda: guarded(record) and any(map(is_locked, held)))
     ended = end_leftovers(record)
     if ended:
         log.warning("ended %d processes that a dead run had left: %s", len(ended), ended)
-        deadline = time.monotonic() + LEFTOVER_SECONDS  # their own children follow them, each in its time
-        while any(is_locked(path) for path in held) and time.monotonic() < deadline:
-            time.sleep(0.02)
+    _wait_while(lambda: any(map(is_locked, held)))  # their own children follow them, each in its time
     if still := [path for path in held if is_locked(path)]:
         raise StorageError(
             f"processes of an earlier run still hold {still[0]}",

@@ -43,6 +43,12 @@ def _of_run(pid: int, run: str) -> bool:
         return False
 
 
+def guarded(record: dict[str, Any]) -> bool:
+    """Whether a guard of a recorded run lives, which ends what is left of it."""
+    here = record.get("boot_id") == boot_id()
+    return here and any(alive(int(each["pid"]), int(each["start_time"])) for each in record.get("processes", []))
+
+
 def end_leftovers(record: dict[str, Any]) -> list[int]:
     """Ends what is left of a recorded run; returns the pids. `record` is what `processes.json` held.
 
