@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gauss.contracts.time import BEAT, EVENT, EVENT_MS
 from gauss.plugins.processors import windowing
-from gauss.stream.driver.blocks import OTHER, blocks, paired
+from gauss.stream.driver.blocks import MOST_BYTES, OTHER, blocks, paired
 from gauss.stream.driver.plan import (
     BLOCK,
     BLOCKS,
@@ -148,7 +148,11 @@ def test_a_heartbeat_among_partials_of_a_window_leaves_their_columns_alone() -> 
 
 
 def test_blocks_of_large_records_hold_few_of_them() -> None:
-    columns = {"id": pa.array(['"a"'] * 6), "n": pa.array(["1" * 400_000] * 6), "_ts_ms": pa.array(range(6))}
+    columns = {
+        "id": pa.array(['"a"'] * 6),
+        "n": pa.array(["1" * (MOST_BYTES * 2 // 5)] * 6),
+        "_ts_ms": pa.array(range(6)),
+    }
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     made = blocks(WORK.right, Range("others", 1, 0, 6), batch, pa.array(range(6)), 0)
     assert [(row[FIRST], row[LAST]) for row in made.to_pylist()] == [(0, 1), (2, 3), (4, 5)]

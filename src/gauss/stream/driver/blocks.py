@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from gauss.contracts.two_sided import TwoSided
     from gauss.stream.driver.reading import Range
 
-MOST_RECORDS, MOST_BYTES = 16_384, 1 << 20
-"""Of a block: a row of Spark's stays small."""
+MOST_RECORDS, MOST_BYTES = 65_536, 8 << 20
+"""Of a block. Two that meet are a row of Spark's, so large ones are copied less often: with a window of a few seconds
+and tens of thousands of records in each, by far."""
 OTHER = "_other"
 
 
