@@ -21,6 +21,7 @@ from gauss.stream.driver.sink import Staged, StreamWriter
 from gauss.stream.protocol import At, Claim, Ends
 from helpers.engine_process import EngineProcess
 
+pytestmark = pytest.mark.system
 FORMAT = {
     "name": "quote",
     "plugin": "json",

@@ -19,6 +19,7 @@ from gauss.stream.driver.sink import StreamWriter
 from gauss.stream.protocol import Claim, Ends, Latest, versions
 from stream.driver.test_hosted import Hosted, designed
 
+pytestmark = pytest.mark.system
 ANY = {"input": {"format": "json"}}
 ROWS = [b'{"symbol":"BTC","name":"Bitcoin","lot":0.001}', b'{"symbol":"ETH","name":"Ether","bid":7}']
 

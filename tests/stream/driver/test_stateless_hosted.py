@@ -22,6 +22,7 @@ from gauss.stream.driver.sink import StreamWriter
 from gauss.stream.protocol import Claim, Ends, Latest
 from stream.driver.test_hosted import Hosted, config, designed
 
+pytestmark = pytest.mark.system
 ANY = {"input": {"format": "json"}}
 
 

@@ -28,6 +28,7 @@ from gauss.stream.protocol import Append, Claim, Latest
 from helpers.engine_process import EngineProcess, prepare
 from helpers.run import free_port
 
+pytestmark = pytest.mark.system
 NEWLINE = {"framing": "newline", "delimiter": "\n"}
 
 

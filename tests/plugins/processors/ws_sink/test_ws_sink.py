@@ -244,6 +244,7 @@ def test_a_stop_says_goodbye(bench: Bench) -> None:
         assert client.close_code == 1000
 
 
+@pytest.mark.system
 def test_sixty_four_clients_get_everything_though_one_does_not_read(bench: Bench) -> None:
     topic = bench.topic(storage_bytes="64MiB")
     running = sink(bench, topic, slow_client="disconnect", slow_client_bytes="1MiB")
