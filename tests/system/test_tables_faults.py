@@ -220,6 +220,7 @@ def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobod
             tables.arrives(system)
             noted = tables.ask(system, f"SELECT count(*), count(note) FROM {system} WHERE n >= {before}")
             assert noted == (500, 500)
+            wait_until(lambda s=system: not tables.status(s)["behind"], 30, "the commit")  # type: ignore[misc]
             assert tables.ask(system, f"DROP TABLE {system}") is not None
             first = tables.sent[system]
             tables.send(system)
