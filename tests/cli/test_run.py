@@ -92,7 +92,7 @@ def test_second_signal_ends_at_once(make: Make) -> None:
     run.process.terminate()
     time.sleep(0.5)
     run.process.terminate()
-    assert run.process.wait(8) == 0
+    assert run.process.wait(4) == 0
     gone(run)
 
 

@@ -148,7 +148,7 @@ class Run:
     def kill(self, marker: str) -> None:
         self.part(marker).send_signal(signal.SIGKILL)
 
-    def stop(self, seconds: float = 30.0) -> int:
+    def stop(self, seconds: float = 15.0) -> int:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.terminate()
