@@ -127,7 +127,7 @@ class SparkSection(Section):
     max_batch_rows: Annotated[int, Field(gt=0)] = 1_000_000
     """The most records in one batch."""
     max_batch_bytes: Bytes = 64 << 20
-    """The most bytes that one task reads."""
+    """The most bytes of records in one batch."""
     stall_after: Annotated[Millis, Field(ge=1_000)] = 60_000
     """A query for which records wait and that has published nothing for so long is stuck: the driver is restarted."""
     driver_memory: Memory = "1g"

@@ -8,6 +8,7 @@ BACKLOG_SECONDS = 1.0
 BACKLOG_FACTOR = 5
 """With more than a second's work waiting, latency is lost anyway: longer batches cost fewer triggers."""
 MOST_GROWTH = 16.0
+"""From one batch to the next: its time says how far it may grow, unless the records that come cost far more."""
 
 
 class Pace:

@@ -56,7 +56,7 @@ def settings(section: SparkSection, data_dir: DataDir) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.python.filterPushdown.enabled": "true",  # conditions on a topic are looked at where it lies
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),  # rows of a block join hold up to 16 MiB
         # A worker process serves many tasks, over a unix socket (3.0M rec/s against 2.3M over TCP).
         "spark.python.worker.reuse": "true",
         "spark.python.unix.domain.socket.enabled": "true",
