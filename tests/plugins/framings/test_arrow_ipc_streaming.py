@@ -64,6 +64,7 @@ class TestArrowIpcStreaming(FramingConformance):
             END_OF_STREAM,
         ],
         malformed=[
+            b"\xff\x00",
             b"\x00\x01\x02\x03",
             b"\xff\xff\xff\xff\xff\xff\xff\xff",
             b"\xff\xff\xff\xff\x08\x00\x00\x00" + b"\xff" * 8,

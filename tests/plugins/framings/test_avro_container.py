@@ -67,6 +67,7 @@ class TestAvroContainer(FramingConformance):
         malformed=[
             block(1, b"a", OTHER_SYNC),
             b"Oops",
+            b"Ox",
             b"Obj\x02",
             long(-3) + long(1),
             long(1) + long(-1),

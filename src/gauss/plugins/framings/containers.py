@@ -36,6 +36,15 @@ class TooLong(Exception):
         self.length = length
 
 
+def expect_start(data: Buffer, magic: bytes, what: str) -> None:
+    """Raises unless `data` begins with `magic`: each byte is judged as it comes, wherever the stream is cut."""
+    found = bytes(data[: len(magic)])
+    if not magic.startswith(found):
+        raise Malformed(f"expected {what} ({magic!r}), found {found!r}")
+    if len(found) < len(magic):
+        raise Incomplete(len(found) + 1)
+
+
 class Part(NamedTuple):
     """One part of the stream; `record` is b"" for what is only remembered, such as a header."""
 

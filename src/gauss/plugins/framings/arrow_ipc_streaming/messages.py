@@ -6,7 +6,7 @@ import struct
 from typing import NamedTuple
 
 from gauss.contracts.framing import Buffer
-from gauss.plugins.framings.containers import Incomplete, Malformed, TooLong
+from gauss.plugins.framings.containers import Incomplete, Malformed, TooLong, expect_start
 
 CONTINUATION = b"\xff\xff\xff\xff"
 END_OF_STREAM = CONTINUATION + b"\0\0\0\0"
@@ -28,8 +28,7 @@ class Message(NamedTuple):
 def message(data: memoryview, limit: int) -> Message:
     """The message at the head of `data`."""
     prefix = bytes(data[:PREFIX_BYTES])
-    if not CONTINUATION.startswith(prefix[:4]):
-        raise Malformed(f"expected an Arrow message (continuation {CONTINUATION!r}), found {prefix[:4]!r}")
+    expect_start(prefix, CONTINUATION, "an Arrow message")
     if len(prefix) < PREFIX_BYTES:
         raise Incomplete(PREFIX_BYTES)
     (metadata_bytes,) = struct.unpack_from("<i", prefix, 4)

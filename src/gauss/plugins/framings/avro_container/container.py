@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gauss.contracts.framing import Buffer
-from gauss.plugins.framings.containers import Incomplete, Malformed, TooLong
+from gauss.plugins.framings.containers import Incomplete, Malformed, TooLong, expect_start
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -13,10 +13,8 @@ MOST_ENTRIES = 1_000
 
 def header_size(data: Buffer, limit: int) -> int:
     """The size of the header at the head of `data`: magic, metadata map, sync marker."""
-    magic = bytes(data[: len(MAGIC)])
-    if not MAGIC.startswith(magic):
-        raise Malformed(f"expected an Avro header ({MAGIC!r}), found {magic!r}")
-    position = _advance(data, 0, len(MAGIC))
+    expect_start(data, MAGIC, "an Avro header")
+    position = len(MAGIC)
     seen = 0
     while True:
         entries, position = _long(data, position)
