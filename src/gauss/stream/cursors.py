@@ -16,7 +16,9 @@ from gauss.model.errors import Collected, GaussError, Rejected
 from gauss.scan.program.blob import encode_program, encode_step
 from gauss.stream.protocol import LEASE_S, MOST_WAIT_MS, Ask, Open, Opened, State
 
-STEP = Step(limit=65_536, max_bytes=1 << 20)
+STEP = Step(limit=65_536, max_bytes=256 << 10)
+"""Of a scan for people. Some five steps are on their way to a client that does not read, so that they are small; larger
+ones are no faster, since the answers are JSON."""
 WAIT_MS = 5_000
 
 
