@@ -19,8 +19,11 @@ os.environ.setdefault("GAUSS_CACHE_DIR", str(Path(__file__).parents[1] / ".cache
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Properties that name no count of their own.
-hypothesis.settings.register_profile("gauss", max_examples=cases(100))
+# An ordinary run tries the same cases every time, as many as here where a test names none: what fails fails again.
+# A longer one (GAUSS_CASES) looks for new ones.
+hypothesis.settings.register_profile(
+    "gauss", max_examples=cases(100), derandomize="GAUSS_CASES" not in os.environ, print_blob=True
+)
 hypothesis.settings.load_profile("gauss")
 
 # A run under nohup would hand its deafness down, and `gauss run` honours it.
