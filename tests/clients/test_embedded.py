@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import psutil
@@ -145,7 +144,7 @@ def test_the_server_ends_with_the_process_that_started_it_however_that_ends(syst
     starter.kill()
     starter.wait()
     starter.stdout.close()
-    psutil.wait_procs(family, timeout=20)
+    psutil.wait_procs(family, timeout=60)
     assert not any(process.is_running() for process in family)
     assert not owned(directory)
 
@@ -169,6 +168,35 @@ def test_under_a_supervisor_it_reports_readiness_and_ends_on_term(system: str, d
     assert process.wait(20) == 0
 
 
+_ROBBED = """
+import socket, sys
+from gauss.clients.clickhouse.owner import EmbeddedClickHouse
+from gauss.clients.owner import own
+from gauss.clients.postgres.owner import EmbeddedPostgres
+taken = []
+class Robbed({"clickhouse": EmbeddedClickHouse, "postgres": EmbeddedPostgres}[sys.argv[1]]):
+    def start(self, directory, known):
+        if not taken:
+            taken.append(socket.create_server(("127.0.0.1", known.port)))
+            print(known.port, flush=True)
+        return super().start(directory, known)
+own(Robbed(), [sys.argv[2], "--watch-stdin"])
+"""
+
+
+def test_a_port_that_somebody_takes_while_the_server_starts_is_changed_for_another(
+    system: str, directory: Path
+) -> None:
+    command = [sys.executable, "-c", _ROBBED, system, str(directory)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout
+        taken = int(owner.stdout.readline())
+        found = wait_until(lambda: read_endpoint(directory), 60, "an endpoint")
+        assert found.port != taken and answers(found)
+        owner.send_signal(signal.SIGTERM)
+        assert owner.wait(20) is not None
+
+
 def test_a_directory_of_somebody_else_is_refused_in_words(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ensure("clickhouse", directory):
         monkeypatch.setattr("gauss.clients.embedded.owned", lambda _: False)
@@ -180,9 +208,10 @@ def test_a_request_under_way_is_finished_before_the_server_ends(directory: Path)
     from gauss.clients.clickhouse.connect import connect
 
     with ensure("clickhouse", directory) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
-        client = connect(server.endpoint)
+        client, watch = connect(server.endpoint), connect(server.endpoint)
         slow = pool.submit(client.command, "SELECT sum(sleepEachRow(0.5)) FROM numbers(3) SETTINGS max_block_size = 1")
-        time.sleep(0.5)
+        seen = "SELECT count() FROM system.processes WHERE query LIKE 'SELECT sum(sleepEachRow%'"
+        wait_until(lambda: slow.done() or watch.command(seen), what="the request under way")
         server.stop()
         assert slow.result() == 0
 

@@ -14,6 +14,9 @@ from urllib.parse import quote
 from gauss.model.errors import StorageError
 from gauss.model.files import is_locked, read_json, write_private
 
+LOWEST_PORT = 10_000
+TRIES = 20
+
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -72,13 +75,27 @@ def identity(directory: Path, port: int = 0) -> Identity:
 
 def _usable(port: int) -> int:
     """The port itself while nobody else has taken it, else a free one."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return _usable(0)
-        return int(probe.getsockname()[1])
+    tries = [port] if port else []
+    below = range(LOWEST_PORT, _first_of_clients())
+    # Nobody who only opens a connection is given one of these before the server has it; 0 is the kernel's choice.
+    tries += [secrets.choice(below) for _ in range(TRIES)] if below else []
+    for candidate in (*tries, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", candidate))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise StorageError("no port is free on 127.0.0.1", hint="end some of the servers there")
+
+
+def _first_of_clients() -> int:
+    """Where the ports begin that the kernel gives to clients."""
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError):
+        return 32_768
 
 
 def lock(directory: Path, seconds: float) -> int:

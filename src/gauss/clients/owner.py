@@ -51,11 +51,10 @@ def own(server: OwnedServer, argv: list[str]) -> int:
     try:
         lock(directory, LOCK_SECONDS)
         withdraw(directory)
-        endpoint = server.start(directory, identity(directory, args.port))
+        endpoint = _started(server, directory, args.port)
     except GaussError as error:
         _report({"error": error.to_dict()})
         print(f"{error.message} ({error.hint})" if error.hint else error.message, file=sys.stderr, flush=True)
-        server.stop()
         return 1
     announce(directory, endpoint)
     _report({"ready": True, "host": endpoint.host, "port": endpoint.port})
@@ -74,6 +73,19 @@ def own(server: OwnedServer, argv: list[str]) -> int:
     if reason:
         print(reason, file=sys.stderr, flush=True)
     return 1 if reason else 0
+
+
+def _started(server: OwnedServer, directory: Path, port: int) -> Endpoint:
+    known = identity(directory, port)
+    while True:
+        try:
+            return server.start(directory, known)
+        except GaussError:
+            server.stop()
+            again = identity(directory, port)
+            if again == known:
+                raise
+            known = again  # somebody took its port in the meantime
 
 
 def _report(message: dict[str, object]) -> None:

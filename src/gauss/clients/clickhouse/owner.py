@@ -14,6 +14,7 @@ from gauss.clients.owner import own
 from gauss.model.errors import StorageError
 
 if TYPE_CHECKING:
+    from gauss.clients.clickhouse.engine import Engine
     from gauss.clients.clickhouse.http import ClickHouseServer
 
 USER = "default"
@@ -24,6 +25,7 @@ DRAIN_SECONDS = 4.0
 class EmbeddedClickHouse:
     def __init__(self) -> None:
         self._server: ClickHouseServer | None = None
+        self._engine: Engine | None = None
 
     def start(self, directory: Path, known: Identity) -> Endpoint:
         from gauss.clients.clickhouse.engine import Engine, EngineError
@@ -32,12 +34,15 @@ class EmbeddedClickHouse:
         store = directory / "store"
         store.mkdir(mode=0o700, exist_ok=True)
         try:
-            engine = Engine(store)
+            self._engine = self._engine or Engine(store)
         except (RuntimeError, EngineError) as error:
             raise StorageError(
                 f"ClickHouse can't open {store}: {error}", hint="is the disk full, or the folder another version's?"
             ) from error
-        self._server = ClickHouseServer(known.port, engine, USER, known.password)
+        try:
+            self._server = ClickHouseServer(known.port, self._engine, USER, known.password)
+        except OSError as error:
+            raise StorageError(f"port {known.port} can't be listened on: {error.strerror}") from error
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
         return Endpoint("http", "127.0.0.1", self._server.server_port, USER, known.password, "default", os.getpid())
 
