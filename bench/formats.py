@@ -104,9 +104,11 @@ def build(name: str, config: dict[str, Any]) -> Format:
 
 def compile_walks() -> None:
     """Measures the compiled walks, as a busy stream has them after its first seconds."""
-    from gauss.plugins.formats.json.walk import WALK
+    from gauss.plugins.formats.json import walk as json_walk
+    from gauss.plugins.formats.msgpack import walk as msgpack_walk
 
-    WALK.compile()
+    json_walk.WALK.compile()
+    msgpack_walk.WALK.compile()
 
 
 def millions(value: float) -> str:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from gauss.contracts.field_types import arrow_schema
 from gauss.contracts.format import BadRecord
 from gauss.model.errors import ConfigError
+from gauss.plugins.formats.avro import write
 from gauss.plugins.formats.avro.codec import AvroFormat
 from gauss.plugins.formats.avro.spec import AvroConfig
 from helpers import format_values as v
@@ -127,6 +128,36 @@ class TestAvro(FormatConformance):
             *[{**EDGE, "clock": -1}, {**EDGE, "fixed_money": Decimal("0.001")}],
         ],
     )
+
+
+SIMPLE = [name for name in PLAIN if name not in ("list", "inner", "again")]
+NEAR = st.integers(-(10**18), 10**18).map(lambda number: Decimal(number).scaleb(-8))
+
+
+class TestAvroByColumn(FormatConformance):
+    case = FormatCase(
+        make=lambda: make({name: PLAIN[name] for name in SIMPLE}),
+        rows=ROWS.map(lambda row: {name: row[name] for name in SIMPLE}),
+        edges=[{name: EDGE[name] for name in SIMPLE}],
+        unfit=[{**{name: EDGE[name] for name in SIMPLE}, "short": 2**31}],
+    )
+
+
+@SETTINGS
+@given(st.lists(st.tuples(ROWS, NEAR, NEAR), min_size=1, max_size=6))
+def test_plain_rows_are_written_by_batch_letter_by_letter_as_one_by_one(
+    drawn: list[tuple[dict[str, Any], Decimal, Decimal]],
+) -> None:
+    format_ = make({name: PLAIN[name] for name in SIMPLE})
+    rows = [
+        {**{name: row[name] for name in SIMPLE}, "money": money, "fixed_money": round(other, 2)}
+        for row, money, other in drawn
+    ]
+    schema = format_.schema()
+    assert schema is not None
+    found = write.encode(format_._writer().root, pa.RecordBatch.from_pylist(rows, arrow_schema(schema.fields)), b"")
+    assert found is not None
+    assert found.to_pylist() == [format_.encode(row) for row in rows]
 
 
 class TestAvroWithMapsAndUnions(FormatConformance):

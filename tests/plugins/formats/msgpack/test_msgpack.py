@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import struct
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gauss.contracts.field_types import arrow_schema
+from gauss.plugins.formats.msgpack import write
 from gauss.plugins.formats.msgpack.codec import MsgpackFormat
 from gauss.plugins.formats.msgpack.spec import MsgpackConfig
+from gauss.plugins.formats.msgpack.walk import WALK
+from gauss.plugins.formats.msgpack.walked import Found, Walked
 from helpers import format_values as v
-from helpers.format_conformance import FormatCase, FormatConformance, assert_alike
+from helpers.cases import cases
+from helpers.format_conformance import SETTINGS, FormatCase, FormatConformance, assert_alike, mutated, same
 
 FIELDS: dict[str, Any] = {
     "symbol": "string",
@@ -27,6 +34,7 @@ FIELDS: dict[str, Any] = {
     "raw": "bytes",
     "any": {"name": "string", "attrs": {"utf8": False}},
     "price": {"name": "decimal", "attrs": {"precision": 38, "scale": 8}},
+    "day": "date",
     "at": "timestamp",
     "ms": {"name": "timestamp", "attrs": {"unit": "ms", "precision": 3}},
     "ns": {"name": "timestamp", "attrs": {"unit": "ns", "precision": 9}},
@@ -60,6 +68,7 @@ ROWS = st.fixed_dictionaries(
         "raw": st.none() | st.binary(max_size=4),
         "any": st.none() | st.binary(max_size=4),
         "price": st.none() | v.DECIMAL_38_8,
+        "day": st.none() | v.DATES,
         "at": st.none() | v.TIMES,
         "ms": st.none() | v.MILLIS,
         "ns": st.none() | v.INT64,
@@ -82,6 +91,7 @@ EDGE: dict[str, Any] = {
     "raw": b"",
     "any": b"\xff",
     "price": v.BIG_DECIMAL,
+    "day": dt.date(1, 1, 1),
     "at": dt.datetime(1, 1, 1, tzinfo=dt.UTC),
     "ns": -(2**63),
     "ms": dt.datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=dt.UTC),
@@ -118,26 +128,110 @@ class TestMsgpack(FormatConformance):
     )
 
 
-FEW = ["symbol", "bid", "qty", "tiny", "big", "open", "raw"]
+WALKED = ["symbol", "bid", "small", "qty", "tiny", "big", "open", "raw", "any", "price", "day", "at", "ms"]
+VALUES = st.sampled_from(
+    [
+        *(1, -1, 127, 128, -32, -33, 255, 256, 2**16, 2**32, -(2**31) - 1, 2**63, 2**64 - 1, 10**17, 10**18),
+        *(1.5, 0.0, -0.0, 1e39, float("nan"), float("inf"), True, False, None, b"x", b"\xff"),
+        *("x", "", "é", "1.5", "-0.25", "-0", "1e2", "01", "12345678901234567890.5", "2024-02-29", "2026-02-30"),
+        *("2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05+01:00", "2026-W01-1", "x" * 31, "x" * 32, "x" * 256),
+        *([], [1, ["é"]], {}, {"a": {"b": [None]}}, {"a": "x" * 40}, {1: 2}, [{"k": b"\xff"}] * 20),
+        *(dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.UTC), dt.datetime(1969, 1, 1, tzinfo=dt.UTC)),
+        msgspec.msgpack.Ext(5, b"abcd"),
+    ]
+)
+MAPS = st.dictionaries(st.sampled_from([*WALKED, "other", "é"]), VALUES).map(packed)
 
 
-class TestMsgpackByColumn(FormatConformance):
+@pytest.fixture
+def compiled() -> None:
+    """The walk as a busy stream has it."""
+    WALK.compile()
+
+
+@pytest.mark.usefixtures("compiled")
+class TestMsgpackWalked(FormatConformance):
     case = FormatCase(
-        make=lambda: make({name: FIELDS[name] for name in FEW}),
-        rows=ROWS.map(lambda row: {name: row[name] for name in FEW}),
-        edges=[{name: EDGE[name] for name in FEW}, dict.fromkeys(FEW)],
-        records=st.dictionaries(
-            st.sampled_from(FEW), st.sampled_from([1, -1, 2**64 - 1, 1.5, "x", b"x", True, None, []])
-        ).map(packed),
+        make=lambda: make({name: FIELDS[name] for name in WALKED}),
+        rows=ROWS.map(lambda row: {name: row[name] for name in WALKED}),
+        edges=[{name: EDGE[name] for name in WALKED}, dict.fromkeys(WALKED)],
+        records=MAPS,
+        bad=[
+            (b"\x81\xa6symbol\xa1\xff", "bad_utf8"),
+            (b"\x81\xa5other\x81\xa1\xff\x01", "bad_utf8"),
+            (b"\x81\xa5other\x91\xa1\xff", "bad_utf8"),
+            *[(packed({"small": 1e39}), "out_of_range"), (packed({"day": "2026-02-30"}), "wrong_type")],
+            *[(b"\x82\xa3qty\x01", "bad_msgpack"), (b"\x81\xa3qty\xd3\x00", "bad_msgpack")],
+        ],
     )
 
 
-def test_plain_rows_are_written_by_batch_as_one_by_one() -> None:
-    kinds = {"symbol": "string", "bid": "double", "qty": "int64", "tiny": "uint8", "raw": "bytes"}
-    format_ = make(kinds)
-    rows = [{"symbol": "é", "bid": 1.5, "qty": -5, "tiny": 255, "raw": b"\xff"}, dict.fromkeys(kinds)]
-    batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(format_.schema().fields))  # type: ignore[union-attr]
-    assert format_.encode_batch(batch).to_pylist() == [format_.encode(row) for row in rows]
+def vouched(records: list[bytes]) -> Found:
+    fields = {name: FIELDS[name] for name in WALKED}
+    schema = make(fields).schema()
+    assert schema is not None
+    types = {field.name: field.field_type for field in schema.fields}
+    found = Walked(types).decode(pa.array(records, pa.binary()), arrow_schema(schema.fields))
+    assert found is not None
+    return found
+
+
+@pytest.mark.usefixtures("compiled")
+@settings(SETTINGS, max_examples=cases(200))
+@given(st.lists(mutated(MAPS), max_size=6))
+def test_the_walk_alone_never_vouches_for_a_bad_record(records: list[bytes]) -> None:
+    found, one = vouched(records), make({name: FIELDS[name] for name in WALKED})
+    assert same(found.rows.to_pylist()) == same([one.decode(records[index]) for index in found.kept])
+
+
+@pytest.mark.usefixtures("compiled")
+def test_plain_records_are_vouched_for() -> None:
+    plain: dict[str, Any] = {
+        "symbol": "é" * 20,
+        "bid": 1234.5678,
+        "qty": -5,
+        "tiny": 200,
+        "big": 2**40,
+        "open": True,
+        "raw": b"\xff",
+        "any": "text",
+        "price": "-1.5",
+        "day": "2024-02-29",
+        "at": "2026-01-02T03:04:05.678Z",
+        "ms": 1700000000123,
+        "extra": {"x": [1, "y", None, False, 2.5, b""]},
+    }
+    own = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.UTC)
+    small = b"\x81\xa5small\xca" + struct.pack(">f", -1.1)
+    found = vouched([packed(plain), packed({}), packed({"qty": None, "at": own, "ms": own, "price": 7}), small])
+    assert found.kept.tolist() == [0, 1, 2, 3]
+    assert found.rows.column("price").to_pylist() == [Decimal("-1.5"), None, Decimal(7), None]
+    assert found.rows.column("at")[2].as_py() == own
+    assert found.rows.column("small")[3].as_py() == struct.unpack(">f", struct.pack(">f", -1.1))[0]
+
+
+WRITTEN = [name for name in WALKED if name not in ("big", "price")]
+
+
+@settings(SETTINGS, max_examples=cases(100))
+@given(st.lists(ROWS.map(lambda row: {name: row[name] for name in WRITTEN}), min_size=1, max_size=6))
+def test_plain_rows_are_written_by_batch_letter_by_letter_as_one_by_one(rows: list[dict[str, Any]]) -> None:
+    format_ = make({name: FIELDS[name] for name in WRITTEN})
+    schema = format_.schema()
+    assert schema is not None
+    batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(schema.fields))
+    types = {field.name: field.field_type for field in schema.fields}
+    found = write.encode(batch, types)
+    assert found is not None
+    assert found.to_pylist() == [format_.encode(row) for row in rows]
+
+
+@pytest.mark.parametrize("value", ["x" * size for size in (0, 31, 32, 255, 256, 65_535, 65_536)])
+def test_long_texts_and_bytes_have_the_shortest_head(value: str) -> None:
+    batch = pa.RecordBatch.from_pydict({"text": [value, None], "raw": [value.encode(), b""], "n": [len(value), -1]})
+    found = write.encode(batch, {})
+    assert found is not None
+    assert found.to_pylist() == [packed(row) for row in batch.to_pylist()]
 
 
 def test_paths_lead_into_maps_and_arrays() -> None:

@@ -19,6 +19,7 @@ from gauss.plugins.formats.avro.datum import read, write
 from gauss.plugins.formats.avro.schema import MISSING, AvroType, parse, plain_schema, polars_reads
 from gauss.plugins.formats.avro.spec import AvroConfig
 from gauss.plugins.formats.avro.walk import Walker
+from gauss.plugins.formats.avro.write import encode
 from gauss.plugins.formats.columns import Columns, adapt, bytes_of, merge, no_rows, select
 from gauss.plugins.formats.registry import HEADER, SchemaRegistry, header, schema_id
 
@@ -71,7 +72,8 @@ class AvroFormat:
         unknown = [name for name in rows.schema.names if name not in root.names]
         if unknown:
             raise ConfigError(f"the Avro schema has no field {unknown[0]}", hint=f"it has {', '.join(root.names)}")
-        return encode_each(self.encode, rows)
+        found = encode(root, rows, header(self._head()) if self._registry else b"")
+        return encode_each(self.encode, rows) if found is None else found
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         if self._registry is None and self._reader is not None and not _contains(data):

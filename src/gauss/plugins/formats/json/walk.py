@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gauss.plugins.formats.compiled import Walk, utf8_end
-from gauss.plugins.formats.json.literals import (
+from gauss.plugins.formats.literals import (
     ENOUGH,
     ODD,
     date_of,
@@ -20,8 +20,8 @@ from gauss.plugins.formats.json.literals import (
     text_end,
     two,
 )
+from gauss.plugins.formats.walked import ANY, BOOL, DATE, DECIMAL, MOMENT, REAL, SINCE, TEXT, WHOLE
 
-WHOLE, REAL, BOOL, TEXT, DECIMAL, MOMENT, SINCE, DATE, ANY = range(9)
 DEPTH = 32
 ARRAY, UNKNOWN = -2, -1
 NOTHING = 1 << 30

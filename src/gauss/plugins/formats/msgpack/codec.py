@@ -24,8 +24,10 @@ import pyarrow as pa
 from gauss.contracts.field_types import parse_member, parse_type, type_of
 from gauss.contracts.format import BadRecord, Decoded, FieldType, SourceField, SourceSchema
 from gauss.contracts.format_batch import decode_each, encode_each, find, to_columns
-from gauss.plugins.formats.msgpack import fast
+from gauss.plugins.formats.columns import merge
+from gauss.plugins.formats.msgpack import write
 from gauss.plugins.formats.msgpack.spec import MsgpackConfig
+from gauss.plugins.formats.msgpack.walked import Walked
 from gauss.plugins.formats.values import Convert, check, from_value, iso_text
 
 Row = dict[str, Any]
@@ -40,7 +42,7 @@ class MsgpackFormat:
         )
         self._types = {field.name: field.field_type for field in self._fields or []}
         self._converters = [(field.name, from_value(field.field_type, field.name)) for field in self._fields or []]
-        self._encoder = msgspec.msgpack.Encoder()
+        self._walked = Walked(self._types)
         self._decoder = msgspec.msgpack.Decoder(strict=True)
 
     def schema(self) -> SourceSchema | None:
@@ -67,12 +69,20 @@ class MsgpackFormat:
         return msgspec.msgpack.encode(tree)
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        plain = fast.plain_rows(rows, self._types)
-        if plain is not None:
-            return pa.array([self._encoder.encode(row) for row in plain], pa.binary())
-        return encode_each(self.encode, rows)
+        found = write.encode(rows, self._types)
+        return encode_each(self.encode, rows) if found is None else found
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
+        found = self._walked.decode(data, fields) if len(fields) else None
+        if found is None:
+            return self._decode_each(data, np.arange(len(data)), fields)
+        if len(found.kept) == len(data):
+            return Decoded(found.rows, found.kept, [])
+        suspects = np.setdiff1d(np.arange(len(data)), found.kept)
+        return merge(found.rows, found.kept, self._decode_each(data, suspects, fields))
+
+    def _decode_each(self, data: pa.BinaryArray, indexes: np.ndarray, fields: pa.Schema) -> Decoded:
+        """Some records one by one."""
         # Every declared field is looked at, asked for or not: a record is bad for whoever reads it.
         converters = dict(self._converters)
         for field in fields:
@@ -80,16 +90,13 @@ class MsgpackFormat:
                 converters[field.name] = _untyped(field)
         steps = list(converters.items())
 
-        opened, good, bad = decode_each(self._open, enumerate(data.to_pylist()))
-        arrays = fast.columns(opened, self._types, fields) if len(fields) else None
-        if arrays is not None:
-            return Decoded(pa.RecordBatch.from_arrays(arrays, schema=fields), np.array(good, np.int64), bad)
-
-        def convert_all(found: Row) -> Row:
+        def decode(record: bytes) -> Row:
+            found = self._open(record)
             return {name: convert(find(found, name)) for name, convert in steps}
 
-        rows, kept, unfit = decode_each(convert_all, zip(good, opened, strict=True))
-        return to_columns(rows, kept, sorted([*bad, *unfit]), fields)
+        chosen = data if len(indexes) == len(data) else data.take(pa.array(indexes))
+        rows, good, bad = decode_each(decode, zip(indexes.tolist(), chosen.to_pylist(), strict=True))
+        return to_columns(rows, good, bad, fields)
 
     def _open(self, data: bytes) -> Row:
         try:

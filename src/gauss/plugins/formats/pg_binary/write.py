@@ -9,10 +9,11 @@ import pyarrow.compute as pc
 from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, SourceField
 from gauss.plugins.formats.columns import as_declared
+from gauss.plugins.formats.joined import alike, filled, instead_of_null, join
 from gauss.plugins.formats.pg_binary.fast import FORMS, Y2K_DAYS, Y2K_US
 from gauss.plugins.formats.pg_binary.tuples import FIXED
 
-_NULL = pa.scalar(b"\xff\xff\xff\xff", pa.binary())
+_NULL = b"\xff\xff\xff\xff"
 
 
 def encode(rows: pa.RecordBatch, fields: list[SourceField]) -> pa.BinaryArray | None:
@@ -20,21 +21,21 @@ def encode(rows: pa.RecordBatch, fields: list[SourceField]) -> pa.BinaryArray | 
     declared = as_declared(rows, {field.name: field.field_type for field in fields})
     if declared is None:
         return None
-    parts = [pa.scalar(len(fields).to_bytes(2, "big"), pa.binary())]
+    parts: list[pa.BinaryArray | bytes] = [len(fields).to_bytes(2, "big")]
     for field in fields:
         at = declared.schema.get_field_index(field.name)
         values = declared.column(at) if at >= 0 else pa.nulls(len(rows), arrow_type(field.field_type))
         pieces = _column(values, field.field_type)
         if pieces is None:
             return None
-        parts.append(pc.fill_null(pieces, _NULL))
-    return pc.binary_join_element_wise(*parts, b"")
+        parts.append(instead_of_null(pieces, _NULL))
+    return join(*parts)
 
 
 def _column(values: pa.Array, type_: FieldType) -> pa.BinaryArray | None:
     kind = type_.name
     if kind in ("text", "varchar", "bpchar", "json", "bytea"):
-        return pc.binary_join_element_wise(_numbers(pc.binary_length(values), ">i4"), values.cast(pa.binary()), b"")
+        return join(_numbers(pc.binary_length(values), ">i4"), values.cast(pa.binary()))
     if kind not in FIXED:
         return None
     if kind in ("timestamp", "timestamptz"):
@@ -46,12 +47,9 @@ def _column(values: pa.Array, type_: FieldType) -> pa.BinaryArray | None:
 
 def _numbers(values: pa.Array, form: str, *, prefix: bool = False) -> pa.BinaryArray:
     """Numbers as bytes, behind their length if that is asked for."""
-    filled = pc.fill_null(values, False if pa.types.is_boolean(values.type) else 0).to_numpy(zero_copy_only=False)
     kind = np.dtype([("length", ">i4"), ("value", form)] if prefix else [("value", form)])
     made = np.empty(len(values), kind)
-    made["value"] = filled
+    made["value"] = filled(values)
     if prefix:
         made["length"] = kind.itemsize - 4
-    offsets = np.arange(len(values) + 1, dtype=np.int32) * kind.itemsize
-    valid = pc.is_valid(values).buffers()[1] if values.null_count else None
-    return pa.BinaryArray.from_buffers(pa.binary(), len(values), [valid, pa.py_buffer(offsets), pa.py_buffer(made)])
+    return alike(made, values)
