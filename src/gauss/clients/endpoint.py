@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import socket
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,9 +12,7 @@ from urllib.parse import quote
 
 from gauss.model.errors import StorageError
 from gauss.model.files import is_locked, read_json, write_private
-
-LOWEST_PORT = 10_000
-TRIES = 20
+from gauss.model.ports import free_port
 
 
 @dataclass(frozen=True)
@@ -67,35 +64,12 @@ def identity(directory: Path, port: int = 0) -> Identity:
     """The kept identity, made at the first call; `port` overrules the kept one."""
     path = directory / "identity.json"
     kept = read_json(path) or {}
-    found = Identity(kept.get("password") or secrets.token_urlsafe(24), port or _usable(int(kept.get("port", 0))))
+    found = Identity(
+        kept.get("password") or secrets.token_urlsafe(24), port or free_port(wanted=int(kept.get("port", 0)))
+    )
     if asdict(found) != kept:
         write_private(path, asdict(found), durable=True)
     return found
-
-
-def _usable(port: int) -> int:
-    """The port itself while nobody else has taken it, else a free one."""
-    tries = [port] if port else []
-    below = range(LOWEST_PORT, _first_of_clients())
-    # Nobody who only opens a connection is given one of these before the server has it; 0 is the kernel's choice.
-    tries += [secrets.choice(below) for _ in range(TRIES)] if below else []
-    for candidate in (*tries, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", candidate))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise StorageError("no port is free on 127.0.0.1", hint="end some of the servers there")
-
-
-def _first_of_clients() -> int:
-    """Where the ports begin that the kernel gives to clients."""
-    try:
-        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    except (OSError, ValueError):
-        return 32_768
 
 
 def lock(directory: Path, seconds: float) -> int:

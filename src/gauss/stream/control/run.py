@@ -17,6 +17,7 @@ from gauss.config.secrets import Redactor
 from gauss.config.spec import Pipeline
 from gauss.model.errors import ConfigError, GaussError, Unavailable
 from gauss.model.files import write_private
+from gauss.model.ports import free_port
 from gauss.stream.child import set_up_logs
 from gauss.stream.control.datadir import Held, hold
 from gauss.stream.control.processes import process_age
@@ -84,7 +85,7 @@ class Running:
         """What the children need to know, secrets included, in files that only this user can read."""
         paths = self.held.paths
         engine = self.pipeline.engine
-        port = engine.port or _free_port(engine.host)
+        port = engine.port or free_port(engine.host)
         if engine.port:
             _must_be_free(engine.host, engine.port, "engine.port")
         host = f"[{engine.host}]" if ":" in engine.host else engine.host
@@ -223,12 +224,6 @@ class Running:
             self.command("drain", wait_s=_DRAIN_SECONDS, seconds=_DRAIN_SECONDS)
         except GaussError as error:
             log.warning("the engine did not drain: %s", error.message)
-
-
-def _free_port(host: str) -> int:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 def _must_be_free(host: str, port: int, key: str) -> None:
