@@ -69,7 +69,10 @@ def command(
         with _spinner(running, output, quiet=quiet):
             ready = running.wait_ready(stops.asked)
         if ready:
-            _say_ready(running, output)
+            try:
+                _say_ready(running, output)
+            except OSError:
+                stops.asked.set()  # the terminal is gone
             _watch(running, output, stops, quiet=quiet, limit=limit)
     except GaussError as error:
         failure = error

@@ -138,6 +138,10 @@ class Handler(BaseHTTPRequestHandler):
             log.exception("request failed")
             self._fail(EngineError(f"{type(error).__name__}: {error} (STD_EXCEPTION)", 1001))
         finally:
+            try:
+                self.wfile.flush()  # before it counts as done: the owner ends once no request is under way
+            except OSError:
+                self.close_connection = True
             self.server.count(-1)
             if not self.close_connection and not body.drain():
                 self.close_connection = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -20,6 +21,8 @@ from gauss.model.errors import StorageError, Unavailable
 USER = DATABASE = "postgres"
 START_SECONDS = 60.0
 STOP_SECONDS = 4.0
+QUIT_SECONDS = 20.0
+"""Postgres itself gives its processes five seconds to follow a SIGQUIT before it kills them."""
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     # A data directory's path is often longer than a socket's may be.
@@ -137,8 +140,9 @@ def _end_predecessor(cluster: Path) -> None:
         if time.monotonic() > deadline:
             if sent:
                 raise StorageError(f"process {pid} still serves {cluster}", hint=f"end it with kill {pid}")
-            os.kill(pid, signal.SIGQUIT)
-            deadline, sent = time.monotonic() + STOP_SECONDS, True
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, signal.SIGQUIT)
+            deadline, sent = time.monotonic() + QUIT_SECONDS, True
         time.sleep(0.02)
 
 

@@ -58,7 +58,8 @@ def stand_in(connection: _socket.socket, pid: int) -> int:
 
         waiting = select.poll()
         waiting.register(child, select.POLLIN)
-        waiting.poll()
+        while not waiting.poll(LOOK_SECONDS * 1000):
+            pass  # as below: a signal that came just before is handled now
     return 1
 
 

@@ -84,9 +84,9 @@ class Pump(threading.Thread):
 
     def _rest(self) -> None:
         """Failed for good: waits for a retry or skip."""
+        self._retried.clear()  # before anybody can see the state and ask for another try
         self.status.state = "failed"
         log.error("transform %s failed %d times at one place: %s", self.name, MAX_FAILURES, self.status.detail)
-        self._retried.clear()
         while not self._stopping.is_set() and not self._retried.wait(WAIT_S):
             pass
         self.status.failures = 0

@@ -116,12 +116,15 @@ class Engine:
         """The Flight server, transforms, sinks, then sources: whoever reads is there before whoever writes."""
         restarted = self._mark_started()
         refill(self)
+        nodes = self.graph.on(Where.ENGINE)
+        # Known before anybody can ask how they are: until its listener is up, an edge counts as starting.
+        for node in nodes:
+            if node.role is not Role.TRANSFORM:
+                self.edges[node.name] = pulling(self, node) if pulls(node) else self._edge(node)
         self._serve(restarted=restarted)
-        for node in self.graph.on(Where.ENGINE):
+        for node in nodes:
             if node.role is Role.TRANSFORM:
                 self._start_pump(node)
-            else:
-                self.edges[node.name] = pulling(self, node) if pulls(node) else self._edge(node)
         for role in (Role.SINK, Role.SOURCE):
             for edge in self.edges.values():
                 if edge.node.role is role:

@@ -65,7 +65,9 @@ class Sources:
                 self.moved(running, name, at)
         running.timing = latest.timing
         deadline = time.monotonic() + latest.wait_ms / 1000
+        first = self._topics[next(iter(places(latest.start)))]
         while True:
+            seen = first.version()  # before the look: what comes during it ends the wait at once
             end = self._end(running, latest)
             left = deadline - time.monotonic()
             if end != latest.start or left <= 0 or running.cancel.is_set():
@@ -73,8 +75,7 @@ class Sources:
             if running.bounded is not None:
                 running.cancel.wait(min(left, BOUNDED_LOOK_S))  # what comes in may lie behind its range
                 continue
-            first = next(iter(places(latest.start)))
-            self._topics[first].wait(self._topics[first].version(), left)
+            first.wait(seen, left)
         if running.tables:
             end |= self.tables.next(running, begins=end != latest.start)
         if latest.timing is not None:

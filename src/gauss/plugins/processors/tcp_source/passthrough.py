@@ -69,6 +69,8 @@ class Passthrough(Connections[RawContext]):
         ending.callback(self._leave_far, far)
         with self._quiet:
             self._far.add(far)
+        if self._cancel.is_set():  # `close` may have hung up the others before this one was there
+            hang_up(far)
         tune(far, self._config.keepalive)
         far.settimeout(None)
         _set_limit(far, socket.SO_SNDTIMEO, TICK_SECONDS)

@@ -32,6 +32,7 @@ class CaptureFile:
         # Without O_APPEND, which splice refuses.
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self.size = 0
+        self.ending = False
         self._owner = owner
 
     def grew(self, size: int) -> None:
@@ -94,19 +95,31 @@ class Captures:
 
     def ended(self, capture: CaptureFile, *, whole: bool) -> None:
         with self._lock:
-            if capture not in self._open:
+            if capture.ending:
                 return
-            self._open.discard(capture)
+            capture.ending = True
+        final = capture.path.with_suffix(".raw" if whole else ".cut.raw")
+        durable = self._config.fsync != "never"
         with said_plainly("ending", capture.path):
-            if self._config.fsync != "never":
-                os.fdatasync(capture.fd)
-            os.close(capture.fd)
-            final = capture.path.with_suffix(".raw" if whole else ".cut.raw")
-            capture.path.rename(final)
-            if self._config.fsync != "never":
+            try:
+                if durable:
+                    os.fdatasync(capture.fd)
+            except OSError:
+                with self._lock:
+                    self._let_go(capture)
+                raise
+            with self._lock:  # whoever looks finds it by one name or the other
+                try:
+                    capture.path.rename(final)
+                    self._sizes[final] = capture.size
+                finally:
+                    self._let_go(capture)
+            if durable:
                 sync_folder(self._root)
-        with self._lock:
-            self._sizes[final] = capture.size
+
+    def _let_go(self, capture: CaptureFile) -> None:
+        self._open.discard(capture)
+        os.close(capture.fd)
 
     def has_room(self) -> bool:
         most = self._config.max_bytes
