@@ -105,7 +105,7 @@ def test_pipeline_of_its_readme_runs_with_both_plugins(installed: dict[str, str]
     try:
         run.start()
         send(port, b'16:{"word":"hello"},16:{"word":"world"},')
-        wait_until(lambda: run.topic("shouted")["end"] == 2, 60, "two shouted words")
+        wait_until(lambda: run.topic("shouted")["end"] == 2, 180, "two shouted words")
         lines = run.cli("query", "shouted", "--json").stdout.splitlines()
         assert [json.loads(json.loads(line)["data"])["word"] for line in lines] == ["HELLO", "WORLD"]
     finally:

@@ -92,7 +92,7 @@ def ask(run: Run) -> Ask:
         if token != "":
             request.add_header("Authorization", f"Bearer {token or found['token']}")
         try:
-            with urllib.request.urlopen(request, timeout=20) as reply:
+            with urllib.request.urlopen(request, timeout=60) as reply:
                 return Reply(reply.status, reply.read(), dict(reply.headers))
         except urllib.error.HTTPError as error:
             return Reply(error.code, error.read(), dict(error.headers))

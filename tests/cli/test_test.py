@@ -13,7 +13,7 @@ import pytest
 
 from helpers.run import GAUSS
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 PIPELINE = """
 [[topics]]
@@ -83,7 +83,7 @@ def gauss_test(*args: str | Path, code: int, **environment: str) -> subprocess.C
         [GAUSS, "test", *map(str, args)],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
         env={**os.environ, **environment},
     )

@@ -19,7 +19,7 @@ from helpers.run import Run, free_port, wait_until
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COLUMNS = "order_id, customer_name, customer_tags, ts"
 
-pytestmark = [pytest.mark.spark, pytest.mark.system]
+pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
@@ -32,16 +32,16 @@ def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ru
     try:
         yield run.start(ready=False), port
     finally:
-        run.stop()
+        run.end()
 
 
 def server(run: Run, system: str) -> Endpoint:
-    found: Endpoint = wait_until(lambda: read_endpoint(run.data_dir / system), 60, f"{system} is up")
+    found: Endpoint = wait_until(lambda: read_endpoint(run.data_dir / system), 180, f"{system} is up")
     return found
 
 
 def fed(run: Run, argument: str) -> None:
-    subprocess.run([sys.executable, str(run.folder / "feed.py"), argument], check=True, timeout=60)
+    subprocess.run([sys.executable, str(run.folder / "feed.py"), argument], check=True, timeout=180)
 
 
 @pytest.mark.parametrize("example", ["postgres-to-clickhouse"], indirect=True)
@@ -57,12 +57,12 @@ def test_rows_of_postgres_become_typed_rows_of_clickhouse_once(example: tuple[Ru
             there = client.query("EXISTS TABLE quotes").first_row == (1,)
             return client.raw_query(query, fmt="TSVWithNamesAndTypes").decode() if there else ""
 
-        wait_until(lambda: rows().count("\n") >= expected.count("\n"), 150, "the rows are in the table")
+        wait_until(lambda: rows().count("\n") >= expected.count("\n"), 300, "the rows are in the table")
         assert rows() == expected
         assert client.query("SELECT count() FROM quotes WHERE wrt_ts > '2024-06-01'").first_row == (4,)
         with psycopg.connect(postgres.url, autocommit=True) as source:
             source.execute("INSERT INTO quotes VALUES (9, 'NEW', 1.5, NULL, '{}', '2024-03-02')")
-        wait_until(lambda: "NEW" in rows(), 60, "a later row follows")
+        wait_until(lambda: "NEW" in rows(), 180, "a later row follows")
         assert rows().count("\n") == expected.count("\n") + 1, "no row came twice"
     shown = run.cli("schema", "quotes.ch", str(run.config), "--json").stdout
     fields = {row["field"]: row["type"] for row in json.loads(shown)["columns"]}
@@ -73,7 +73,7 @@ def test_rows_of_postgres_become_typed_rows_of_clickhouse_once(example: tuple[Ru
 @pytest.mark.parametrize("example", ["orders-to-postgres"], indirect=True)
 def test_nested_json_orders_become_typed_rows_of_postgres(example: tuple[Run, str]) -> None:
     run, port = example
-    run.wait_ready(120)
+    run.wait_ready()
     fed(run, port)
     expected = (run.folder / "expected.tsv").read_text().splitlines()
     with psycopg.connect(server(run, "postgres").url, autocommit=True) as connection:
@@ -83,7 +83,7 @@ def test_nested_json_orders_become_typed_rows_of_postgres(example: tuple[Run, st
             found = connection.execute("SELECT count(*) FROM orders").fetchone() if there else None
             return 0 if found is None else int(found[0])
 
-        wait_until(lambda: count() >= len(expected) - 2, 120, "the rows are in the table")
+        wait_until(lambda: count() >= len(expected) - 2, 240, "the rows are in the table")
         texts = ", ".join(f"coalesce({name}::text, '\\N')" for name in COLUMNS.split(", "))
         types = ", ".join(f"pg_typeof({name})::text" for name in COLUMNS.split(", "))
         rows = connection.execute(f"SELECT {texts} FROM orders ORDER BY ts".encode()).fetchall()

@@ -27,7 +27,7 @@ NEWLINE: dict[str, Any] = {"framing": "newline", "delimiter": "\n"}
 PREFIXED: dict[str, Any] = {"framing": "length_prefixed", "prefix_type": "u32be"}
 
 
-def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Waits for something that another thread brings about."""
     deadline = time.monotonic() + seconds
     while not condition():

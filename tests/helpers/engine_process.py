@@ -40,7 +40,7 @@ class EngineProcess:
 
     def __init__(self, data_dir: Path, config: dict[str, Any]) -> None:
         self.paths = prepare(data_dir, config)
-        self.client = EngineClient.from_file(self.paths.flight_json, wait_s=20)
+        self.client = EngineClient.from_file(self.paths.flight_json, wait_s=60)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class EngineProcess:
             env={**os.environ, "GAUSS_READY_FD": str(write)},
         )
         os.close(write)
-        ready, _, _ = select.select([read], [], [], 30)
+        ready, _, _ = select.select([read], [], [], 90)
         line = os.read(read, 1 << 16) if ready else b""
         os.close(read)
         said: dict[str, Any] = json.loads(line) if line else {"error": {"message": self.log()}}
@@ -109,7 +109,7 @@ class EngineParent:
             return
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(60)
         self._process.stdout.close()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 Record = Callable[[int], bytes]
 
 
-def connect(port: int, seconds: float = 10.0) -> socket.socket:
+def connect(port: int, seconds: float = 60.0) -> socket.socket:
     """A connection, tried until the listener is there."""
     deadline = time.monotonic() + seconds
     while True:
@@ -26,17 +26,19 @@ def connect(port: int, seconds: float = 10.0) -> socket.socket:
 def send(port: int, data: bytes) -> None:
     """Sends and waits for the other side's end: a close with acknowledgements unread would reset the connection."""
     with connect(port) as sock:
+        sock.settimeout(240)  # for all of it: a full topic takes the rest as its readers get on
         sock.sendall(data)
         sock.shutdown(socket.SHUT_WR)
         while sock.recv(65_536):
             pass
 
 
-def push_until_stuck(sock: socket.socket, data: bytes, seconds: float = 60.0) -> None:
-    """Sends the same bytes until the other side has not taken any for two seconds; fails if it takes them for ever."""
+def push_until_stuck(sock: socket.socket, data: bytes, shown: Callable[[], object], seconds: float = 120.0) -> None:
+    """Sends the same bytes until the other side has not taken any for two seconds and the reason is shown (without
+    one it may only have been held up for as long); fails if it takes them for ever."""
     sock.setblocking(False)
     deadline, taken = time.monotonic() + seconds, time.monotonic()
-    while time.monotonic() - taken < 2:
+    while time.monotonic() - taken < 2 or not shown():
         assert time.monotonic() < deadline, "back-pressure never reached the sender"
         try:
             sock.send(data)
@@ -59,6 +61,7 @@ class Collector:
         while not self._stop.is_set():
             try:
                 with connect(self.port, 1.0) as sock, sock.makefile("rb") as stream:
+                    sock.settimeout(None)  # that nothing comes for long is no reason to begin anew
                     for line in stream:
                         if line.endswith(b"\n"):
                             self.lines.append(line[:-1])
@@ -67,7 +70,7 @@ class Collector:
             except OSError:
                 time.sleep(0.1)
 
-    def wait(self, count: int, seconds: float = 30.0) -> list[bytes]:
+    def wait(self, count: int, seconds: float = 60.0) -> list[bytes]:
         """At least `count` lines, then what came."""
         deadline = time.monotonic() + seconds
         while len(self.lines) < count:
@@ -89,22 +92,28 @@ class Counter:
         self.port, self.step = port, per_second // 50
         self._record = record
         self.acknowledged = 0
+        self._sent = 0
         self._finished = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._finished.is_set():
+        while self._goes_on():
             try:
                 with connect(self.port, 60) as sock:
                     self._feed(sock)
             except OSError:
                 time.sleep(0.1)
 
+    def _goes_on(self) -> bool:
+        """Until told to finish, and then until all that was sent is acknowledged: what a break has left open may be in
+        the topic or not."""
+        return not self._finished.is_set() or self.acknowledged < self._sent
+
     def _feed(self, sock: socket.socket) -> None:
         base = self.acknowledged
-        while not self._finished.is_set():
-            stop = self.acknowledged + self.step
+        while self._goes_on():
+            stop = self._sent = max(self._sent, self.acknowledged + self.step)
             sock.sendall(b"".join(self._record(n) + b"\n" for n in range(self.acknowledged, stop)))
             while self.acknowledged < stop:
                 data = sock.recv(8, socket.MSG_WAITALL)
@@ -116,6 +125,6 @@ class Counter:
     def finish(self) -> int:
         """How many were acknowledged; the last of them was sent and acknowledged just now."""
         self._finished.set()
-        self._thread.join(90)
+        self._thread.join(180)
         assert not self._thread.is_alive()
         return self.acknowledged

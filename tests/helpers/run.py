@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -19,27 +20,44 @@ from typing import Any
 import psutil
 
 GAUSS = str(Path(sys.executable).with_name("gauss"))
-PORTS = range(10_000, 32_000)
+PORTS = range(
+    10_000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw") or 0),
+    32_000,
+    int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")),
+)
+"""Each worker of a run has its own: between the choice and the use of a port nobody else chooses it."""
+_given: set[int] = set()
+DRIVER = "gauss.stream.driver "
+"""How the driver is told from what has its module's name in an argument: the JVM, and Spark's Python processes."""
+WORKER = "-m gauss.stream.driver.daemon"
 
 
 def free_port() -> int:
     """A port below the range from which the kernel gives ports to clients: nobody gets it in the meantime."""
     while True:
         port = secrets.choice(PORTS)  # hypothesis and its like seed `random` alike in every process
+        if port in _given:  # perhaps a moment ago, and not yet listened on
+            continue
         with socket.socket() as sock:
             try:
                 sock.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given.add(port)
             return port
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 30.0, what: str = "") -> Any:
-    """The condition's first true value; fails with `what` when it does not come."""
+def wait_until(condition: Callable[[], Any], seconds: float = 60.0, what: str = "") -> Any:
+    """The condition's first true value; fails with `what` when it does not come. An engine that is too busy to answer,
+    and says so (503), has not come to it yet."""
     deadline = time.monotonic() + seconds
     while True:
-        if found := condition():
-            return found
+        try:
+            if found := condition():
+                return found
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise
         assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
         time.sleep(0.05)
 
@@ -56,7 +74,7 @@ class Run:
         self.output = folder / "output.txt"
         self.environment = dict(os.environ)
 
-    def start(self, *, ready: bool = True, seconds: float = 60.0) -> Run:
+    def start(self, *, ready: bool = True, seconds: float = 180.0) -> Run:
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 [GAUSS, "run", str(self.config), "--quiet", "--data-dir", str(self.data_dir)],
@@ -70,7 +88,7 @@ class Run:
             self.wait_ready(seconds)
         return self
 
-    def wait_ready(self, seconds: float = 60.0) -> None:
+    def wait_ready(self, seconds: float = 180.0) -> None:
         def up() -> bool:
             assert self.process is not None
             assert self.process.poll() is None, f"gauss run ended:\n{self.output.read_text()}\n{self.logs()}"
@@ -106,7 +124,7 @@ class Run:
             text=True,
             cwd=self.folder,
             env=self.environment,
-            timeout=60,
+            timeout=180,
             input=text,
             check=False,
         )
@@ -116,6 +134,7 @@ class Run:
     def tree(self) -> list[psutil.Process]:
         """Every process of this run, found by the data directory in its arguments or environment."""
         mine = []
+        psutil.process_iter.cache_clear()  # else it takes whoever got the number of one that has ended for that one
         for process in psutil.process_iter():
             try:
                 if (
@@ -132,13 +151,14 @@ class Run:
         """The one process whose command line holds `marker` and whose children do the work (not its guard); waited
         for, since what was killed a moment ago comes again by itself."""
         found: list[psutil.Process] = wait_until(
-            lambda: [each for each in self.named(marker) if not _holds(each, "guard")], 60, marker
+            lambda: [each for each in self.named(marker) if not _holds(each, "guard")], 120, marker
         )
         return found[0]
 
     def workers(self) -> list[psutil.Process]:
-        """Spark's Python workers and the daemons that fork them; waited for likewise."""
-        found: list[psutil.Process] = wait_until(lambda: self.named("daemon"), 120, "workers of Spark")
+        """Spark's Python workers and the daemons that fork them (not the JVM, whose settings name the daemon); waited
+        for likewise."""
+        found: list[psutil.Process] = wait_until(lambda: self.named(WORKER), 180, "workers of Spark")
         return found
 
     def named(self, marker: str) -> list[psutil.Process]:
@@ -146,7 +166,18 @@ class Run:
         return [each for each in self.tree() if _holds(each, marker)]
 
     def kill(self, marker: str) -> None:
-        self.part(marker).send_signal(signal.SIGKILL)
+        """One that ends by itself before it is killed does not count."""
+        while True:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self.part(marker).send_signal(signal.SIGKILL)
+                return
+
+    def kill_worker(self, choose: Callable[[list[psutil.Process]], psutil.Process]) -> None:
+        """The same with one of Spark's workers, which come and go."""
+        while True:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                choose(self.workers()).kill()
+                return
 
     def stop(self, seconds: float = 15.0) -> int:
         assert self.process is not None
@@ -159,7 +190,7 @@ class Run:
         order; servers do, since Postgres leaves shared memory behind when it is killed."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
         for process in [*self.named("org.apache.spark"), *self.named("gauss.stream.")]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()

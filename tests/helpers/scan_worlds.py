@@ -326,6 +326,6 @@ def run_child(code: str, *arguments: object, seed: int = 0) -> str:
     tests, src = Path(__file__).parents[1], Path(__file__).parents[2] / "src"
     environment = {"PYTHONHASHSEED": str(seed), "PYTHONPATH": f"{src}:{tests}", "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout

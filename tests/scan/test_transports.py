@@ -84,7 +84,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
 
 @pytest.fixture(scope="module")
 def client(run: Run) -> Iterator[EngineClient]:
-    made = EngineClient.from_file(run.data_dir / "run" / "flight.json", wait_s=10)
+    made = EngineClient.from_file(run.data_dir / "run" / "flight.json", wait_s=60)
     yield made
     made.close()
 
@@ -124,13 +124,13 @@ def by_websocket(run: Run, topic: str, blob: bytes, steps: list[bytes]) -> Golde
     endpoint, token = _address(run)
     with ws_connect(f"{endpoint.replace('http', 'ws')}/api/topics/{topic}/cursor?token={token}") as socket:
         socket.send(blob)
-        opened = json.loads(socket.recv(10))
+        opened = json.loads(socket.recv(60))
         if "error" in opened:
             return [(code_of(from_dict(opened["error"])), b"")]
         found = [(Code.UNSET, b"")]
         for step in steps:
             socket.send(step)
-            answer = socket.recv(10)
+            answer = socket.recv(60)
             assert isinstance(answer, bytes)
             found.append((Code(answer[0]), answer[1:]))
         return found
@@ -142,7 +142,7 @@ def by_http(run: Run, topic: str, blob: bytes, limit: int) -> Golden:
         f"{endpoint}/api/topics/{topic}/cursor?limit={limit}", blob, {"Authorization": f"Bearer {token}"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=20) as reply:
+        with urllib.request.urlopen(request, timeout=60) as reply:
             body: bytes = reply.read()
     except urllib.error.HTTPError as error:
         return [(code_of(from_dict(json.loads(error.read())["error"])), b"")]
@@ -270,14 +270,14 @@ def test_6_2_live_gives_the_root_then_the_tail_with_deletes_alike(
     address = f"{endpoint.replace('http', 'ws')}/api/topics/{topic}/cursor?token={token}"
     with client.scan_cursor(topic, program) as cursor, ws_connect(address) as socket:
         socket.send(blob)
-        socket.recv(10)
+        socket.recv(60)
 
         def all_agree() -> Code:
             code = task.next(slot, step)
             golden = task.read(slot) if code is Code.UNSET else (code, b"")
             assert take(cursor, step) == golden
             socket.send(step)
-            assert socket.recv(10) == bytes([golden[0]]) + golden[1]
+            assert socket.recv(60) == bytes([golden[0]]) + golden[1]
             return golden[0]
 
         assert [all_agree() for _ in range(3)] == [Code.UNSET, Code.INVALID, Code.INVALID]
@@ -299,6 +299,6 @@ def test_rows_of_the_text_form_are_the_same_by_http_and_in_process(
     request = urllib.request.Request(
         f"{endpoint}/api/topics/{topic}/scan?{query}", headers={"Authorization": f"Bearer {token}"}
     )
-    with urllib.request.urlopen(request, timeout=20) as reply:
+    with urllib.request.urlopen(request, timeout=60) as reply:
         rows = [json.loads(line) for line in reply]
     assert rows == worlds[topic].rows(asked(topic, text))

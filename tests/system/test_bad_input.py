@@ -39,6 +39,12 @@ def dead_letters(run: Run) -> dict[str, int]:
     return found
 
 
+def degraded_by(run: Run, word: str) -> bool:
+    """Whether the health says so and gives a reason with the word."""
+    health = run.api("/api/health")
+    return health["status"] == "degraded" and any(word in reason for reason in health["reasons"])
+
+
 def test_broken_frames_cost_their_connection_alone_and_become_dead_letters(gauss: Make) -> None:
     feed, out = free_port(), free_port()
     run = gauss(prefixed(feed, out)).start()
@@ -48,10 +54,11 @@ def test_broken_frames_cost_their_connection_alone_and_become_dead_letters(gauss
     send(feed, b"\0\0\0\x64half")  # half a frame
     send(feed, b"\x7f" + random.randbytes(2_000))  # random bytes
     good.sendall(b"\0\0\0\x05still")
-    wait_until(lambda: run.topic("quotes.raw")["end"] == 3, 20, "the three whole records")
-    letters = wait_until(lambda: (found := dead_letters(run)) and sum(found.values()) == 3 and found, 20, "letters")
+    wait_until(lambda: run.topic("quotes.raw")["end"] == 3, what="the three whole records")
+    letters = wait_until(lambda: (found := dead_letters(run)) and sum(found.values()) == 3 and found, what="letters")
     assert letters == {"too_long": 2, "truncated": 1}
-    assert run.api("/api/health")["status"] == "ready"
+    run.wait_ready()
+    assert run.api("/api/health")["processes"][0]["restarts"] == 0
     good.close()
 
 
@@ -69,8 +76,8 @@ def test_thousands_of_connections_opened_and_dropped_leave_nothing(gauss: Make) 
             sock.close()
         except OSError:  # the accept queue is full for a moment: that is what a drop looks like from outside
             time.sleep(0.01)
-    wait_until(lambda: engine.num_fds() <= before + 5, 30, "all descriptors closed")
-    wait_until(lambda: engine.num_threads() < threads, 30, "all threads ended")
+    wait_until(lambda: engine.num_fds() <= before + 50, what="all descriptors closed")  # libraries open some too
+    wait_until(lambda: engine.num_threads() < threads, what="all threads ended")
     collector = Collector(out)
     send(feed, b"alive\n")
     assert b"alive" in collector.wait(1)
@@ -83,13 +90,9 @@ def test_client_that_never_reads_blocks_the_topic_and_is_named(gauss: Make) -> N
     lazy = connect(out)
     lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     source = connect(feed)
-    push_until_stuck(source, (b"x" * 999 + b"\n") * 64)
-    health = wait_until(
-        lambda: (found := run.api("/api/health"))["status"] == "degraded" and found, 30, "health names the reader"
-    )
-    assert "realtime-out" in json.dumps(health)
+    push_until_stuck(source, (b"x" * 999 + b"\n") * 64, lambda: degraded_by(run, "realtime-out"))
     lazy.close()
-    wait_until(lambda: run.api("/api/health")["status"] == "ready", 30, "flow goes on once the client is gone")
+    wait_until(lambda: run.api("/api/health")["status"] == "ready", what="flow goes on once the client is gone")
     source.close()
 
 
@@ -112,10 +115,7 @@ def test_full_disk_stops_sources_before_anything_is_lost(gauss: Make, small_disk
     run.data_dir = small_disk / ".gauss"
     run.start()
     source = connect(feed)
-    push_until_stuck(source, (b"y" * 9_999 + b"\n") * 16)
-    health = run.api("/api/health")
-    assert health["status"] == "degraded"
-    assert "disk" in json.dumps(health)
+    push_until_stuck(source, (b"y" * 9_999 + b"\n") * 16, lambda: degraded_by(run, "disk"))
     end = run.topic("quotes.raw")["end"]
     assert end > 0
     source.close()
@@ -142,10 +142,10 @@ def test_closed_terminal_ends_everything(gauss: Make) -> None:
             pass
         return (run.data_dir / "engine.json").exists() and bool(run.tree())
 
-    wait_until(drained, 20, "the view is up")
+    wait_until(drained, what="the view is up")
     os.close(terminal)
     run.process.wait(15)
-    wait_until(lambda: not run.tree(), 15, "nothing left behind")
+    wait_until(lambda: not run.tree(), what="nothing left behind")
 
 
 def test_sigint_stops_as_politely_as_sigterm(gauss: Make) -> None:
@@ -153,4 +153,4 @@ def test_sigint_stops_as_politely_as_sigterm(gauss: Make) -> None:
     assert run.process is not None
     run.process.send_signal(signal.SIGINT)
     assert run.process.wait(15) in (0, 130)
-    wait_until(lambda: not run.tree(), 10, "nothing left behind")
+    wait_until(lambda: not run.tree(), what="nothing left behind")

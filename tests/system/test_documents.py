@@ -33,12 +33,13 @@ def test_files_named_in_the_walk_of_the_architecture_exist() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(600)
 def test_demo_shows_quotes_and_candles_and_ends_by_itself() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples/12-market/demo.py"), "--seconds", "5"],
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=580,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 
 from helpers.feeds import Counter
 from helpers.pipelines import doubler
-from helpers.run import Run, free_port, wait_until
+from helpers.run import DRIVER, Run, free_port, wait_until
 
 Make = Callable[[str], Run]
 pytestmark = pytest.mark.fault
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.fault
 def copier(port: int) -> str:
     return f"""
 [engine]
-hang_after = "3s"
+hang_after = "6s"
 
 [[topics]]
 name = "raw"
@@ -66,17 +67,17 @@ def test_stopped_engine_is_restarted_and_file_topics_hold_everything_once(gauss:
     port = free_port()
     run = gauss(copier(port)).start()
     counter = Counter(port)
-    wait_until(lambda: (end_or_none(run, "copied") or 0) > 2_000, 30, "flow")
+    wait_until(lambda: (end_or_none(run, "copied") or 0) > 2_000, what="flow")
     stopped = run.part("gauss.stream.engine")
     stopped.send_signal(signal.SIGSTOP)
-    wait_until(lambda: restarts(run, "engine") == 1, 40, "a restart")
+    wait_until(lambda: restarts(run, "engine") == 1, 90, "a restart")
     assert not psutil.pid_exists(stopped.pid)
-    assert "did not answer for 3 s" in (run.data_dir / "logs" / "control.log").read_text()
+    assert "did not answer for 6 s" in (run.data_dir / "logs" / "control.log").read_text()
     run.wait_ready()
     seen = end_or_none(run, "copied") or 0
-    wait_until(lambda: (end_or_none(run, "copied") or 0) > seen + 1_000, 30, "flow again")
+    wait_until(lambda: (end_or_none(run, "copied") or 0) > seen + 1_000, what="flow again")
     total = counter.finish()
-    wait_until(lambda: end_or_none(run, "copied") == end_or_none(run, "raw"), 30, "all copied")
+    wait_until(lambda: end_or_none(run, "copied") == end_or_none(run, "raw"), what="all copied")
     # What was not acknowledged may have been sent twice; the copy holds what the topic holds, in order, once.
     raw = records(run, "raw")
     assert sorted(set(raw)) == list(range(total))
@@ -92,32 +93,33 @@ def test_engine_that_answers_is_left_alone_when_control_was_held_up(gauss: Make)
     engine = run.part("gauss.stream.engine")
     engine.suspend()
     try:
-        control.wait(6)
+        control.wait(9)
     except psutil.TimeoutExpired:
         pass
     engine.resume()
     control.resume()
-    wait_until(lambda: run.api("/api/health")["status"] == "ready", 20)
+    run.wait_ready()
     assert restarts(run, "engine") == 0
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(1200)
 def test_each_stopped_part_of_spark_brings_the_driver_down_and_up_again(gauss: Make) -> None:
     port = free_port()
     run = gauss(doubler(port).replace("[spark]", '[spark]\nstall_after = "15s"'))
-    run.start(seconds=120)
+    run.start()
     counter = Counter(port, per_second=1_000)
-    wait_until(lambda: (end_or_none(run, "doubles") or 0) > 500, 60, "flow")
+    wait_until(lambda: (end_or_none(run, "doubles") or 0) > 500, 120, "flow")
     for victim in ("worker", "jvm", "driver"):
         before = restarts(run, "driver")
         for process in parts(run, victim):
-            process.suspend()
-        wait_until(lambda before=before: restarts(run, "driver") > before, 90, f"a restart after {victim} stopped")  # type: ignore[misc]
+            with contextlib.suppress(psutil.NoSuchProcess):  # workers come and go
+                process.suspend()
+        wait_until(lambda before=before: restarts(run, "driver") > before, 180, f"a restart after {victim} stopped")  # type: ignore[misc]
         seen = end_or_none(run, "doubles") or 0
-        wait_until(lambda seen=seen: (end_or_none(run, "doubles") or 0) > seen + 100, 120, "flow again")  # type: ignore[misc]
+        wait_until(lambda seen=seen: (end_or_none(run, "doubles") or 0) > seen + 100, 180, "flow again")  # type: ignore[misc]
     total = counter.finish()
-    wait_until(lambda: run.api("/api/processors")["processors"][1]["behind"] == 0, 60, "all read")
+    wait_until(lambda: run.api("/api/processors")["processors"][1]["behind"] == 0, 120, "all read")
     raw = records(run, "numbers")
     assert sorted(set(raw)) == list(range(total))
     assert records(run, "doubles") == [n for n in raw if n % 2 == 0]
@@ -126,4 +128,4 @@ def test_each_stopped_part_of_spark_brings_the_driver_down_and_up_again(gauss: M
 def parts(run: Run, victim: str) -> list[psutil.Process]:
     if victim == "worker":
         return run.workers()
-    return [run.part({"driver": "gauss.stream.driver", "jvm": "org.apache.spark.deploy"}[victim])]
+    return [run.part({"driver": DRIVER, "jvm": "org.apache.spark.deploy"}[victim])]

@@ -64,10 +64,11 @@ def processor(run: Run, name: str) -> dict[str, Any]:
 
 
 def test_a_phase_is_seen_from_outside_and_ends_before_the_first_record(run: Run, ports: dict[str, int]) -> None:
-    with connect(ports["feed"]) as sock, ws_connect(f"ws://127.0.0.1:{ports['live']}/lines") as client:
+    live = f"ws://127.0.0.1:{ports['live']}/lines"
+    with connect(ports["feed"]) as sock, ws_connect(live, open_timeout=60) as client:
         wait_until(lambda: processor(run, "feed")["state"] == "detecting encoding")
         sock.sendall("\ufeffgrüß\nĊ\n".encode("utf-16-le"))
-        got = [client.recv(10), client.recv(10)]
+        got = [client.recv(60), client.recv(60)]
         assert [each if isinstance(each, bytes) else each.encode() for each in got] == [
             "grüß".encode("utf-16-le"),
             "Ċ".encode("utf-16-le"),

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from helpers.run import Run, wait_until
+from helpers.run import DRIVER, Run, wait_until
 
 Make = Callable[[str], Run]
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 TABLES = """
 [spark]
@@ -114,7 +114,7 @@ def test_tables_are_queried_scanned_and_read_by_processors_once(gauss: Make) -> 
     for topic in ("quotes.ch", "quotes.pg", "quotes.mem"):
         feed(run, topic, 0, 1_000)
     for topic in ("quotes.ch", "quotes.pg"):
-        wait_until(lambda topic=topic: lines(run, "scan", topic, "agg(n: count)") == [{"n": 1_000}], 90, topic)  # type: ignore[misc]
+        wait_until(lambda topic=topic: lines(run, "scan", topic, "agg(n: count)") == [{"n": 1_000}], 180, topic)  # type: ignore[misc]
         assert lines(run, "scan", topic, "select(.bid > 998) | {symbol, bid}") == [
             {"symbol": "s998", "bid": 998.5},
             {"symbol": "s999", "bid": 999.5},
@@ -144,18 +144,19 @@ def test_tables_are_queried_scanned_and_read_by_processors_once(gauss: Make) -> 
     run.start(seconds=180)
     feed(run, "quotes.mem", 0, 10)
     for name in ("keep-dear", "mid", "onward"):
-        wait_until(lambda name=name: row(run, name)["state"] == "done", 90, f"{name}: {row(run, name)}")  # type: ignore[misc]
+        wait_until(lambda name=name: row(run, name)["state"] == "done", 180, f"{name}: {row(run, name)}")  # type: ignore[misc]
+    wait_until(lambda: (run.topic("dear")["end"], run.topic("mids")["end"]) == (10, 1_000), what="all shown")
     assert [each["symbol"] for each in records(run, "dear")] == [f"s{n}" for n in range(990, 1_000)]
     assert sorted(each["symbol"] for each in records(run, "mids")) == sorted(f"s{n}" for n in range(1_000))
     assert float(records(run, "mids")[0]["twice"]) == 2e-08
-    wait_until(lambda: lines(run, "scan", "all.pg", "agg(n: count)") == [{"n": 1_000}], 60, "rows from table to table")
+    wait_until(lambda: lines(run, "scan", "all.pg", "agg(n: count)") == [{"n": 1_000}], 120, "rows from table to table")
     assert lines(run, "scan", "all.pg", 'select(.symbol == "s5") | {bid}') == [{"bid": 5.5}]
-    wait_until(lambda: run.topic("copied")["end"] >= 20, 30, "two snapshots of ten rows")
+    wait_until(lambda: run.topic("copied")["end"] >= 20, what="two snapshots of ten rows")
     assert run.topic("copied")["end"] % 10 == 0
-    run.kill("gauss.stream.driver")
-    wait_until(lambda: run.topic("copied")["end"] >= 40, 90, "snapshots after the driver was killed")
+    run.kill(DRIVER)
+    wait_until(lambda: run.topic("copied")["end"] >= 40, 120, "snapshots after the driver was killed")
     assert run.stop() == 0
     run.start(seconds=180)
-    wait_until(lambda: row(run, "keep-dear")["state"] == "done", 60, "done still")
+    wait_until(lambda: row(run, "keep-dear")["state"] == "done", 120, "done still")
     assert run.topic("dear")["end"] == 10
     assert lines(run, "scan", "all.pg", "agg(n: count)") == [{"n": 1_000}]

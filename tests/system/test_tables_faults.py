@@ -28,7 +28,7 @@ from helpers.run import Run, free_port, wait_until
 Make = Callable[[str], Run]
 SYSTEMS = ["clickhouse", "postgres"]
 DOWN_SECONDS = float(os.environ.get("GAUSS_TABLE_DOWN_SECONDS", "3"))
-pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(600 + 4 * DOWN_SECONDS)]
+pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(1800 + 4 * DOWN_SECONDS)]
 
 HEAD = """
 [spark]
@@ -116,12 +116,12 @@ class Tables:
         found = self.ask(system, f"SELECT count(*) FROM {system}")
         return int(found[0]) if found else 0
 
-    def arrives(self, system: str, first: int = 0, seconds: float = 120.0) -> None:
+    def arrives(self, system: str, first: int = 0, seconds: float = 240.0) -> None:
         """Every record from `first` on is a row, once."""
         wanted = self.sent[system]
         wait_until(lambda: self.count(system) >= wanted - first, seconds, f"{wanted - first} rows in {system}")
         query = f"SELECT count(*), count(DISTINCT n), min(n), max(n) FROM {system}"
-        assert self.ask(system, query) == (wanted - first, wanted - first, first, wanted - 1)
+        assert wait_until(lambda: self.ask(system, query)) == (wanted - first, wanted - first, first, wanted - 1)
 
     def status(self, system: str) -> dict[str, Any]:
         """The hidden query, as `gauss top` shows it."""
@@ -133,13 +133,13 @@ class Tables:
 
         def told() -> bool:
             try:
-                found = self.status(system)
+                found, reasons = self.status(system), self.run.api("/api/health")["reasons"]
             except (OSError, ValueError, KeyError, StopIteration):
                 return False
-            return found["state"] == "waiting" and words in found["detail"]
+            # Both in one look, which may fall into one of its tries: then in the next.
+            return found["state"] == "waiting" and words in found["detail"] and any(words in each for each in reasons)
 
-        wait_until(told, 90, f"{system} to wait: {words}")
-        assert any(words in reason for reason in self.run.api("/api/health")["reasons"])
+        wait_until(told, 180, f"{system} to wait: {words}")
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobod
             time.sleep(DOWN_SECONDS)
             start(system)
             tables.arrives(system)
-            wait_until(lambda s=system: tables.status(s)["state"] == "running", 30)  # type: ignore[misc]
+            wait_until(lambda s=system: tables.status(s)["state"] == "running", 120)  # type: ignore[misc]
 
         # Slow: what comes meanwhile waits in the inbox.
         failures = tables.status("clickhouse")["failures"]
@@ -209,7 +209,7 @@ def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobod
         tables.others_go_on()
         tables.arrives("postgres")
         tables.arrives("clickhouse")
-        assert tables.status("clickhouse")["failures"] == failures
+        assert tables.status("clickhouse")["failures"] <= failures  # those of before are forgotten at the next epoch
         proxy.bytes_per_second = 0
 
         # A column, then the table itself, dropped under the query: made again, and what comes goes in.
@@ -220,7 +220,7 @@ def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobod
             tables.arrives(system)
             noted = tables.ask(system, f"SELECT count(*), count(note) FROM {system} WHERE n >= {before}")
             assert noted == (500, 500)
-            wait_until(lambda s=system: not tables.status(s)["behind"], 30, "the commit")  # type: ignore[misc]
+            wait_until(lambda s=system: not tables.status(s)["behind"], 120, "the commit")  # type: ignore[misc]
             assert tables.ask(system, f"DROP TABLE {system}") is not None
             first = tables.sent[system]
             tables.send(system)
@@ -271,7 +271,7 @@ def test_a_full_disk_is_shown_and_waited_for(small_disks: Path) -> None:
                     pass
             tables.send(system, 20_000)
         for system in SYSTEMS:
-            wait_until(lambda s=system: tables.status(s)["state"] == "waiting", 90, f"{system} to wait")  # type: ignore[misc]
+            wait_until(lambda s=system: tables.status(s)["state"] == "waiting", 180, f"{system} to wait")  # type: ignore[misc]
         tables.others_go_on()
         for system in SYSTEMS:
             (small_disks / system / "ballast").unlink()

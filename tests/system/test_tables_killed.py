@@ -18,13 +18,13 @@ from gauss.clients.clickhouse.connect import connect
 from gauss.clients.endpoint import read_endpoint
 from gauss.clients.postgres.connect import connect as connect_postgres
 from helpers.feeds import Counter
-from helpers.run import Run, free_port, wait_until
+from helpers.run import DRIVER, Run, free_port, wait_until
 
 Make = Callable[[str], Run]
 KILLS = int(os.environ.get("GAUSS_TABLE_KILLS", "5"))
 VICTIMS = ["engine", "driver", "jvm", "clickhouse", "postgres owner", "postgres"]
 PER_SECOND = 1_000
-pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(300 + 120 * KILLS)]
+pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(900 + 240 * KILLS)]
 
 TABLE = """
 [[topics]]
@@ -86,11 +86,12 @@ def reached(run: Run, storage: str) -> int:
 
 def kill(run: Run, victim: str) -> None:
     if victim == "postgres":  # the server itself: its owner must notice
-        run.part("gauss.clients.postgres.owner").children()[0].send_signal(signal.SIGKILL)
+        owner = run.part("gauss.clients.postgres.owner")
+        wait_until(owner.children, what="the server of its owner")[0].send_signal(signal.SIGKILL)
         return
     markers = {
         "engine": "gauss.stream.engine",
-        "driver": "gauss.stream.driver",
+        "driver": DRIVER,
         "jvm": "org.apache.spark.deploy",
         "clickhouse": "gauss.clients.clickhouse.owner",
         "postgres owner": "gauss.clients.postgres.owner",
@@ -102,7 +103,7 @@ def test_killed_at_random_both_tables_hold_every_record_once(gauss: Make) -> Non
     ports = {storage: free_port() for storage in ("clickhouse", "postgres")}
     run = gauss(pipeline(ports)).start()
     counters = {storage: Counter(port, PER_SECOND) for storage, port in ports.items()}
-    wait_until(lambda: all(reached(run, storage) > PER_SECOND for storage in ports), 120, "flow")
+    wait_until(lambda: all(reached(run, storage) > PER_SECOND for storage in ports), 240, "flow")
     seed = random.randrange(1 << 32)
     chosen = random.Random(seed)
     for number in range(KILLS):
@@ -117,11 +118,12 @@ def test_killed_at_random_both_tables_hold_every_record_once(gauss: Make) -> Non
         def flows(seen: dict[str, int] = seen) -> bool:
             return all(reached(run, storage) > before for storage, before in seen.items())
 
-        wait_until(flows, 120, told)
+        wait_until(flows, 240, told)
     totals = {storage: counter.finish() for storage, counter in counters.items()}
     for storage, total in totals.items():
-        records = wait_until(lambda storage=storage: run.topic(storage)["end"], 30)  # type: ignore[misc]
-        wait_until(lambda s=storage, r=records: count(run, s) >= r, 120, f"all rows of {storage}")  # type: ignore[misc]
+        records = wait_until(lambda storage=storage: run.topic(storage)["end"])  # type: ignore[misc]
+        wait_until(lambda s=storage, r=records: count(run, s) >= r, 240, f"all rows of {storage}")  # type: ignore[misc]
         # A sender that lost an acknowledgement sends again: offsets tell such records apart.
         wanted = "count(*), count(DISTINCT _offset), min(_offset), max(_offset), count(DISTINCT n), min(n), max(n)"
-        assert ask(run, storage, wanted) == (records, records, 0, records - 1, total, 0, total - 1), (storage, seed)
+        found = wait_until(lambda s=storage, w=wanted: ask(run, s, w))  # type: ignore[misc]
+        assert found == (records, records, 0, records - 1, total, 0, total - 1), (storage, seed)

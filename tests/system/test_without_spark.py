@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import struct
 from collections.abc import Callable
@@ -21,7 +22,8 @@ Make = Callable[[str], Run]
 def test_example_1_passes_bytes_that_no_format_could_parse(gauss: Make) -> None:
     feed, out = free_port(), free_port()
     gauss(example_1(feed, out)).start()
-    lines = [bytes(b for b in random.randbytes(random.randint(0, 200)) if b != 10) for _ in range(5_000)]
+    chance = random.Random(1)
+    lines = [bytes(b for b in chance.randbytes(chance.randint(0, 200)) if b != 10) for _ in range(5_000)]
     collector = Collector(out)
     send(feed, b"".join(line + b"\n" for line in lines))
     assert collector.wait(len(lines)) == lines
@@ -30,13 +32,13 @@ def test_example_1_passes_bytes_that_no_format_could_parse(gauss: Make) -> None:
 
 def test_no_jvm_is_started_when_no_processor_needs_spark(gauss: Make) -> None:
     run = gauss(example_1(free_port(), free_port())).start()
-    assert not [p for p in run.tree() if "java" in p.name()]
+    assert not run.named("java")
 
 
 def test_sigterm_stops_with_exit_0_and_leaves_no_process(gauss: Make) -> None:
     run = gauss(example_1(free_port(), free_port())).start()
     assert run.stop() == 0
-    assert wait_until(lambda: not run.tree(), 10, "no process left")
+    wait_until(lambda: not run.tree(), what="no process left")
     assert not (run.data_dir / "engine.json").exists()
 
 
@@ -91,11 +93,12 @@ def test_taken_port_is_one_sentence_and_an_exit_code(gauss: Make) -> None:
     first = gauss(example_1(feed, out)).start()
     second = gauss(example_1(feed, out)).start(ready=False)
     assert second.process is not None
-    assert second.process.wait(60) not in (0, None)
+    assert second.process.wait(180) not in (0, None)
     said = second.output.read_text()
     assert str(feed) in said or str(out) in said  # whichever is bound first
     assert "Traceback" not in said
-    assert first.api("/api/health")["status"] == "ready"
+    first.wait_ready()
+    assert first.api("/api/health")["processes"][0]["restarts"] == 0
 
 
 def test_second_run_on_the_same_data_directory_is_refused_with_the_pid(gauss: Make) -> None:
@@ -115,4 +118,5 @@ def test_secret_of_the_environment_shows_nowhere(gauss: Make) -> None:
     printed = run.cli("topics").stdout + run.cli("processors", "ls").stdout
     assert run.stop() == 0
     logged = "".join(path.read_text() for path in (run.data_dir / "logs").iterdir())
-    assert str(feed) not in told + printed + logged + run.output.read_text()
+    # As a number of its own: its digits may stand in a longer one by chance.
+    assert not re.search(rf"(?<!\d){feed}(?!\d)", told + printed + logged + run.output.read_text())

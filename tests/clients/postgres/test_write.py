@@ -263,7 +263,7 @@ def test_a_claim_waits_for_the_zombies_transaction(connection: Connection, postg
         write(connection, made, offsets(0, 5), mark(table, 0, 5))
         thread.start()
         assert not claimed.wait(0.3)
-    thread.join(10)
+    thread.join(60)
     assert claimed.is_set()
     with pytest.raises(Fenced):
         write(connection, made, offsets(5, 6), mark(table, 5, 6))

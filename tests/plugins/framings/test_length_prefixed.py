@@ -157,7 +157,7 @@ WALKER.start_compiling().join()
 assert WALKER.is_compiled
 feed([b"x", b"yy"] * 20_000)
 """
-    subprocess.run([sys.executable, "-c", script], check=True, env={"NUMBA_CACHE_DIR": str(tmp_path)}, timeout=60)
+    subprocess.run([sys.executable, "-c", script], check=True, env={"NUMBA_CACHE_DIR": str(tmp_path)}, timeout=300)
     assert list(tmp_path.rglob("*.nbc")), "the compiled walk is kept where NUMBA_CACHE_DIR says"
 
 

@@ -169,5 +169,6 @@ def test_readers_beside_a_writer_never_see_torn_records(log: Log) -> None:
             log.trim(max(0, written - 2_000))
     done.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
+        assert not thread.is_alive()
     assert failures == []

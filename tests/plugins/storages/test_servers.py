@@ -177,7 +177,7 @@ def test_a_postgres_with_tls_of_its_own_takes_rows(open_folder: Path) -> None:
         config = {"host": "localhost", "port": port, "password": "s3cret-word", "ca_file": str(tmp_path / "ca.pem")}
         topic = TopicDef(name="t", storage="postgres", storage_config=config)
         found = table_topic(Pipeline(topics=[topic]), "t", tmp_path, DataDir(tmp_path / "none"))
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not _answers(port):
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.05)
@@ -204,7 +204,7 @@ class _Ended(subprocess.Popen[bytes]):
 
     def __exit__(self, *_: Any) -> None:
         self.send_signal(2)
-        self.wait(20)
+        self.wait(60)
 
 
 def _answers(port: int) -> bool:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,10 @@ def start(port: int, **config: object) -> Transport:
     return client
 
 
+def number_of(client: Transport, name: str) -> int:
+    return int(str(client.state()[name]))
+
+
 def test_it_connects_and_shows_its_state(listener: socket.socket) -> None:
     client = start(listener.getsockname()[1])
     with listener.accept()[0]:
@@ -44,7 +49,7 @@ def test_it_reconnects_when_the_peer_hangs_up(listener: socket.socket) -> None:
     client = start(listener.getsockname()[1])
     for _ in range(3):
         listener.accept()[0].close()
-    until(lambda: client.state()["accepted"] == 3)
+    until(lambda: number_of(client, "accepted") >= 3)
     client.close()
 
 
@@ -52,11 +57,11 @@ def test_it_waits_for_a_peer_that_is_not_there_yet(listener: socket.socket) -> N
     address = listener.getsockname()
     listener.close()
     client = start(address[1])
-    until(lambda: client.state()["attempts"] == 3)
+    until(lambda: number_of(client, "attempts") >= 3)
     assert "refused" in str(client.state()["last_error"])
     assert client.state()["state"] in ("waiting", "connecting")
     with socket.create_server(address) as late:
-        late.settimeout(20)
+        late.settimeout(60)
         with late.accept()[0]:
             until(lambda: client.state()["state"] == "connected")
     client.close()
@@ -65,10 +70,11 @@ def test_it_waits_for_a_peer_that_is_not_there_yet(listener: socket.socket) -> N
 def test_pauses_grow_between_attempts(listener: socket.socket) -> None:
     address = listener.getsockname()
     listener.close()
+    began = time.monotonic()
     client = start(address[1])
-    until(lambda: client.state()["attempts"] == 4)
-    assert not threading.Event().wait(0.3)
-    assert client.state()["attempts"] in (4, 5)
+    until(lambda: number_of(client, "attempts") >= 5)
+    attempts = number_of(client, "attempts")
+    assert time.monotonic() - began >= sum(0.1 * 2**number / 2 for number in range(attempts - 1))
     client.close()
 
 
@@ -82,22 +88,24 @@ def test_close_ends_a_wait_at_once() -> None:
     assert not mine & set(threading.enumerate())
 
 
-def test_tls_checks_the_server_by_ca_and_name(listener: socket.socket, tmp_path: Path) -> None:
+def test_tls_checks_the_server_by_ca_and_name(tmp_path: Path) -> None:
     authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*authority.issue("server"))
-    port = listener.getsockname()[1]
 
     def connects(tls: dict[str, object]) -> bool:
-        client = start(port, tls=tls)
-        try:
-            with context.wrap_socket(listener.accept()[0], server_side=True):
-                until(lambda: client.state()["state"] == "connected" or client.state()["last_error"], 5)
-                return client.state()["state"] == "connected"
-        except (ssl.SSLError, ConnectionError):
-            return False
-        finally:
-            client.close()
+        # A listener for each: in a shared one the next would meet what this client tried after its first connection.
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(20)
+            client = start(listener.getsockname()[1], tls=tls)
+            try:
+                with context.wrap_socket(listener.accept()[0], server_side=True):
+                    until(lambda: client.state()["state"] == "connected" or client.state()["last_error"])
+                    return client.state()["state"] == "connected"
+            except (ssl.SSLError, ConnectionError):
+                return False
+            finally:
+                client.close()
 
     assert connects({"ca": str(authority.path)})
     assert connects({"ca": str(authority.path), "server_name": "localhost"})

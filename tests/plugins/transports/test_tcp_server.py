@@ -5,7 +5,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 
 from gauss.contracts.transport import Connection, Transport
 from gauss.model.errors import ConfigError, GaussError
+from gauss.plugins.transports.tcp_server import transport as tcp_server
 from gauss.plugins.transports.tcp_server.spec import SPEC
 from helpers.certificates import Authority
 from helpers.edges import receive, transport, until
@@ -129,7 +129,7 @@ def test_an_unsafe_or_broken_config_is_refused(config: dict[str, Any]) -> None:
 
 
 def test_thousands_of_connections_opened_and_dropped_leave_nothing_behind(serve: Callable[..., Transport]) -> None:
-    server = serve()
+    server = serve(max_connections=4_000)  # none is refused, however long it takes to notice that one has gone
     connect(server).close()
     until(lambda: server.state()["accepted"] == 1 and server.state()["connections"] == 0)
     files, threads = open_files(), set(threading.enumerate())
@@ -144,7 +144,7 @@ def test_close_ends_connections_and_their_threads(serve: Callable[..., Transport
     others = set(threading.enumerate())
     server = serve()
     socks = [connect(server) for _ in range(20)]
-    until(lambda: server.state()["connections"] == 20)
+    until(lambda: server.state()["accepted"] == 20)
     server.close()
     assert all(is_closed(sock) for sock in socks)
     assert not set(threading.enumerate()) - others
@@ -165,19 +165,18 @@ def test_stop_accepting_leaves_open_connections_alone(serve: Callable[..., Trans
 
 
 def test_a_client_that_never_finishes_its_handshake_holds_up_nobody(
-    serve: Callable[..., Transport], tmp_path: Path
+    serve: Callable[..., Transport], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tcp_server, "HANDSHAKE_SECONDS", 600.0)
     authority = Authority(tmp_path)
     authority.issue("server")
     server = serve(tls={"cert": "server.pem", "key": "server.key"})
     context = ssl.create_default_context(cafile=str(authority.path))
     with connect(server), connect(server) as silent:
         silent.send(b"\x16\x03\x01")
-        began = time.monotonic()
         with connect(server) as sock, context.wrap_socket(sock, server_hostname="localhost") as good:
             good.sendall(b"x")
             assert good.recv(1) == b"x"
-        assert time.monotonic() - began < 8
 
 
 def test_plain_bytes_at_a_tls_port_are_refused_and_counted(serve: Callable[..., Transport], tmp_path: Path) -> None:
@@ -185,8 +184,8 @@ def test_plain_bytes_at_a_tls_port_are_refused_and_counted(serve: Callable[..., 
     server = serve(tls={"cert": "server.pem", "key": "server.key"})
     with connect(server) as sock:
         sock.sendall(b"hello, is this plain?\n" * 10)
-        until(lambda: server.state()["refused"] == 1)
-    assert "TLS" in str(server.state()["last_error"])
+        until(lambda: "TLS" in str(server.state()["last_error"]))
+    assert server.state()["refused"] == 1
 
 
 def test_ca_demands_a_client_certificate_of_that_authority(serve: Callable[..., Transport], tmp_path: Path) -> None:

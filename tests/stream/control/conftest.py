@@ -28,7 +28,7 @@ class Guarded:
         )
         os.close(reading)
 
-    def wait_output(self, text: str, seconds: float = 10.0) -> str:
+    def wait_output(self, text: str, seconds: float = 60.0) -> str:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.log.exists() and text in (found := self.log.read_text()):
@@ -57,7 +57,7 @@ def guarded(tmp_path: Path) -> Iterator[Callable[[str], Guarded]]:
     yield start
     for one in made:
         one.let_go()
-        one.process.wait(15)
+        one.process.wait(60)
 
 
 @pytest.fixture

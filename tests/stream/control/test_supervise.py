@@ -24,7 +24,7 @@ def child(held: Held, program: str, **options: float) -> Child:
     return Child(spec, held)
 
 
-def until(condition: object, seconds: float = 10.0) -> None:
+def until(condition: object, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline, "never became true"
@@ -34,9 +34,9 @@ def until(condition: object, seconds: float = 10.0) -> None:
 def test_ready_line_makes_the_child_ready(held: Held) -> None:
     kid = child(held, READY + "time.sleep(600)")
     kid.start()
-    assert kid.changed.wait(10) and kid.state == "ready" and kid.ready_info["n"] == 1
+    assert kid.changed.wait(60) and kid.state == "ready" and kid.ready_info["n"] == 1
     kid.stop()
-    assert kid.join(10) and kid.state == "stopped"
+    assert kid.join(60) and kid.state == "stopped"
     assert session_members(kid.guard_pid) == []
 
 
@@ -44,7 +44,7 @@ def test_error_on_the_ready_pipe_gives_up_at_once_with_its_sentence(held: Held) 
     said = '{"error": {"code": "config", "message": "port 9100 is in use", "hint": "free it", "retryable": true}}'
     kid = child(held, f"import os, sys; os.write(int(os.environ['GAUSS_READY_FD']), b'''{said}\\n'''); sys.exit(1)")
     kid.start()
-    assert kid.changed.wait(10) and kid.state == "failed" and kid.restarts == 0
+    assert kid.changed.wait(60) and kid.state == "failed" and kid.restarts == 0
     assert isinstance(kid.error, ConfigError) and kid.error.message == "port 9100 is in use"
     assert kid.error.hint == "free it"
 
@@ -52,7 +52,7 @@ def test_error_on_the_ready_pipe_gives_up_at_once_with_its_sentence(held: Held) 
 def test_child_that_never_comes_up_is_given_up_with_the_last_line_of_its_log(held: Held) -> None:
     kid = child(held, "raise SystemExit('no luck today')", first_starts=3)
     kid.start()
-    assert kid.changed.wait(20) and kid.state == "failed" and kid.restarts == 2
+    assert kid.changed.wait(60) and kid.state == "failed" and kid.restarts == 2
     assert isinstance(kid.error, Unavailable) and "no luck today" in kid.error.message
     assert str(kid.output_path) in kid.error.hint
 
@@ -61,36 +61,37 @@ def test_child_that_dies_after_it_was_ready_is_started_again_with_growing_pauses
     times = tmp_path / "times"
     kid = child(held, READY + f"print(time.monotonic(), file=open({str(times)!r}, 'a')); os._exit(1)")
     kid.start()
-    until(lambda: times.exists() and len(times.read_text().split()) >= 6, 20)
+    until(lambda: times.exists() and len(times.read_text().split()) >= 6)
     kid.stop()
-    assert kid.join(10) and kid.state == "stopped"
+    assert kid.join(60) and kid.state == "stopped"
     assert kid.restarts >= 5
     found = [float(line) for line in times.read_text().split()]
     pauses = [later - earlier for earlier, later in itertools.pairwise(found)]
-    assert pauses[4] > pauses[0]  # 0.32 s of pause against 0.02 s
+    # Each takes a start besides, which on a busy machine may last longer than any pause.
+    assert all(pause >= 0.02 * 2**failures for failures, pause in enumerate(pauses[:5])), pauses
 
 
 def test_child_that_is_silent_for_too_long_is_ended(held: Held) -> None:
     kid = child(held, "import time; time.sleep(600)", ready_seconds=0.2, first_starts=1)
     kid.start()
-    assert kid.changed.wait(10) and kid.state == "failed"
+    assert kid.changed.wait(60) and kid.state == "failed"
     assert kid.error is not None and "was not up within" in kid.error.message
-    assert kid.join(5)
+    assert kid.join(60)
 
 
 @pytest.mark.fault
 def test_killed_guard_leaves_no_child_behind(held: Held) -> None:
     kid = child(held, READY + "time.sleep(600)")
     kid.start()
-    assert kid.changed.wait(10)
+    assert kid.changed.wait(60)
     first = kid.guard_pid
     orphan = session_members(first)
     os.kill(first, signal.SIGKILL)
-    until(lambda: kid.restarts == 1 and kid.state == "ready")
-    assert kid.guard_pid != first
+    until(lambda: kid.guard_pid != first and kid.state == "ready")
+    assert kid.restarts == 1
     assert [pid for pid in orphan if start_time(pid) is not None] == []
     kid.kill()
-    assert kid.join(10)
+    assert kid.join(60)
 
 
 @pytest.mark.fault
@@ -102,7 +103,7 @@ from gauss.stream.control.datadir import hold
 from gauss.stream.control.supervise import Child, ChildSpec
 held = hold(Path({str(tmp_path / "data")!r}))
 kid = Child(ChildSpec("kid", (sys.executable, "-S", "-c", {(READY + "time.sleep(600)")!r})), held)
-kid.start(); kid.changed.wait(10)
+kid.start(); kid.changed.wait(60)
 print(kid.guard_pid, flush=True)
 time.sleep(600)
 """

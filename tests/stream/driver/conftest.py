@@ -51,7 +51,7 @@ class EngineRun:
     def stop(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGTERM)
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while time.monotonic() < deadline:
                 os.kill(self._pid, 0)
                 time.sleep(0.01)
@@ -64,7 +64,7 @@ class EngineRun:
     def records(self, topic: str) -> list[bytes]:
         return [data for batch in self.client.scan(topic) for data in batch.column(2).to_pylist()]
 
-    def wait_for(self, topic: str, count: int, seconds: float = 60.0) -> list[bytes]:
+    def wait_for(self, topic: str, count: int, seconds: float = 150.0) -> list[bytes]:
         """The topic's records once there are `count` of them."""
         deadline = time.monotonic() + seconds
         while True:

@@ -17,13 +17,13 @@ import pytest
 
 from helpers.run import free_port
 
-pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(800)]
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """As the driver's own JVM: five of them start here."""
 
 
-def wait_until(check: Any, seconds: float = 90.0) -> None:
+def wait_until(check: Any, seconds: float = 150.0) -> None:
     deadline = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < deadline, "not in time"
@@ -115,10 +115,10 @@ def test_query_on_a_cluster_outlives_a_killed_executor(
     records = [b'{"n":%d}' % number for number in range(400)]
     run.send("in", records[:200])
     driver = spawn_driver(run)
-    assert run.wait_for("out", 100, 120) == records[:200:2]
+    assert run.wait_for("out", 100, 200) == records[:200:2]
 
-    [executor] = executors(worker)
-    executor.kill()
+    # A child that Java is about to start looks like Java itself for a moment; parents come first.
+    executors(worker)[0].kill()
     run.send("in", records[200:])
-    assert run.wait_for("out", 200, 120) == records[::2]
+    assert run.wait_for("out", 200, 200) == records[::2]
     assert driver.poll() is None

@@ -18,7 +18,7 @@ from gauss.stream.protocol import Claim
 
 from .conftest import EngineRun, MakeEngine
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 T = 1_700_000_040_000
 FORMATS = {

@@ -95,5 +95,5 @@ def test_gateway_reads_port_and_secret_once_they_are_there(java: Java, tmp_path:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         began = time.monotonic()
         assert gateway(process, answer, java) == ("40123", "secret")
-        assert time.monotonic() - began < 5 and process.stdin is not None
+        assert time.monotonic() - began < 30 and process.stdin is not None
         process.stdin.write(b"\n")

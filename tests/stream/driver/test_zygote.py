@@ -57,7 +57,10 @@ def first_pid(process: subprocess.Popen[str]) -> int:
 
 
 def gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @pytest.mark.parametrize(
@@ -76,12 +79,12 @@ def test_exit_code_of_the_child_is_the_launchers(
     parent: subprocess.Popen[bytes], launch: Launch, code: str, expected: int
 ) -> None:
     process = launch("-c", code)
-    assert process.wait(10) == expected
+    assert process.wait(60) == expected
     assert parent.poll() is None
 
 
 def test_trace_of_the_child_comes_out_of_the_launchers_stderr(parent: subprocess.Popen[bytes], launch: Launch) -> None:
-    _, errors = launch("-c", "1 / 0").communicate(timeout=10)
+    _, errors = launch("-c", "1 / 0").communicate(timeout=60)
     assert "ZeroDivisionError" in errors
     assert parent.poll() is None
 
@@ -96,7 +99,7 @@ def test_child_is_a_fork_of_the_zygote_with_the_launchers_arguments_folder_and_e
     other = tmp_path / "other"
     other.mkdir()
     env = {"GAUSS_PROBE": "é\n=x", "PYTHONPATH": str(tmp_path)}
-    output, errors = launch("-m", "probe", "a b", "c", env=env, cwd=other).communicate(timeout=10)
+    output, errors = launch("-m", "probe", "a b", "c", env=env, cwd=other).communicate(timeout=60)
     assert not errors
     name, ppid, argv, cwd, environment, path = json.loads(output)
     assert (name, ppid, argv[1:], cwd) == ("__main__", parent.pid, ["a b", "c"], str(other))
@@ -113,13 +116,13 @@ def test_path_and_hashes_are_those_of_an_ordinary_python(
     ordinary = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, **env}
     )
-    output, _ = launch("-c", code, env=env).communicate(timeout=10)
+    output, _ = launch("-c", code, env=env).communicate(timeout=60)
     assert output == ordinary.stdout
     assert parent.poll() is None
 
 
 def test_standard_input_and_its_end_reach_the_child(parent: subprocess.Popen[bytes], launch: Launch) -> None:
-    output, _ = launch("-c", "import sys; print(sys.stdin.read().upper())").communicate("abc\n" * 100_000, timeout=10)
+    output, _ = launch("-c", "import sys; print(sys.stdin.read().upper())").communicate("abc\n" * 100_000, timeout=60)
     assert output == "ABC\n" * 100_000 + "\n"
     assert parent.poll() is None
 
@@ -132,7 +135,7 @@ def test_closed_standard_output_is_seen_while_the_child_lives(parent: subprocess
 
 def test_two_children_draw_different_random_numbers(parent: subprocess.Popen[bytes], launch: Launch) -> None:
     code = "import random; print(random.random())"
-    drawn = {launch("-c", code).communicate(timeout=10)[0] for _ in range(2)}
+    drawn = {launch("-c", code).communicate(timeout=60)[0] for _ in range(2)}
     assert len(drawn) == 2 and parent.poll() is None
 
 
@@ -140,7 +143,7 @@ def test_loaded_module_runs_as_main_without_a_warning(
     parent: subprocess.Popen[bytes], launch: Launch, tmp_path: Path
 ) -> None:
     (tmp_path / "given.json").write_text('{"a":1}')
-    output, errors = launch("-m", "json.tool", "--compact", str(tmp_path / "given.json")).communicate(timeout=10)
+    output, errors = launch("-m", "json.tool", "--compact", str(tmp_path / "given.json")).communicate(timeout=60)
     assert (output, errors) == ('{"a":1}\n', "") and parent.poll() is None
 
 
@@ -163,7 +166,7 @@ def test_signal_to_the_launcher_reaches_the_child(
     process = launch("-c", code)
     first_pid(process)
     process.send_signal(number)
-    assert process.wait(10) == 40 + number
+    assert process.wait(60) == 40 + number
     assert parent.poll() is None
 
 
@@ -171,22 +174,22 @@ def test_child_without_a_handler_ends_by_the_signal(parent: subprocess.Popen[byt
     process = launch("-c", WAITS)
     pid = first_pid(process)
     process.terminate()
-    assert process.wait(10) == 128 + signal.SIGTERM
+    assert process.wait(60) == 128 + signal.SIGTERM
     assert gone(pid) and parent.poll() is None
 
 
 def test_missing_zygote_gives_an_ordinary_python(launch: Launch) -> None:
-    output, _ = launch("-c", "import os; print(os.getpid())").communicate("", timeout=10)
+    output, _ = launch("-c", "import os; print(os.getpid())").communicate("", timeout=60)
     process = launch("-c", "import os; print(os.getpid()); raise SystemExit(5)")
     assert int(output) > 0
     assert first_pid(process) == process.pid
-    assert process.wait(10) == 5
+    assert process.wait(60) == 5
 
 
 def test_options_other_than_module_and_code_give_an_ordinary_python(
     parent: subprocess.Popen[bytes], launch: Launch
 ) -> None:
-    output, errors = launch("-V").communicate(timeout=10)
+    output, errors = launch("-V").communicate(timeout=60)
     assert output.startswith("Python 3") and not errors and parent.poll() is None
 
 
@@ -195,8 +198,8 @@ def test_killed_launcher_takes_the_child_with_it(parent: subprocess.Popen[bytes]
     process = launch("-c", WAITS)
     pid = first_pid(process)
     process.kill()
-    wait_until(lambda: gone(pid), 10, "child gone")
-    assert launch("-c", "pass").wait(10) == 0, "the zygote serves on"
+    wait_until(lambda: gone(pid), 60, "child gone")
+    assert launch("-c", "pass").wait(60) == 0, "the zygote serves on"
     assert parent.poll() is None
 
 
@@ -204,7 +207,7 @@ def test_killed_launcher_takes_the_child_with_it(parent: subprocess.Popen[bytes]
 def test_killed_child_ends_the_launcher(parent: subprocess.Popen[bytes], launch: Launch) -> None:
     process = launch("-c", WAITS)
     os.kill(first_pid(process), signal.SIGKILL)
-    assert process.wait(10) == 128 + signal.SIGKILL
+    assert process.wait(60) == 128 + signal.SIGKILL
     assert parent.poll() is None
 
 
@@ -217,7 +220,7 @@ def test_killed_zygote_leaves_its_children_alone_and_later_ones_are_ordinary(
     parent.kill()
     parent.wait()
     assert not gone(pid)
-    output, _ = living.communicate("still here\n", timeout=10)
+    output, _ = living.communicate("still here\n", timeout=60)
     assert output == "still here\n"
     later = launch("-c", "import os; print(os.getpid())")
     assert first_pid(later) == later.pid
@@ -230,7 +233,7 @@ def test_signal_reaches_the_child_after_the_zygote_was_killed(parent: subprocess
     parent.kill()
     parent.wait()
     process.terminate()
-    process.wait(10)
+    process.wait(60)
     assert gone(pid)
 
 
@@ -253,10 +256,10 @@ def test_zygote_that_dies_before_it_answers_gives_an_ordinary_python(launch: Lau
 
 
 def test_zygote_ends_when_its_standard_input_does(parent: subprocess.Popen[bytes], launch: Launch) -> None:
-    assert launch("-c", "pass").wait(10) == 0
+    assert launch("-c", "pass").wait(60) == 0
     assert parent.stdin is not None
     parent.stdin.close()
-    assert parent.wait(10) == 0
+    assert parent.wait(60) == 0
 
 
 def test_what_can_wait_is_loaded_while_nobody_asks_and_does_no_harm_when_it_can_not_be(
@@ -264,7 +267,7 @@ def test_what_can_wait_is_loaded_while_nobody_asks_and_does_no_harm_when_it_can_
 ) -> None:
     process = zygote.start(tmp_path, MODULES, ("no_such_module", "colorsys"))
     code = "import sys; print('colorsys' in sys.modules)"
-    wait_until(lambda: launch("-c", code).communicate(timeout=10)[0] == "True\n", what="the module is loaded")
+    wait_until(lambda: launch("-c", code).communicate(timeout=60)[0] == "True\n", 60, "the module is loaded")
     process.kill()
     process.wait()
 
@@ -294,7 +297,7 @@ def test_folder_that_takes_no_socket_costs_the_zygote_alone(
 
 def test_ten_at_once_are_all_served(parent: subprocess.Popen[bytes], launch: Launch) -> None:
     processes = [launch("-c", f"import time; time.sleep(0.2); raise SystemExit({n})") for n in range(10)]
-    assert [process.wait(20) for process in processes] == list(range(10))
+    assert [process.wait(60) for process in processes] == list(range(10))
     assert parent.poll() is None
 
 
@@ -304,7 +307,7 @@ def test_half_a_request_costs_nobody_anything(parent: subprocess.Popen[bytes], l
     with socket.socket(socket.AF_UNIX) as half:
         half.connect(str(tmp_path / launcher.SOCKET))
         half.sendall(b"\xff\xff")
-    assert launch("-c", "pass").wait(10) == 0
+    assert launch("-c", "pass").wait(60) == 0
     assert parent.poll() is None
 
 
@@ -313,11 +316,14 @@ def test_what_spark_asks_for_loads_without_a_thread_of_python_and_without_pandas
 ) -> None:
     process = zygote.start(tmp_path)
     code = (
-        "import os, sys, threading; names = [open(f'/proc/{os.getppid()}/task/{task}/comm').read().strip()"
-        " for task in os.listdir(f'/proc/{os.getppid()}/task')];"
-        "print(sorted(set(names)), 'pandas' in sys.modules, 'pyspark.worker' in sys.modules)"
+        "import os, sys\n"
+        "names = set()\n"
+        "for task in os.listdir(f'/proc/{os.getppid()}/task'):\n"
+        "    try: names.add(open(f'/proc/{os.getppid()}/task/{task}/comm').read().strip())\n"
+        "    except OSError: pass  # a helper of a library that has ended meanwhile\n"
+        "print(sorted(names), 'pandas' in sys.modules, 'pyspark.worker' in sys.modules)"
     )
-    output, _ = launch("-c", code).communicate(timeout=60)
+    output, _ = launch("-c", code).communicate(timeout=120)
     names, _, modules = output.strip().partition("] ")
     assert modules == "False True"
     # Allocators see to their helpers after a fork, and polars' cleaner sweeps a folder that is not used here.

@@ -62,7 +62,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture
 def client(engine: Engine) -> Iterator[EngineClient]:
-    made = EngineClient.from_file(engine.paths.flight_json, wait_s=10)
+    made = EngineClient.from_file(engine.paths.flight_json, wait_s=60)
     yield made
     made.close()
 
@@ -164,7 +164,7 @@ def test_scan_left_with_a_step_under_way_leaves_nothing_open(engine: Engine, cli
     put(client, "plain", *(b"%d" % n for n in range(100)))
     with client.scan_cursor("plain") as cursor:
         assert cursor.next(Step(7), again=True) is Code.UNSET
-    wait_until(lambda: not engine.scans.tasks(), 5, "no task is left")
+    wait_until(lambda: not engine.scans.tasks(), 60, "no task is left")
 
 
 def test_blobs_come_as_the_program_asks(client: EngineClient) -> None:
@@ -192,7 +192,7 @@ def test_refused_scan_raises_why_and_leaves_nothing_open(
 ) -> None:
     with pytest.raises(error):
         client.scan_cursor(topic, program)
-    wait_until(lambda: not engine.scans.tasks(), 5, "no task is left")
+    wait_until(lambda: not engine.scans.tasks(), 60, "no task is left")
 
 
 def test_dead_incarnation_is_rejected(client: EngineClient) -> None:
@@ -205,7 +205,7 @@ def test_closed_cursor_has_let_go(engine: Engine, client: EngineClient) -> None:
     cursor = client.scan_cursor("plain")
     assert topic.source.open_cursors() == 1 and topic.source.watermark() == topic.version()
     cursor.close()
-    wait_until(lambda: topic.source.open_cursors() == 0, 5, "the cursor is closed")
+    wait_until(lambda: topic.source.open_cursors() == 0, 60, "the cursor is closed")
     assert topic.source.watermark() is None
 
 
@@ -213,10 +213,15 @@ def test_cancel_ends_a_wait_of_another_thread(engine: Engine, client: EngineClie
     cursor = client.scan_cursor("plain", Program(mode=Mode.LIVE))
     while cursor.next(Step()) is Code.UNSET:
         pass
-    threading.Timer(0.2, cursor.cancel).start()
+
+    def cancel() -> None:
+        wait_until(lambda: engine.topic("plain")._watchers, 60, "the wait is under way")
+        cursor.cancel()
+
+    threading.Thread(target=cancel).start()
     with pytest.raises(flight.FlightError):
         cursor.wait(10_000)
-    wait_until(lambda: engine.topic("plain").source.open_cursors() == 0, 5, "the pins are free")
+    wait_until(lambda: engine.topic("plain").source.open_cursors() == 0, 60, "the pins are free")
 
 
 def test_reader_without_a_lease_left_loses_its_cursor(
@@ -224,7 +229,7 @@ def test_reader_without_a_lease_left_loses_its_cursor(
 ) -> None:
     monkeypatch.setattr("gauss.stream.engine.exchange.LEASE_S", 0.2)
     cursor = client.scan_cursor("plain")
-    wait_until(lambda: engine.topic("plain").source.watermark() is None, 10, "the pins are free")
+    wait_until(lambda: engine.topic("plain").source.watermark() is None, 60, "the pins are free")
     assert cursor.next(Step()) is Code.PANIC
     cursor.close()
 
@@ -243,12 +248,12 @@ def test_killed_client_frees_its_pins(engine: Engine) -> None:
     assert engine.topic("plain").source.open_cursors() == 1
     os.kill(child.pid, 9)
     child.wait()
-    wait_until(lambda: engine.topic("plain").source.open_cursors() == 0, 10, "the pins are free")
+    wait_until(lambda: engine.topic("plain").source.open_cursors() == 0, 60, "the pins are free")
 
 
 def exchange(client: EngineClient, command: bytes) -> tuple[Any, Any]:
     descriptor = flight.FlightDescriptor.for_command(command)
-    writer, reader = client._connection().do_exchange(descriptor, client._options(timeout=10))
+    writer, reader = client._connection().do_exchange(descriptor, client._options(timeout=60))
     return writer, reader
 
 
@@ -275,7 +280,7 @@ def test_fuzzed_heads_and_programs_are_refused_and_touch_no_other_cursor(engine:
             except flight.FlightError:
                 pass
         assert other.next(Step(3)) is Code.UNSET
-    wait_until(lambda: not engine.scans.tasks(), 5, "no task is left")
+    wait_until(lambda: not engine.scans.tasks(), 60, "no task is left")
 
 
 def test_fuzzed_steps_leave_the_cursor_where_it_stood(client: EngineClient) -> None:

@@ -17,7 +17,7 @@ from gauss.stream.client import EngineClient
 from gauss.stream.protocol import At, Claim, Ends, Publish, Read, Stage
 from helpers.engine_process import QuickEngine
 from helpers.feeds import Counter
-from helpers.run import free_port
+from helpers.run import free_port, wait_until
 
 EPOCH_ROWS = 50
 KILLS = 30
@@ -116,9 +116,10 @@ def test_killed_in_the_middle_of_publishes_every_epoch_is_there_whole_and_once(s
         time.sleep(chance.uniform(0.0, 0.25))
         spark_like.kill()
         spark_like.start()
-    time.sleep(0.3)
+    before = writer.acknowledged
+    wait_until(lambda: writer.acknowledged > before, 60, "an epoch after the last kill")
     writer.stopping.set()
-    writer.join(30)
+    writer.join(90)
     assert not writer.is_alive()
     spark_like.kill()
     spark_like.start()
@@ -147,7 +148,7 @@ def test_passthrough_between_files_is_exactly_once_across_kills(pumped: QuickEng
         time.sleep(chance.uniform(0.0, 0.05))
         pumped.kill()
         pumped.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while pumped.client.command("topic", {"name": "left"})["end"] < sent and time.monotonic() < deadline:
         time.sleep(0.05)
     expected = [(number, b"%d" % number) for number in range(sent)]
@@ -195,6 +196,8 @@ def test_killed_while_its_first_records_come_in_a_file_topic_lacks_none_of_them(
             time.sleep(chance.uniform(0.0, 0.1))
             engine.kill()
             engine.start()
+        before = counter.acknowledged
+        wait_until(lambda: counter.acknowledged > before, 60, "records after the last kill")
         total = counter.finish()
         engine.kill()
         engine.start()

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from gauss.model.errors import ConfigError, DiskFull, Fenced, NotFound, Protocol
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.protocol import Abort, At, StageDead
 from helpers.delivery import Delivery
+from helpers.run import wait_until
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_publish_waits_until_one_record_fits_then_appends_the_whole_epoch(tmp_pa
     thread.start()
     assert not done.wait(0.2)
     reader.move(7)
-    assert done.wait(5)
+    assert done.wait(60)
     thread.join()
     assert delivery.topics["out"].version() == 11
 
@@ -187,12 +187,12 @@ def test_waiting_publish_gives_up_for_a_newer_claim_or_shutdown_and_leaves_nothi
 
     thread = threading.Thread(target=publish)
     thread.start()
-    time.sleep(0.1)
+    wait_until(lambda: delivery.topics["out"].blocked() is not None, 60, "it waits for room")
     if how == "claim":
         delivery.claim()
     else:
         delivery.publisher.close()
-    thread.join(5)
+    thread.join(60)
     assert caught == [Fenced if how == "claim" else Unavailable]
     assert delivery.topics["out"].version() == 1
 

@@ -51,12 +51,12 @@ def pumping(delivery: Delivery) -> Iterator[Pump]:
         yield pump
     finally:
         pump.stop()
-        pump.join(5)
+        pump.join(60)
         assert not pump.is_alive()
 
 
 def eventually(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not true() and time.monotonic() < deadline:
         time.sleep(0.01)
     return true()

@@ -42,7 +42,7 @@ def test_batch_is_bounded_by_bytes_and_holds_at_least_one_record(delivery: Deliv
 def test_waits_for_the_first_record_up_to_wait_ms(delivery: Delivery) -> None:
     timer = threading.Timer(0.1, lambda: delivery.feed(b"x"))
     timer.start()
-    assert delivery.latest(delivery.ends(0), wait_ms=5000).rows == 1
+    assert delivery.latest(delivery.ends(0), wait_ms=60_000).rows == 1
 
 
 def test_retry_inlet_comes_before_the_topic(delivery: Delivery) -> None:
@@ -58,13 +58,13 @@ def test_ring_smaller_than_the_input_passes_everything_freed_by_start(tmp_path: 
     feeder = threading.Thread(target=lambda: delivery.feed(*[b"x"] * 1000))
     feeder.start()
     start, epoch = delivery.ends(0), 0
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while start["in"].off < 1000 and time.monotonic() < deadline:
         reply = delivery.latest(start, rows=50, wait_ms=50)
         if reply.end != start:
             delivery.publish(epoch, reply.end["in"].off)
             start, epoch = reply.end, epoch + 1
-    feeder.join(5)
+    feeder.join(60)
     assert start["in"].off == 1000
 
 

@@ -331,8 +331,8 @@ def test_a_slow_server_has_a_time_limit_and_closing_waits_for_nobody() -> None:
         cursor.next(Step())
     began = time.monotonic()
     cursor.close()
-    assert time.monotonic() - began < 5
-    assert reader.pages.cancelled.wait(5)
+    assert time.monotonic() - began < 20  # its page comes after 30
+    assert reader.pages.cancelled.wait(60)
     assert cursor.next(Step()) is Code.INVALID
 
 

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +51,15 @@ class Far:
                 conn, _ = self.listener.accept()
                 with conn:
                     self.got = receive_all(conn)
+
+
+def _traced(pid: int, tracer: int) -> bool:
+    """Whether a process is traced in all its threads; those that it starts from then on are too."""
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+            if f"TracerPid:\t{tracer}\n" not in status.read_text():
+                return False
+    return True
 
 
 class Zero:
@@ -101,6 +109,11 @@ class Zero:
     def captures(self) -> list[Path]:
         return sorted((self.engine.paths.topics / "raw").glob("*.raw"))
 
+    def settled(self) -> list[Path]:
+        """The captures once the engine counts all of them as ended, a moment after their senders went."""
+        wait_until(lambda: self.engine.client.command("topic", {"name": "raw"})["records"] == len(self.captures()), 60)
+        return self.captures()
+
     def pid(self) -> int:
         return int(self.engine.client.command("health")["pid"])
 
@@ -108,10 +121,10 @@ class Zero:
     def counting(self) -> Iterator[Counter[str]]:
         """Bytes by system call, and how many of each."""
         found: Counter[str] = Counter()
-        trace = self.folder / "trace"
-        command = ["strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={MOVED},{COPIED}", "-p", str(self.pid())]
+        trace, pid = self.folder / "trace", self.pid()
+        command = ["strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={MOVED},{COPIED}", "-p", str(pid)]
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as strace:
-            time.sleep(0.5)
+            wait_until(lambda: _traced(pid, strace.pid), 60, "strace sees every thread")
             try:
                 yield found
             finally:
@@ -168,7 +181,7 @@ def test_a_tee_doubles_the_pipe_not_the_bytes(zero: Zero) -> None:
 
 
 def test_a_replay_of_captures_passes_no_byte_through_the_engine(zero: Zero) -> None:
-    expected = b"".join(path.read_bytes() for path in zero.captures())
+    expected = b"".join(path.read_bytes() for path in zero.settled())
     with zero.counting() as counted, connect(zero.replay) as sock:
         assert receive_all(sock) == expected
     assert len(expected) - 100 <= counted["sendfile"]  # a capture of a few bytes goes from memory
@@ -192,6 +205,7 @@ def test_a_replay_of_a_file_topic_passes_no_byte_through_the_engine(zero: Zero) 
 def test_a_backup_passes_no_byte_through_the_engine(zero: Zero, tmp_path: Path, topic: str) -> None:
     zero.send(zero.feed if topic == "log" else zero.capture, b"line\n" * 1_000_000)
     wait_until(lambda: zero.engine.client.command("topic", {"name": topic})["bytes"] >= 5_000_000)
+    zero.settled()
     with zero.counting() as counted:
         made = zero.engine.client.command("topic.backup", {"name": topic, "folder": str(tmp_path / "copy")})
     assert counted["copy_file_range"] == made["bytes"] > 5_000_000
@@ -203,7 +217,7 @@ def test_a_backup_passes_no_byte_through_the_engine(zero: Zero, tmp_path: Path, 
 
 @pytest.mark.fault
 def test_an_engine_killed_in_mid_capture_leaves_every_byte_that_was_written(zero: Zero) -> None:
-    before = set(zero.captures())
+    before = set(zero.settled())
     with connect(zero.capture) as sock:
         sock.sendall(DATA)
         wait_until(lambda: [p.stat().st_size for p in (zero.engine.paths.topics / "raw").glob("*.open")] == [len(DATA)])
@@ -217,6 +231,7 @@ def test_an_engine_killed_in_mid_capture_leaves_every_byte_that_was_written(zero
 
 
 def test_captures_are_refused_as_records_and_shown_as_files(zero: Zero) -> None:
+    zero.settled()
     shown = zero.engine.client.command("topic", {"name": "raw"})
     assert shown["read_modes"] == ["raw"]
     assert shown["records"] == len(zero.captures())

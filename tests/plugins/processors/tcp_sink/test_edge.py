@@ -21,7 +21,7 @@ def test_a_client_gets_what_is_there_and_what_comes(bench: Bench) -> None:
         append(topic, lines(3, 5))
         assert receive(sock, 14) == lines(3, 5)
         until(lambda: sink.status.records == 5)
-        assert topic.readers.all()[0].position == 5
+        until(lambda: topic.readers.all()[0].position == 5)  # moves after they are counted
 
 
 def test_each_client_has_a_cursor_of_its_own(bench: Bench) -> None:
@@ -110,7 +110,7 @@ def test_a_client_that_went_away_is_noticed_on_a_quiet_topic(bench: Bench) -> No
             sock.sendall(b"what a sink's client says is ignored")
     until(lambda: sink.status.accepted == 50 and sink.status.connections == 0)
     assert not topic.readers.all()
-    assert sink.status.clients == {}
+    until(lambda: sink.status.clients == {})
 
 
 def test_a_client_that_resets_disturbs_nobody(bench: Bench) -> None:
@@ -142,10 +142,10 @@ def test_drain_sends_what_the_topic_holds_and_ends_the_stream(bench: Bench) -> N
     with sink.connect() as sock:
         until(topic.readers.all)
         append(topic, wire)
-        draining = threading.Thread(target=sink.edge.drain, args=(10,))
+        draining = threading.Thread(target=sink.edge.drain, args=(60,))
         draining.start()
         assert receive_all(sock) == wire
-        draining.join(10)
+        draining.join(60)
         assert not draining.is_alive()
     assert sink.status.connections == 0
 

@@ -118,8 +118,8 @@ def test_stopping_sink_drains_its_subscribers(topic: TableTopic, tmp_path: Path)
         with running.connect() as sock, sock.makefile("rb") as stream:
             assert stream.readline().rstrip(b"\n") == record("a")
             began = time.monotonic()
-            running.edge.drain(10)
-            assert time.monotonic() - began < 10
+            running.edge.drain(60)
+            assert time.monotonic() - began < 50  # it does not wait for its limit, however busy the machine is
             assert stream.read() == b""
         running.edge.close()
 

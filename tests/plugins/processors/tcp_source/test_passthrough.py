@@ -14,6 +14,7 @@ import pytest
 from gauss.model.errors import ConfigError
 from gauss.stream.engine.capture_topic import CaptureTopic
 from helpers.edges import Bench, Running, receive, receive_all, until
+from helpers.run import free_port
 
 DATA = random.Random(2).randbytes(2 << 20)
 
@@ -170,8 +171,7 @@ def test_a_far_side_that_dies_ends_the_connection_and_cuts_the_capture(bench: Be
 
 
 def test_a_far_side_that_is_not_there_ends_the_connection_with_the_reason(bench: Bench) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     source = bench.raw("tcp-source", None, forward=address)
     with source.connect() as sock:
         assert sock.recv(1) == b""
