@@ -32,8 +32,7 @@ from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
 from gauss.stream.driver import compile as compiling
 from gauss.stream.driver import jvm, session
-from gauss.stream.driver.plan import ReadPlan, WritePlan, encode_fields
-from gauss.stream.driver.queries import STATEFUL_MS
+from gauss.stream.driver.plan import STATEFUL_MS, ReadPlan, WritePlan, encode_fields
 from gauss.stream.protocol import Claim
 
 RECORDS = 2_000_000

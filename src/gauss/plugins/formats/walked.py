@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -27,6 +29,26 @@ _KINDS = {
 }
 _UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _MOST = 2**63 - 1
+
+
+def entry_of(  # noqa: PLR0917
+    data: Any, position: int, size: int, names: Any, entries: Any, begin: int, many: int, guess: int
+) -> int:
+    """Which of `many` entries (start and length of a name) from `begin` on has the name that stands here, looked for
+    from `guess` on; -1: none. For machine code."""
+    for turn in range(many):
+        entry = guess + turn
+        entry -= many if entry >= begin + many else 0
+        if entries[entry, 1] != size:
+            continue
+        same, place = True, entries[entry, 0]
+        for index in range(size):
+            if names[place + index] != data[position + index]:
+                same = False
+                break
+        if same:
+            return entry
+    return -1
 
 
 def facts(type_: FieldType) -> tuple[int, int, int, int] | None:

@@ -20,7 +20,7 @@ from gauss.plugins.formats.literals import (
     text_end,
     two,
 )
-from gauss.plugins.formats.walked import ANY, BOOL, DATE, DECIMAL, MOMENT, REAL, SINCE, TEXT, WHOLE
+from gauss.plugins.formats.walked import ANY, BOOL, DATE, DECIMAL, MOMENT, REAL, SINCE, TEXT, WHOLE, entry_of
 
 DEPTH = 32
 ARRAY, UNKNOWN = -2, -1
@@ -171,22 +171,12 @@ def walk(  # noqa: PLR0917
                     break
                 if node >= 0:
                     size, begin, many = stop - position - 1, first[node], first[node + 1] - first[node]
-                    for turn in range(many):
-                        entry = guess[level] + turn
-                        entry -= many if entry >= begin + many else 0
-                        if entries[entry, 1] != size:
-                            continue
-                        same, place = True, entries[entry, 0]
-                        for index in range(size):
-                            if names[place + index] != data[position + 1 + index]:
-                                same = False
-                                break
-                        if same:
-                            target = entries[entry, 2]
-                            fine = seen[entry] != record + 1
-                            seen[entry] = record + 1
-                            guess[level] = entry + 1 if entry + 1 < begin + many else begin
-                            break
+                    entry = entry_of(data, position + 1, size, names, entries, begin, many, guess[level])
+                    if entry >= 0:
+                        target = entries[entry, 2]
+                        fine = seen[entry] != record + 1
+                        seen[entry] = record + 1
+                        guess[level] = entry + 1 if entry + 1 < begin + many else begin
                 position = space_end(data, stop + 1, end)
                 if not fine or position >= end or data[position] != 58:
                     fine = False
@@ -231,4 +221,4 @@ def walk(  # noqa: PLR0917
                 present[column, record] = 0
 
 
-WALK = Walk(walk, space_end, text_end, number, nearest, two, date_of, moment_of, put, utf8_end, worth=200_000)
+WALK = Walk(walk, space_end, text_end, number, nearest, two, date_of, moment_of, put, utf8_end, entry_of, worth=200_000)

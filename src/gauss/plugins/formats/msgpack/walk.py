@@ -21,6 +21,7 @@ from gauss.plugins.formats.walked import (
     SINCE,
     TEXT,
     WHOLE,
+    entry_of,
 )
 
 DEPTH = 32
@@ -235,24 +236,12 @@ def walk(  # noqa: PLR0917
             if what != STR:
                 fine = False
                 break
-            column = -1
-            for turn in range(many):
-                entry = guess + turn
-                entry -= many if entry >= many else 0
-                if entries[entry, 1] != size:
-                    continue
-                same, place = True, entries[entry, 0]
-                for index in range(size):
-                    if names[place + index] != data[position + index]:
-                        same = False
-                        break
-                if same:
-                    column = entry
-                    fine = seen[entry] != record + 1
-                    seen[entry] = record + 1
-                    guess = entry + 1 if entry + 1 < many else 0
-                    break
-            if column < 0:
+            column = entry_of(data, position, size, names, entries, 0, many, guess)
+            if column >= 0:
+                fine = seen[column] != record + 1
+                seen[column] = record + 1
+                guess = column + 1 if column + 1 < many else 0
+            else:
                 fine = utf8_end(data, position, position + size) >= 0
             if not fine:
                 break
@@ -270,4 +259,4 @@ def walk(  # noqa: PLR0917
                 present[column, record] = 0
 
 
-WALK = Walk(walk, two, date_of, moment_of, number, utf8_end, big_endian, head, skip, put, worth=100_000)
+WALK = Walk(walk, two, date_of, moment_of, number, utf8_end, big_endian, head, skip, put, entry_of, worth=100_000)
