@@ -104,11 +104,12 @@ def build(name: str, config: dict[str, Any]) -> Format:
 
 def compile_walks() -> None:
     """Measures the compiled walks, as a busy stream has them after its first seconds."""
+    from gauss.plugins.formats.csv import walk as csv_walk
     from gauss.plugins.formats.json import walk as json_walk
     from gauss.plugins.formats.msgpack import walk as msgpack_walk
 
-    json_walk.WALK.compile()
-    msgpack_walk.WALK.compile()
+    for each in (csv_walk, json_walk, msgpack_walk):
+        each.WALK.compile()
 
 
 def millions(value: float) -> str:

@@ -15,6 +15,7 @@ from gauss import registry
 from gauss.contracts.format import Format, FormatSpec
 from gauss.contracts.format_batch import batched
 from gauss.plugins.formats.avro import walk as avro_walk
+from gauss.plugins.formats.csv import walk as csv_walk
 from gauss.plugins.formats.json import walk as json_walk
 from gauss.plugins.formats.msgpack import walk as msgpack_walk
 from gauss.plugins.formats.pg_binary import fast as pg_fast
@@ -92,7 +93,7 @@ def mutate(record: bytes, chance: random.Random) -> bytes:
 
 @pytest.mark.parametrize("name", ["json", "csv", "avro", "protobuf", "msgpack", "pg-binary"])
 def test_mutated_records_have_one_verdict_each_and_raise_nothing(name: str, tmp_path: Path) -> None:
-    for walk in (json_walk.WALK, msgpack_walk.WALK, avro_walk._walk, pg_fast._walk, protobuf_walk._walk):
+    for walk in (csv_walk.WALK, json_walk.WALK, msgpack_walk.WALK, avro_walk._walk, pg_fast._walk, protobuf_walk._walk):
         walk.compile()
     spec = registry.spec(FormatSpec, name)
     format_ = batched(registry.build(spec, spec.validate(config(name, tmp_path))))

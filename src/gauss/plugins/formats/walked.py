@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from gauss.contracts.format import FieldType
 from gauss.plugins.formats.columns import YEARS_US, pieces
+from gauss.plugins.formats.literals import ENOUGH, ODD, date_of, moment_of, nearest, number, two
 from gauss.plugins.formats.values import MAX_FLOAT, RANGES
 
 WHOLE, REAL, BOOL, TEXT, DECIMAL, MOMENT, SINCE, DATE, ANY, BYTES, EITHER = range(11)
@@ -49,6 +50,81 @@ def entry_of(  # noqa: PLR0917
         if same:
             return entry
     return -1
+
+
+def stored(  # noqa: PLR0917
+    value: int,
+    fraction: int,
+    sign: int,
+    record: int,
+    column: int,
+    kinds: Any,
+    lows: Any,
+    highs: Any,
+    scales: Any,
+    out: Any,
+    reals: Any,
+) -> bool:
+    """Puts a number into its column, `value` being all its digits and `fraction` how many of them stand behind the
+    point; False: it does not fit. For machine code."""
+    kind = kinds[column]
+    if kind in (WHOLE, SINCE):
+        value *= sign
+        if fraction != 0 or value < lows[column] or value > highs[column]:
+            return False
+        out[column, record] = value * scales[column]
+    elif kind == REAL:
+        found = nearest(value, fraction)
+        if found != found:  # noqa: PLR0124 (NaN)
+            return False
+        reals[column, record] = found * sign
+    elif kind == DECIMAL:
+        for _ in range(scales[column] - fraction):
+            if value >= ENOUGH:
+                return False
+            value *= 10
+        if fraction > scales[column] or value > highs[column]:
+            return False
+        out[column, record] = value * sign
+    else:
+        return False
+    return True
+
+
+def spelled(  # noqa: PLR0917
+    data: Any,
+    start: int,
+    stop: int,
+    record: int,
+    column: int,
+    kinds: Any,
+    lows: Any,
+    highs: Any,
+    scales: Any,
+    out: Any,
+    reals: Any,
+) -> bool:
+    """Puts what text spells into its column: a number, a date or a moment; False: it is none, or not a plain one. For
+    machine code."""
+    kind = kinds[column]
+    if kind in (MOMENT, DATE):
+        found = ODD
+        if kind == MOMENT:
+            found = moment_of(data, start, stop - start)
+        elif stop - start == 10:
+            found = date_of(data, start)
+        out[column, record] = found
+        return found != ODD
+    if start == stop:
+        return False
+    end, value, fraction, sign = number(data, start, stop)
+    if end != stop:
+        return False
+    return stored(value, fraction, sign, record, column, kinds, lows, highs, scales, out, reals)
+
+
+SPELLING = (two, date_of, moment_of, number, nearest, stored, spelled)
+"""What a walk that reads text needs of these, in the order in which they need each other."""
 
 
 def facts(type_: FieldType) -> tuple[int, int, int, int] | None:

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gauss.contracts.field_types import arrow_schema
+from gauss.contracts.format import SourceField
 from gauss.contracts.format_batch import encode_good
 from gauss.plugins.formats.csv.codec import CsvFormat
+from gauss.plugins.formats.csv.line import LineCodec
 from gauss.plugins.formats.csv.spec import CsvConfig
+from gauss.plugins.formats.csv.walk import WALK, Walked
 from helpers import format_values as v
 from helpers.format_conformance import FormatCase, FormatConformance, assert_alike
 
@@ -86,6 +89,23 @@ CELLS = st.sampled_from(
 )
 
 
+@pytest.fixture
+def compiled() -> None:
+    """The walk as a busy stream has it."""
+    WALK.compile()
+
+
+@pytest.fixture
+def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WALK, "_compiled", None)
+
+
+@pytest.mark.usefixtures("uncompiled")
+class TestCsvLineByLine(FormatConformance):
+    case = FormatCase(make=make, rows=ROWS, edges=[EDGE])
+
+
+@pytest.mark.usefixtures("compiled")
 class TestCsv(FormatConformance):
     case = FormatCase(
         make=make,
@@ -102,18 +122,34 @@ class TestCsv(FormatConformance):
     )
 
 
-PLAIN = ["symbol", "bid", "qty", "tiny", "big", "open", "at", "ms", "day"]
+PLAIN = ["symbol", "bid", "qty", "tiny", "big", "open", "at", "ms", "day", "small", "price", "any"]
 
 
+@pytest.mark.usefixtures("compiled")
 class TestCsvPlain(FormatConformance):
-    """The types that whole batches are written by."""
+    """The types that whole batches are read and written by."""
 
     case = FormatCase(
         make=lambda: make({name: FIELDS[name] for name in PLAIN}),
         rows=ROWS.map(lambda row: {name: row[name] for name in PLAIN}),
         edges=[{name: EDGE[name] for name in PLAIN}, dict.fromkeys(PLAIN)],
+        records=st.lists(CELLS, min_size=11, max_size=13).map(lambda cells: ",".join(cells).encode()),
         unfit=[{**{name: EDGE[name] for name in PLAIN}, "big": -1}],
     )
+
+
+@pytest.mark.usefixtures("compiled")
+def test_plain_lines_are_vouched_for() -> None:
+    fields = [SourceField(each.name, each.field_type) for each in make().schema().fields if each.name in PLAIN]
+    config = CsvConfig.model_validate({"fields": [{"name": f.name, "type": FIELDS[f.name]} for f in fields]})
+    walked = Walked(fields, LineCodec(config, fields))
+    line = 'é,1.5,-0.25,-5,7,99,true,"12.5",2026-01-02T03:04:05.678Z,1700000000123,2024-02-29,"x,y"'
+    lines = [line, line + "\r\n", "," * 11, line.replace("99", "9e9"), line + ",", '"é""",' + "," * 10]
+    found = walked.decode(pa.array([each.encode() for each in lines], pa.binary()))
+    assert found is not None
+    assert found[0].tolist() == [True, True, True, False, False, False]
+    assert found[1]["price"].to_pylist() == [Decimal("12.5"), Decimal("12.5"), None]
+    assert found[1]["any"].to_pylist() == [b"x,y", b"x,y", None]
 
 
 def test_a_row_beyond_the_years_that_can_be_read_costs_itself() -> None:

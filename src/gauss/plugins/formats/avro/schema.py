@@ -224,8 +224,10 @@ def polars_reads(node: AvroType) -> bool:
     """Whether polars has every type of the tree."""
     if node.kind == "union":
         inner = node.nullable
-        return inner is not None and polars_reads(inner)
+        return inner is not None and inner.kind != "enum" and polars_reads(inner)  # it panics over an enum or null
     if node.kind in ("null", "map"):
+        return False
+    if node.logical == "decimal" and node.size > 16:
         return False
     if node.kind == "record" and not node.children:
         return False

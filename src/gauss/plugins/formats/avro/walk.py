@@ -151,7 +151,9 @@ def walk(  # noqa: PLR0917
                     start = position
                     position += nodes[base + 3]
                     wrong = 1 if position > end else 0
-                    if wrong == 0 and nodes[base + 4] > 0:
+                    if wrong == 0 and nodes[base + 4] < 0:
+                        odd[record] = 1
+                    elif wrong == 0 and nodes[base + 4] > 0:
                         # A decimal: what is more than its sign before the bytes that always fit is weighed.
                         fitting = position - nodes[base + 4]
                         sign = 255 if (data[fitting] & 128) else 0
@@ -214,7 +216,7 @@ class Walker:
             # As many bytes as hold no more digits than declared: what is longer is weighed.
             safe = max((n for n in range(1, 17) if 2 ** (8 * n - 1) <= 10**node.precision), default=0)
             kind, size = ("decimal", safe) if node.kind == "bytes" else ("fixed", node.size)
-            safe = min(safe, node.size)
+            safe = min(safe, node.size) or -1  # not even one byte always fits two digits
         elif node.kind == "enum":
             size = len(node.symbols)
         self._bounds.append(node.bounds() if node.kind in ("int", "long") else (0, 0))

@@ -1,4 +1,4 @@
-"""The csv format: plain lines by polars, the rest line by line."""
+"""The csv format: plain lines by a walk in machine code, the rest line by line."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gauss.model.errors import ConfigError
 from gauss.plugins.formats.columns import merge, no_rows, select
 from gauss.plugins.formats.csv.line import LineCodec
 from gauss.plugins.formats.csv.spec import CsvConfig
+from gauss.plugins.formats.csv.walk import Walked
 
 
 class CsvFormat:
@@ -21,6 +22,7 @@ class CsvFormat:
     def __init__(self, config: CsvConfig) -> None:
         self._fields = [SourceField(field.name, field.type.field_type()) for field in config.fields]
         self._line = LineCodec(config, self._fields)
+        self._walked = Walked(self._fields, self._line)
 
     def schema(self) -> SourceSchema:
         return SourceSchema(tuple(self._fields))
@@ -50,10 +52,8 @@ class CsvFormat:
         return made if made is not None else encode_each(self._line.encode, rows)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
-        from gauss.plugins.formats.csv import fast  # polars is loaded where records are decoded
-
         # Every column is looked at, asked for or not: a record is bad for whoever reads it.
-        plain, columns = fast.decode(data, self._fields, self._line)
+        plain, columns = self._walked.decode(data) or (np.zeros(len(data), bool), {})
         kept, rest = np.flatnonzero(plain), np.flatnonzero(~plain)
         made = select(columns, fields, len(kept)) if len(kept) else no_rows(fields)
         if not len(rest):

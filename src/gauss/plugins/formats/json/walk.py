@@ -9,18 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from gauss.plugins.formats.compiled import Walk, utf8_end
-from gauss.plugins.formats.literals import (
-    ENOUGH,
-    ODD,
-    date_of,
-    moment_of,
-    nearest,
-    number,
-    space_end,
-    text_end,
-    two,
-)
-from gauss.plugins.formats.walked import ANY, BOOL, DATE, DECIMAL, MOMENT, REAL, SINCE, TEXT, WHOLE, entry_of
+from gauss.plugins.formats.literals import number, space_end, text_end
+from gauss.plugins.formats.walked import ANY, BOOL, DATE, MOMENT, SPELLING, TEXT, entry_of, spelled, stored
 
 DEPTH = 32
 ARRAY, UNKNOWN = -2, -1
@@ -49,41 +39,19 @@ def put(  # noqa: PLR0917
         stop = text_end(data, position + 1, end)
         if stop < 0 or column < 0:
             return stop + 1 if stop >= 0 else -1
-        size = stop - position - 1
         if kind == TEXT:
-            out[column, record], lengths[column, record] = position + 1, size
-        elif kind == MOMENT:
-            out[column, record] = moment_of(data, position + 1, size)
-        elif kind == DATE:
-            out[column, record] = date_of(data, position + 1) if size == 10 else ODD
+            out[column, record], lengths[column, record] = position + 1, stop - position - 1
+        elif kind in (MOMENT, DATE):
+            if not spelled(data, position + 1, stop, record, column, kinds, lows, highs, scales, out, reals):
+                return -1
         elif kind != ANY:
             return -1
         position = stop + 1
-        if kind in (MOMENT, DATE) and out[column, record] == ODD:
-            return -1
     elif byte == 45 or 48 <= byte <= 57:
         position, value, fraction, sign = number(data, position, end)
         if position < 0 or column < 0:
             return position
-        if kind in (WHOLE, SINCE):
-            value *= sign
-            if fraction != 0 or value < lows[column] or value > highs[column]:
-                return -1
-            out[column, record] = value * scales[column]
-        elif kind == REAL:
-            found = nearest(value, fraction)
-            if found != found:  # noqa: PLR0124 (NaN)
-                return -1
-            reals[column, record] = found * sign
-        elif kind == DECIMAL:
-            for _ in range(scales[column] - fraction):
-                if value >= ENOUGH:
-                    return -1
-                value *= 10
-            if fraction > scales[column] or value > highs[column]:
-                return -1
-            out[column, record] = value * sign
-        elif kind != ANY:
+        if kind != ANY and not stored(value, fraction, sign, record, column, kinds, lows, highs, scales, out, reals):
             return -1
     else:
         size = 5 if byte == 102 else 4
@@ -221,4 +189,4 @@ def walk(  # noqa: PLR0917
                 present[column, record] = 0
 
 
-WALK = Walk(walk, space_end, text_end, number, nearest, two, date_of, moment_of, put, utf8_end, entry_of, worth=200_000)
+WALK = Walk(walk, space_end, text_end, *SPELLING, put, utf8_end, entry_of, worth=200_000)

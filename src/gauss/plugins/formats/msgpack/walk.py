@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from gauss.plugins.formats.compiled import Walk, utf8_end
-from gauss.plugins.formats.literals import ENOUGH, ODD, date_of, moment_of, number, two
 from gauss.plugins.formats.walked import (
     BOOL,
     BYTES,
@@ -19,9 +18,11 @@ from gauss.plugins.formats.walked import (
     MOMENT,
     REAL,
     SINCE,
+    SPELLING,
     TEXT,
-    WHOLE,
     entry_of,
+    spelled,
+    stored,
 )
 
 DEPTH = 32
@@ -56,7 +57,10 @@ def head(data: Any, position: int, end: int) -> tuple[int, int, int]:
         return (NIL if byte == 0xC0 else FALSE if byte == 0xC2 else TRUE), 0, position
     if byte in (0xD6, 0xD7):
         size = 4 if byte == 0xD6 else 8
-        return (TIME if end - position > size and data[position] == 255 else BAD), size, position + 1
+        fine = end - position > size and data[position] == 255
+        if fine and size == 8:  # the highest 30 bits are nanoseconds, and less than a second
+            fine = big_endian(data, position + 1, 4) >> 2 < 1000000000
+        return (TIME if fine else BAD), size, position + 1
     what, size = BAD, 0
     if 0xC4 <= byte <= 0xC6:
         what, size = BIN, 1 << (byte - 0xC4)
@@ -128,19 +132,9 @@ def put(  # noqa: PLR0917
     if what == INT:
         if kind == REAL:
             reals[column, record] = float(value)
-        elif kind in (WHOLE, SINCE):
-            if value < lows[column] or value > highs[column]:
-                return -1
-            out[column, record] = value * scales[column]
-        elif kind == DECIMAL:
-            for _ in range(scales[column]):
-                if value >= ENOUGH or value <= -ENOUGH:
-                    return -1
-                value *= 10
-            if value > highs[column] or value < -highs[column]:
-                return -1
-            out[column, record] = value
-        else:
+        elif (value == -value and value != 0) or not stored(
+            abs(value), 0, 1 if value >= 0 else -1, record, column, kinds, lows, highs, scales, out, reals
+        ):  # the lowest number of all has no positive
             return -1
     elif what in (FALSE, TRUE):
         if kind != BOOL:
@@ -163,27 +157,9 @@ def put(  # noqa: PLR0917
             if utf8_end(data, position, stop) < 0:
                 return -1
             out[column, record], lengths[column, record] = position, value
-        elif kind == DECIMAL:
-            ended, digits, fraction, sign = number(data, position, stop) if value else (-1, 0, 0, 0)
-            if ended != stop or fraction > scales[column]:
-                return -1
-            for _ in range(scales[column] - fraction):
-                if digits >= ENOUGH:
-                    return -1
-                digits *= 10
-            if digits > highs[column]:
-                return -1
-            out[column, record] = digits * sign
-        elif kind in (MOMENT, DATE):
-            found = ODD
-            if kind == MOMENT:
-                found = moment_of(data, position, value)
-            elif value == 10:
-                found = date_of(data, position)
-            if found == ODD:
-                return -1
-            out[column, record] = found
-        else:
+        elif kind not in (DECIMAL, MOMENT, DATE) or not spelled(
+            data, position, stop, record, column, kinds, lows, highs, scales, out, reals
+        ):
             return -1
         position = stop
     elif what == BIN:
@@ -195,7 +171,7 @@ def put(  # noqa: PLR0917
         nanos, seconds = 0, big_endian(data, position, value)
         if value == 8:
             nanos, seconds = (seconds >> 34) & 0x3FFFFFFF, seconds & 0x3FFFFFFFF
-        if kind not in (MOMENT, SINCE) or nanos % 1000 != 0 or nanos >= 1000000000:
+        if kind not in (MOMENT, SINCE) or nanos % 1000 != 0:
             return -1
         out[column, record] = seconds * 1000000 + nanos // 1000
         position += value
@@ -259,4 +235,4 @@ def walk(  # noqa: PLR0917
                 present[column, record] = 0
 
 
-WALK = Walk(walk, two, date_of, moment_of, number, utf8_end, big_endian, head, skip, put, entry_of, worth=100_000)
+WALK = Walk(walk, *SPELLING, utf8_end, big_endian, head, skip, put, entry_of, worth=20_000)
