@@ -15,6 +15,8 @@ import os
 import sys
 
 SOCKET = "zygote.sock"
+ENDED = 1 << 31
+"""In what is told: the number is an exit code, not a pid."""
 LOOK_SECONDS = 1.0
 FORWARDED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 
@@ -35,12 +37,14 @@ def hand_over(folder: str, arguments: list[str]) -> tuple[_socket.socket, int] |
         told = connection.recv(4)
     except OSError:
         return None
-    # A zygote that died before it answered has started nothing, and nothing has read the streams.
+    # Without an answer nothing was started, and nothing has read the streams: a child tells its pid before all else.
     return (connection, int.from_bytes(told, "little")) if len(told) == 4 else None
 
 
 def stand_in(connection: _socket.socket, pid: int) -> int:
     """Waits for the child's end and gives its exit code; passes signals on meanwhile."""
+    if pid & ENDED:  # it was killed before it could say anything
+        return pid - ENDED
     try:
         child = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -52,7 +56,7 @@ def stand_in(connection: _socket.socket, pid: int) -> int:
         os.close(stream)  # they are the child's: whoever reads them sees their end when the child ends them
     told = _told(connection)
     if len(told) == 4:
-        return int.from_bytes(told, "little")
+        return int.from_bytes(told, "little") - ENDED
     if child >= 0:  # the zygote is gone, the child is not: it goes on as if nothing had happened
         import select
 

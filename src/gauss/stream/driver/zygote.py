@@ -25,7 +25,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from gauss.stream.driver.launcher import SOCKET
+from gauss.stream.driver.launcher import ENDED, SOCKET
 
 REQUEST_SECONDS = 5.0
 TITLE_ROOM = "." * 200
@@ -134,6 +134,8 @@ class Zygote:
             return
         pid = os.fork()
         if pid == 0:
+            # By itself, before it does anything: a launcher that hears nothing may take it that nothing was started.
+            _tell(connection, os.getpid())
             for descriptor in (*self.children, *self.launchers, self.listener.fileno(), connection.fileno()):
                 os.close(descriptor)
             _become(request, self.path)
@@ -144,14 +146,13 @@ class Zygote:
         self.children[child] = connection.fileno()
         self.poll.register(child, select.POLLIN)
         self.poll.register(connection, select.POLLIN)
-        _tell(connection, pid)
 
     def _ended(self, child: int) -> None:
         connection, pid, _ = self.launchers.pop(self.children.pop(child))
         self.poll.unregister(child)
         os.close(child)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        _tell(connection, code if code >= 0 else 128 - code)
+        _tell(connection, ENDED | (code if code >= 0 else 128 - code))
         with contextlib.suppress(KeyError):  # its launcher was killed first
             self.poll.unregister(connection)
         connection.close()
