@@ -67,8 +67,7 @@ def show(
         output.line(f"#{letter['dead_offset']}  {_time(letter['ts_ms'])}  {letter['processor']}", style="bold")
         output.line(f"    {letter['reason']} ({letter['stage']}): {letter['detail']}")
         if letter.get("topic"):
-            column = f", field {letter['column']}" if letter.get("column") else ""
-            output.line(f"    from {letter['topic']} at {letter['offset']}{column}")
+            output.line(f"    {_origin(letter)}")
         output.line(f"    {_preview(letter)}", style="dim")
     if not found["letters"]:
         output.line("no dead letters match")
@@ -105,9 +104,22 @@ def _time(ts_ms: int) -> str:
     return f"{datetime.datetime.fromtimestamp(ts_ms / 1000, datetime.UTC):%Y-%m-%d %H:%M:%S}"
 
 
+def _origin(letter: dict[str, Any]) -> str:
+    column = f", field {letter['column']}" if letter.get("column") else ""
+    if letter["offset"] < 0:  # what a processor made has no place in a topic yet
+        return f"a row for {letter['topic']}{column}"
+    return f"from {letter['topic']} at {letter['offset']}{column}"
+
+
 def _preview(letter: dict[str, Any], width: int = 160) -> str:
     data = base64.b64decode(letter["data"])
-    text = data[: 4 * width].decode(errors="backslashreplace")
+    text = "".join(map(_visible, data[: 4 * width].decode(errors="surrogateescape")))
     shown = text if len(text) <= width else text[: width - 1] + "…"
-    whole = letter.get("truncated") or len(data)
-    return f"{shown!r}  ({whole:,} bytes)" if not shown.isprintable() else f"{shown}  ({whole:,} bytes)"
+    return f"{shown}  ({letter.get('truncated') or len(data):,} bytes)"
+
+
+def _visible(char: str) -> str:
+    """A character, or its escape as Python writes it; a byte that is no UTF-8 as `\\xff`."""
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char if char.isprintable() else repr(char)[1:-1]

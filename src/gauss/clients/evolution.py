@@ -40,10 +40,10 @@ def additions(differences: list[Difference]) -> list[str]:
     """The statements that `evolve` runs; ConfigError with the whole diff when more than columns is to be changed."""
     refused = [found for found in differences if found.change not in (Change.ADD, Change.EXTRA)]
     if refused:
-        shown = "\n".join(f"  {found}" for found in differences)
+        shown = "; ".join(map(str, differences))  # of a message only the first line gets everywhere
         statements = "; ".join(found.statement for found in refused if found.statement)
         raise ConfigError(
-            f"the table differs from its schema in more than added columns:\n{shown}",
+            f"the table differs from its schema in more than added columns: {shown}",
             hint=f"change it yourself: {statements}" if statements else "make a new table under another name",
         )
     return [found.statement for found in differences if found.change is Change.ADD]

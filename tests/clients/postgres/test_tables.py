@@ -106,6 +106,7 @@ def test_other_changes_are_refused_with_the_statement_that_would_do_them(connect
     with pytest.raises(ConfigError, match="more than added columns") as caught:
         additions(found)
     assert "ALTER COLUMN" in caught.value.hint
+    assert str(found[0]) in caught.value.message.splitlines()[0]  # all that `gauss processors ls` shows
     for difference in found:
         if difference.statement:
             connection.execute(difference.statement.encode())

@@ -209,6 +209,19 @@ def test_a_dropped_table_is_a_config_error_with_a_hint(connection: Connection, t
     assert "CREATE TABLE" in caught.value.hint
 
 
+@pytest.mark.parametrize("key", [(), ("k",)])
+@pytest.mark.parametrize("kind", ["double precision", "timestamptz", "integer", "text"])
+def test_a_column_of_another_type_is_a_config_error_and_never_other_values(
+    connection: Connection, table: str, key: tuple[str, ...], kind: str
+) -> None:
+    made = make(connection, table, *key, k="bigint", v="bigint")
+    connection.execute(f"ALTER TABLE {made.name} DROP COLUMN v, ADD COLUMN v {kind}".encode())
+    with pytest.raises(ConfigError, match=r"v is .* instead of BIGINT") as caught:
+        write(connection, made, pa.table({"k": [1], "v": [7]}))
+    assert "gauss schema" in caught.value.hint
+    assert rows_of(connection, made) == []
+
+
 def mark(table: str, start: int, stop: int, generation: int = 1, **more: int) -> Mark:
     return Mark(f"p-{table}", generation, more.pop("epoch", 0), 1, start, stop, **more)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -18,6 +19,7 @@ from gauss.plugins.formats.avro.codec import AvroFormat
 from gauss.plugins.formats.avro.spec import AvroConfig
 from gauss.plugins.formats.protobuf.codec import ProtobufFormat
 from gauss.plugins.formats.protobuf.spec import ProtobufConfig
+from gauss.plugins.formats.registry import ASK_AGAIN_SECS
 from helpers.format_conformance import assert_alike
 
 OLD = '{"type":"record","name":"Q","fields":[{"name":"symbol","type":"string"}]}'
@@ -77,6 +79,18 @@ def test_avro_records_of_two_schemas_become_rows_of_the_newest(url: str) -> None
         *[(2, "unknown_schema"), (3, "no_schema_id"), (4, "no_schema_id")]
     ]
     assert_alike(format_, records)
+
+
+def test_an_id_that_was_unknown_is_asked_for_again_later(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    format_, record = avro(url), b"\0\0\0\0\x09\x02c"
+    for _ in range(2):
+        with pytest.raises(BadRecord, match="no schema has the id 9"):
+            format_.decode(record)
+    assert Registry.asked.count("/schemas/ids/9") == 1
+    monkeypatch.setitem(Registry.answers, "/schemas/ids/9", {"schema": OLD})
+    later = time.monotonic() + ASK_AGAIN_SECS
+    monkeypatch.setattr("gauss.plugins.formats.registry.time.monotonic", lambda: later)
+    assert format_.decode(record) == {"symbol": "c", "bid": None}
 
 
 def test_a_schema_is_asked_for_once(url: str) -> None:

@@ -14,14 +14,21 @@ from gauss.clients.postgres.ddl import names_list
 from gauss.clients.postgres.errors import sorted_errors
 from gauss.clients.postgres.ledger import Mark, admit, record
 from gauss.clients.postgres.quote import identifier
+from gauss.clients.postgres.types import render_type
 from gauss.clients.postgres.wire import wire_table
 from gauss.contracts.format import FieldType
-from gauss.model.errors import ProtocolError
+from gauss.model.errors import ConfigError, ProtocolError
 
 OFFSET_COLUMN = "_offset"
 _BATCH = "_gauss_batch"
 _ORDER = "_gauss_order"
 _COPY_ROWS = 16_384
+_OTHER_TYPES = """
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), w.type
+FROM unnest(%s::text[], %s::text[]) AS w (name, type)
+JOIN pg_attribute a ON a.attname = w.name AND a.attnum > 0 AND NOT a.attisdropped
+WHERE a.attrelid = to_regclass(%s) AND a.atttypid <> to_regtype(w.type)
+"""
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,26 @@ def write(connection: Connection, table: Table, rows: pa.Table | Sequence[pa.Tab
         if mark is not None:
             covered = admit(connection, mark)
             parts = [_without(part, covered, mark) for part in parts]
-        for part in (part for part in parts if part.num_rows):
+        written = [part for part in parts if part.num_rows]
+        if written:
+            _refuse_other_types(connection, table)
+        for part in written:
             _write(connection, table, part.select([name for name in part.schema.names if name in table.types]))
+        if written:
+            _refuse_other_types(connection, table)  # from its first row on, nobody else can change the table
         if mark is not None:
             record(connection, mark)
     return sum(int(part.num_rows) for part in parts)
+
+
+def _refuse_other_types(connection: Connection, table: Table) -> None:
+    """COPY's binary form does not say what it holds: bytes of an int8 would be taken for those of a float8."""
+    names, wanted = list(table.types), [render_type(type_) for type_ in table.types.values()]
+    if found := connection.execute(_OTHER_TYPES, [names, wanted, table.name]).fetchall():
+        others = ", ".join(f"{name} is {is_now} instead of {shall}" for name, is_now, shall in found)
+        raise ConfigError(
+            f"the table {table.name} has been changed: {others}", hint="compare the table with `gauss schema`"
+        )
 
 
 def _without(rows: pa.Table, covered: list[tuple[int, int]], mark: Mark) -> pa.Table:

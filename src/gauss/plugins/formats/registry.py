@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, NamedTuple
 
 import httpx
@@ -12,6 +13,8 @@ from gauss.model.errors import ConfigError, Unavailable
 from gauss.plugins.formats.registry_config import RegistryConfig
 
 HEADER = 5
+ASK_AGAIN_SECS = 5
+"""How long a registry is not asked again for an id that it does not know."""
 
 
 class Registered(NamedTuple):
@@ -23,12 +26,12 @@ class Registered(NamedTuple):
 
 
 class SchemaRegistry:
-    """Schemas by id, each looked up once. Ids never change their meaning, so nothing is ever forgotten."""
+    """Schemas by id, each looked up once: ids never change their meaning. One that is unknown may become known."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
         self._known: dict[int, Registered] = {}
-        self._unknown: set[int] = set()
+        self._unknown: dict[int, float] = {}
         self._lock = threading.Lock()
 
     def schema(self, number: int) -> Registered:
@@ -36,7 +39,7 @@ class SchemaRegistry:
         with self._lock:
             if number in self._known:
                 return self._known[number]
-            if number in self._unknown:
+            if time.monotonic() < self._unknown.get(number, 0):
                 raise self._missing(number)
             path = self._config.schemas.get(str(number))
             if path is not None:
@@ -44,7 +47,7 @@ class SchemaRegistry:
             else:
                 answer = self._get(f"/schemas/ids/{number}") if self._config.url else None
                 if answer is None:
-                    self._unknown.add(number)
+                    self._unknown[number] = time.monotonic() + ASK_AGAIN_SECS
                     raise self._missing(number)
                 found = Registered(number, answer["schema"], self._references(answer))
             self._known[number] = found

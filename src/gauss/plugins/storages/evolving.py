@@ -14,9 +14,9 @@ def lacking_columns(differences: list[Difference], policy: str) -> tuple[list[st
     if policy == "evolve" or not added:
         return [], statements
     if policy == "freeze":
-        shown = "\n".join(f"  {found}" for found in differences)
+        shown = "; ".join(map(str, differences))
         raise ConfigError(
-            f'the table lacks columns of its schema, and evolve = "freeze":\n{shown}',
+            f'the table lacks columns of its schema, and evolve = "freeze": {shown}',
             hint=f"change it yourself: {'; '.join(statements)}",
         )
     return added, []

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gauss.contracts.field_types import arrow_schema
-from gauss.contracts.format import BadRecord
+from gauss.contracts.format import BadRecord, BadRows
 from gauss.model.errors import ConfigError
 from gauss.plugins.formats.avro import write
 from gauss.plugins.formats.avro.codec import AvroFormat
@@ -243,6 +243,41 @@ def test_arrays_in_blocks_with_their_size_are_read() -> None:
     assert format_.decode(b"\x03\x04\x02\x04\x00\x0a") == {"a": [1, 2], "b": 5}
 
 
+ENUM = {"type": "enum", "name": "E", "symbols": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ["null", ENUM],
+        [ENUM, "null"],
+        ENUM,
+        {"type": "array", "items": ENUM},
+        {"type": "array", "items": ["null", ENUM]},
+    ],
+)
+def test_enums_that_may_be_null_or_stand_in_arrays_are_read_by_batch(kind: Any) -> None:
+    format_ = make({"e": kind})
+    values: list[Any] = [["a", "b"], []] if isinstance(kind, dict) and kind["type"] == "array" else ["b", "a"]
+    values += [None] if isinstance(kind, list) else []
+    records = [format_.encode({"e": value}) for value in values]
+    decoded = format_.decode_batch(pa.array(records, pa.binary()), arrow_schema(format_.schema().fields))  # type: ignore[union-attr]
+    assert decoded.rows.column("e").to_pylist() == values
+    assert_alike(format_, [*records, b"\x08", b""])
+
+
+@pytest.mark.parametrize(("size", "precision"), [(1, 2), (1, 1), (2, 1), (17, 38), (20, 18)])
+def test_fixed_decimals_of_few_digits_and_of_many_bytes_are_weighed(size: int, precision: int) -> None:
+    format_ = make(
+        {"d": {"type": "fixed", "name": "D", "size": size, "logicalType": "decimal", "precision": precision}}
+    )
+    records = [value.to_bytes(size, "big", signed=True) for value in (9, -9, 10, 99, 100, -100, 127, -128)]
+    decoded = format_.decode_batch(pa.array(records, pa.binary()), arrow_schema(format_.schema().fields))  # type: ignore[union-attr]
+    decoded.rows.validate(full=True)
+    assert len(decoded.bad) == {1: 6, 2: 4}.get(precision, 0)
+    assert_alike(format_, records)
+
+
 @pytest.mark.parametrize("schema", ['"long"', "{", '{"type":"record","name":"R","fields":[{"name":"r","type":"R"}]}'])
 def test_schemas_that_give_no_columns_are_refused(schema: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.avsc"
@@ -255,3 +290,23 @@ def test_a_null_where_none_is_allowed_is_refused_on_encoding() -> None:
     with pytest.raises(ValueError, match="text is null"):
         make(PLAIN).encode({**EDGE, "text": None})
     assert same(make(PLAIN).decode(GOOD)) == same(EDGE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        ("string", pa.array([5])),
+        ("bytes", pa.array([5])),
+        ("long", pa.array([1.7])),
+        ("long", pa.array(["12"])),
+        ("long", pa.array([True])),
+        ("boolean", pa.array(["false"])),
+        ("int", pa.array([dt.date(2026, 1, 2)])),
+        ("double", pa.array([Decimal("0.1")])),
+        ("string", pa.array([b"\xff"])),
+        (PLAIN["money"], pa.array(["1.5"])),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_on_encoding(kind: Any, column: pa.Array) -> None:
+    with pytest.raises(BadRows):
+        make({"f": kind}).encode_batch(pa.RecordBatch.from_arrays([column], ["f"]))

@@ -16,7 +16,8 @@ from gauss.contracts.format_batch import decode_each, encode_each, to_columns, v
 from gauss.model.errors import ConfigError
 from gauss.plugins.formats.avro.container import MAGIC, close_container, open_container
 from gauss.plugins.formats.avro.datum import read, write
-from gauss.plugins.formats.avro.schema import MISSING, AvroType, parse, plain_schema, polars_reads
+from gauss.plugins.formats.avro.resolve import Resolution, read_defaults
+from gauss.plugins.formats.avro.schema import AvroType, parse, plain_schema, polars_reads, symbols_of
 from gauss.plugins.formats.avro.spec import AvroConfig
 from gauss.plugins.formats.avro.walk import Walker
 from gauss.plugins.formats.avro.write import encode
@@ -100,13 +101,11 @@ class AvroFormat:
     def _open(self, record: bytes) -> tuple[_Schema, bytes, int]:
         """(writer's schema, datums, how many) of a record."""
         if self._registry is not None:
-            return _schema(self._registry.schema(schema_id(record)).text), record[HEADER:], 1
+            text = self._registry.schema(schema_id(record)).text
+            return _writers(text), record[HEADER:], 1
         found = open_container(record)
         if found is not None:
-            try:
-                return _schema(found.schema), found.body, found.datums
-            except ConfigError as error:
-                raise BadRecord("bad_avro", error.message) from None
+            return _writers(found.schema), found.body, found.datums
         if self._reader is None:
             raise BadRecord("bad_avro", "expected a container: without schema_file a bare datum can't be read")
         return self._reader, record, 1
@@ -124,7 +123,8 @@ class AvroFormat:
         offsets, body = bytes_of(data)
         verdicts, odd = writer.walker.judge(body, offsets, counts)
         plain = verdicts == 0
-        if writer.fast is not None:
+        resolution = self._resolution(writer)
+        if writer.fast is not None and (resolution is None or resolution.by_column):
             plain &= ~odd
         else:
             plain[:] = False
@@ -133,7 +133,7 @@ class AvroFormat:
         spread = bool((counts != 1).any())
         chosen = data if len(kept) == len(data) else data.take(pa.array(kept))
         columns = writer.columns(chosen, int(counts[kept].sum()))
-        if self._reader is not None and self._reader is not writer:
+        if len(kept) and resolution is not None:
             columns = self._resolve_columns(columns, writer, int(counts[kept].sum()))
         rows = select(columns, fields, int(counts[kept].sum())) if len(kept) else no_rows(fields)
         fast = Decoded(rows, np.repeat(indexes[kept], counts[kept]), [], spread)
@@ -156,24 +156,18 @@ class AvroFormat:
 
     def _resolve(self, row: Row, writer: _Schema) -> Row:
         """A row of the writer's schema as one of the reader's: by name, with the reader's defaults."""
+        found = self._resolution(writer)
+        return row if found is None else found.row(row)
+
+    def _resolution(self, writer: _Schema) -> Resolution | None:
+        """None: the writer's schema is the reader's."""
         if self._reader is None or self._reader is writer or self._reader.text == writer.text:
-            return row
-        root = self._reader.root
-        made = {}
-        for name, child, default in zip(root.names, root.children, root.defaults, strict=True):
-            if name in row:
-                made[name] = row[name]
-            elif default is MISSING and child.nullable is None:
-                raise BadRecord("missing_field", "not in the writer's schema, and without a default", name)
-            else:
-                made[name] = None if default is MISSING else default
-        return made
+            return None
+        return _resolution(writer.text, self._reader.text)
 
     def _resolve_columns(self, columns: Columns, writer: _Schema, count: int) -> Columns:
         assert self._reader is not None
-        if self._reader.text == writer.text:
-            return columns
-        empty = self._resolve(dict.fromkeys(writer.root.names), writer) if count else {}
+        empty = self._resolve(dict.fromkeys(writer.root.names), writer)
         made = {}
         for field in self._reader.source.fields:
             kind = arrow_field(field).type
@@ -201,6 +195,7 @@ class _Schema:
     def __init__(self, text: str) -> None:
         self.text = text
         self.root: AvroType = parse(text)
+        read_defaults(self.root)
         self.walker = Walker(self.root)
         pairs = zip(self.root.names, self.root.children, strict=True)
         self.source = SourceSchema(tuple(SourceField(name, child.field_type()) for name, child in pairs))
@@ -224,12 +219,29 @@ class _Schema:
         offsets, body = bytes_of(data)
         block = close_container(self.fast, body[int(offsets[0]) : int(offsets[-1])].tobytes(), count)
         table = pl.read_avro(io.BytesIO(block)).to_arrow()
-        return {name: adapt(table.column(name).combine_chunks(), kind) for name, kind in self.types.items()}
+        found = {name: table.column(name).combine_chunks() for name in self.root.names}
+        for name, child in zip(self.root.names, self.root.children, strict=True):
+            if (symbols := symbols_of(child)) is not None:
+                found[name] = pa.array(symbols, pa.string()).take(found[name])
+        return {name: adapt(found[name], kind) for name, kind in self.types.items()}
 
 
 @functools.lru_cache(maxsize=1_000)
 def _schema(text: str) -> _Schema:
     return _Schema(text)
+
+
+def _writers(text: str) -> _Schema:
+    """The schema that a record brings or names: a bad one costs that record."""
+    try:
+        return _schema(text)
+    except ConfigError as error:
+        raise BadRecord("bad_avro", error.message) from None
+
+
+@functools.lru_cache(maxsize=1_000)
+def _resolution(writer: str, reader: str) -> Resolution:
+    return Resolution(_schema(writer).root, _schema(reader).root)
 
 
 def _contains(data: pa.BinaryArray) -> bool:

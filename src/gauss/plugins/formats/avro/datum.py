@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
+from decimal import Decimal
 from typing import Any
 
 from gauss.contracts.format import BadRecord
@@ -24,7 +25,7 @@ def read(node: AvroType, data: bytes, position: int, column: str = "") -> tuple[
             return data[position] != 0, position + 1
         case "int" | "long":
             value, position = read_long(data, position, len(data))
-            return _logical(node, value), position
+            return logical_value(node, value), position
         case "float":
             return struct.unpack_from("<f", data, position)[0], position + 4
         case "double":
@@ -32,9 +33,9 @@ def read(node: AvroType, data: bytes, position: int, column: str = "") -> tuple[
         case "bytes" | "string":
             length, position = read_long(data, position, len(data))
             piece = data[position : position + length]
-            return (piece.decode() if node.kind == "string" else _bytes(node, piece, column)), position + length
+            return (piece.decode() if node.kind == "string" else bytes_value(node, piece, column)), position + length
         case "fixed":
-            return _bytes(node, data[position : position + node.size], column), position + node.size
+            return bytes_value(node, data[position : position + node.size], column), position + node.size
         case "enum":
             index, position = read_long(data, position, len(data))
             return node.symbols[index], position
@@ -68,7 +69,7 @@ def read(node: AvroType, data: bytes, position: int, column: str = "") -> tuple[
                 items.append(value)
 
 
-def _logical(node: AvroType, value: int) -> Any:
+def logical_value(node: AvroType, value: int) -> Any:
     if node.logical == "date":
         return _DAY + dt.timedelta(days=value)
     if node.logical == "time-millis":
@@ -78,7 +79,7 @@ def _logical(node: AvroType, value: int) -> Any:
     return value
 
 
-def _bytes(node: AvroType, piece: bytes, column: str) -> Any:
+def bytes_value(node: AvroType, piece: bytes, column: str) -> Any:
     if node.logical != "decimal":
         return piece
     number = int.from_bytes(piece, "big", signed=True)
@@ -109,6 +110,8 @@ def write(node: AvroType, value: Any, out: bytearray, name: str = "") -> None:
             return
     if value is None:
         raise ValueError(f"{name} is null, and its Avro type {node.kind} allows none")
+    if not _holds(node, value):
+        raise ValueError(f"{name}: expected {node.logical or node.kind}, found {type(value).__name__} {value!r:.80}")
     match node.kind:
         case "boolean":
             out.append(1 if value else 0)
@@ -124,6 +127,8 @@ def write(node: AvroType, value: Any, out: bytearray, name: str = "") -> None:
             out += struct.pack("<d", value)
         case "bytes" | "string" | "fixed":
             piece = value.encode() if isinstance(value, str) else _piece(node, value, name)
+            if node.kind == "string" and isinstance(value, bytes):
+                value.decode()  # text that is not UTF-8 could not be read again
             if node.kind == "fixed" and len(piece) != node.size:
                 raise ValueError(f"{name}: expected {node.size} bytes, found {len(piece)}")
             if node.kind != "fixed":
@@ -160,6 +165,25 @@ def _branch_of(node: AvroType, value: Any, name: str) -> int:
     if len(chosen) != 1:
         raise ValueError(f"{name}: expected one branch of {', '.join(node.names)}, found {len(chosen)}")
     return chosen[0]
+
+
+def _holds(node: AvroType, value: Any) -> bool:
+    """Whether a value is of a type's kind: Python would make numbers of text, and zeros of as many as a number says."""
+    whole = isinstance(value, int | Decimal) and not isinstance(value, bool) and value == int(value)
+    match node.kind:
+        case "boolean":
+            return isinstance(value, bool)
+        case "int" | "long":
+            if "timestamp" in node.logical:
+                return whole or isinstance(value, dt.datetime)
+            return whole or (node.logical == "date" and type(value) is dt.date)
+        case "float" | "double":
+            return isinstance(value, float | int) and not isinstance(value, bool)
+        case "bytes" | "fixed" if node.logical == "decimal":
+            return isinstance(value, int | Decimal) and not isinstance(value, bool)
+        case "bytes" | "fixed" | "string":
+            return isinstance(value, str | bytes)
+    return True
 
 
 def _number(node: AvroType, value: Any) -> int:

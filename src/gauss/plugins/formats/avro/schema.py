@@ -209,7 +209,7 @@ def _plain(node: AvroType, numbers: Any) -> Any:
         inner = [{"name": name, "type": _plain(child, numbers)} for name, child in pairs]
         return {"type": "record", "name": f"R{next(numbers)}", "fields": inner}
     if node.kind == "enum":
-        return {"type": "enum", "name": f"E{next(numbers)}", "symbols": node.symbols}
+        return "int"  # polars panics over an enum that may be null, or that stands in something else
     made: dict[str, Any] = {"type": node.kind}
     if node.kind == "fixed":
         made |= {"name": f"F{next(numbers)}", "size": node.size}
@@ -220,15 +220,25 @@ def _plain(node: AvroType, numbers: Any) -> Any:
     return made
 
 
-def polars_reads(node: AvroType) -> bool:
-    """Whether polars has every type of the tree."""
+def symbols_of(node: AvroType) -> list[str] | None:
+    """Of an enum, whether it may be null or not."""
+    inner = node.nullable or node
+    return inner.symbols if inner.kind == "enum" else None
+
+
+def polars_reads(root: AvroType) -> bool:
+    """Whether polars has every type of the tree, or an enum's number for a field of the root."""
+    return bool(root.children) and all(symbols_of(child) is not None or _reads(child) for child in root.children)
+
+
+def _reads(node: AvroType) -> bool:
     if node.kind == "union":
         inner = node.nullable
-        return inner is not None and inner.kind != "enum" and polars_reads(inner)  # it panics over an enum or null
-    if node.kind in ("null", "map"):
+        return inner is not None and _reads(inner)
+    if node.kind in ("null", "map", "enum"):
         return False
     if node.logical == "decimal" and node.size > 16:
         return False
     if node.kind == "record" and not node.children:
         return False
-    return all(polars_reads(child) for child in node.children)
+    return all(_reads(child) for child in node.children)

@@ -73,7 +73,10 @@ def _numbers(node: AvroType, values: pa.Array) -> np.ndarray | None:
     if pa.types.is_timestamp(kind):
         if kind.unit != "us" or "timestamp" not in node.logical or node.logical.endswith("nanos"):
             return None
-    elif not pa.types.is_date32(kind) and (not pa.types.is_integer(kind) or pa.types.is_uint64(kind)):
+    elif pa.types.is_date32(kind):
+        if node.logical != "date":
+            return None
+    elif not pa.types.is_integer(kind) or pa.types.is_uint64(kind):
         return None
     numbers = filled(values.cast(pa.int32()) if pa.types.is_date32(kind) else values.cast(pa.int64())).astype(np.int64)
     if node.logical == "time-millis" or (pa.types.is_timestamp(kind) and node.logical.endswith("millis")):
