@@ -40,6 +40,11 @@ name = "small"
 storage = "memory"
 storage_config = {{ storage_size = 10, write_full = "drop" }}
 
+[[topics]]
+name = "four"
+storage = "file"
+storage_config = {{ framing = "fixed_size", frame_size = 4 }}
+
 [[processors]]
 name = "feed"
 plugin = "tcp-source"

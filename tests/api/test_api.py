@@ -65,6 +65,8 @@ def test_health_is_ready_with_every_process(ask: Ask) -> None:
         ("DELETE", "/api/readers/plain/none", None, None, 404, "not_found"),
         ("GET", "/api/topics/plain/query?limit=0", None, None, 422, "config"),
         ("GET", "/api/topics/plain/query?from=yesterday", None, None, 422, "config"),
+        ("GET", "/api/topics/plain/query?from=-1m&to=-1h", None, None, 422, "config"),
+        ("GET", "/api/dlq/letters?limit=-1", None, None, 422, "config"),
         ("GET", "/api/topics/plain/query?format=none", None, None, 404, "not_found"),
         ("GET", "/api/topics/plain/tail?start=soon", None, None, 422, "config"),
         ("POST", "/api/topics/plain/records?framing=none", b"x", None, 422, "plugin"),
@@ -129,6 +131,22 @@ def test_query_by_time_leaves_out_what_lies_outside(ask: Ask) -> None:
     assert early[-1]["data"] == "early"
 
 
+def test_query_from_before_1970_gives_all(ask: Ask) -> None:
+    ask("POST", "/api/topics/queried/records", b"old\n")
+    assert ask("GET", "/api/topics/queried/query?from=-99999d&limit=1").json()["records"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [("application/json", b'{"numbers": [1]}'), ("application/x-www-form-urlencoded", b'{"offsets": [1]}')],
+)
+def test_a_replay_that_is_not_understood_is_not_a_replay_of_everything(ask: Ask, kind: str, body: bytes) -> None:
+    reply = ask("POST", "/api/dlq/replay", body, **{"Content-Type": kind})
+    assert reply.status == 422, reply.body
+    assert ("Content-Type" in reply.json()["error"]["hint"]) == ("form" in kind)
+    assert ask("POST", "/api/dlq/replay").status == 200
+
+
 def test_query_decodes_with_a_format_of_the_pipeline(ask: Ask) -> None:
     put(ask, "appended", b'{"bid": 1.5}', b"{")
     good, bad = ask("GET", "/api/topics/appended/query?format=rows").json()["records"][-2:]
@@ -142,6 +160,17 @@ def test_append_cuts_the_body_by_the_framing_asked_for(ask: Ask) -> None:
     assert (reply.status, reply.json()) == (201, {"accepted": 3})
     last = ask("GET", "/api/topics/appended/query").json()["records"][-3:]
     assert [record["data"] for record in last] == ["abc", "", "d"]
+
+
+def test_append_tells_what_the_topic_did_not_take(ask: Ask) -> None:
+    assert ask("POST", "/api/topics/four/records", b"abcd\nabc\nefgh\n").json() == {"accepted": 2, "refused": 1}
+    [letter] = ask("GET", "/api/dlq/letters?reason=unfit").json()["letters"]
+    assert letter["detail"] == 'topic "four" keeps records in framing "fixed_size", which can\'t hold this one'
+
+
+def test_streamed_query_tells_why_it_can_not_be(ask: Ask) -> None:
+    reply = ask("GET", "/api/topics/queried/query?after=9999999", Accept="application/x-ndjson")
+    assert reply.status == 422 and "offset" in reply.json()["error"]["message"]
 
 
 def test_last_line_without_newline_is_a_record(ask: Ask) -> None:
@@ -204,7 +233,14 @@ def test_idle_websocket_that_leaves_ends_its_reading_thread(run: Run) -> None:
     wait_until(lambda: control.num_threads() <= busy - 10, what="the reading threads end with their clients")
 
 
-@pytest.mark.parametrize(("path", "code"), [("plain/tail", "unauthorized"), ("none/tail?token={}", "not_found")])
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("plain/tail", "unauthorized"),
+        ("none/tail?token={}", "not_found"),
+        ("plain/tail?limit=x&token={}", "config"),
+    ],
+)
 def test_websocket_says_why_it_closes(run: Run, path: str, code: str) -> None:
     content = found(run)
     address = content["endpoint"].replace("http", "ws") + "/api/topics/" + path.format(content["token"])

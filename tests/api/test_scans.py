@@ -33,7 +33,7 @@ name = "quote"
 plugin = "json"
 config = { fields = [{ name = "symbol", type = "string" }, { name = "bid", type = "double" }] }
 """
-TABLES = ("prices", "followed", "conflated", "large")
+TABLES = ("prices", "paged", "missed", "followed", "conflated", "large")
 LOGS = ("quotes", "polled", "ticks")
 
 
@@ -136,6 +136,17 @@ def test_long_poll_waits_for_rows_and_says_where_to_go_on(run: Run, ask: Ask) ->
     assert len(rows(scan(ask, "polled", program="seq(from: 3)", wait="20s"))) == 1
 
 
+def test_long_poll_of_a_table_never_passes_over_a_change(run: Run, ask: Ask) -> None:
+    put(run, "missed", quote_of("A", 1), quote_of("B", 2))
+    first = scan(ask, "missed", program="seq", wait="10s")
+    position = int(first.headers["gauss-position"])
+    assert len(rows(first)) == position == 2
+    put(run, "missed", quote_of("A", 3))
+    later = scan(ask, "missed", program=f"seq(from: {position})", wait="10s")
+    assert later.status == 409 or [row["version"] for row in rows(later)] == [3]
+    assert later.status != 409 or later.json()["error"]["hint"] == "scan without a version"
+
+
 def test_snapshot_is_one_object_by_key_with_decoded_rows(run: Run, ask: Ask) -> None:
     assert ask("GET", "/api/topics/prices/snapshot").json() == {}
     put(run, "prices", quote_of("B", 1), quote_of("A", 2), quote_of("B", 3), quote_of("C", 4), quote_of("C", 0))
@@ -143,6 +154,17 @@ def test_snapshot_is_one_object_by_key_with_decoded_rows(run: Run, ask: Ask) -> 
     assert list(reply.json().items()) == [("A", quote_of("A", 2.0)), ("B", quote_of("B", 3.0))]
     assert reply.headers["gauss-version"] == "5"
     assert ask("GET", "/api/topics/prices/snapshot?format=json").json()["A"] == quote_of("A", 2)
+
+
+def test_query_of_a_table_gives_every_row_once_page_by_page(run: Run, ask: Ask) -> None:
+    put(run, "paged", *(quote_of(symbol, 1 + bid) for bid, symbol in enumerate("EBDACB")))
+    found: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        page = ask("GET", f"/api/topics/paged/query?limit=2&format=quote{after}").json()
+        found += [record["data"]["symbol"] for record in page["records"]]
+        after = None if page["next"] is None else f"&after={page['next']}"
+    assert found == ["E", "D", "A", "C", "B"]  # as they last changed
 
 
 def test_snapshot_of_a_log_is_refused_with_what_to_use(ask: Ask) -> None:
@@ -195,14 +217,22 @@ def test_changes_of_a_log_are_its_records(run: Run) -> None:
         "[]",
         '{"subscribe": "x"}',
         '{"subscribe": "quotes"}',
+        b"\0",
+        b"",
     ],
 )
-def test_subscription_that_cannot_be_is_told_why(run: Run, message: str) -> None:
+def test_subscription_that_cannot_be_is_told_why(run: Run, message: str | bytes) -> None:
     with subscribed(run, "subscribe") as socket:
         socket.send(message)
         assert json.loads(socket.recv(60))["error"]["code"] in ("config", "not_found")
         with pytest.raises(ConnectionClosed):
             socket.recv(60)
+
+
+def test_refused_subscription_does_not_repeat_the_token(run: Run) -> None:
+    with subscribed(run, "topics/prices/subscribe?mode=all") as socket:
+        said = str(socket.recv(60))
+    assert "mode" in said and json.loads((run.data_dir / "engine.json").read_text())["token"] not in said
 
 
 def test_slow_subscriber_gets_conflated_snapshots_and_the_last_one_is_whole(run: Run) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,26 @@ def test_endpoint_that_does_not_answer_is_named(tmp_path: Path) -> None:
         write(tmp_path, pid=os.getpid(), endpoint=f"http://127.0.0.1:{port}", token="x")
         with pytest.raises(Unavailable, match=f"does not answer at http://127.0.0.1:{port}"):
             Client(tmp_path).get("health")
+
+
+@pytest.mark.parametrize(("rest", "whole"), [(b"0\r\n\r\n", True), (b"", False), (b"7\r\n{}", False)])
+def test_a_stream_that_is_cut_off_is_not_a_short_one(tmp_path: Path, rest: bytes, whole: bool) -> None:
+    def answer() -> None:
+        peer, _ = listener.accept()
+        with peer:
+            peer.recv(1 << 16)
+            peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n{}\n{}\n\r\n" + rest)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        write(tmp_path, pid=os.getpid(), endpoint=f"http://127.0.0.1:{port}", token="x")
+        thread = threading.Thread(target=answer)
+        thread.start()
+        lines = Client(tmp_path).lines("topics", "t", "query")
+        assert [next(lines), next(lines)] == [b"{}\n", b"{}\n"]
+        if whole:
+            assert list(lines) == []
+        else:
+            with pytest.raises(Unavailable, match="the run went away"):
+                list(lines)
+        thread.join()

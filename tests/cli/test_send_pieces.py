@@ -45,3 +45,16 @@ def test_nothing_is_no_request() -> None:
             return 0
 
     assert list(_whole_lines(Empty(), "\n")) == []
+
+
+def test_what_was_refused_is_summed_up(tmp_path: Path) -> None:
+    file = tmp_path / "in"
+    file.write_bytes(b"1\n" * PIECE_BYTES)
+
+    class Posted:
+        def post(self, *_: str, **__: Any) -> dict[str, int]:
+            return {"accepted": 1, "refused": 3}
+
+    with file.open("rb") as source:
+        done = _to_topic(cast(Client, Posted()), "t", source, "newline", {})
+    assert done["refused"] == 3 * done["accepted"] >= 6

@@ -179,3 +179,31 @@ def test_number_beyond_64_bits_is_refused_once(judge: Judge, sound: str) -> None
     [fault] = judge(sound.replace("9100", "1" + "0" * 30)).errors
     assert fault.expected == "a whole number of 64 bits"
     assert fault.line == 9
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('framing = "newline"', 'framing = "newline", delimiter = ""', '— expected at least 1 character, found ""'),
+        (
+            'storage = "memory"',
+            'storage = "file"\nstorage_config = { framing = "avro_container" }',
+            'found "avro_container"; use "length_prefixed", which holds any record',
+        ),
+        (
+            'storage = "memory"',
+            'storage = "file"\nstorage_config = { framing = "fixed_size" }',
+            'framing "fixed_size" needs frame_size, which is missing',
+        ),
+    ],
+)
+def test_a_fault_reads_as_one_sentence(judge: Judge, sound: str, old: str, new: str, said: str) -> None:
+    fault = judge(sound.replace(old, new, 1)).errors[0]
+    assert str(fault).endswith(said)
+
+
+def test_an_empty_array_names_its_key(judge: Judge, sound: str) -> None:
+    empty = '[[processors]]\nname = "m"\nplugin = "mask"\nsource = { topic = "quotes", read = "offset" }\n'
+    empty += 'target = { topic = "quotes" }\nconfig = { input = { format = "json" }, fields = [] }\n'
+    said = [str(fault) for fault in judge(sound + empty).errors]
+    assert any('"fields" is not valid — expected at least 1 entry, found an empty array' in text for text in said)

@@ -311,6 +311,12 @@ def test_empty_config_is_a_warning(judge: Judge) -> None:
     assert "nothing would run" in checked.warnings[0].message
 
 
+def test_tables_alone_are_not_said_to_do_nothing(judge: Judge) -> None:
+    checked = judge('[[topics]]\nname = "t"\nstorage = "clickhouse"\n')
+    assert checked.errors == []
+    assert [warning.message for warning in checked.warnings if "nothing would run" in warning.message] == []
+
+
 def test_cluster_that_cannot_reach_the_engine_is_a_warning(judge: Judge, sound: str) -> None:
     checked = judge(sound + '[spark]\nmaster = "spark://10.0.0.5:7077"\n')
     assert checked.errors == []

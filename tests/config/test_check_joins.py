@@ -30,7 +30,7 @@ def errors(tmp_path: Path, plugin: str, config: str) -> list[str]:
     file = tmp_path / "pipeline.toml"
     ends = 'source = { topic = "in", read = "offset" }\ntarget = { topic = "out" }\n'
     file.write_text(f'{TOPICS}\n[[processors]]\nname = "p"\nplugin = "{plugin}"\n{ends}config = {{ {config} }}\n')
-    return [fault.message for fault in check(file).errors]
+    return [str(fault) for fault in check(file).errors]
 
 
 JOIN = 'input = { format = "json" }, join_key = "k"'

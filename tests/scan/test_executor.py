@@ -116,6 +116,19 @@ def test_program_names_the_format_of_a_topic_without_one(tmp_path: Path) -> None
     assert batch.schema.field("deep").metadata == {b"gauss": b"json"}
 
 
+def test_a_format_that_there_is_not_is_refused_though_nothing_is_decoded(tmp_path: Path) -> None:
+    source = SourceTask("t", LogProvider(open_log("memory", tmp_path)))
+    with pytest.raises(ConfigError, match="jsn"):
+        TaskCursor(source, parse_scan('seq(format: "jsn")'))
+
+
+def test_a_hint_says_how_an_aggregate_is_told_the_format(tmp_path: Path) -> None:
+    source = SourceTask("t", LogProvider(open_log("memory", tmp_path)))
+    with pytest.raises(ConfigError) as refused:
+        TaskCursor(source, parse_scan("agg(high: max(.bid))"))
+    assert refused.value.hint.endswith("name their format, by --format, or format= over HTTP")
+
+
 def test_candidates_columns_are_fields_where_there_is_no_format(tmp_path: Path) -> None:
     log = open_log("memory", tmp_path)
     put(log, numbered(0, 9, ts_ms=list(range(9))))

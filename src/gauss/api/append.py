@@ -37,7 +37,7 @@ class Appending:
         self._splitter = self._framing.splitter(MAX_RECORD_BYTES)
         self._delimiter = str(options["delimiter"]).encode() if framing == "newline" else b""
         self._tail = b""
-        self._accepted = 0
+        self._accepted = self._refused = 0
 
     def feed(self, piece: bytes) -> None:
         if self._delimiter:
@@ -48,20 +48,22 @@ class Appending:
             raise self._told(error) from error
 
     def finish(self) -> dict[str, Any]:
-        """How many records became visible."""
+        """How many records became visible, and how many the topic did not take: it was full, or can't hold them."""
         try:
             if self._tail and self._tail != self._delimiter:
                 self._append(self._splitter.feed(self._delimiter))  # a last line without its newline is a record too
             self._splitter.finish()
         except FrameError as error:
             raise self._told(error) from error
-        return {"accepted": self._accepted}
+        return {"accepted": self._accepted} | ({"refused": self._refused} if self._refused else {})
 
     def _append(self, frames: Frames) -> None:
         if frames.count:
             chunk = Chunk(frames.payload, frames.count, 0, self._framing if self._framing.raw else None)
             batch = pa.RecordBatch.from_arrays([chunk.data()], schema=pa.schema([RECORD_SCHEMA.field("data")]))
-            self._accepted += self._client.append(self._topic, [batch])
+            accepted = self._client.append(self._topic, [batch])
+            self._accepted += accepted
+            self._refused += frames.count - accepted
 
     def _told(self, error: FrameError) -> FrameError:
         if not self._accepted:

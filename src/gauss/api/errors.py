@@ -67,9 +67,13 @@ def install(app: FastAPI) -> None:
         return reply(error)
 
     @app.exception_handler(RequestValidationError)
-    def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()]
-        return reply(ConfigError("; ".join(faults), hint="see /openapi.json for what the request takes"))
+    def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        found = error.errors()
+        faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in found]
+        hint = "see /openapi.json for what the request takes"
+        if "json" not in request.headers.get("content-type", "") and any(fault["loc"][0] == "body" for fault in found):
+            hint = "send the body as JSON, with the header Content-Type: application/json"  # curl -d says otherwise
+        return reply(ConfigError("; ".join(faults), hint=hint))
 
     @app.exception_handler(HTTPException)
     def _http(request: Request, error: HTTPException) -> JSONResponse:

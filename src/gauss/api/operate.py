@@ -6,14 +6,25 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Query
 from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict
 
 from gauss.contracts.processor import Role
 from gauss.stream.control.run import Running
 from gauss.stream.graph import Graph
 
 _MEDIA = {"text": "text/plain; charset=utf-8", "mermaid": "text/plain; charset=utf-8", "svg": "image/svg+xml"}
+
+
+class Replay(BaseModel):
+    """Which dead letters; left out: all of them. So a key that is misspelt must not count as left out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    processor: str | None = None
+    reason: str | None = None
+    offsets: list[int] | None = None
 
 
 def routes(running: Running) -> APIRouter:
@@ -84,19 +95,19 @@ def routes(running: Running) -> APIRouter:
 
     @router.get("/dlq/letters", tags=["dead letters"], summary="Dead letters, newest first")
     def letters(
-        processor: str | None = None, reason: str | None = None, limit: int = 20, before: int | None = None
+        processor: str | None = None,
+        reason: str | None = None,
+        limit: Annotated[int, Query(ge=1)] = 20,
+        before: int | None = None,
     ) -> dict[str, Any]:
         return running.command("dlq.show", processor=processor, reason=reason, limit=limit, before=before)
 
     @router.post("/dlq/replay", tags=["dead letters"], summary="Give dead letters to their processor again, once")
-    def replay(
-        processor: Annotated[str | None, Body()] = None,
-        reason: Annotated[str | None, Body()] = None,
-        offsets: Annotated[list[int] | None, Body()] = None,
-    ) -> dict[str, Any]:
-        if processor is not None:
-            return running.command("dlq.replay", processor=processor, reason=reason, offsets=offsets)
-        return _replay_all(running, reason, offsets)
+    def replay(asked: Annotated[Replay | None, Body()] = None) -> dict[str, Any]:
+        asked = asked or Replay()
+        if asked.processor is not None:
+            return running.command("dlq.replay", **asked.model_dump())
+        return _replay_all(running, asked.reason, asked.offsets)
 
     return router
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -23,9 +24,9 @@ class Reading:
     def __init__(self, running: Running) -> None:
         self._running = running
 
-    def known(self, topic: str) -> None:
-        """Raises before a stream has begun to answer 200."""
-        self._running.command("topic", name=topic)
+    def known(self, topic: str) -> dict[str, Any]:
+        """What the engine says of a topic; raises before a stream has begun to answer 200."""
+        return self._running.command("topic", name=topic)
 
     def decoder(self, name: str | None) -> Decode | None:
         """A format of the pipeline, or a plugin that needs no settings; None: bytes are shown as text."""

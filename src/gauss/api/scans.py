@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 
 from gauss.api.reading import Reading
 from gauss.api.records import Decode, change_lines, entries, object_lines
-from gauss.api.sockets import Lines, serve_socket
+from gauss.api.sockets import Lines, first_message, serve_socket
 from gauss.api.stored import is_stored, keyed_entries, listed
 from gauss.api.tail import follow
 from gauss.contracts.cursor import Code, Mode, Program, Seq
@@ -87,7 +87,7 @@ def routes(running: Running) -> APIRouter:
     async def subscribe_by_message(socket: WebSocket) -> None:
         async def begin() -> Lines:
             try:
-                asked = msgspec.json.decode(await socket.receive_text(), type=dict[str, Any])
+                asked = msgspec.json.decode(await first_message(socket), type=dict[str, Any])
             except msgspec.MsgspecError as error:
                 raise ConfigError(
                     f"the first message can't be understood: {error}",
@@ -115,9 +115,10 @@ async def _stored_snapshot(running: Running, name: str) -> Response:
 async def _subscribed(running: Running, reading: Reading, asked: dict[str, Any]) -> Lines:
     """The messages of a subscription, as lines."""
     topic, mode, format_name = asked.get("subscribe"), asked.get("mode", "snapshot"), asked.get("format")
+    shown = {key: value for key, value in asked.items() if key != "token"}  # the address may bring it
     if not isinstance(topic, str) or mode not in MODES or not isinstance(format_name, str | None):
         raise ConfigError(
-            f"expected a topic and a mode, found {asked}", hint=f'"subscribe": TOPIC, "mode": {" or ".join(MODES)}'
+            f"expected a topic and a mode, found {shown}", hint=f'"subscribe": TOPIC, "mode": {" or ".join(MODES)}'
         )
     if mode == "changes":
         await run_in_threadpool(reading.known, topic)

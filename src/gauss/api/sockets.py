@@ -27,6 +27,15 @@ async def serve_socket(socket: WebSocket, token: str, begin: Callable[[], Awaita
         pass
 
 
+async def first_message(socket: WebSocket) -> str | bytes:
+    """What the client says first, as text or as bytes."""
+    message = await socket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", 1000))
+    said: str | bytes = message.get("text") or message.get("bytes") or b""
+    return said
+
+
 async def refuse(socket: WebSocket, error: GaussError) -> None:
     """Says why, and closes."""
     with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it may have gone meanwhile

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from fastapi import APIRouter, Body, Query, Request, Response, WebSocket
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
@@ -65,21 +66,33 @@ def routes(running: Running) -> APIRouter:
         decode = reading.decoder(format)
         streamed = NDJSON in request.headers.get("accept", "")
         asked = limit if limit is not None or streamed else PAGE
-        begin, end = time_ms(start, "from"), time_ms(to, "to")
-        reading.known(name)
+        begin, end = _range_ms(start, to)
+        is_table = "snapshot" in reading.known(name)["read_modes"]
         if is_stored(running.pipeline, name):
             program = asked_rows(begin, end, after)
             if asked is not None and not streamed:
                 return _json(page(running, name, program, asked))
             tail = running.client().tail(name, program, limit=asked, full=True)
-            return StreamingResponse((row_lines(batch) for batch in tail), media_type=NDJSON)
-        view = TimeRange(begin or 0, end) if after is None else Seq(_offset(after))
-        batches = running.client().scan(name, Program(view), limit=asked)
-        if after is not None:
-            batches = _before(batches, end)
+            return StreamingResponse(with_error_line(follow(tail, row_lines)), media_type=NDJSON)
+        if after is None or is_table:
+            program, stop_ms = Program(TimeRange(begin, end)), None
+        else:
+            program, stop_ms = Program(Seq(_offset(after))), end
+        # A table gives rows by key, where no page could go on: pages are chosen of all of them.
+        pages = is_table and (after is not None or not streamed)
+        tail = running.client().tail(name, program, limit=None if pages else asked, full=True)
+        if streamed and not pages:
+            texts = follow(tail, lambda batch: lines(_before(batch, stop_ms), decode))
+            return StreamingResponse(with_error_line(texts), media_type=NDJSON)
+        try:
+            batches: Iterable[pa.RecordBatch] = tail
+            if pages:
+                batches = _by_version(tail, _offset(after or "0"), asked)
+            found = [row for batch in batches for row in rows(_before(batch, stop_ms), decode)]
+        finally:
+            tail.cancel()
         if streamed:
-            return StreamingResponse((lines(batch, decode) for batch in batches), media_type=NDJSON)
-        found = [row for batch in batches for row in rows(batch, decode)]
+            return Response(msgspec.json.Encoder(enc_hook=str).encode_lines(found), media_type=NDJSON)
         following = found[-1]["offset"] + 1 if asked is not None and len(found) >= asked else None
         return _json({"records": found, "next": following})
 
@@ -102,8 +115,11 @@ def routes(running: Running) -> APIRouter:
     @router.websocket("/{name}/tail")
     async def tail_socket(socket: WebSocket, name: str) -> None:
         given = socket.query_params
-        limit = given.get("limit", "")
-        await serve_socket(socket, running.token, lambda: _tailed(name, given, int(limit) if limit.isdigit() else None))
+
+        async def begin() -> Lines:
+            return await _tailed(name, given, _most(given.get("limit")))
+
+        await serve_socket(socket, running.token, begin)
 
     @router.post("/{name}/records", summary="Append records", status_code=201)
     async def append(
@@ -124,19 +140,46 @@ def routes(running: Running) -> APIRouter:
     return router
 
 
-def _before(batches: Iterable[pa.RecordBatch], end_ms: int | None) -> Iterator[pa.RecordBatch]:
-    """Records before a time; `ts_ms` never decreases within a topic, so that the first later one is the end."""
+def _before(batch: pa.RecordBatch, end_ms: int | None) -> pa.RecordBatch:
+    """Records before a time; `ts_ms` never decreases within a topic."""
+    if end_ms is None:
+        return batch
+    return batch.slice(0, int(np.searchsorted(batch.column("ts_ms").to_numpy(), end_ms)))
+
+
+def _by_version(batches: Iterable[pa.RecordBatch], first: int, limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The rows of a table from a version on, in that order: it gives them by key."""
+    kept: pa.Table | None = None
     for batch in batches:
-        kept = batch.num_rows if end_ms is None else int(np.searchsorted(batch.column("ts_ms").to_numpy(), end_ms))
-        yield batch.slice(0, kept)
-        if kept < batch.num_rows:
-            return
+        found = pa.Table.from_batches([batch])
+        found = found.filter(pc.greater_equal(found["version"], first))
+        kept = found if kept is None else pa.concat_tables([kept, found])
+        if limit is not None and kept.num_rows > 2 * limit:
+            kept = kept.sort_by("version").slice(0, limit)
+    if kept is not None:
+        yield from kept.sort_by("version").slice(0, limit).combine_chunks().to_batches()
+
+
+def _range_ms(start: str | None, to: str | None) -> tuple[int, int | None]:
+    """The bounds of a time range; before 1970 there is nothing."""
+    begin, end = max(time_ms(start, "from") or 0, 0), time_ms(to, "to")
+    if end is not None and end < begin:
+        raise ConfigError(f"a range goes forward: expected from before to, found {start or begin} to {to}")
+    return begin, end
 
 
 def _offset(after: str) -> int:
     if not after.isdigit():
         raise ConfigError(f"after: expected `next` of the page before (got {after!r})", hint="an offset such as 41")
     return int(after)
+
+
+def _most(limit: str | None) -> int | None:
+    if limit is None:
+        return None
+    if not limit.isdecimal() or int(limit) < 1:
+        raise ConfigError(f"limit: expected a whole number from 1 on (got {limit!r})")
+    return int(limit)
 
 
 def _json(value: Any) -> Response:

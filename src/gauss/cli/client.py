@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ DataDirOption = Annotated[
     Path, typer.Option("--data-dir", help="The data directory of the run.", envvar="GAUSS_DATA_DIR", show_default=True)
 ]
 NDJSON = "application/x-ndjson"
+PIECE_BYTES = 1 << 16
 ERROR_KEYS = {"code", "message", "hint", "retryable"}
 _ERROR = b'{"error":{"code":'
 
@@ -91,12 +93,28 @@ class Client:
         return response
 
 
+class _Body(io.RawIOBase):
+    """What comes of an answer, as it comes. Unlike the lines of `response` itself it raises when the connection ends
+    between two chunks: an answer that was cut off is not a short one."""
+
+    def __init__(self, response: HTTPResponse) -> None:
+        self._response = response
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._response.read1(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
 def _lines(response: HTTPResponse) -> Iterator[bytes]:
     from http.client import HTTPException
 
     with response:
         try:
-            for line in response:
+            for line in io.BufferedReader(_Body(response), PIECE_BYTES):
                 if line.startswith(_ERROR) and (error := _told(line)) is not None:
                     raise error
                 yield line

@@ -48,6 +48,9 @@ def command(
     seconds = time.monotonic() - began
     output.data({**result, "seconds": round(seconds, 3)})
     output.line(f"sent {what} to {target} in {seconds:.1f} s")
+    if refused := result.get("refused"):
+        why = "it was full, or can't hold them, see gauss dlq ls"
+        output.note(f"{target} refused {refused:,} more: {why}", style="yellow")
 
 
 def _opened(file: str) -> BinaryIO:
@@ -101,7 +104,7 @@ def _to_socket(host: str, port: int, source: BinaryIO) -> int:
 
 def _to_topic(client: Client, topic: str, source: BinaryIO, framing: str, options: dict[str, Any]) -> dict[str, Any]:
     """Lines go by requests of whole lines, each with its answer; others in one request that is cut as it comes."""
-    accepted = sent = 0
+    accepted = refused = sent = 0
 
     def counted(pieces: Iterator[bytes]) -> Iterator[bytes]:
         nonlocal sent
@@ -114,8 +117,10 @@ def _to_topic(client: Client, topic: str, source: BinaryIO, framing: str, option
     else:
         bodies = iter([counted(_pieces(source))])
     for body in bodies:
-        accepted += client.post("topics", topic, "records", body=body, framing=framing, **options)["accepted"]
-    return {"topic": topic, "accepted": accepted, "bytes": sent}
+        done = client.post("topics", topic, "records", body=body, framing=framing, **options)
+        accepted += done["accepted"]
+        refused += done.get("refused", 0)
+    return {"topic": topic, "accepted": accepted, "bytes": sent} | ({"refused": refused} if refused else {})
 
 
 def _whole_lines(source: BinaryIO, delimiter: str) -> Iterator[bytes]:

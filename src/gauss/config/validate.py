@@ -117,11 +117,13 @@ def _report_one(items: list[Any], model: type[BaseModel], keys: KeyPath, scope: 
         expected = " or ".join(dict.fromkeys(filter(None, map(_expected, items))))
         said = "" if expected else str(first["msg"]).removeprefix("Value error, ")
         offered = [option for item in items for option in _options(item)]
+        # A validator of a whole table was given that table, not the key it speaks of: it says itself what it found.
+        own = bool(expected) and "key" not in first.get("ctx", {})
         scope.add(
             keys,
             said or f'"{key}" is not valid',
             expected=expected,
-            found=first["input"] if expected else None,
+            found=first["input"] if own else None,
             hint=did_you_mean(str(first["input"]), offered),
         )
 
@@ -149,8 +151,14 @@ def _expected(item: Any) -> str:
         return _KINDS[item["type"]]
     if item["type"] in ("literal_error", "enum"):
         return str(item["ctx"]["expected"]).replace("'", '"')
+    if item["type"] in ("string_too_short", "too_short"):
+        least = item["ctx"]["min_length"]
+        one, many = ("character", "characters") if item["type"] == "string_too_short" else ("entry", "entries")
+        return f"at least {least} {one if least == 1 else many}"
+    if item["type"] == "string_pattern_mismatch":
+        return f"text that matches {item['ctx']['pattern']}"
     message = str(item["msg"])
-    for opening in ("Input should be ", "Value error, expected ", "String should ", "expected "):
+    for opening in ("Input should be ", "Value error, expected ", "expected "):
         if message.startswith(opening):
             return message.removeprefix(opening)
     return ""

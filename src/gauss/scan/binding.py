@@ -62,7 +62,13 @@ class Binding:
             self.bound: Bound = bind(program, kinds, provider.capabilities, own_kinds)
         except ConfigError as fault:
             if self._format is None and fault.hint.startswith("it has:"):
-                fault.hint += '; to read into the records name their format, such as seq(format: "json")'
+                # agg takes no format of its own.
+                how = (
+                    "by --format, or format= over HTTP"
+                    if isinstance(program.view, Agg)
+                    else 'as in seq(format: "json")'
+                )
+                fault.hint += f"; to read into the records name their format, {how}"
             raise
         self.is_agg = isinstance(program.view, Agg)
         own = set(self.candidates.names) - declared.keys()

@@ -193,6 +193,8 @@ class SourceTask:
         agg = isinstance(program.view, Agg)
         if not program.stages and not agg and program.output is not Output.SCALAR:
             check_declared(program, self.capabilities)
+            if program.format:
+                self.formats(program.format)  # nothing is decoded, but a name that there is not is a slip
             return Plain(self._candidates(program), program, self.capabilities)
         binding = self._bind(program)
         if not agg:

@@ -208,8 +208,9 @@ class EngineClient:
         """A scan under way, which any thread may cancel; its iterator raises FlightError when the engine goes."""
         from gauss.stream.cursors import Scanning, parsed
 
-        def floor() -> int:
-            return int(self.command("topic", {"name": topic})["floor"])
+        def floor() -> int | None:
+            found = self.command("topic", {"name": topic})
+            return None if "snapshot" in found["read_modes"] else int(found["floor"])
 
         return Scanning(lambda asked: self.scan_cursor(topic, asked, name=name), floor, parsed(program))
 

@@ -141,8 +141,11 @@ class Scanning:
     """A scan from its first batch to its last, as batches. A live one waits for more, and opens anew at the floor of a
     log that it fell behind. Iterate it in one thread, cancel it from any."""
 
-    def __init__(self, open_: Callable[[Program], RemoteCursor], floor: Callable[[], int], program: Program) -> None:
-        """`floor` gives the oldest offset of a log."""
+    def __init__(
+        self, open_: Callable[[Program], RemoteCursor], floor: Callable[[], int | None], program: Program
+    ) -> None:
+        """`floor` gives the oldest offset of a log, and None of a table: its rows are wrong without the changes that
+        were left out, so that whoever lies behind must begin anew."""
         self.missed = 0
         self._open = open_
         self._floor = floor
@@ -165,7 +168,7 @@ class Scanning:
         if not self.live or not isinstance(self._program.view, Seq) or position is None:
             return None
         floor = self._floor()
-        if floor <= position:
+        if floor is None or floor <= position:
             return None
         self.missed += floor - position
         return floor

@@ -197,10 +197,12 @@ def test_aggregates_are_what_stages_see() -> None:
     assert bound.fields == {"bid": Kind.NUMBER}
     assert bound.reads == {"n": Kind.INT, "high": Kind.NUMBER}
     assert bound.row({"n": 3, "high": 2.0}) == {"n": 3, "top": 4.0}
-    with pytest.raises(ProgramFault, match='no field "x"'):
-        bind(parse_scan("agg(s: sum(.x))"), FIELDS)
-    with pytest.raises(ProgramFault, match=r"sum is not defined for \.symbol"):
-        bind(parse_scan("agg(s: sum(.symbol))"), FIELDS)
+    with pytest.raises(ProgramFault, match='no field "x"') as unknown:
+        bind(parse_scan("agg(n: count, s: sum(.x))"), FIELDS)
+    assert unknown.value.at == 21
+    with pytest.raises(ProgramFault, match=r"sum is not defined for \.symbol") as unfit:
+        bind(parse_scan("agg(m: max(.symbol), s: sum( .symbol))"), FIELDS)
+    assert unfit.value.at == 29
 
 
 ROW = {"symbol": "BTC", "bid": 10.0, "ask": None, "id": 7, "ok": False}

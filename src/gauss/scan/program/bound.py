@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,19 +51,26 @@ def _seen(program: Program, schema: Kinds | None) -> tuple[dict[str, Kind] | Non
         return None, schema
     decoded: dict[str, Kind] = {}
     seen: dict[str, Kind] = {}
-    begin = len(program.text) - len(program.text.lstrip())
     for name, what, of in program.view.aggregates:
         if what == "count":
             seen[name] = Kind.INT
             continue
         if schema is not None and of not in schema:
-            raise fault(program.text, begin, f'the source has no field "{of}"', f"it has: {', '.join(schema)}")
+            at = _field_at(program.text, of)
+            raise fault(program.text, at, f'the source has no field "{of}"', f"it has: {', '.join(schema)}")
         kind = decoded[of] = Kind.NUMBER if schema is None else schema[of]
         able = (Kind.INT, Kind.NUMBER) if what in ("sum", "avg") else (Kind.INT, Kind.NUMBER, Kind.STRING)
         if kind not in able:
-            raise fault(program.text, begin, f"{what} is not defined for .{of}, which is {kind}")
+            at = _field_at(program.text, of, what)
+            raise fault(program.text, at, f"{what} is not defined for .{of}, which is {kind}")
         seen[name] = Kind.NUMBER if what in ("sum", "avg") else kind
     return decoded, seen
+
+
+def _field_at(text: str, name: str, what: str = "") -> int:
+    """Where an aggregate names its field: a view has no places of its own, unlike stages."""
+    found = re.search(rf"{what}\s*\(\s*(\.{re.escape(name)})\s*\)", text)
+    return found.start(1) if found else len(text) - len(text.lstrip())
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def fit(chunk: Chunk, framing: Framing | None, topic: str, inc: int) -> tuple[Ch
     unfit = framing.unfit(data)
     letters: list[DeadLetter] = []
     if unfit is not None and unfit.any():
-        detail = f'the framing of topic "{topic}" can\'t hold this record: {framing.key}'
+        detail = f'topic "{topic}" keeps records in framing "{framing.key[0]}", which can\'t hold this one'
         for index in np.flatnonzero(unfit):
             ts_ms = times if isinstance(times, int) else int(times[index])
             bad = data[int(index)].as_py()

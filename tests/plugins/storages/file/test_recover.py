@@ -90,6 +90,17 @@ def test_flipped_byte_cuts_the_log_there(tmp_path: Path, suffix: str) -> None:
         shutil.rmtree(folder)
 
 
+def test_data_whose_index_was_lost_is_told_and_kept_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    _filled(tmp_path)
+    before = _file(tmp_path, "log").read_bytes()
+    _file(tmp_path, "index").unlink()
+    log = _reopened(tmp_path)
+    assert log.end == 0
+    log.close()
+    assert "its index is missing" in caplog.text
+    assert _file(tmp_path, "log.torn").read_bytes() == before
+
+
 def test_what_no_longer_matches_its_checksum_is_told_and_kept_aside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -27,10 +27,7 @@ def open_segments(root: Path, framing: Framing, committed: Callable[[int], bool]
         segment = Segment(path.parent, int(path.stem), framing, 0)
         _measure(segment)
         segments.append(segment)
-    for stray in _files(root, "log"):  # data whose index never came, or was removed first
-        if not stray.with_suffix(".index").exists():
-            stray.unlink()
-            stray.with_suffix(".times").unlink(missing_ok=True)
+    _drop_strays(root, min([*(each.base for each in rolled), *(each.base for each in segments)], default=0))
     for earlier in segments[:-1]:
         _mend(earlier)
     torn_publish = 0
@@ -68,6 +65,19 @@ def _rolled(root: Path) -> list[RolledSegment]:
         for suffix in ("index", "log", "times"):
             segment.file.with_suffix(f".{suffix}").unlink(missing_ok=True)
     return rolled
+
+
+def _drop_strays(root: Path, oldest: int) -> None:
+    """Data without its index. Removing a segment begins with that, at the oldest one; elsewhere somebody lost it."""
+    for stray in _files(root, "log"):
+        if stray.with_suffix(".index").exists():
+            continue
+        if stray.stat().st_size and int(stray.stem) >= oldest:
+            kept = stray.replace(stray.with_suffix(".log.torn"))
+            log.warning("%s: its index is missing, and so its records are lost; it is kept as %s", stray, kept)
+        else:
+            stray.unlink()
+        stray.with_suffix(".times").unlink(missing_ok=True)
 
 
 def _set_aside(segment: Segment, end: int) -> None:

@@ -89,6 +89,8 @@ class FileConfig(PluginConfig):
         except ValidationError as error:
             first = error.errors()[0]
             key = str(first["loc"][0]) if first["loc"] else "framing"
+            if first["type"] == "missing":
+                raise _fault("framing", f'framing "{self.framing}" needs {key}, which is missing') from error
             reason = "is no parameter of" if first["type"] == "extra_forbidden" else "has a wrong value for"
             detail = "" if first["type"] == "extra_forbidden" else f": {first['msg']}"
             raise _fault(key, f'{key} {reason} framing "{self.framing}"{detail}') from error
