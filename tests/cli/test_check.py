@@ -163,6 +163,22 @@ def test_version_is_printed(gauss: Gauss) -> None:
     assert re.fullmatch(r"gauss \d+\.\d+\.\d+\n", gauss("--version").stdout)
 
 
+def test_transforms_that_do_not_fit_their_formats_are_faults(gauss: Gauss, config: Path) -> None:
+    """All of them, as the driver would find them out one by one."""
+    convert = FILTER.replace('"filter"', '"format-convert"').replace(
+        'where = ".bid > 1"', 'output = { format = "msgpack" }'
+    )
+    enrich = convert.replace('"keep"', '"add"').replace('"format-convert"', '"enrich"').partition("[[processors]]")[2]
+    enrich = "[[processors]]" + enrich.replace('"msgpack" }', '"msgpack" }, add = { a = 1 }')
+    config.write_text(SOUND.replace("PORT", "0") + convert + enrich)
+    done = gauss("check")
+    assert done.returncode == 1
+    assert '✗ transforms  keep: neither "json" nor "msgpack" says which fields there are; give' in done.stdout
+    assert "✗ transforms  add: " in done.stdout
+    config.write_text(SOUND.replace("PORT", "0") + FILTER)
+    assert "✓ transforms  each fits its formats" in gauss("check").stdout
+
+
 def test_check_imports_nothing_heavy(config: Path) -> None:
     """What keeps it within half a second: neither Spark nor Arrow, nor what the other commands need."""
     config.write_text(SOUND.replace("PORT", "0") + FILTER)

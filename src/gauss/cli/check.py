@@ -22,7 +22,9 @@ _SIGNS = {Mark.OK: ("âœ“", "green"), Mark.WARN: ("~", "yellow"), Mark.FAIL: ("âœ
 
 def command(
     file: Annotated[Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.")] = Path(),
-    offline: Annotated[bool, typer.Option("--offline", help="Leave out Java, ports, disk and connections.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Leave out transforms, Java, ports, disk and connections.")
+    ] = False,
     data_dir: Annotated[
         Path, typer.Option("--data-dir", help="Where a run would keep its data.", envvar="GAUSS_DATA_DIR")
     ] = Path(".gauss"),
@@ -81,6 +83,7 @@ def _phases(checked: Checked, data_dir: Path, *, offline: bool) -> Iterator[Phas
     if offline:
         return
     if graph.needs_spark:
+        yield from _transforms(checked, checked.pipeline, data_dir)
         yield check_java()
     found = addresses(checked.pipeline)
     yield from check_ports(found)
@@ -119,6 +122,26 @@ def _tables(checked: Checked, pipeline: Pipeline, data_dir: Path, *, offline: bo
             yield Phase("tables", Mark.WARN, f"{topic.name}: {error.message}", "its columns can't be told now")
         else:
             yield Phase("tables", Mark.OK, f"{topic.name}: {_count(len(found.mapped.fields), 'column')}")
+
+
+def _transforms(checked: Checked, pipeline: Pipeline, data_dir: Path) -> Iterator[Phase]:
+    """Every transform is put together with its formats, as the driver does: that needs Arrow, and so time."""
+    from gauss.config.files import with_absolute_files
+    from gauss.model.errors import ConfigError
+    from gauss.model.paths import DataDir
+    from gauss.stream.driver.fitting import misfits
+    from gauss.stream.live_formats import with_live_formats
+
+    paths = DataDir(data_dir.absolute())
+    absolute = with_live_formats(with_absolute_files(pipeline, checked.base_dir), paths, keep=False)
+    found = list(misfits(absolute, _graph(absolute)))
+    for name, error in found:
+        if isinstance(error, ConfigError):
+            yield Phase("transforms", Mark.FAIL, f"{name}: {error.message}", error.hint)
+        else:  # a format that asks a server for its schema
+            yield Phase("transforms", Mark.WARN, f"{name}: {error.message}", "its fields can't be told now")
+    if not found:
+        yield Phase("transforms", Mark.OK, "each fits its formats")
 
 
 def _graph(pipeline: Pipeline) -> Graph:

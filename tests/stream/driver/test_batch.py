@@ -10,6 +10,7 @@ import pytest
 
 from gauss import registry
 from gauss.contracts.processor import ProcessorSpec
+from gauss.model.errors import ConfigError
 from gauss.stream.driver.compile import result
 from gauss.stream.driver.plan import FieldRef, FormatRef, ReadPlan, WritePlan, encode_fields, to_option
 from gauss.stream.protocol import At, Claim, Ends
@@ -68,3 +69,12 @@ def test_passthrough_on_spark_keeps_bytes_and_times(make_engine: Any, spark: Any
     made = result(spark, plan, transform, rows)
     assert made.columns == ["_ts_ms", "_data"]
     assert [bytes(row._data) for row in made.collect()] == [b"\xff\x00", b"", b"plain"]
+
+
+def test_a_result_that_has_a_column_twice_is_a_fault_that_names_it(make_engine: Any, spark: Any) -> None:
+    _, plan, ends = fed(make_engine, b'{"n":1}')
+    spec = registry.spec(ProcessorSpec, "sql")
+    transform = registry.build(spec, spec.validate({"input": {"format": "json"}, "query": "SELECT *, n FROM input"}))
+    with pytest.raises(ConfigError, match=r"more than one column n$") as caught:
+        result(spark, plan, transform, frame(spark, plan, ends))
+    assert "AS" in caught.value.hint

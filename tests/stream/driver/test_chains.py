@@ -52,6 +52,12 @@ def test_every_border_has_its_reason() -> None:
     assert borders(FILTER, WAITS) == ["p1 must see its first records to know the types of n"]
 
 
+def test_a_step_that_cannot_be_planned_is_a_border_and_no_end_of_all() -> None:
+    misfit = ("format-convert", {"input": {"format": "json"}, "output": {"format": "msgpack"}})
+    [border] = borders(FILTER, misfit)
+    assert border == 'p1 can\'t be planned: neither "json" nor "msgpack" says which fields there are'
+
+
 def test_two_writers_of_a_topic_are_a_border_for_both() -> None:
     beside = {"topic": "t3"}, {"topic": "t0", "read": "offset"}
     found = borders(FILTER, FILTER, FILTER, FILTER, target=beside[0], source=beside[1])

@@ -20,7 +20,7 @@ from gauss.model.errors import ConfigError, ProtocolError
 from gauss.model.paths import DataDir
 from gauss.plugins.formats.json.codec import JsonFormat
 from gauss.plugins.formats.json.spec import JsonConfig
-from gauss.stream.driver import detect
+from gauss.stream.driver import detect, sink
 from gauss.stream.driver.checkpoint import Checkpoint
 from gauss.stream.driver.errors import sentence
 from gauss.stream.driver.jvm import JAVA_CLASSES
@@ -130,6 +130,18 @@ def started(tmp_path: Path) -> tuple[Checkpoint, str]:
     return checkpoint, identity
 
 
+def test_checkpoint_knows_that_it_takes_the_place_of_another_plans(tmp_path: Path) -> None:
+    first, second = (Checkpoint(DataDir(tmp_path), "p", name) for name in ("one", "two"))
+    first.open()
+    assert not first.replaces_another()
+    first.mark_started()
+    second.open()
+    assert second.replaces_another()
+    assert not first.replaces_another()
+    second.mark_started()
+    assert not second.replaces_another()  # it ran: if its files are lost now, that is another matter
+
+
 def test_checkpoint_keeps_its_identity_while_it_can_be_read(tmp_path: Path) -> None:
     checkpoint, identity = started(tmp_path)
     assert checkpoint.open() == identity
@@ -224,6 +236,14 @@ def test_kinds_of_a_sample_decide_types() -> None:
     assert found["l"].attrs == {"element": "double"}
 
 
+def test_whole_numbers_beyond_int64_are_not_rounded() -> None:
+    records = [b'{"u":18446744073709551615,"d":18446744073709551615,"i":-1,"b":18446744073709551616,"l":[1]}']
+    records.append(b'{"u":0,"d":-1,"i":9223372036854775807,"b":1,"l":[18446744073709551615]}')
+    found = detect.decide(["u", "d", "i", "b", "l"], records, JsonFormat(JsonConfig()))
+    assert [found[name].type for name in "udib"] == ["uint64", "double", "int64", "double"]
+    assert found["l"].attrs == {"element": "uint64"}
+
+
 def test_decided_kinds_survive_in_their_file(tmp_path: Path) -> None:
     kinds = {"a": FieldRef("a", "array", {"element": "string"})}
     detect.save(tmp_path / "kinds.json", kinds)
@@ -297,3 +317,22 @@ def test_options_never_hold_the_token() -> None:
     option = json.loads(to_option(ReadPlan("/run/flight.json", "p", 1, {})))
     assert option["flight"] == "/run/flight.json"
     assert not [key for key in option if "token" in key]
+
+
+def test_closed_windows_are_staged_in_the_order_of_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    staged: list[dict[str, Any]] = []
+
+    def keep(_plan: WritePlan, _topic: str, parts: list[pa.RecordBatch], *_: Any, **__: Any) -> str:
+        staged.extend(row for part in parts for row in part.to_pylist())
+        return "stage"
+
+    monkeypatch.setattr(sink, "stage_records", keep)
+    plan = WritePlan("", "p", 1, "c", "", "out", FormatRef("json"), by_time=True)
+    batches = [pa.record_batch({"_ts_ms": times, "k": keys}) for times, keys in (([20, 10], "ab"), ([10, 30], "cd"))]
+    sink.stage_all(plan, batches, sink.Staged(), ("", 0))
+    assert [(row["ts_ms"], json.loads(row["data"])["k"]) for row in staged] == [
+        (10, "b"),
+        (10, "c"),
+        (20, "a"),
+        (30, "d"),
+    ]

@@ -167,3 +167,12 @@ def test_fields_that_nobody_names_can_not_change_their_format() -> None:
     given = config("mask", fields=["email"], input={"format": "json"}, output={"format": "msgpack"})
     with pytest.raises(ConfigError, match="neither format has a schema"):
         designed(given)
+
+
+def test_added_fields_are_put_into_records_of_no_schema(run: Runs) -> None:
+    records = [b'{"n":2,"s":"a","o":{"b":[ 1]}}', b'{"n":3,"o":{"c":0}}']
+    made = run("expression", records, add={"twice": ".n * 2", "o.s": "(.s | ascii_upcase)"}, **ANY)
+    assert made.records() == [
+        b'{"n":2,"s":"a","o":{"b":[ 1],"s":"A"},"twice":4.0}',
+        b'{"n":3,"o":{"c":0},"twice":6.0}',
+    ]

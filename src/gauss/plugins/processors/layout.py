@@ -39,7 +39,13 @@ class Layout:
         columns = {"_ts_ms": found["_ts_ms"]} | ({REST: found["_data"]} if self.carries else {})
         found |= made
         columns |= {name: found[plain(name)] for name in self._names(made)}
-        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        # A column that holds any value as its JSON text stays marked so.
+        marks = {plain(field.name): field.metadata for field in records.schema if field.metadata}
+        fields = [
+            pa.field(name, array.type, metadata=None if plain(name) in made else marks.get(plain(name)))
+            for name, array in columns.items()
+        ]
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
 
     def spark(self, records: DataFrame, made: Mapping[str, Column], keep: tuple[str, ...] = ()) -> DataFrame:
         """The records with the fields that were made, and some hidden columns."""

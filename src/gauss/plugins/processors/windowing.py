@@ -76,9 +76,10 @@ class Windowed:
         """Keys, window or pane, and one or two columns per aggregate."""
         import pyarrow as pa
 
-        kinds = {plain(field.name): field.type for field in fields}
+        known = {plain(field.name): field for field in fields}
+        kinds = {name: field.type for name, field in known.items()}
         stamp = pa.timestamp("us", "UTC")
-        columns = [(output_name(key), kinds[key]) for key in self._keys]
+        columns = [known[key].with_name(output_name(key)) for key in self._keys]
         columns += [(EVENT, stamp), (BEAT, pa.bool_())]
         if not self._window.gap_ms:
             columns.append((END, stamp))

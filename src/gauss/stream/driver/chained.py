@@ -21,7 +21,7 @@ from gauss.contracts.processor import REST
 from gauss.stream.client import STAGE_SCHEMA
 from gauss.stream.driver.hosted import look_up, transform_of
 from gauss.stream.driver.plan import FormatRef, Step, TransformRef, Work, WritePlan
-from gauss.stream.driver.reading import Range, bury, coalesced, decode, engine, format_of
+from gauss.stream.driver.reading import Range, bury, coalesced, decode, engine, format_of, with_marks
 from gauss.stream.driver.sink import Staged, by_topic, stage_batch, stage_letters, stage_records
 from gauss.stream.engine.dead import RETRY_PREFIX
 from gauss.stream.protocol import Read
@@ -148,7 +148,7 @@ class _Leg:
         numbered = self._plain and bool(self.next or origin[0])
         if numbered:  # whoever keeps a record's time tells so which record a row was made of
             given = given.set_column(given.schema.names.index("_ts_ms"), "_ts_ms", pa.array(np.arange(len(given))))
-        made = self._transform.arrow(given)
+        made = self._transform.arrow(with_marks(given, self.fields))
         if not made.num_rows:
             return
         rows = None
@@ -254,7 +254,7 @@ def _written(made: pa.RecordBatch, format: FormatRef | None) -> Columns:
     return {
         each.name: column
         for each, column in zip(made.schema, made.columns, strict=True)
-        if not _hidden(each.name) and "." not in each.name and each.name not in strict and _comes_back(column)
+        if not (_hidden(each.name) or "." in each.name or each.name in strict or each.metadata) and _comes_back(column)
     }
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gauss.config.spec import Pipeline, ProcessorDef
 from gauss.contracts.processor import ProcessorSpec, Role, Where
 from gauss.contracts.storage import ReadMode, StorageSpec, WriteFull
+from gauss.model.errors import ConfigError
 from gauss.registry import spec
 from gauss.stream.driver.plan import transform_ref
 from gauss.stream.graph import Graph, ProcessorNode
@@ -116,7 +117,10 @@ def _topic(pipeline: Pipeline, graph: Graph, name: str) -> str:
 def _reader(pipeline: Pipeline, entry: ProcessorDef) -> str:
     if entry.on_restart == "fail":
         return f'{entry.name} has on_restart = "fail"'
-    _, fields = transform_ref(pipeline, entry).build()
+    try:
+        _, fields = transform_ref(pipeline, entry).build()
+    except ConfigError as error:  # the others run all the same: its own query is what fails, and says so
+        return f"{entry.name} can't be planned: {error.message}"
     unknown = [field.name for field in fields if field.field_type.name == "auto"]
     if unknown:
         return f"{entry.name} must see its first records to know the types of {', '.join(unknown)}"

@@ -59,6 +59,11 @@ class Checkpoint:
     def _started(self) -> Path:
         return self.root / "started"
 
+    def replaces_another(self) -> bool:
+        """Whether this one has never run, and one of another plan has: the processor was changed in between."""
+        others = (folder for folder in self.root.parent.glob("*") if folder != self.root)
+        return not self._started.exists() and any((folder / self._started.name).exists() for folder in others)
+
     def mark_started(self) -> None:
         """From now on an absent Spark folder means that it was lost."""
         self._started.touch()

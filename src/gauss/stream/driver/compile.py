@@ -17,7 +17,9 @@ from gauss.contracts.processor import REST, TOPIC, ProcessorSpec, Transform
 from gauss.contracts.time import BEAT, EVENT, EventTime, PartialTransform
 from gauss.model.errors import ConfigError
 from gauss.registry import spec
+from gauss.stream.driver.fitting import can_carry
 from gauss.stream.driver.plan import (
+    MARK,
     FieldRef,
     FormatRef,
     ReadPlan,
@@ -84,21 +86,12 @@ def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
     read, written = ref.input, ref.output
     transform, fields = ref.build()
     if getattr(transform, "carries", False):
-        _carries(processor, read, written)
+        can_carry(processor, read, written)
     hosted = ref if found.hosted else None
     kept = found.state(found.validate(processor.config)) if found.state is not None else None
     state_format = format_ref(pipeline, processor.config.get("state_format")) or FormatRef("json")
     state = StateRef(kept, state_format) if kept is not None else None
     return Design(processor, found.stateful, transform, read, written or read, fields, hosted, ref, state)
-
-
-def _carries(processor: ProcessorDef, read: FormatRef | None, written: FormatRef | None) -> None:
-    """Fields that nobody names go along only inside their own record."""
-    if written not in (None, read) or not (read and hasattr(read.build(), "merge_batch")):
-        raise ConfigError(
-            f'processor "{processor.name}" can\'t know which fields to write: neither format has a schema',
-            hint="give the input or the output format `fields`",
-        )
 
 
 def result(session: SparkSession, plan: ReadPlan, transform: Transform, records: DataFrame | None = None) -> DataFrame:
@@ -120,6 +113,11 @@ def result(session: SparkSession, plan: ReadPlan, transform: Transform, records:
 def _has_columns(made: DataFrame, plan: ReadPlan) -> DataFrame:
     if set(made.columns) <= {"_ts_ms", BEAT}:
         raise ConfigError(f'processor "{plan.processor}" gives no columns to write')
+    if twice := [name for name in dict.fromkeys(made.columns) if made.columns.count(name) > 1]:
+        raise ConfigError(
+            f"the result has more than one column {', '.join(twice)}",
+            hint="name each once (SELECT * gives all fields and ts_ms), or rename it with AS",
+        )
     return made
 
 
@@ -167,6 +165,10 @@ def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Desig
         if read.time is None or read.time.partial is None:
             read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, design.transform))
         frame = result(session, read, design.transform)
+        windows = hasattr(design.transform, "partial") and not getattr(design.transform, "keeps_each", False)
+        write = msgspec.structs.replace(write, by_time=windows and write.state is None)
+    if design.hosted is None and (marks := {each.name: each.metadata.get(MARK) for each in frame.schema}):
+        write = msgspec.structs.replace(write, marks={name: mark for name, mark in marks.items() if mark})
     if write.state is not None:
         from gauss.stream.driver.kept import start_kept
 

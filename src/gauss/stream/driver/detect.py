@@ -29,8 +29,8 @@ def save(path: Path, kinds: dict[str, FieldRef]) -> None:
 
 
 def decide(names: list[str], records: list[bytes], format_: Format) -> dict[str, FieldRef]:
-    """A type for each name: whole numbers are int64 while no record of the sample has a fraction, a name that no
-    record holds or that holds several kinds is carried as JSON text."""
+    """A type for each name: whole numbers are int64, or uint64 if one needs it, while no record of the sample has a
+    fraction; a name that no record holds or that holds several kinds is carried as JSON text."""
     rows = []
     for record in records:
         try:
@@ -47,24 +47,35 @@ def _find(row: Any, name: str) -> Any:
 
 
 def _decide(name: str, values: list[Any]) -> FieldRef:
-    kinds = {_kind(value) for value in values if value is not None}
-    if kinds == {"int64", "double"}:
-        kinds = {"double"}
+    kinds = _one_number({_kind(value) for value in values if value is not None})
     if len(kinds) != 1:
         return FieldRef(name, "json")
     kind = kinds.pop()
     if kind != "array":
         return FieldRef(name, kind)
-    inner = {_kind(element) for value in values for element in value or [] if element is not None}
-    inner = {"double"} if inner == {"int64", "double"} else inner
+    inner = _one_number({_kind(element) for value in values for element in value or [] if element is not None})
     if len(inner) != 1 or inner <= {"array", "json"}:
         return FieldRef(name, "json")
     return FieldRef(name, "array", {"element": inner.pop()})
+
+
+_NUMBERS = {"negative", "int64", "uint64", "double"}
+
+
+def _one_number(kinds: set[str]) -> set[str]:
+    """Kinds of numbers as the one that holds them all."""
+    if not kinds & _NUMBERS or not kinds <= _NUMBERS:
+        return kinds
+    if "double" in kinds or {"negative", "uint64"} <= kinds:
+        return {"double"}
+    return {"uint64"} if "uint64" in kinds else {"int64"}
 
 
 def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
-        return "int64" if -(2**63) <= value < 2**63 else "double"
+        if -(2**63) <= value < 2**63:
+            return "negative" if value < 0 else "int64"
+        return "uint64" if 0 <= value < 2**64 else "double"
     return {float: "double", str: "string", list: "array"}.get(type(value), "json")

@@ -8,6 +8,7 @@ from typing import Any
 from gauss.config.spec import Pipeline
 from gauss.contracts.processor import ProcessorSpec, Role, Where
 from gauss.contracts.time import EventTime
+from gauss.model.errors import ConfigError
 from gauss.model.units import human_bytes
 from gauss.registry import build, spec
 from gauss.stream.driver.chains import Chains, Link, find_chains
@@ -177,6 +178,8 @@ class _Words:
     def _work(self, ref: TransformRef) -> list[tuple[str, str]]:
         try:
             transform, fields = ref.build()
+        except ConfigError as error:
+            raise ConfigError(f'processor "{self._node.name}": {error.message}', hint=error.hint) from error
         except RuntimeError:  # only Spark itself can tell what a query names
             return [("decodes", "the fields that its query names, in the reader"), ("shuffles", self._shuffles())]
         shown = [f"{each.name} {_kind(each.field_type.name)}" for each in fields]

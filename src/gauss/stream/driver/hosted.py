@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from gauss.stream.driver.plan import TransformRef, Work
-from gauss.stream.driver.reading import Range, read_decoded
+from gauss.stream.driver.reading import Range, read_decoded, with_marks
 
 if TYPE_CHECKING:
     from gauss.contracts.processor import ArrowTransform, TableTransform
@@ -28,10 +28,11 @@ def run(work: Work, part: Range) -> Iterator[pa.RecordBatch]:
     transform = transform_of(msgspec.json.encode(work.transform))
     if work.transform.table is not None:
         look_up(work, part)
+    fields = work.read.decoded()
     for batch in read_decoded(work.read, part):
         if "ts_ms" not in batch.schema.names:  # a field of the format may have that name
             batch = batch.append_column("ts_ms", batch.column("_ts_ms"))  # noqa: PLW2901
-        if (made := transform.arrow(batch)).num_rows:
+        if (made := transform.arrow(with_marks(batch, fields))).num_rows:
             yield made
 
 

@@ -41,6 +41,8 @@ RANGES = pa.schema(
 ORDERED = pa.struct([("source", pa.int32()), ("inc", pa.int64()), ("part", pa.int32()), ("off", pa.int64())])
 """A record's place among others of the same event time."""
 EVENT, BEAT, ORDER = "_event", "_beat", "_order"  # as contracts/time.py has them, which is too heavy to load here
+MARK = "gauss"
+"""The key of a column's metadata that says that it holds any value as its JSON text."""
 FIRST, LAST, NUMBER, BLOCK = "_block_first", "_block_last", "_number", "_block"
 BLOCKS = pa.schema(
     [
@@ -192,8 +194,7 @@ class ReadPlan(msgspec.Struct, frozen=True):
             return decode_schema(self.time.columns)
         if self.time is not None and self.time.blocks_ms:
             return BLOCKS
-        columns = [pa.field(field.name, field.type) for field in self.decoded()]
-        columns.append(pa.field("_ts_ms", pa.int64()))
+        columns = [*self.decoded(), pa.field("_ts_ms", pa.int64())]
         if self.keep_data:
             columns.append(pa.field("_data", pa.binary()))
         if self.time is not None:
@@ -290,6 +291,10 @@ class WritePlan(msgspec.Struct, frozen=True):
     """The same, as the engine knows them."""
     pairs: PairWork | None = None
     """Set when what comes are blocks of two topics."""
+    by_time: bool = False
+    """Whether a task's rows are put into the order of their times: Spark gives closed windows in none."""
+    marks: dict[str, str] = {}
+    """Columns of Spark's that hold any value as its JSON text, with their marks: Arrow batches of Spark's have none."""
 
 
 def encode_fields(fields: list[FieldRef]) -> str:

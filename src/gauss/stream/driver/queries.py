@@ -184,7 +184,16 @@ class Query:
         sources = [source.topic for source in self._sources]
         state = self._design.state.topic if self._design is not None and self._design.state is not None else ""
         claim = Claim(self.name, self._identity, sources, self._targets, stateful, state)
-        claimed = self.context.client.claim(claim)
+        try:
+            claimed = self.context.client.claim(claim)
+        except ConfigError as error:
+            if not stateful or not self.checkpoint.replaces_another():
+                raise
+            raise ConfigError(
+                f'processor "{self.name}" is not what it was in its last run (its config, a format or a topic), and its'
+                " state fits only that",
+                hint=error.hint.replace("put the checkpoint folder back", "undo the change"),
+            ) from error
         if not claimed.known:
             # Another checkpoint was in use meanwhile: what this one holds is out of date.
             self.checkpoint.clear()

@@ -192,6 +192,15 @@ def decode(
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
+def with_marks(batch: pa.RecordBatch, fields: pa.Schema) -> pa.RecordBatch:
+    """The same columns; those that were asked for as JSON text of any value say so, for whoever writes them."""
+    marks = {field.name: field.metadata for field in fields if field.metadata}
+    if not marks:
+        return batch
+    given = [field.with_metadata(marks.get(field.name)) for field in batch.schema]
+    return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(given))
+
+
 def letter(
     plan: ReadPlan,
     part: Range,

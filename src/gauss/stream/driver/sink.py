@@ -19,8 +19,8 @@ from gauss.contracts.format_batch import encode_good
 from gauss.contracts.processor import REST, TOPIC
 from gauss.model.errors import ProtocolError
 from gauss.stream.client import STAGE_SCHEMA
-from gauss.stream.driver.plan import BEAT, TableWork, Work, WritePlan
-from gauss.stream.driver.reading import MAX_LETTER_BYTES, Range, engine, format_of, freeze_once
+from gauss.stream.driver.plan import BEAT, MARK, TableWork, Work, WritePlan
+from gauss.stream.driver.reading import MAX_LETTER_BYTES, Range, engine, format_of, freeze_once, with_marks
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.protocol import Abort, Ends, Publish, Stage
 
@@ -49,6 +49,8 @@ def stage_batch(batch: pa.RecordBatch, plan: WritePlan, letters: list[bytes]) ->
     else:
         assert plan.format is not None
         rows = batch.select([name for name in names if name not in HIDDEN])
+        if plan.marks:
+            rows = with_marks(rows, pa.schema([_marked(field, plan.marks) for field in rows.schema]))
         rest = batch.column(names.index(REST)).cast(pa.binary()) if REST in names else None
         data, good, bad = encode_good(format_of(plan.format), rows, rest)
         if bad:
@@ -58,6 +60,10 @@ def stage_batch(batch: pa.RecordBatch, plan: WritePlan, letters: list[bytes]) ->
     if len(data) != len(times):  # a format that keeps many rows in a record: it is as new as its newest row
         times = pa.array([pc.max(times).as_py()] * len(data), pa.int64())
     return pa.RecordBatch.from_arrays([times, data], schema=STAGE_SCHEMA)
+
+
+def _marked(field: pa.Field, marks: dict[str, str]) -> pa.Field:
+    return field.with_metadata({MARK: marks[field.name]} if field.name in marks else None)
 
 
 def _letter(plan: WritePlan, row: pa.RecordBatch, ts_ms: int | None, why: list[str]) -> bytes:
@@ -83,8 +89,17 @@ def stage_all(
     for batch in batches:
         for topic, part in by_topic(_records(batch), plan):
             kept.setdefault(topic, []).append(stage_batch(part, plan, letters))
+    if plan.by_time:
+        kept = {topic: _by_time(parts) for topic, parts in kept.items()}
     done.stages += [(place, topic, stage_records(plan, topic, parts, partition)) for topic, parts in kept.items()]
     stage_letters(plan, letters, done, place, partition)
+
+
+def _by_time(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """So that a key's later window comes behind its earlier one, and each keeps its time, which never goes back in a
+    topic."""
+    records = pa.concat_batches(parts)
+    return [records.take(pc.sort_indices(records.column("ts_ms")))]
 
 
 def stage_letters(plan: WritePlan, letters: list[bytes], done: Staged, place: Place, partition: int = 0) -> None:

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from gauss.model.errors import ConfigError
 from gauss.stream.driver.pace import Pace
-from gauss.stream.driver.plan import RANGES, ReadPlan, WritePlan
+from gauss.stream.driver.plan import MARK, RANGES, ReadPlan, WritePlan
 from gauss.stream.driver.reading import Range, Ranges, engine, ranges, read_decoded, shared_out
 from gauss.stream.driver.timed import read_timed
 from gauss.stream.protocol import Ends, Latest
@@ -54,7 +54,12 @@ class GaussDataSource(DataSource):
         return TopicPlan.of(self.options)
 
     def schema(self) -> StructType:
-        return from_arrow_schema((self._topic() or self._read_plan()).schema())
+        given = (self._topic() or self._read_plan()).schema()
+        found = from_arrow_schema(given)
+        for field in found:  # Spark keeps it with a column that a query only passes on, under whatever name
+            if mark := (given.field(field.name).metadata or {}).get(MARK.encode()):
+                field.metadata = {MARK: mark.decode()}
+        return found
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if (topic := self._topic()) is not None:

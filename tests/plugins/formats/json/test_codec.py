@@ -282,3 +282,18 @@ def test_paths_are_encoded_as_nested_objects() -> None:
     assert json.loads(format_.encode(row)) == {"o": {"id": 1, "name": "a"}, "x": None}
     batch = pa.RecordBatch.from_pylist([row])
     assert format_.encode_batch(batch).to_pylist() == [format_.encode(row)]
+
+
+def test_columns_marked_as_json_text_are_written_as_the_values_that_they_hold() -> None:
+    """A column of no declared type: one of plain text stays one."""
+    texts = ['{"k":[1,2.50]}', '"text"', "7", None]
+    one, many = pa.field("o", pa.string()), pa.field("l", pa.list_(pa.string()))
+    fields = [one.with_metadata({"gauss": "json"}), many.with_metadata({"gauss": "json array"}), one.with_name("s")]
+    arrays = [pa.array(texts), pa.array([[text] for text in texts]), pa.array(texts)]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    assert [json.loads(record) for record in make({}).encode_batch(batch).to_pylist()] == [
+        {"o": value, "l": [value], "s": text}
+        for text, value in zip(texts, [{"k": [1, 2.5]}, "text", 7, None], strict=True)
+    ]
+    merged = make({}).merge_batch(pa.array([b'{"a":1}'] * 4, pa.binary()), batch.select(["o"])).to_pylist()
+    assert merged == [b'{"a":1,"o":{"k":[1,2.50]}}', b'{"a":1,"o":"text"}', b'{"a":1,"o":7}', b'{"a":1}']

@@ -162,6 +162,8 @@ class TestMsgpackWalked(FormatConformance):
             (b"\x81\xa5other\x91\xa1\xff", "bad_utf8"),
             *[(packed({"small": 1e39}), "out_of_range"), (packed({"day": "2026-02-30"}), "wrong_type")],
             *[(b"\x82\xa3qty\x01", "bad_msgpack"), (b"\x81\xa3qty\xd3\x00", "bad_msgpack")],
+            # 10⁹ nanoseconds, in a field that is not asked for
+            (b"\x81\xa5other\xd7\xff" + struct.pack(">Q", 10**9 << 34), "bad_msgpack"),
         ],
     )
 
@@ -258,3 +260,12 @@ def test_without_fields_a_map_decodes_by_its_own_kinds() -> None:
 def test_messagepacks_own_timestamps_are_read() -> None:
     time = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.UTC)
     assert make({"at": "timestamp"}).decode(packed({"at": time})) == {"at": time}
+
+
+def test_columns_marked_as_json_text_are_written_as_the_values_that_they_hold() -> None:
+    marked = pa.field("o", pa.string(), metadata={"gauss": "json"})
+    texts = pa.array(['{"k":[1]}', '"text"', None])
+    batch = pa.RecordBatch.from_arrays([texts, texts], schema=pa.schema([marked, pa.field("s", pa.string())]))
+    found = MsgpackFormat(MsgpackConfig()).encode_batch(batch).to_pylist()
+    assert [msgspec.msgpack.decode(record)["o"] for record in found] == [{"k": [1]}, "text", None]
+    assert [msgspec.msgpack.decode(record)["s"] for record in found] == texts.to_pylist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from gauss.model.errors import ConfigError
@@ -113,3 +114,12 @@ def test_lint_tells_a_missing_format_and_an_unknown_key() -> None:
     assert (
         'lookup: the input format has no field "sym"' in faults_of("enrich", ("symbol",), input=JSON, lookup=lookup)[0]
     )
+
+
+def test_a_field_of_json_text_stays_marked_unless_it_is_replaced() -> None:
+    for added, mark in (({"a": 1}, {b"gauss": b"json"}), ({"symbol": "x"}, None)):
+        made = transform_of("enrich", input=JSON, add=added)
+        batch = batch_of(made.bind(schema_of(symbol="json"), None), [{"symbol": "7"}])
+        fields = [field.with_metadata({"gauss": "json"} if field.name == "symbol" else None) for field in batch.schema]
+        found = made.arrow(pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields)))
+        assert found.schema.field("symbol").metadata == mark

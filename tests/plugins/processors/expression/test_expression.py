@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -81,12 +82,31 @@ def test_without_a_schema_use_says_a_fields_type_and_the_records_the_rest() -> N
     with pytest.raises(ConfigError, match=r"nothing says what \.symbol is"):
         expression(program="select(.symbol) | {symbol}").bind(None, None)
     with pytest.raises(ConfigError, match="needs to know the fields"):
-        expression(add={"a": "1"}).bind(None, None)
+        expression(add={"a": "1"}).bind(None, SCHEMA)
 
 
-def test_add_takes_expressions_alone() -> None:
-    with pytest.raises(ConfigError, match='expression for "a"'):
-        expression(add={"a": "{b: 1}"})
+def test_add_without_any_schema_is_put_into_the_record() -> None:
+    made = expression(add={"twice": ".bid * 2", "symbol": "(.symbol | ascii_downcase)", "o.at": ".ts_ms"})
+    assert not made.carries
+    assert kinds(made.bind(None, None)) == {"bid": "double", "symbol": "string"}
+    assert made.carries
+    assert made.arrow(ROWS).to_pylist() == [
+        {"_ts_ms": 10, "_rest": b"a", "twice": 202.0, "symbol": "btc", "$.o.at": 10},
+        {"_ts_ms": 20, "_rest": b"b", "twice": 100.0, "symbol": "eth", "$.o.at": 20},
+        {"_ts_ms": 30, "_rest": b"c", "twice": None, "symbol": None, "$.o.at": 30},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("{b: 1}", "belong into `program`"), (".symbol | ascii_downcase", r"parentheses: \(.symbol \| ascii_downcase\)")],
+)
+def test_add_takes_expressions_alone(text: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match="add: a: expected one expression") as caught:
+        expression(add={"a": text})
+    assert re.search(hint, caught.value.hint)
+    [fault] = faults(add={"a": text})
+    assert re.search(f"^add: a: expected one expression.*{hint}", fault)
 
 
 @pytest.mark.parametrize("given", [{}, {"program": ".a", "add": {"b": "1"}}, {"add": {}}])
@@ -119,3 +139,15 @@ def test_lint_knows_columns_that_an_earlier_stage_made() -> None:
 def test_lint_without_a_format_says_so() -> None:
     assert SPEC.lint is not None
     assert "needs a format" in SPEC.lint(SPEC.validate({"input": {}, "program": ".a"}), LintContext(None))[0]
+
+
+def test_copies_of_json_text_stay_marked_and_what_is_made_of_it_is_not() -> None:
+    place = ROWS.schema.names.index("symbol")
+    marked = ROWS.schema.set(place, ROWS.schema.field(place).with_metadata({"gauss": "json"}))
+    rows = pa.RecordBatch.from_arrays(ROWS.columns, schema=marked)
+    for given in ({"program": '{a: .symbol, b: (.symbol + "!"), c: .bid}'}, {"add": {"a": ".symbol", "b": '"!"'}}):
+        made = expression(**given)
+        made.bind(SCHEMA, None)
+        found = made.arrow(rows).schema
+        assert found.field("a").metadata == {b"gauss": b"json"}
+        assert not found.field("b").metadata

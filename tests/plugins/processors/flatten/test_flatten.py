@@ -89,6 +89,16 @@ def test_a_field_that_is_no_array_is_refused() -> None:
         transform_of("flatten", input=JSON, field="id").bind(SCHEMA, None)
 
 
+def test_lint_tells_that_an_element_does_not_fit_the_schema_that_has_the_array() -> None:
+    tagged = {"format": "tagged"}
+    configs: list[dict[str, Any]] = [{"input": tagged}, {"input": tagged, "output": tagged}]
+    for config in configs:
+        [fault] = faults_of("flatten", ("id", "tags"), field="tags", **config)
+        assert fault.startswith('output: an element is no array, as which "tagged" would write it')
+    assert faults_of("flatten", ("id", "tags"), input=tagged, output=JSON, field="tags") == []
+    assert faults_of("flatten", input=JSON, field="tags") == []
+
+
 def test_lint_tells_a_missing_format_and_an_unknown_field() -> None:
     assert "needs a format" in faults_of("flatten", input={}, field="a")[0]
     assert 'no field "tag"' in faults_of("flatten", ("id", "tags"), input=JSON, field="tag")[0]

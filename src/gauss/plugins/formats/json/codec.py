@@ -66,11 +66,11 @@ class JsonFormat:
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """Many rows."""
-        return encoding.encode_batch(rows, self._types)
+        return encoding.encode_batch(rows, encoding.with_texts(self._types, rows.schema))
 
     def merge_batch(self, rest: pa.BinaryArray, rows: pa.RecordBatch) -> pa.BinaryArray:
         """Objects with some fields replaced or added, all others kept letter by letter."""
-        return merge(rest, rows, self._types)
+        return merge(rest, rows, encoding.with_texts(self._types, rows.schema))
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         """The named fields of many records; `fields` gives the types of those that the config does not."""

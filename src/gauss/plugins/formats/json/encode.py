@@ -22,7 +22,15 @@ from gauss.plugins.formats.values import check, wrong
 
 _UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MARKS = {b"json": JsonType(name="json"), b"json array": JsonType(name="array", attrs={"element": "json"})}
 _encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+def with_texts(types: dict[str, JsonType], fields: pa.Schema) -> dict[str, JsonType]:
+    """The types, with those of columns of no declared type that are marked as JSON text: such a text is the value."""
+    marks = {field.name: _MARKS.get((field.metadata or {}).get(b"gauss", b"")) for field in fields}
+    found = {name: type_ for name, type_ in marks.items() if type_ is not None and name not in types}
+    return {**types, **found} if found else types
 
 
 def encode_row(row: dict[str, Any], types: dict[str, JsonType]) -> bytes:

@@ -69,6 +69,8 @@ class MsgpackFormat:
         return msgspec.msgpack.encode(tree)
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        if texts := [field.name for field in rows.schema if _is_any(field) and field.name not in self._types]:
+            return encode_each(lambda row: self.encode(_with_values(row, texts)), rows)
         found = write.encode(rows, self._types)
         return encode_each(self.encode, rows) if found is None else found
 
@@ -110,9 +112,19 @@ class MsgpackFormat:
         return found
 
 
+def _is_any(field: pa.Field) -> bool:
+    """Whether a column holds any value as its JSON text."""
+    return (field.metadata or {}).get(b"gauss") == b"json"
+
+
+def _with_values(row: Row, texts: list[str]) -> Row:
+    """A row in which values stand where their JSON texts were."""
+    return row | {name: msgspec.json.decode(row[name]) for name in texts if row[name] is not None}
+
+
 def _untyped(field: pa.Field) -> Convert:
     """A field of no declared type: by the Arrow type, or any value as JSON text."""
-    if (field.metadata or {}).get(b"gauss") == b"json":
+    if _is_any(field):
         return lambda value: None if value is None else msgspec.json.encode(value).decode()
     return from_value(type_of(field.type), field.name)
 

@@ -23,7 +23,8 @@ class ExpressionConfig(PluginConfig):
     """Stages of the scan language, e.g. `select(.bid > 100) | {symbol, mid: (.bid + .ask) / 2}`; `.ts_ms` is the
     record's time. Without a stage that makes a row, records that are kept pass as they came."""
     add: dict[str, str] | None = None
-    """Fields to add to the input format's, or to replace, e.g. `{ mid = "(.bid + .ask) / 2" }`."""
+    """Fields to add to each record's, or to replace, e.g. `{ mid = "(.bid + .ask) / 2" }`; all others go on. A bar
+    stands in parentheses: `(.symbol | ascii_upcase)`."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> ExpressionConfig:
@@ -35,7 +36,7 @@ class ExpressionConfig(PluginConfig):
 def lint(config: PluginConfig, context: LintContext) -> list[str]:
     """Faults of the program itself, and fields that the input format does not have."""
     # The grammar's parser is loaded only for a pipeline that has an expression.
-    from gauss.plugins.processors.expression.stages import made_by, read_by, stages_of
+    from gauss.plugins.processors.expression.stages import added, made_by, read_by, stages_of
 
     assert isinstance(config, ExpressionConfig)
     if config.input.format is None:
@@ -46,8 +47,11 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
         place = where if config.program else f"add: {where}"
         try:
             stages = stages_of(text)
+            if not config.program:
+                added(text)
         except ConfigError as error:
-            faults.append(f"{place}: {error.message}")
+            hint = f"; {error.hint}" if error.hint else ""
+            faults.append(f"{place}: {error.message}{hint}")
             continue
         made = made_by(stages)
         if made is None and config.output is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gauss.contracts.cursor import Seq
 from gauss.model.errors import ConfigError
-from gauss.scan.program.ir import VALUE, Make, Path, Select, Stage, expressions, walk
+from gauss.scan.program.ir import VALUE, Expr, Make, Path, Select, Stage, Value, expressions, walk
 from gauss.scan.program.parse import parse_scan
 
 Stages = tuple[Stage, ...]
@@ -16,6 +16,17 @@ def stages_of(text: str) -> Stages:
     if program.view != Seq():
         raise ConfigError("expected stages such as select(…) or { … }, found a view", hint="`source` says what is read")
     return program.stages
+
+
+def added(text: str) -> Expr:
+    """The one expression that a field to add is."""
+    stages = stages_of(text)
+    if len(stages) == 1 and isinstance(stages[0], Value):
+        return stages[0].expr
+    # Outside of parentheses a bar ends a stage, which who knows jq does not expect of a function.
+    only_values = len(stages) > 1 and all(isinstance(stage, Value) for stage in stages)
+    hint = f"put it in parentheses: ({text})" if only_values else "select(…) and { … } belong into `program`"
+    raise ConfigError(f'expected one expression, found "{text}"', hint=hint)
 
 
 def made_by(stages: Stages) -> list[str] | None:
@@ -36,6 +47,14 @@ def read_by(stages: Stages) -> list[str]:
         if not isinstance(stage, Select):
             break
     return list(dict.fromkeys(found))
+
+
+def copied(stages: Stages) -> dict[str, str]:
+    """The columns that are fields of a record as they are, and which."""
+    makes = [stage for stage in stages if not isinstance(stage, Select)]
+    if len(makes) != 1 or not isinstance(makes[0], Make):
+        return {}
+    return {name: expr.name for name, expr in makes[0].columns if isinstance(expr, Path)}
 
 
 def only_passed_on(stages: Stages, field: str) -> bool:

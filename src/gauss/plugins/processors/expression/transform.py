@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from gauss.contracts.cursor import Program, Seq
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.processor import REST
 from gauss.model.errors import ConfigError
 from gauss.plugins.processors.expression.spec import ExpressionConfig
-from gauss.plugins.processors.expression.stages import only_passed_on, stages_of
-from gauss.plugins.processors.fields import dotted, spark_column
-from gauss.scan.program.ir import Expr, Kind, Make, Value
+from gauss.plugins.processors.expression.stages import added, copied, only_passed_on, stages_of
+from gauss.plugins.processors.fields import dotted, path, plain, spark_column
+from gauss.scan.program.ir import Expr, Kind, Make
 from gauss.scan.program.kinds import DECODED, schema_kinds
 
 if TYPE_CHECKING:
@@ -36,16 +37,19 @@ class Expression:
         self._bound: Bound | None = None
         self._passed: list[str] = []
         """Fields of the input that `add` leaves as they are."""
+        self.carries = False
+        """No side has a schema: what `add` makes is put into the record, the rest of which stays as it came."""
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
+    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
         """The fields that the program reads; with `add` all of them."""
         from gauss.scan.program.bound import bind
 
         if schema is None:
-            if self._adds:
+            if self._adds and output is not None:
                 raise ConfigError(
                     "`add` needs to know the fields that are there", hint="give the input format `fields`, or a program"
                 )
+            self.carries = self._adds
             self._bound = bind(self._program)
             return [self._inferred(name, kind) for name, kind in self._bound.fields.items() if name != TIME]
         self._bound = bind(self._program, {TIME: Kind.INT} | schema_kinds(schema))
@@ -56,16 +60,16 @@ class Expression:
 
     def _inferred(self, name: str, kind: Kind) -> SourceField:
         """A field without a schema: as the program uses it, or as the first records have it if it only passes."""
-        path = f"$.{name}" if "." in name else name
+        place = path(name)
         if kind is not Kind.ANY:
-            return SourceField(path, FieldType(DECODED[kind]))
+            return SourceField(place, FieldType(DECODED[kind]))
         if only_passed_on(self._program.stages, name):
-            return SourceField(path, FieldType("auto"))
+            return SourceField(place, FieldType("auto"))
         if self._bound is None or self._bound.columns is not None:
             raise ConfigError(
                 f"nothing says what .{name} is", hint="give the input format `fields`, or compare it with a literal"
             )
-        return SourceField(path, FieldType(DECODED[kind]))
+        return SourceField(place, FieldType(DECODED[kind]))
 
     def apply(self, records: DataFrame) -> DataFrame:
         """The rows that the program makes."""
@@ -76,6 +80,9 @@ class Expression:
         kept = records if keep is None else records.where(keep)
         if made is None:
             return kept.select("_ts_ms", "_data")
+        if self.carries:
+            rest = records["_data"].alias(REST)
+            return kept.select("_ts_ms", rest, *(value.alias(path(name)) for name, value in made.items()))
         passed = (spark_column(name.removeprefix("$.")).alias(name) for name in self._passed)
         return kept.select("_ts_ms", *passed, *(value.alias(name) for name, value in made.items()))
 
@@ -85,17 +92,35 @@ class Expression:
 
         assert self._bound is not None
         made, indexes = self._bound.run(dotted(records))
+        made = self._marked(made, records)
+        if self.carries:
+            columns = [records.column("_ts_ms"), records.column("_data"), *made.columns]
+            hidden = [pa.field("_ts_ms", pa.int64()), pa.field(REST, pa.binary())]
+            fields = [*hidden, *(field.with_name(path(field.name)) for field in made.schema)]
+            return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
         hidden = ["_ts_ms", "_data"] if self._bound.columns is None else ["_ts_ms", *self._passed]
         kept = records.select(hidden)
         kept = kept if indexes is None else kept.take(pa.array(indexes))
         if self._bound.columns is None:
             return kept
-        return pa.RecordBatch.from_arrays([*kept.columns, *made.columns], names=[*hidden, *made.schema.names])
+        fields = [*kept.schema, *made.schema]
+        return pa.RecordBatch.from_arrays([*kept.columns, *made.columns], schema=pa.schema(fields))
+
+    def _marked(self, made: pa.RecordBatch, records: pa.RecordBatch) -> pa.RecordBatch:
+        """The same columns; copies of those that hold any value as its JSON text say so, lest it be written as text."""
+        import pyarrow as pa
+
+        marks = {plain(field.name): field.metadata for field in records.schema if field.metadata}
+        if not marks:
+            return made
+        copies = copied(self._program.stages)
+        fields = [field.with_metadata(marks.get(copies.get(field.name, ""))) for field in made.schema]
+        return pa.RecordBatch.from_arrays(made.columns, schema=pa.schema(fields))
 
 
 def _added(fields: dict[str, str]) -> Iterator[tuple[str, Expr]]:
     for name, text in fields.items():
-        stages = stages_of(text)
-        if len(stages) != 1 or not isinstance(stages[0], Value):
-            raise ConfigError(f'add: expected an expression for "{name}", found "{text}"')
-        yield name, stages[0].expr
+        try:
+            yield name, added(text)
+        except ConfigError as error:
+            raise ConfigError(f"add: {name}: {error.message}", hint=error.hint) from error

@@ -17,7 +17,8 @@ class FlattenConfig(PluginConfig):
     input: RecordIO
     """The format in which records are decoded."""
     output: RecordIO | None = None
-    """The format in which the result is written; left out: the input's."""
+    """The format in which the result is written; left out: the input's, if that has no schema. One with a schema says
+    that the field is an array, which an element is not."""
     field: str
     """The field that holds the array, e.g. `items` or `order.items`."""
     empty: Literal["drop", "keep"] = "drop"
@@ -27,7 +28,15 @@ class FlattenConfig(PluginConfig):
 def lint(config: PluginConfig, context: LintContext) -> list[str]:
     """A missing format, and a field that the input format does not have."""
     assert isinstance(config, FlattenConfig)
-    return needs_format("flatten", config.input) or unknown_fields("field", [config.field], context)
+    if faults := needs_format("flatten", config.input) or unknown_fields("field", [config.field], context):
+        return faults
+    written = config.output.format if config.output else None
+    if context.input_fields is None or written not in (None, config.input.format):
+        return []
+    return [
+        f'output: an element is no array, as which "{config.input.format}" would write it: name a format for the '
+        'result, e.g. output = { format = "json" }'
+    ]
 
 
 EXAMPLE = """
