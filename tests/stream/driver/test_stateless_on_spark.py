@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from gauss.contracts.format import FieldType, SourceSchema
+from helpers import format_values as v
 from helpers.processors import batch_of, schema_of, transform_of
 
 pytestmark = pytest.mark.spark
@@ -22,12 +23,14 @@ RUNS = settings(
     suppress_health_check=list(HealthCheck),
 )
 JSON = {"format": "json"}
+PRICE = FieldType("decimal", {"precision": 38, "scale": 8})
 SCHEMA = schema_of(
     symbol="string",
     bid="double",
     n="int64",
     o__id="string",
     tags=FieldType("array", {"element": "string"}),
+    price=PRICE,
 )
 TEXTS = st.sampled_from(["BTC", "ETH", "", "a", "1234", "12345", "é€😀é€😀", "x" * 40]) | st.text(
     st.characters(codec="utf-8"), max_size=12
@@ -39,6 +42,7 @@ ROWS = st.fixed_dictionaries(
         "n": st.none() | st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1),
         "$.o.id": st.none() | TEXTS,
         "tags": st.none() | st.lists(st.none() | TEXTS, max_size=4),
+        "price": st.none() | v.DECIMAL_38_8,
         "data": st.binary(max_size=20),
     }
 )
@@ -79,6 +83,9 @@ CASES = [
     Case("enrich", {"lookup": {"key": "n", "table": {"1": {"bid": 2.5}, "-3": {"more": "z"}}}}),
     Case("router", {"routes": ROUTES, "otherwise": "rest"}),
     Case("router", {"routes": ROUTES}, schema=None),
+    Case("expression", {"program": "select(.price > 1 or .n != 3) | {symbol, p: .price, twice: (.price * 2)}"}),
+    Case("expression", {"program": "{price, p: .price}"}, output=schema_of(price=PRICE, p="double")),
+    Case("expression", {"add": {"last": ".price", "n": ".n"}}),
     *(Case("compress", {"algo": algo}) for algo in ("gzip", "snappy")),
     Case("decompress", {"algo": "lz4"}),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +54,22 @@ def test_program_decodes_what_it_reads_and_keeps_each_rows_time() -> None:
     assert made.arrow(ROWS).to_pylist() == [
         {"_ts_ms": 10, "symbol": "BTC", "twice": 202.0, "id": 1, "at": 10},
         {"_ts_ms": 20, "symbol": "ETH", "twice": 100.0, "id": 2, "at": 20},
+    ]
+
+
+@pytest.mark.parametrize(("output", "kind"), [(None, "decimal"), ("decimal", "decimal"), ("double", "double")])
+def test_a_copied_decimal_keeps_every_digit_unless_the_output_is_a_double(output: str | None, kind: str) -> None:
+    exact, price = Decimal("12345678901234567890.12345678"), FieldType("decimal", {"precision": 38, "scale": 8})
+    written = None if output is None else FieldType(output, price.attrs if output == "decimal" else {})
+    made = expression(program="select(.price > 10) | {last: .price, half: (.price / 2)}")
+    made.bind(
+        SourceSchema((SourceField("price", price),)),
+        None if written is None else SourceSchema((SourceField("last", written),)),
+    )
+    prices = pa.array([Decimal(5), exact], pa.decimal128(38, 8))
+    rows = ROWS.slice(0, 2).select(["_ts_ms", "_data", "ts_ms"]).append_column("price", prices)
+    assert made.arrow(rows).to_pylist() == [
+        {"_ts_ms": 20, "last": exact if kind == "decimal" else float(exact), "half": float(exact) / 2}
     ]
 
 

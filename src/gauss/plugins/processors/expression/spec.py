@@ -21,7 +21,8 @@ class ExpressionConfig(PluginConfig):
     """The format in which the result is written; left out: the input's."""
     program: str | None = None
     """Stages of the scan language, e.g. `select(.bid > 100) | {symbol, mid: (.bid + .ask) / 2}`; `.ts_ms` is the
-    record's time. Without a stage that makes a row, records that are kept pass as they came."""
+    record's time. It counts in doubles; a decimal that is only copied keeps every digit. Without a stage that makes a
+    row, records that are kept pass as they came."""
     add: dict[str, str] | None = None
     """Fields to add to each record's, or to replace, e.g. `{ mid = "(.bid + .ask) / 2" }`; all others go on. A bar
     stands in parentheses: `(.symbol | ascii_upcase)`."""

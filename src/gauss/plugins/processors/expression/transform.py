@@ -11,7 +11,7 @@ from gauss.contracts.processor import REST
 from gauss.model.errors import ConfigError
 from gauss.plugins.processors.expression.spec import ExpressionConfig
 from gauss.plugins.processors.expression.stages import added, copied, only_passed_on, stages_of
-from gauss.plugins.processors.fields import dotted, path, plain, spark_column
+from gauss.plugins.processors.fields import column_name, dotted, path, plain, spark_column
 from gauss.scan.program.ir import Expr, Kind, Make
 from gauss.scan.program.kinds import DECODED, schema_kinds
 
@@ -37,6 +37,8 @@ class Expression:
         self._bound: Bound | None = None
         self._passed: list[str] = []
         """Fields of the input that `add` leaves as they are."""
+        self._exact: dict[str, str] = {}
+        """Columns that are decimals of the input as they are: a program counts in doubles, a copy needs none."""
         self.carries = False
         """No side has a schema: what `add` makes is put into the record, the rest of which stays as it came."""
 
@@ -53,6 +55,9 @@ class Expression:
             self._bound = bind(self._program)
             return [self._inferred(name, kind) for name, kind in self._bound.fields.items() if name != TIME]
         self._bound = bind(self._program, {TIME: Kind.INT} | schema_kinds(schema))
+        decimals, kept = _decimals(schema), _decimals(output) if output is not None else None
+        copies = copied(self._program.stages).items()
+        self._exact = {to: of for to, of in copies if of in decimals and (kept is None or plain(to) in kept)}
         if self._adds:
             self._passed = [field.name for field in schema.fields if field.name not in (self._bound.columns or {})]
         wanted = {*self._bound.fields, *(name.removeprefix("$.") for name in self._passed)}
@@ -80,6 +85,7 @@ class Expression:
         kept = records if keep is None else records.where(keep)
         if made is None:
             return kept.select("_ts_ms", "_data")
+        made |= {name: spark_column(source) for name, source in self._exact.items()}
         if self.carries:
             rest = records["_data"].alias(REST)
             return kept.select("_ts_ms", rest, *(value.alias(path(name)) for name, value in made.items()))
@@ -92,7 +98,8 @@ class Expression:
 
         assert self._bound is not None
         made, indexes = self._bound.run(dotted(records))
-        made = self._marked(made, records)
+        taken = None if indexes is None else pa.array(indexes)
+        made = self._exactly(self._marked(made, records), records, taken)
         if self.carries:
             columns = [records.column("_ts_ms"), records.column("_data"), *made.columns]
             hidden = [pa.field("_ts_ms", pa.int64()), pa.field(REST, pa.binary())]
@@ -100,11 +107,17 @@ class Expression:
             return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
         hidden = ["_ts_ms", "_data"] if self._bound.columns is None else ["_ts_ms", *self._passed]
         kept = records.select(hidden)
-        kept = kept if indexes is None else kept.take(pa.array(indexes))
+        kept = kept if taken is None else kept.take(taken)
         if self._bound.columns is None:
             return kept
         fields = [*kept.schema, *made.schema]
         return pa.RecordBatch.from_arrays([*kept.columns, *made.columns], schema=pa.schema(fields))
+
+    def _exactly(self, made: pa.RecordBatch, records: pa.RecordBatch, taken: pa.Array | None) -> pa.RecordBatch:
+        for name, source in self._exact.items():
+            values = records.column(column_name(records, source))
+            made = made.set_column(made.schema.names.index(name), name, values if taken is None else values.take(taken))
+        return made
 
     def _marked(self, made: pa.RecordBatch, records: pa.RecordBatch) -> pa.RecordBatch:
         """The same columns; copies of those that hold any value as its JSON text say so, lest it be written as text."""
@@ -116,6 +129,10 @@ class Expression:
         copies = copied(self._program.stages)
         fields = [field.with_metadata(marks.get(copies.get(field.name, ""))) for field in made.schema]
         return pa.RecordBatch.from_arrays(made.columns, schema=pa.schema(fields))
+
+
+def _decimals(schema: SourceSchema) -> set[str]:
+    return {plain(field.name) for field in schema.fields if field.field_type.name in ("decimal", "numeric")}
 
 
 def _added(fields: dict[str, str]) -> Iterator[tuple[str, Expr]]:
