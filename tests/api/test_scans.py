@@ -33,7 +33,7 @@ name = "quote"
 plugin = "json"
 config = { fields = [{ name = "symbol", type = "string" }, { name = "bid", type = "double" }] }
 """
-TABLES = ("prices", "paged", "missed", "followed", "conflated", "large")
+TABLES = ("prices", "paged", "missed", "gone", "followed", "conflated", "large")
 LOGS = ("quotes", "polled", "ticks")
 
 
@@ -136,24 +136,30 @@ def test_long_poll_waits_for_rows_and_says_where_to_go_on(run: Run, ask: Ask) ->
     assert len(rows(scan(ask, "polled", program="seq(from: 3)", wait="20s"))) == 1
 
 
-def test_long_poll_of_a_table_never_passes_over_a_change(run: Run, ask: Ask) -> None:
-    put(run, "missed", quote_of("A", 1), quote_of("B", 2))
+def test_long_poll_of_a_table_gives_its_rows_and_then_every_change_once(run: Run, ask: Ask) -> None:
+    put(run, "missed", *(quote_of(f"S{n:05}", 1) for n in range(9_000)))  # more than a step holds
     first = scan(ask, "missed", program="seq", wait="10s")
     position = int(first.headers["gauss-position"])
-    assert len(rows(first)) == position == 2
-    put(run, "missed", quote_of("A", 3))
-    later = scan(ask, "missed", program=f"seq(from: {position})", wait="10s")
-    assert later.status == 409 or [row["version"] for row in rows(later)] == [3]
-    assert later.status != 409 or later.json()["error"]["hint"] == "scan without a version"
+    assert len(rows(first)) == position == 9_000
+    put(run, "missed", *(quote_of(f"T{n}", 1) for n in range(5)))
+    put(run, "missed", quote_of("S00000", 0))
+    seen: list[int] = []
+    while len(seen) < 6:  # two at a time: in the middle of what was written at once
+        later = scan(ask, "missed", program=f"seq(from: {position})", wait="10s", limit=2)
+        seen += [row["version"] for row in rows(later)]
+        position = int(later.headers["gauss-position"])
+    assert seen == list(range(9_001, 9_007))
+    idle = scan(ask, "missed", program=f"seq(from: {position}) | select(.bid >= 0)", wait="100ms")
+    assert (rows(idle), idle.headers["gauss-position"]) == ([], str(position))
+    refused = scan(ask, "missed", program="seq", wait="1s", limit=10)
+    assert refused.status == 422 and "limit" in refused.json()["error"]["hint"]
 
 
-def test_snapshot_is_one_object_by_key_with_decoded_rows(run: Run, ask: Ask) -> None:
-    assert ask("GET", "/api/topics/prices/snapshot").json() == {}
-    put(run, "prices", quote_of("B", 1), quote_of("A", 2), quote_of("B", 3), quote_of("C", 4), quote_of("C", 0))
-    reply = ask("GET", "/api/topics/prices/snapshot")
-    assert list(reply.json().items()) == [("A", quote_of("A", 2.0)), ("B", quote_of("B", 3.0))]
-    assert reply.headers["gauss-version"] == "5"
-    assert ask("GET", "/api/topics/prices/snapshot?format=json").json()["A"] == quote_of("A", 2)
+def test_long_poll_from_a_version_that_is_gone_says_so(run: Run, ask: Ask) -> None:
+    put(run, "gone", quote_of("A", 1))
+    put(run, "gone", quote_of("A", 2))
+    reply = scan(ask, "gone", program="seq(from: 1)", wait="10s")
+    assert reply.status == 409 and reply.json()["error"]["hint"] == "scan without a version"
 
 
 def test_query_of_a_table_gives_every_row_once_page_by_page(run: Run, ask: Ask) -> None:

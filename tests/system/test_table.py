@@ -74,9 +74,9 @@ def test_example_4_keeps_the_newest_quote_of_each_symbol_without_a_jvm(gauss: Ma
     assert snapshot(ports["snapshot"]) == [quote("ADA", 4), quote("BTC", 1), quote("ETH", 2)]
     found = run.api("/api/topics/quotes.live/query")["records"]
     assert [(row["offset"], row["data"]) for row in found] == [
-        (6, quote("ADA", 4).decode()),
         (2, quote("BTC", 1).decode()),
         (3, quote("ETH", 2).decode()),
+        (6, quote("ADA", 4).decode()),
     ]
     topic = run.topic("quotes.live")
     assert (topic["end"], topic["records"]) == (6, 3)

@@ -28,6 +28,10 @@ class Reading:
         """What the engine says of a topic; raises before a stream has begun to answer 200."""
         return self._running.command("topic", name=topic)
 
+    def is_table(self, topic: str) -> bool:
+        """Whether it holds a row per key in the engine, and every change of them."""
+        return {"snapshot", "subscribe"} <= set(self.known(topic)["read_modes"])
+
     def decoder(self, name: str | None) -> Decode | None:
         """A format of the pipeline, or a plugin that needs no settings; None: bytes are shown as text."""
         if name is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from gauss.api.records import Decode, change_lines, entries, object_lines
 from gauss.api.sockets import Lines, first_message, serve_socket
 from gauss.api.stored import is_stored, keyed_entries, listed
 from gauss.api.tail import follow
-from gauss.contracts.cursor import Code, Mode, Program, Seq
+from gauss.contracts.cursor import Code, Mode, Program, Seq, Step
 from gauss.model.errors import Collected, ConfigError, GaussError
 from gauss.model.units import duration_ms
 from gauss.scan.program.blob import encode_program
@@ -33,6 +34,7 @@ NDJSON = "application/x-ndjson"
 POLL_ROWS = 1000
 MODES = ("snapshot", "changes")
 MOST_WAIT_MS = 60_000
+MOST_POLL_BYTES = 64 << 20
 
 Text = Annotated[str, Query(alias="program", description="such as `select(.bid > 100) | {symbol, bid}`; empty: all")]
 Format = Annotated[str | None, Query(description="what decodes records, if neither the program nor the topic says")]
@@ -55,6 +57,8 @@ def routes(running: Running) -> APIRouter:
     ) -> Response:
         milliseconds = None if wait is None else _milliseconds(wait)
         program = reading.program(text, live=live or wait is not None, format_name=format)
+        if milliseconds is not None and await run_in_threadpool(reading.is_table, name):
+            return await _poll_table(running, name, program, milliseconds, limit)
         most = POLL_ROWS if limit is None and milliseconds is not None else limit
         tail = await run_in_threadpool(running.client().tail, name, program, limit=most, full=wait is not None)
         if milliseconds is not None:
@@ -192,6 +196,72 @@ async def _poll(tail: Tail, milliseconds: int) -> Response:
         await batches.aclose()
     cursor = tail.scanning.cursor
     return Response(body, media_type=NDJSON, headers={**_headers(cursor), "Gauss-Position": str(cursor.position)})
+
+
+async def _poll_table(running: Running, name: str, program: Program, milliseconds: int, limit: int | None) -> Response:
+    """The same of a table: its rows come all at once, for they have no order in which another poll could go on."""
+    if limit is not None and not (isinstance(program.view, Seq) and program.view.start is not None):
+        raise ConfigError("the first poll of a table gives all its rows", hint="leave limit out, or say seq(from: …)")
+    open_ = functools.partial(running.client().scan_cursor, name, program, name="http", returns=True)
+    rows = TableRows(await run_in_threadpool(open_), limit)
+    batches = follow(rows, bytes, ahead=0)
+    try:
+        body = await asyncio.wait_for(anext(batches), milliseconds / 1000)
+    except (TimeoutError, StopAsyncIteration):
+        body = b""
+    finally:
+        await batches.aclose()
+    position = {"Gauss-Position": str(rows.position)}
+    return Response(body, media_type=NDJSON, headers={**_headers(rows.cursor), **position})
+
+
+class TableRows:
+    """All that a live cursor of a table has now; nothing before there is something."""
+
+    def __init__(self, cursor: RemoteCursor, limit: int | None) -> None:
+        self.cursor = cursor
+        self.position = cursor.position
+        """Behind what was given."""
+        self._left = limit
+        self._cancelled = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while self._left != 0 and not self._cancelled:
+                step = STEP if self._left is None else Step(min(self._left, STEP.limit), STEP.max_bytes)
+                code = self.cursor.next(step)
+                if code is Code.UNSET:
+                    batch = self.cursor.read()[1]
+                    assert isinstance(batch, pa.RecordBatch)
+                    parts.append(object_lines(batch))
+                    size += len(parts[-1])
+                    self._left = None if self._left is None else self._left - batch.num_rows
+                    if size > MOST_POLL_BYTES:
+                        raise ConfigError(
+                            f"the rows are more than the {MOST_POLL_BYTES:,} bytes of a poll",
+                            hint="scan with live=true, or subscribe with mode=changes",
+                        )
+                elif code is not Code.INVALID:
+                    raise refused(code)
+                elif parts:
+                    break
+                else:
+                    self.cursor.wait()
+        except (flight.FlightError, pa.ArrowException) as error:
+            if not self._cancelled:
+                raise as_gauss_error(error) from error
+        else:
+            self.position = self.cursor.position
+            yield b"".join(parts)
+
+    def keep(self) -> None:
+        """It is read at once or not at all."""
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self.cursor.cancel()
 
 
 async def with_error_line(texts: Lines) -> AsyncIterator[bytes]:

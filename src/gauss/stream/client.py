@@ -215,13 +215,20 @@ class EngineClient:
         return Scanning(lambda asked: self.scan_cursor(topic, asked, name=name), floor, parsed(program))
 
     def scan_cursor(
-        self, topic: str, program: Program | str = "", *, inc: int | None = None, name: str = ""
+        self,
+        topic: str,
+        program: Program | str = "",
+        *,
+        inc: int | None = None,
+        name: str = "",
+        returns: bool = False,
     ) -> RemoteCursor:
-        """A cursor over a topic, pinned now: a program, or its text for a snapshot of rows."""
+        """A cursor over a topic, pinned now: a program, or its text for a snapshot of rows. `returns`: its reader means
+        to open another at the position of this one."""
         from gauss.stream.cursors import RemoteCursor, opening, parsed
 
         asked = parsed(program)
-        head = opening(topic, asked, inc=inc, name=name)
+        head = opening(topic, asked, inc=inc, name=name, returns=returns)
         return self._call(lambda: RemoteCursor(self._connection(), self._options(), head))
 
     def _get(self, ticket: Read) -> Any:

@@ -231,5 +231,5 @@ def parsed(program: Program | str) -> Program:
     return parse_scan(program)
 
 
-def opening(topic: str, program: Program, *, inc: int | None = None, name: str = "") -> Open:
-    return Open(topic, encode_program(program), inc, name)
+def opening(topic: str, program: Program, *, inc: int | None = None, name: str = "", returns: bool = False) -> Open:
+    return Open(topic, encode_program(program), inc, name, returns)

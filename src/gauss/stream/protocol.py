@@ -148,6 +148,8 @@ class Open(msgspec.Struct, tag=True):
     """None: the incarnation that lives."""
     name: str = ""
     """Who reads, for people."""
+    returns: bool = False
+    """Whether its reader will come back with the position it had, which only a table must be told."""
 
 
 class Opened(msgspec.Struct):

@@ -16,6 +16,7 @@ from gauss.scan.codes import error_of
 from gauss.scan.outputs import encode_item
 from gauss.scan.sources import SourceId
 from gauss.scan.tasks import ReaderTask
+from gauss.stream.engine.table_topic import TableTopic
 from gauss.stream.protocol import LEASE_S, MOST_WAIT_MS, Ask, Open, Opened, State
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def serve(engine: Engine, head: Open, reader: Any, writer: Any, gone: Callable[[
     """Answers what a client asks of its cursor until one of the two goes; whatever happens, nothing stays pinned."""
     topic = engine.topic(head.topic).scanned
     inc = topic.inc if head.inc is None else head.inc
+    if head.returns and isinstance(topic, TableTopic):
+        topic.let_go(topic.hold())  # the place stays in its tail
     with _task(engine, head.name) as (number, task):
         task.slot(SLOT)
         code = task.scan(SLOT, SourceId(head.topic, inc), head.program)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gauss.contracts.cursor import Mode, Program, Seq
+from gauss.contracts.cursor import Mode, Prefix, Program, Seq
 from gauss.model.errors import Collected, ConfigError
 from gauss.plugins.storages.memory.table import Table
 from helpers.tables import open_table, record, rows, upsert
@@ -49,6 +49,17 @@ def test_changes_since_a_version_are_there_after_it_was_let_go() -> None:
     table.let_go(version)
     upsert(table, record("c", 1))
     assert changes(table, version) == ["b", "a", "c"]
+
+
+def test_changes_since_a_version_in_the_middle_of_a_write_are_the_later_ones() -> None:
+    table = open_table()
+    upsert(table, record("a", 1))
+    table.let_go(table.hold())
+    upsert(table, record("b", 1), record("c", 1), record("d", 1))
+    upsert(table, record("e", 1))
+    assert [changes(table, version) for version in range(1, 6)] == [[*"bcde"], [*"cde"], [*"de"], ["e"], []]
+    only_d = table.open(Program(Prefix("d"), Mode.LIVE))
+    assert rows(only_d) and only_d.position == 5
 
 
 def test_changes_that_are_more_than_the_tail_keeps_are_gone() -> None:

@@ -62,6 +62,15 @@ class TableCursor:
             raise Collected(f"the events after version {version} are gone", hint="scan without a version")
         self.position = self.hold = version
         self._pages, self._runs = None, ()
+        following = self._tail.next
+        if following is not None and self._tail.stop < version:  # in the middle of what was written at once
+            self._tail, self._in_root = following, False
+            later = following.batch.slice(following.batch.num_rows - (following.stop - version))
+            rest = in_range(later, self._low, self._high)
+            if rest.num_rows:
+                self._left = rest
+            else:
+                self.position = self.hold = following.stop
 
     def _rows(self, low: Bound) -> Iterator[pa.RecordBatch]:
         if self._times is None:
