@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from gauss.model.compiled import COUNTED
+
 WORTH_COMPILING = 3_000
 """Records walked before numba is loaded: it costs a second and 120 MB."""
 
@@ -60,7 +62,8 @@ class Walk:
             copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
             # Without inlining, a call passes every field of every array.
             inline = function is not self._function
-            made[function.__name__] = numba.njit(cache=True, nogil=True, forceinline=inline, error_model="numpy")(copy)
+            options = {"nogil": True, "forceinline": inline, "error_model": "numpy", "_nrt": COUNTED}
+            made[function.__name__] = numba.njit(cache=True, **options)(copy)
         found: Callable[..., Any] = made[self._function.__name__]
         return found
 
