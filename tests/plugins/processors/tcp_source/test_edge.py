@@ -241,6 +241,7 @@ def is_closed(sock: socket.socket) -> bool:
         return False
 
 
+@pytest.mark.system  # it takes six seconds
 def test_an_idle_connection_is_closed_a_busy_one_is_not(bench: Bench) -> None:
     topic = bench.topic()
     source = bench.source(topic, idle_timeout="6s")  # longer than a busy machine holds up the busy one's sender
