@@ -6,7 +6,7 @@ import asyncio
 import base64
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -187,15 +187,8 @@ class Snapshots:
 
 async def _poll(tail: Tail, milliseconds: int) -> Response:
     """The next rows, all that a step gives; none when nothing comes in time. The header says where to go on."""
-    batches = follow(tail, object_lines, ahead=0)
-    try:
-        body = await asyncio.wait_for(anext(batches), milliseconds / 1000)
-    except (TimeoutError, StopAsyncIteration):
-        body = b""
-    finally:
-        await batches.aclose()
-    cursor = tail.scanning.cursor
-    return Response(body, media_type=NDJSON, headers={**_headers(cursor), "Gauss-Position": str(cursor.position)})
+    body = await _first(follow(tail, object_lines, ahead=0), milliseconds)
+    return _polled(body, tail.scanning.cursor, tail.scanning.idle_at)
 
 
 async def _poll_table(running: Running, name: str, program: Program, milliseconds: int, limit: int | None) -> Response:
@@ -204,15 +197,23 @@ async def _poll_table(running: Running, name: str, program: Program, millisecond
         raise ConfigError("the first poll of a table gives all its rows", hint="leave limit out, or say seq(from: …)")
     open_ = functools.partial(running.client().scan_cursor, name, program, name="http", returns=True)
     rows = TableRows(await run_in_threadpool(open_), limit)
-    batches = follow(rows, bytes, ahead=0)
+    body = await _first(follow(rows, bytes, ahead=0), milliseconds)
+    return _polled(body, rows.cursor, rows.idle_at)
+
+
+async def _first(batches: AsyncGenerator[bytes, None], milliseconds: int) -> bytes:
     try:
-        body = await asyncio.wait_for(anext(batches), milliseconds / 1000)
+        return await asyncio.wait_for(anext(batches), milliseconds / 1000)
     except (TimeoutError, StopAsyncIteration):
-        body = b""
+        return b""
     finally:
         await batches.aclose()
-    position = {"Gauss-Position": str(rows.position)}
-    return Response(body, media_type=NDJSON, headers={**_headers(rows.cursor), **position})
+
+
+def _polled(body: bytes, cursor: RemoteCursor, idle_at: int) -> Response:
+    # Rows that came just as the time was over were not given: the next poll begins before them.
+    position = cursor.position if body else idle_at
+    return Response(body, media_type=NDJSON, headers={**_headers(cursor), "Gauss-Position": str(position)})
 
 
 class TableRows:
@@ -220,8 +221,8 @@ class TableRows:
 
     def __init__(self, cursor: RemoteCursor, limit: int | None) -> None:
         self.cursor = cursor
-        self.position = cursor.position
-        """Behind what was given."""
+        self.idle_at = cursor.position
+        """Up to there is nothing to give."""
         self._left = limit
         self._cancelled = False
 
@@ -248,12 +249,12 @@ class TableRows:
                 elif parts:
                     break
                 else:
+                    self.idle_at = self.cursor.position
                     self.cursor.wait()
         except (flight.FlightError, pa.ArrowException) as error:
             if not self._cancelled:
                 raise as_gauss_error(error) from error
         else:
-            self.position = self.cursor.position
             yield b"".join(parts)
 
     def keep(self) -> None:

@@ -67,7 +67,7 @@ def routes(running: Running) -> APIRouter:
         streamed = NDJSON in request.headers.get("accept", "")
         asked = limit if limit is not None or streamed else PAGE
         begin, end = _range_ms(start, to)
-        is_table = "snapshot" in reading.known(name)["read_modes"]
+        is_table = reading.is_table(name)
         if is_stored(running.pipeline, name):
             program = asked_rows(begin, end, after)
             if asked is not None and not streamed:
@@ -82,8 +82,14 @@ def routes(running: Running) -> APIRouter:
         pages = is_table and (after is not None or not streamed)
         tail = running.client().tail(name, program, limit=None if pages else asked, full=True)
         if streamed and not pages:
-            texts = follow(tail, lambda batch: lines(_before(batch, stop_ms), decode))
-            return StreamingResponse(with_error_line(texts), media_type=NDJSON)
+
+            def text(batch: pa.RecordBatch) -> bytes:
+                kept = _before(batch, stop_ms)
+                if len(kept) < len(batch):
+                    tail.cancel()  # only later ones follow
+                return lines(kept, decode)
+
+            return StreamingResponse(with_error_line(follow(tail, text)), media_type=NDJSON)
         try:
             batches: Iterable[pa.RecordBatch] = tail
             if pages:

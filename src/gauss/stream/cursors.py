@@ -153,6 +153,8 @@ class Scanning:
         self.live = program.mode is Mode.LIVE
         self._cancelled = False
         self.cursor = self._opened(program)
+        self.idle_at = self.cursor.position
+        """Up to there nothing is left to give."""
 
     def _opened(self, program: Program) -> RemoteCursor:
         while True:
@@ -190,6 +192,7 @@ class Scanning:
             elif code is not Code.INVALID:
                 self._begin_anew(code)
             elif self.live:
+                self.idle_at = self.cursor.position
                 self.cursor.wait()
             else:
                 return
