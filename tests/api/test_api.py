@@ -110,6 +110,17 @@ def test_records_sent_are_queried_in_order_by_pages(ask: Ask) -> None:
     assert [record["offset"] for record in seen] == list(range(seen[0]["offset"], seen[0]["offset"] + 25))
 
 
+def test_streamed_query_after_an_offset_stops_at_its_time(ask: Ask) -> None:
+    put(ask, "stopped", b"early")
+    first = ask("GET", "/api/topics/stopped").json()["end"] - 1
+    time.sleep(0.01)
+    end = int(time.time() * 1000)
+    put(ask, "stopped", *(b"late" * 100 for _ in range(10_000)))  # more than a step
+    path = f"/api/topics/stopped/query?after={first}&to={end}"
+    lines = ask("GET", path, Accept="application/x-ndjson").body.splitlines()
+    assert [json.loads(line)["data"] for line in lines] == ["early"]
+
+
 def test_query_gives_ndjson_when_asked(ask: Ask) -> None:
     put(ask, "queried", b"one", b"\xff")
     reply = ask("GET", "/api/topics/queried/query", Accept="application/x-ndjson")
