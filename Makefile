@@ -18,7 +18,7 @@ demo: setup ## a whole market through Spark into ClickHouse, live, for half a mi
 	$(BIN)/python examples/12-market/demo.py $(if $(FOREVER),--forever)
 
 test: setup .cache/spark.jsa ## all tests
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 15
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 15 $(PYTEST_FLAGS)
 
 # Java's class archive, made once: every JVM that the tests start is up some seconds sooner.
 .cache/spark.jsa: | .venv/.done
@@ -26,8 +26,8 @@ test: setup .cache/spark.jsa ## all tests
 	@rm -rf .cache/training
 
 lint: setup ## ruff, mypy strict, the layers
-	$(BIN)/ruff check src tests examples bench
-	$(BIN)/ruff format --check src tests examples bench
+	$(BIN)/ruff check src tests examples bench .ci
+	$(BIN)/ruff format --check src tests examples bench .ci
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

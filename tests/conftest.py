@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -50,3 +51,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return not any(item.get_closest_marker(name) for name in SLOW), -place[item.path]
 
     items.sort(key=order)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--failures", type=Path, help="write what failed, and why, to this file as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.getoption("--failures")
+    if path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Failures(path))
+
+
+class Failures:
+    """What failed in this run, with the text of each failure, for `.ci/rerun.py`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.failed: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.setdefault(report.nodeid, report.longreprtext)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.failed.setdefault(report.nodeid, report.longreprtext)
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_text(json.dumps({"exit": int(exitstatus), "failed": self.failed}))
