@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
-from gauss.cli.output import Output
+from gauss.cli.output import Output, as_json, visible
 from gauss.config.secrets import Redactor
 from gauss.model.errors import NotFound
 
@@ -49,8 +51,8 @@ def test_error_as_json_has_the_one_shape(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_redactor_hides_secrets_in_everything_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    for as_json in (False, True):
-        out = Output(json=as_json)
+    for for_programs in (False, True):
+        out = Output(json=for_programs)
         out.redactor = Redactor(["hunter2"])
         out.line("pass hunter2")
         out.note("pass hunter2")
@@ -68,3 +70,36 @@ def test_long_cells_are_not_folded_in_a_pipe(capsys: pytest.CaptureFixture[str])
     assert len(said) == 3
     assert "x" * 500 in said[1]
     assert max(len(line.rstrip()) for line in said) < 520
+
+
+def test_columns_that_may_be_missing_give_way_and_remarks_go_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Output()
+    console = Console(width=30, file=io.StringIO())
+    monkeypatch.setattr(out, "console", lambda: console)
+    out.table(["name", "plugin", "n"], [["market-feed", "tcp-source", 12345]], spare=["plugin"], remarks=["x" * 20])
+    assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
+        "name              n",
+        "market-feed  12,345",
+        "    " + "x" * 20,
+    ]
+
+
+def test_a_table_in_a_pipe_is_not_padded(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().table(["a", "b"], [["x" * 300, 1], ["y", 2]], remarks=["z" * 500, ""])
+    said = capsys.readouterr().out.splitlines()
+    assert said[1].endswith(f"{'x' * 300}  1  {'z' * 500}")
+    assert all(line == line.rstrip() for line in said)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain é 😀 [b]", "plain é 😀 [b]"),
+        ("a\x1b[2J\r\x08\x7f\x9b\u202e", r"a\x1b[2J\r\x08\x7f\x9b\u202e"),
+        ("lone \ud800", r"lone \ud800"),
+        ("two\nlines", r"two\nlines"),
+    ],
+)
+def test_control_characters_are_shown_as_escapes(text: str, shown: str) -> None:
+    assert visible(text) == shown
+    assert json.loads(as_json(text)) == text and as_json(text).isprintable()

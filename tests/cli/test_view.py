@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from gauss.cli.view import render, uptime
@@ -32,9 +33,9 @@ STATUS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def drawn(**options: Any) -> str:
-    console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    console.print(render(copy.deepcopy(STATUS), **options))
+def drawn(width: int = 140, status: dict[str, Any] = STATUS, **options: Any) -> str:
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console.print(render(copy.deepcopy(status), **options))
     return console.export_text()
 
 
@@ -76,3 +77,23 @@ def test_filter_keeps_matching_names() -> None:
 
 def test_uptime_for_people() -> None:
     assert [uptime(s) for s in (5.2, 61, 3661)] == ["5 s", "1 min 1 s", "1 h 1 min"]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_names_states_and_totals_are_whole_at_every_usual_width(width: int) -> None:
+    status = copy.deepcopy(STATUS)
+    status["topics"][0]["name"] = "orders.enriched"
+    status["processors"][0]["name"] = "market-feed-europe"
+    text = drawn(width, status)
+    wanted = ("orders.enriched", "market-feed-europe", "running", "failed", "1,204,331 (24,012/s)", "120 (1.5 s)")
+    assert [part for part in wanted if part not in text] == []
+    assert "tcp-server 127.0.0.1:9100" in text and "no such column: bidd" in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_control_characters_of_an_error_are_shown_as_escapes_and_brackets_as_they_are() -> None:
+    status = copy.deepcopy(STATUS)
+    status["reasons"] = ["bad record \x1b]0;owned\x07"]
+    status["processors"][1]["detail"] = "[red]\x9b2J\u202e[/red]"
+    text = drawn(140, status)
+    assert r"bad record \x1b]0;owned\x07" in text and r"[red]\x9b2J\u202e[/red]" in text

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.output import JsonOption, Output, visible
 from gauss.model.errors import ConfigError
 
 app = typer.Typer(
@@ -113,13 +113,6 @@ def _origin(letter: dict[str, Any]) -> str:
 
 def _preview(letter: dict[str, Any], width: int = 160) -> str:
     data = base64.b64decode(letter["data"])
-    text = "".join(map(_visible, data[: 4 * width].decode(errors="surrogateescape")))
+    text = visible(data[: 4 * width].decode(errors="backslashreplace"))
     shown = text if len(text) <= width else text[: width - 1] + "…"
     return f"{shown}  ({letter.get('truncated') or len(data):,} bytes)"
-
-
-def _visible(char: str) -> str:
-    """A character, or its escape as Python writes it; a byte that is no UTF-8 as `\\xff`."""
-    if "\udc80" <= char <= "\udcff":
-        return f"\\x{ord(char) - 0xDC00:02x}"
-    return char if char.isprintable() else repr(char)[1:-1]

@@ -29,7 +29,7 @@ def ls(data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> 
     found = Client(data_dir).get("processors")
     output.data(found)
     output.table(
-        ["processor", "plugin", "state", "records", "behind", "by", "dead", "detail"],
+        ["processor", "plugin", "state", "records", "behind", "by", "dead"],
         [
             [
                 row["name"],
@@ -39,9 +39,13 @@ def ls(data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> 
                 "–" if row.get("behind") is None else row["behind"],
                 seconds(row.get("behind_ms")),
                 row["dead"],
-                " · ".join(filter(None, (row["address"], row["detail"], late(row))))
-                + (f" (log: {row['trace']})" if row.get("trace") else ""),
             ]
+            for row in found["processors"]
+        ],
+        spare=["by", "plugin"],
+        remarks=[
+            " · ".join(filter(None, (row["address"], row["detail"], late(row))))
+            + (f" (log: {row['trace']})" if row.get("trace") else "")
             for row in found["processors"]
         ],
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
-from gauss.cli.output import JsonOption
+from gauss.cli.output import JsonOption, visible, visible_json
 
 Begin = Annotated[str | None, typer.Option("--from", help="ISO time, milliseconds, or before now: -5m, -1h.")]
 End = Annotated[str | None, typer.Option("--to", help="As --from; records before it.")]
@@ -31,14 +31,13 @@ def command(
     Examples: gauss query quotes.raw --from -5m · gauss query quotes.raw --from 2026-01-31T12:00Z --to -1h --json
     """
     query = {"from": begin, "to": end, "limit": limit, "format": format}
-    write = sys.stdout.buffer.write
     for line in Client(data_dir).lines("topics", topic, "query", **query):
-        write(line if json else for_people(line))
+        sys.stdout.write(visible_json(line.decode()) if json else for_people(line))
     sys.stdout.flush()
 
 
-def for_people(line: bytes) -> bytes:
-    """A record as `offset  time  data`."""
+def for_people(line: bytes) -> str:
+    """A record as `offset  time  data`, on one line."""
     record = jsonlib.loads(line)
     offset, ts_ms, data = record["offset"], record["ts_ms"], record["data"]
     text = data if isinstance(data, str) else jsonlib.dumps(data, ensure_ascii=False)
@@ -46,4 +45,4 @@ def for_people(line: bytes) -> bytes:
     if ts_ms is not None:  # a table elsewhere may keep neither place nor time
         moment = datetime.datetime.fromtimestamp(ts_ms / 1000, datetime.UTC)
         time = f"{moment:%Y-%m-%d %H:%M:%S}.{ts_ms % 1000:03d}"
-    return f"{'-' if offset is None else offset:>10}  {time:<23}  {text}\n".encode()
+    return f"{'-' if offset is None else offset:>10}  {time:<23}  {visible(text)}\n"

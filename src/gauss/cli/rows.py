@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TextIO
 
+from gauss.cli.output import visible
+
 FIRST_ROWS = 100
 """Rows that decide how wide columns are."""
 NARROWEST_LIVE = 8
@@ -46,7 +48,7 @@ class Rows:
             for index, name in enumerate(columns)
         ]
         self.before_first()
-        self._line(columns, widths, numeric)
+        self._line([visible(name) for name in columns], widths, numeric)
         for line in cells:
             self._line(line, widths, numeric)
         self._look(force=True)
@@ -91,7 +93,7 @@ def shown(name: str, value: Any) -> str:
         moment = datetime.datetime.fromtimestamp(value // 1000, datetime.UTC)
         return f"{moment:%Y-%m-%d %H:%M:%S}.{value % 1000:03d}"
     if isinstance(value, str):
-        return value.replace("\n", "\\n").replace("\t", " ")
+        return visible(value.replace("\t", " "))
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
-    return json.dumps(value, ensure_ascii=False)
+    return visible(json.dumps(value, ensure_ascii=False))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.output import JsonOption, Output, visible_json
 from gauss.cli.progress import watched
 from gauss.cli.rows import Rows
 
@@ -69,8 +69,8 @@ def command(
 def _passed_on(lines: Iterator[bytes]) -> int:
     count = 0
     for line in lines:
-        sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
+        sys.stdout.write(visible_json(line.decode()))
+        sys.stdout.flush()
         count += 1
     return count
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.output import JsonOption, Output, as_json, visible
 from gauss.model.errors import ConfigError, GaussError, NotFound, Unavailable
 from gauss.model.units import duration_ms
 
@@ -49,6 +49,7 @@ def command(
             target=_follow, args=(topic, data_dir, start, {"where": where, "format": format}, lines), daemon=True
         ).start()
     left = limit if limit is not None else sys.maxsize
+    terminal = sys.stdout.isatty()
     while left > 0:
         try:
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -63,17 +64,21 @@ def command(
             output.note(f"{topic}: the run went away, waiting for it")
             continue
         record = jsonlib.loads(line)
-        sys.stdout.write(_shown(topic, record, meta or json) + "\n")
+        sys.stdout.write(_shown(topic, record, meta or json, terminal=terminal) + "\n")
         if lines.empty():
             sys.stdout.flush()
         left -= 1
     sys.stdout.flush()
 
 
-def _shown(topic: str, record: dict[str, Any], meta: bool) -> str:
+def _shown(topic: str, record: dict[str, Any], meta: bool, *, terminal: bool) -> str:
+    """A line; text that goes to a file or a pipe stays as it is."""
     if meta:
-        return jsonlib.dumps({"topic": topic, **record}, ensure_ascii=False)
-    return record["data"] if isinstance(record["data"], str) else jsonlib.dumps(record["data"], ensure_ascii=False)
+        return as_json({"topic": topic, **record})
+    data = record["data"]
+    if not isinstance(data, str):
+        return as_json(data)
+    return visible(data, keep="\n\t") if terminal else data
 
 
 def _seconds(text: str) -> float:

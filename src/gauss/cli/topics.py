@@ -58,6 +58,7 @@ def command(
             ]
             for topic in found["topics"]
         ],
+        spare=["storage", "fill"],
     )
 
 
@@ -95,6 +96,7 @@ def show_readers(output: Output, readers: list[dict[str, Any]]) -> None:
             ]
             for reader in readers
         ],
+        spare=["by", "idle"],
     )
 
 

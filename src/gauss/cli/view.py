@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from gauss.cli.columns import Column, Columns
+from gauss.cli.output import visible
 from gauss.cli.topics import fill, late, seconds
 from gauss.model.units import human_bytes
 
@@ -30,7 +31,7 @@ def render(
     """Header, what is wrong, topics, processors."""
     parts: list[RenderableType] = [_header(status, interval)]
     for reason in status["reasons"]:
-        parts.append(Text(f"! {reason}", style="yellow"))
+        parts.append(_text(f"! {reason}", "yellow"))
     parts += [Text(), _topics(_chosen(status["topics"], sort, pattern), sort), Text()]
     parts.append(_processors(_chosen(status["processors"], sort, pattern), sort))
     dead = next((topic["records"] for topic in status["topics"] if topic["name"] == "_dead"), 0)
@@ -50,63 +51,73 @@ def _header(status: Row, interval: str) -> Text:
     header = Text(overflow="ellipsis", no_wrap=True)
     header.append("gauss ", style="bold")
     header.append(status["status"], style=STATES.get(status["status"], "yellow"))
-    header.append(
-        f"  {Path(status['config']).name}  {status['url']}  up {uptime(status['uptime_s'])}  every {interval}"
-    )
+    place = f"{Path(status['config']).name}  {status['url']}"
+    header.append(visible(f"  {place}  up {uptime(status['uptime_s'])}  every {interval}"))
     return header
 
 
-def _table(sort: str, *columns: tuple[str, str]) -> Table:
-    """Columns as (title, how it is sorted by); the one that is sorted by carries a mark. The last one, remarks,
-    gives way when the terminal is narrow."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold dim")
-    for title, key in columns:
-        mark = " ▼" if key and key == sort else ""
-        left = title in ("topic", "processor", "storage", "kind", "state", "")
-        table.add_column(title + mark, justify="left" if left else "right", no_wrap=title != "")
-    return table
+def _titles(sort: str, *columns: tuple[str, str, int]) -> list[Column]:
+    """Columns as (title, how it is sorted by, how soon it gives way); the one that is sorted by carries a mark."""
+    left = ("topic", "processor", "storage", "kind", "state")
+    return [
+        Column(title + (" ▼" if key and key == sort else ""), right=title not in left, spare=spare)
+        for title, key, spare in columns
+    ]
+
+
+def _text(value: object, style: str = "") -> Text:
+    return Text(visible(str(value)), style=style)
 
 
 def _remark(text: str, style: str) -> Text:
-    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+    return Text(visible(text), style=style, no_wrap=True)
 
 
-def _topics(rows: list[Row], sort: str) -> Table:
-    table = _table(
-        sort, ("topic", "name"), ("storage", ""), ("holds", ""), ("in", "rate"), ("fill", ""), ("dropped", ""), ("", "")
-    )
+def _topics(rows: list[Row], sort: str) -> Columns:
+    columns = _titles(
+        sort, ("topic", "name", 0), ("storage", "", 2), ("holds", "", 0), ("in", "rate", 0), ("fill", "", 1),
+        ("dropped", "", 0),
+    )  # fmt: skip
+    cells, remarks = [], []
     for row in rows:
         dropped = row["dropped"] + row["overwritten"] + row["lost"]
         note = f"blocked {seconds(1000 * row['blocked_s'])} by {row['blocked_by']}" if row.get("blocked_by") else ""
-        table.add_row(
-            row["name"],
-            row["storage"],
-            f"{row['records']:,} · {human_bytes(row['bytes'])}",
-            rated(row["appended"], _rate(row)),
-            fill(row),
-            Text(f"{dropped:,}", style="yellow" if dropped else "dim"),
-            _remark(note, "yellow"),
+        cells.append(
+            [
+                _text(row["name"]),
+                _text(row["storage"]),
+                _text(f"{row['records']:,} · {human_bytes(row['bytes'])}"),
+                _text(rated(row["appended"], _rate(row))),
+                _text(fill(row)),
+                _text(f"{dropped:,}", "yellow" if dropped else "dim"),
+            ]
         )
-    return table
+        remarks.append(_remark(note, "yellow"))
+    return Columns(columns, cells, remarks)
 
 
-def _processors(rows: list[Row], sort: str) -> Table:
+def _processors(rows: list[Row], sort: str) -> Columns:
     spark = any(row["where"] == "spark" for row in rows)
-    columns = [("processor", "name"), ("kind", ""), ("state", ""), ("records", "rate"), ("behind", "behind")]
-    columns += [("dead", "dead"), *([("last batch", "")] if spark else []), ("", "")]
-    table = _table(sort, *columns)
+    columns = _titles(
+        sort, ("processor", "name", 0), ("kind", "", 1), ("state", "", 0), ("records", "rate", 0),
+        ("behind", "behind", 0), ("dead", "dead", 0), *([("last batch", "", 2)] if spark else []),
+    )  # fmt: skip
+    cells, remarks = [], []
     for row in rows:
         batch = f"{row['batch_rows']:,} in {row['batch_ms']} ms" if row.get("batch_ms") else ""
-        cells: list[RenderableType] = [
-            row["plugin"] if row["name"].startswith("_") else row["name"],
-            "spark" if row["where"] == "spark" else row["role"],
-            Text(row["state"], style=STATES.get(row["state"], "yellow")),
-            rated(row["records"], _rate(row)),
-            behind(row),
-            Text(f"{row['dead']:,}", style="red" if row["dead"] else "dim"),
-        ]
-        table.add_row(*cells, *([batch] if spark else []), _remark(_detail(row), "dim"))
-    return table
+        cells.append(
+            [
+                _text(row["plugin"] if row["name"].startswith("_") else row["name"]),
+                _text("spark" if row["where"] == "spark" else row["role"]),
+                _text(row["state"], STATES.get(row["state"], "yellow")),
+                _text(rated(row["records"], _rate(row))),
+                _text(behind(row)),
+                _text(f"{row['dead']:,}", "red" if row["dead"] else "dim"),
+                *([_text(batch)] if spark else []),
+            ]
+        )
+        remarks.append(_remark(_detail(row), "dim"))
+    return Columns(columns, cells, remarks)
 
 
 def _detail(row: Row) -> str:
