@@ -107,6 +107,13 @@ def _encode(made: Format, rows: pa.RecordBatch, rest: pa.BinaryArray | None) -> 
     return merged
 
 
+def projected_names(schema: SourceSchema, names: Iterable[str]) -> list[str]:
+    """Those of a result's columns that a schema has; a column `order` is there if some field is `$.order.id`."""
+    known = {field.name.removeprefix("$.") for field in schema.fields}
+    known |= {name.partition(".")[0] for name in known}
+    return [name for name in names if name.removeprefix("$.") in known]
+
+
 def verdict(error: Exception) -> tuple[str, str]:
     """(reason, detail with the column before it) of what `decode` raised."""
     reason = getattr(error, "reason", "undecodable")

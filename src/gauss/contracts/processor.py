@@ -101,7 +101,8 @@ REST = "_rest"
 
 class Transform(Protocol):
     """A processor on Spark: columns in, columns out. With `carries` it gives `_rest`, which only a format that has
-    `merge_batch` can take."""
+    `merge_batch` can take. One whose result has the same columns whatever it reads also has `columns() -> list[str]`,
+    by which `gauss check` compares them with the output format."""
 
     def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
         """The fields of the input that must be decoded, given its schema and the output's, if they have one; []:

@@ -72,6 +72,11 @@ class Windowed:
         numbers = {each.field for each in self._aggregates if each.function in NUMERIC}
         return [SourceField(path(name), FieldType("double" if name in numbers else "auto")) for name in wanted]
 
+    def columns(self) -> list[str]:
+        """Keys, bounds and aggregates."""
+        keys = [output_name(key) for key in self._keys]
+        return [*keys, "window_start", "window_end", *(each.name for each in self._aggregates)]
+
     def partial_schema(self, fields: pa.Schema) -> pa.Schema:
         """Keys, window or pane, and one or two columns per aggregate."""
         import pyarrow as pa

@@ -17,7 +17,7 @@ from gauss.contracts.processor import REST, TOPIC, ProcessorSpec, Transform
 from gauss.contracts.time import BEAT, EVENT, EventTime, PartialTransform
 from gauss.model.errors import ConfigError
 from gauss.registry import spec
-from gauss.stream.driver.fitting import can_carry
+from gauss.stream.driver.fitting import can_carry, can_write
 from gauss.stream.driver.plan import (
     MARK,
     FieldRef,
@@ -87,11 +87,14 @@ def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
     transform, fields = ref.build()
     if getattr(transform, "carries", False):
         can_carry(processor, read, written)
+    if hasattr(transform, "columns"):
+        can_write(processor.name, transform.columns(), read, written)
     hosted = ref if found.hosted else None
     kept = found.state(found.validate(processor.config)) if found.state is not None else None
     state_format = format_ref(pipeline, processor.config.get("state_format")) or FormatRef("json")
     state = StateRef(kept, state_format) if kept is not None else None
-    return Design(processor, found.stateful, transform, read, written or read, fields, hosted, ref, state)
+    output = msgspec.structs.replace(written, projects=True) if written is not None else read
+    return Design(processor, found.stateful, transform, read, output, fields, hosted, ref, state)
 
 
 def result(session: SparkSession, plan: ReadPlan, transform: Transform, records: DataFrame | None = None) -> DataFrame:
@@ -165,6 +168,8 @@ def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Desig
         if read.time is None or read.time.partial is None:
             read = msgspec.structs.replace(read, keep_data=passes_bytes(session, read, design.transform))
         frame = result(session, read, design.transform)
+        if write.state is None and {"_data", REST}.isdisjoint(frame.columns):
+            can_write(design.processor.name, frame.columns, design.input, design.ref.output)
         windows = hasattr(design.transform, "partial") and not getattr(design.transform, "keeps_each", False)
         write = msgspec.structs.replace(write, by_time=windows and write.state is None)
     if design.hosted is None and (marks := {each.name: each.metadata.get(MARK) for each in frame.schema}):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
 
 from gauss.config.spec import Pipeline, ProcessorDef
+from gauss.contracts.format import BadRows
 from gauss.contracts.processor import Role, Where
 from gauss.model.errors import ConfigError, GaussError
-from gauss.stream.driver.plan import FormatRef, transform_ref
+from gauss.stream.driver.plan import BEAT, FormatRef, transform_ref
 from gauss.stream.graph import Graph
+
+HIDDEN = ("_ts_ms", BEAT)
 
 
 def misfits(pipeline: Pipeline, graph: Graph) -> Iterator[tuple[str, GaussError]]:
@@ -34,6 +39,8 @@ def _fit(pipeline: Pipeline, entry: ProcessorDef) -> None:
         return
     if getattr(transform, "carries", False):
         can_carry(entry, ref.input, ref.output)
+    if hasattr(transform, "columns"):
+        can_write(entry.name, transform.columns(), ref.input, ref.output)
 
 
 def can_carry(processor: ProcessorDef, read: FormatRef | None, written: FormatRef | None) -> None:
@@ -43,3 +50,39 @@ def can_carry(processor: ProcessorDef, read: FormatRef | None, written: FormatRe
             f'processor "{processor.name}" can\'t know which fields to write: neither format has a schema',
             hint="give the input or the output format `fields`",
         )
+
+
+def can_write(processor: str, columns: Iterable[str], read: FormatRef | None, written: FormatRef | None) -> None:
+    """Checks a result's columns against the format they are written in. A named output format decides by its schema:
+    columns that it lacks are left out, fields that the result lacks are an error. Without a named output the input's
+    format must take every column."""
+    names = [name for name in columns if name not in HIDDEN]
+    if written is None:
+        _takes_all(processor, names, read)
+        return
+    schema = written.build().schema()
+    fields = [field.name.removeprefix("$.") for field in schema.fields] if schema is not None else []
+    if missing := [name for name in fields if name not in names and name.partition(".")[0] not in names]:
+        raise ConfigError(
+            f'processor "{processor}" gives no value for {_listed(missing)} of its output format',
+            hint=f"it gives: {', '.join(names)}; remove the other fields from the format's schema, or make them here",
+        )
+
+
+def _takes_all(processor: str, names: list[str], read: FormatRef | None) -> None:
+    """The format itself says whether it has every column: it is given a row without values."""
+    if read is None:
+        return
+    try:
+        read.build().encode_batch(pa.RecordBatch.from_arrays([pa.nulls(1) for _ in names], names))
+    except ConfigError as error:
+        raise ConfigError(
+            f"processor \"{processor}\" names no output format, and the input's can't hold its result: {error.message}",
+            hint="name an output format that has the columns " + ", ".join(names),
+        ) from error
+    except (BadRows, pa.ArrowException):  # a value is missing, not a column
+        return
+
+
+def _listed(names: list[str]) -> str:
+    return ("the field " if len(names) == 1 else "the fields ") + ", ".join(names)

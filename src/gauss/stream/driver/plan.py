@@ -62,6 +62,8 @@ class FormatRef(msgspec.Struct, frozen=True):
 
     plugin: str
     config: dict[str, Any] = {}
+    projects: bool = False
+    """Set for a named output format: its schema, if it has one, says which columns are written."""
 
     def build(self) -> Format:
         from gauss.contracts.format import FormatSpec
@@ -375,7 +377,7 @@ def plan_hash(pipeline: Pipeline, processor: ProcessorDef) -> str:
     from gauss.stream.graph import TABLE_PREFIX
 
     formats = [
-        msgspec.structs.asdict(found)
+        {"plugin": found.plugin, "config": found.config}
         for side in ("input", "output", "join_input")
         if (found := format_ref(pipeline, (processor.config.get(side) or {}).get("format"))) is not None
     ]

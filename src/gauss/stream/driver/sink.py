@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from gauss.contracts.format_batch import encode_good
+from gauss.contracts.format_batch import encode_good, projected_names
 from gauss.contracts.processor import REST, TOPIC
 from gauss.model.errors import ProtocolError
 from gauss.stream.client import STAGE_SCHEMA
@@ -52,7 +52,10 @@ def stage_batch(batch: pa.RecordBatch, plan: WritePlan, letters: list[bytes]) ->
         if plan.marks:
             rows = with_marks(rows, pa.schema([_marked(field, plan.marks) for field in rows.schema]))
         rest = batch.column(names.index(REST)).cast(pa.binary()) if REST in names else None
-        data, good, bad = encode_good(format_of(plan.format), rows, rest)
+        made = format_of(plan.format)
+        if plan.format.projects and rest is None and (schema := made.schema()) is not None:
+            rows = rows.select(projected_names(schema, rows.schema.names))
+        data, good, bad = encode_good(made, rows, rest)
         if bad:
             letters += [_letter(plan, rows.slice(index, 1), times[index].as_py(), why) for index, *why in bad]
             times = times.take(pa.array(good))

@@ -53,6 +53,10 @@ class Ohlc:
             raise ConfigError(f'the input format has no field "{unknown[0]}"', hint=f"it has: {', '.join(known)}")
         return [known[name] for name in wanted]
 
+    def columns(self) -> list[str]:
+        """What a candle has."""
+        return ["ts_ms", self.key_name, "interval", *PRICES, "volume"]
+
     def partial_schema(self, fields: pa.Schema) -> pa.Schema:
         """A candle that others may be merged with."""
         import pyarrow as pa
