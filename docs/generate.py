@@ -53,7 +53,8 @@ def pages() -> dict[str, str]:
 def _pipeline_page() -> str:
     opening = (
         "TOML 1.1. `${NAME}` and `${file:path}` in any text are filled in from the environment or a file and never"
-        " printed; `$${` is a plain `${`. Relative paths start at the file's folder."
+        " printed; `$${` is a plain `${`. What they fill in may be a number (`port = \"${PORT}\"`); elsewhere a number in"
+        " quotes is refused. Relative paths start at the file's folder."
     )
     parts = [f"{NOTE}# A pipeline's file\n\n{opening}\n"]
     for name, field in Pipeline.model_fields.items():

@@ -64,7 +64,7 @@ def test_missing_key_says_what_is_expected(judge: Judge, sound: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("'many'", 'a whole number or "unlimited"'), ("true", "a number"), ("-1", "greater than 0")],
+    [("'many'", 'a whole number or "unlimited"'), ("true", 'a whole number or "unlimited"'), ("-1", "greater than 0")],
 )
 def test_wrong_type_says_expected_and_found(judge: Judge, sound: str, value: str, expected: str) -> None:
     broken = sound.replace('storage = "memory"', f'storage = "memory"\nstorage_config = {{ storage_size = {value} }}')
@@ -207,3 +207,53 @@ def test_an_empty_array_names_its_key(judge: Judge, sound: str) -> None:
     empty += 'target = { topic = "quotes" }\nconfig = { input = { format = "json" }, fields = [] }\n'
     said = [str(fault) for fault in judge(sound + empty).errors]
     assert any('"fields" is not valid — expected at least 1 entry, found an empty array' in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("port = 9100", 'port = "9100"', ("processors[0].config.port", "a whole number")),
+        ("port = 9100", "port = 9100.0", ("processors[0].config.port", "a whole number")),
+        ("port = 9100", "port = true", ("processors[0].config.port", "a whole number")),
+        ("port =", 'max_connections = "5", port =', ("processors[0].config.max_connections", "a whole number")),
+        (
+            '"newline" }',
+            '"fixed_size", frame_size = "4" }',
+            ("processors[0].config.input.frame_size", "a whole number"),
+        ),
+        (
+            'storage = "memory"',
+            'storage = "memory"\nstorage_config = { storage_size = "50" }',
+            ("topics[0].storage_config.storage_size", 'a whole number or "unlimited"'),
+        ),
+        ("plugin =", 'max_dead_ratio = "0.5"\nplugin =', ("processors[0].max_dead_ratio", "a number")),
+        ("[[topics]]", '[api]\nport = "0"\n[[topics]]', ("api.port", "a whole number")),
+        ("[[topics]]", '[spark]\ntarget_batch_ms = "100"\n[[topics]]', ("spark.target_batch_ms", "a whole number")),
+    ],
+)
+def test_a_value_of_another_type_is_refused_not_converted(
+    judge: Judge, sound: str, before: str, after: str, fault: tuple[str, str]
+) -> None:
+    [found] = judge(sound.replace(before, after, 1)).errors
+    assert (found.path, found.expected) == fault
+    assert found.found
+
+
+def test_text_that_should_be_a_number_says_to_leave_out_the_quotes(judge: Judge, sound: str) -> None:
+    [fault] = judge(sound.replace("port = 9100", 'port = "9100"')).errors
+    assert str(fault).endswith('expected a whole number, found "9100"; write 9100 without quotes')
+
+
+def test_a_whole_number_does_for_a_number(judge: Judge, sound: str) -> None:
+    assert judge(sound.replace('plugin = "tcp-source"', 'plugin = "tcp-source"\nmax_dead_ratio = 1')).errors == []
+
+
+def test_what_was_filled_in_is_text_and_becomes_a_number(
+    judge: Judge, sound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEED_PORT", "9177")
+    pipeline = judge(sound.replace("port = 9100", 'port = "${FEED_PORT}"')).pipeline
+    assert pipeline is not None and pipeline.processors[0].config["port"] == "9177"
+    monkeypatch.setenv("FEED_PORT", "many")
+    [fault] = judge(sound.replace("port = 9100", 'port = "${FEED_PORT}"')).errors
+    assert fault.expected == "a whole number"

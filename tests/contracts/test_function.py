@@ -74,3 +74,28 @@ def test_lint_tells_unknown_fields() -> None:
     assert twice.lint is not None
     config = twice.validate({"input": {"format": "json"}, "fields": ["m"]})
     assert 'no field "m"' in twice.lint(config, LintContext(("n",)))[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "faults"),
+    [
+        ({"field": "m"}, []),
+        ({}, []),
+        ({"feild": "m"}, ['options: "twice" takes no option "feild" (it takes: field); did you mean "field"?']),
+        ({"x": 1}, ['options: "twice" takes no option "x" (it takes: field)']),
+        ({"field": 7}, ['options: expected text for "field", found 7']),
+    ],
+)
+def test_options_are_held_against_the_signature(options: dict[str, Any], faults: list[str]) -> None:
+    config = twice.validate({"options": options})
+    assert twice.lint is not None and twice.lint(config, LintContext(input_fields=None)) == faults
+
+
+def test_an_option_without_a_default_is_needed_and_any_is_taken_by_double_stars() -> None:
+    @dataframe_function()
+    def wide(records: Any, least: float, **others: Any) -> Any:
+        return records, least, others
+
+    assert wide.lint is not None
+    judged = [wide.lint(wide.validate({"options": given}), LintContext(None)) for given in ({}, {"least": 2, "x": 1})]
+    assert judged == [['options: "wide" needs the option "least"'], []]

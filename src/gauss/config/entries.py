@@ -23,7 +23,8 @@ from gauss.config.spec import (
     SparkSection,
     TopicDef,
 )
-from gauss.config.validate import did_you_mean, refuse_truth_as_number, report, validate, without_faults
+from gauss.config.strict import refuse_conversions
+from gauss.config.validate import did_you_mean, report, validate, without_faults
 from gauss.contracts.format import FormatSpec
 from gauss.contracts.plugin import PluginConfig, PluginSpec
 from gauss.contracts.processor import ProcessorSpec
@@ -112,7 +113,7 @@ class _Reader:
         """A plugin's typed config, None when its faults leave in doubt what the rest means."""
         try:
             config = spec.validate(raw)
-            refuse_truth_as_number(raw, config, scope)
+            refuse_conversions(raw, config, scope)
         except ValidationError as error:
             report(error, spec.config, raw, scope)
             mended = without_faults(error, raw)

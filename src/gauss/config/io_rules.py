@@ -8,6 +8,7 @@ from gauss import registry
 from gauss.config.entries import Entries, Processor, find_spec
 from gauss.config.faults import Scope
 from gauss.config.spec import FormatDef
+from gauss.config.strict import refuse_conversions
 from gauss.config.validate import did_you_mean, report
 from gauss.contracts.format import FormatSpec
 from gauss.contracts.framing import FramingSpec
@@ -101,6 +102,6 @@ def _check_stream(table: dict[str, object], side: str, scope: Scope) -> None:
             hint = did_you_mean(key, known)
             scope.add((key,), f'"{key}" does not belong to framing "{name}", which {takes}', hint=hint)
     try:
-        spec.validate(parameters)
+        refuse_conversions(parameters, spec.validate(parameters), scope)
     except ValidationError as error:
         report(error, spec.config, parameters, scope)

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from gauss.config.faults import Scope, dotted
 from gauss.config.positions import KeyPath
+from gauss.config.strict import refuse_conversions
 from gauss.config.type_words import type_of
 
 M = TypeVar("M", bound=BaseModel)
@@ -40,7 +41,7 @@ def validate(model: type[M], value: object, scope: Scope, *, salvage: bool = Fal
     """
     try:
         typed = model.model_validate(value)
-        refuse_truth_as_number(value, typed, scope)
+        refuse_conversions(value, typed, scope)
         return typed
     except ValidationError as error:
         report(error, model, value, scope)
@@ -62,19 +63,6 @@ def report(
     for keys, items in grouped.items():
         if not (only_new and scope.has(*keys)):
             _report_one(items, model, keys, scope)
-
-
-def refuse_truth_as_number(value: object, typed: object, scope: Scope, keys: KeyPath = ()) -> None:
-    """pydantic takes `true` for 1, as Python does; in a config it is a slip."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            inner = typed.get(key) if isinstance(typed, dict) else getattr(typed, key, None)
-            refuse_truth_as_number(item, inner, scope, (*keys, key))
-    elif isinstance(value, list) and isinstance(typed, list | tuple):
-        for index, (item, inner) in enumerate(zip(value, typed, strict=False)):
-            refuse_truth_as_number(item, inner, scope, (*keys, index))
-    elif isinstance(value, bool) and isinstance(typed, int | float) and not isinstance(typed, bool):
-        scope.add(keys, f'"{dotted(keys)}" is not valid', expected="a number", found=value)
 
 
 def without_faults(error: ValidationError, value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -98,6 +100,37 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
     ]
 
 
+def option_faults(function: Callable[..., Any], options: dict[str, Any]) -> list[str]:
+    """Options that the function does not take, that it needs and lacks, or that are of another type than it says."""
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except (TypeError, ValueError, NameError):  # a type that is imported for the type checker alone has no value
+        signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[1:]
+    named = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+    takes = ", ".join(named) or "none"
+    faults = []
+    if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+        for option in (option for option in options if option not in named):
+            near = difflib.get_close_matches(option, named, 1)
+            meant = f'; did you mean "{near[0]}"?' if near else ""
+            faults.append(f'options: "{function.__name__}" takes no option "{option}" (it takes: {takes}){meant}')
+    for name, each in named.items():
+        if name not in options:
+            if each.default is each.empty:
+                faults.append(f'options: "{function.__name__}" needs the option "{name}"')
+        elif each.annotation in _WORDS and not _is(options[name], each.annotation):
+            faults.append(f'options: expected {_WORDS[each.annotation]} for "{name}", found {options[name]!r}')
+    return faults
+
+
+_WORDS: dict[Any, str] = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _is(value: object, wanted: type) -> bool:
+    return type(value) is wanted or (wanted is float and type(value) is int)
+
+
 def arrow_function(*, active: bool = False) -> Callable[[Callable[..., Any]], FunctionSpec]:
     """For a function of an Arrow batch, which may be cut anywhere: records must not depend on each other. It runs in
     hosted tasks, and no record passes the JVM."""
@@ -110,6 +143,10 @@ def dataframe_function(*, active: bool = True) -> Callable[[Callable[..., Any]],
 
 
 def _spec(function: Callable[..., Any], *, active: bool, hosted: bool) -> FunctionSpec:
+    def lint_all(config: PluginConfig, context: LintContext) -> list[str]:
+        assert isinstance(config, FunctionConfig)
+        return [*lint(config, context), *option_faults(function, config.options)]
+
     return FunctionSpec(
         name=function.__name__,
         summary=(function.__doc__ or "a function of one's own").partition("\n")[0],
@@ -120,6 +157,6 @@ def _spec(function: Callable[..., Any], *, active: bool, hosted: bool) -> Functi
         reads=frozenset({"offset", "latest", "query"}),
         active=active,
         hosted=hosted,
-        lint=lint,
+        lint=lint_all,
         function=function,
     )
