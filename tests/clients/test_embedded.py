@@ -66,6 +66,18 @@ def test_a_server_starts_is_found_again_and_stops(system: str, directory: Path) 
     assert read_endpoint(directory) is None and not owned(directory)
 
 
+def test_a_server_gets_no_variable_that_may_hold_a_secret(
+    system: str, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2-of-the-cloud")
+    monkeypatch.setenv("GAUSS_PG_PASSWORD", "hunter2-of-the-config")
+    with ensure(system, directory) as server:
+        owner = psutil.Process(server.endpoint.pid)
+        found = [each.environ() for each in (owner, *owner.children(recursive=True))]
+        assert found and "hunter2" not in str(found)
+        assert found[0]["PATH"] == os.environ["PATH"]
+
+
 def test_address_and_secret_outlive_a_restart_unless_somebody_took_the_port(system: str, directory: Path) -> None:
     with ensure(system, directory) as first:
         pass

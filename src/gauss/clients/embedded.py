@@ -18,6 +18,13 @@ from gauss.model.errors import GaussError, Unavailable, from_dict
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 SYSTEMS = ("clickhouse", "postgres")
+KEPT_VARIABLES = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"),
+        *("GAUSS_RUN", "GAUSS_READY_FD"),
+    }
+)
+"""Beside these, names that begin with LC_ or PYTHON."""
 
 
 @dataclass
@@ -46,6 +53,15 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def environment() -> dict[str, str]:
+    """The variables an embedded server gets: those it needs, not the secrets that a user keeps in others."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in KEPT_VARIABLES or name.startswith(("LC_", "PYTHON"))
+    }
 
 
 def command(system: str, directory: Path, port: int = 0) -> list[str]:
@@ -91,7 +107,7 @@ def _start(system: str, directory: Path, log: Path, port: int) -> Server:
             stdout=output,
             stderr=output,
             pass_fds=[report],
-            env={**os.environ, "GAUSS_READY_FD": str(report)},
+            env={**environment(), "GAUSS_READY_FD": str(report)},
             start_new_session=True,  # a Ctrl-C in the terminal is its starter's business
         )
     os.close(report)

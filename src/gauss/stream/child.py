@@ -69,6 +69,8 @@ def set_up_logs(directory: Path, name: str, redactor: Redactor) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO)
+    # Else a line that can't be written (a full disk) would be printed to stderr, with its secrets not hidden.
+    logging.raiseExceptions = False
 
 
 def report(message: dict[str, Any]) -> None:

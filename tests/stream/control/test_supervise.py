@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -98,6 +101,8 @@ def test_killed_guard_leaves_no_child_behind(held: Held) -> None:
 def test_kill_9_of_control_leaves_nothing(tmp_path: Path) -> None:
     program = f"""
 import sys, time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from gauss.stream.control.datadir import hold
 from gauss.stream.control.supervise import Child, ChildSpec
@@ -114,3 +119,106 @@ time.sleep(600)
     control.kill()
     control.wait()
     until(lambda: start_time(guard_pid) is None and session_members(guard_pid) == [])
+
+
+@contextmanager
+def limit(kind: int, soft: int) -> Iterator[None]:
+    """A resource limit of this process; what it spawns inherits it."""
+    before, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, (before, hard))
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Every file descriptor of this process is taken, as by clients that connect and say nothing."""
+    taken: list[int] = []
+    with limit(resource.RLIMIT_NOFILE, 256):
+        try:
+            while True:
+                try:
+                    taken.append(os.open("/dev/null", os.O_RDONLY))
+                except OSError:
+                    break
+            yield
+        finally:
+            for descriptor in taken:
+                os.close(descriptor)
+
+
+@pytest.mark.fault
+def test_child_killed_while_no_file_can_be_written_is_started_again_when_one_can(held: Held) -> None:
+    kid = child(held, READY + "time.sleep(600)")
+    kid.start()
+    assert kid.changed.wait(60)
+    first = session_members(kid.guard_pid)
+    with limit(resource.RLIMIT_FSIZE, 0):  # like a full disk: the record of processes can't be written
+        os.kill(first[0], signal.SIGKILL)
+        until(lambda: kid.restarts > 2 and "can't be started" in kid.detail)
+        assert "File too large" in kid.detail and kid.state == "restarting"
+        assert kid.error is not None and kid.error.retryable
+    until(lambda: kid.state == "ready")
+    assert len(session_members(kid.guard_pid)) == 1
+    kid.stop()
+    assert kid.join(60) and kid.state == "stopped"
+
+
+@pytest.mark.fault
+def test_child_that_can_not_be_recorded_does_not_run(held: Held) -> None:
+    kid = child(held, READY + "time.sleep(600)", first_starts=1)
+    with limit(resource.RLIMIT_FSIZE, 0):
+        kid.start()
+        assert kid.changed.wait(60) and kid.state == "failed"
+    assert kid.join(60) and session_members(kid.guard_pid) == []
+    assert kid.error is not None and "can't be started" in kid.error.message
+
+
+@pytest.mark.fault
+def test_child_killed_while_there_are_no_descriptors_is_started_again(held: Held) -> None:
+    kid = child(held, READY + "time.sleep(600)")
+    kid.start()
+    assert kid.changed.wait(60)
+    first = session_members(kid.guard_pid)
+    with no_descriptors():
+        os.kill(first[0], signal.SIGKILL)
+        until(lambda: kid.restarts and kid.state == "ready")
+    assert kid.restarts == 1
+    kid.stop()
+    assert kid.join(60) and kid.state == "stopped"
+
+
+@pytest.mark.fault
+def test_guard_killed_while_there_are_no_descriptors_is_replaced(held: Held) -> None:
+    kid = child(held, READY + "time.sleep(600)")
+    kid.start()
+    assert kid.changed.wait(60)
+    orphan = session_members(kid.guard_pid)
+    with no_descriptors():
+        os.kill(kid.guard_pid, signal.SIGKILL)
+        until(lambda: kid.restarts and kid.state == "ready")
+    assert [pid for pid in orphan if start_time(pid) is not None] == []
+    kid.stop()
+    assert kid.join(60)
+
+
+def test_child_is_ready_when_its_pipe_has_a_number_that_select_does_not_take(held: Held) -> None:
+    taken = [os.open("/dev/null", os.O_RDONLY) for _ in range(1_100)]
+    try:
+        kid = child(held, READY + "time.sleep(600)")
+        kid.start()
+        assert kid.changed.wait(60) and kid.state == "ready"
+        kid.stop()
+        assert kid.join(60)
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+
+
+@pytest.mark.parametrize("said", ["{", "nonsense\\n", '{"ready": true'])
+def test_child_that_dies_with_half_a_ready_line_is_not_ready(held: Held, said: str) -> None:
+    kid = child(held, f"import os; os.write(int(os.environ['GAUSS_READY_FD']), b'''{said}''')", first_starts=2)
+    kid.start()
+    assert kid.changed.wait(60) and kid.state == "failed" and kid.restarts == 1

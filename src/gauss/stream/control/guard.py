@@ -19,6 +19,7 @@ TERM_SECONDS = 5.0
 LOG_BYTES = 16 << 20
 LOG_KEEP = 3
 _CHECK_SECONDS = 2.0
+_AGAIN_SECONDS = 0.1
 
 
 def session_members(session: int) -> list[int]:
@@ -43,8 +44,8 @@ def send(pids: list[int], number: int) -> None:
     for pid in pids:
         try:
             os.kill(pid, number)
-        except ProcessLookupError:
-            pass
+        except OSError:
+            pass  # gone, or another user's
 
 
 def end_session(session: int, term_seconds: float = TERM_SECONDS) -> None:
@@ -58,6 +59,16 @@ def end_session(session: int, term_seconds: float = TERM_SECONDS) -> None:
     while (left := session_members(session)) and time.monotonic() < deadline:
         send(left, signal.SIGKILL)
         time.sleep(0.01)
+
+
+def surely_end_session(session: int, term_seconds: float = TERM_SECONDS) -> None:
+    """The same, tried again while the system has no descriptor left to look for them."""
+    while True:
+        try:
+            end_session(session, term_seconds)
+            return
+        except OSError:
+            time.sleep(_AGAIN_SECONDS)
 
 
 def rotate(path: str, limit: int = LOG_BYTES, keep: int = LOG_KEEP) -> None:
@@ -81,7 +92,10 @@ def rotate(path: str, limit: int = LOG_BYTES, keep: int = LOG_KEEP) -> None:
 
 def _spawn(command: list[str], log: str, kept: int) -> int:
     """The child, with its output in the log; descriptors meant for it are inherited, then closed here."""
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError:  # a full disk: better a child without a log than none
+        output = os.open(os.devnull, os.O_WRONLY)
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, output, 1),
@@ -116,12 +130,12 @@ def main(argv: list[str]) -> int:
             heard = os.read(descriptor, 64)
             if descriptor == woken:
                 if set(heard) & {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}:
-                    end_session(os.getpid())
+                    surely_end_session(os.getpid())
             elif b"k" in heard:
                 term_seconds = 0.0
-                end_session(os.getpid(), term_seconds)
+                surely_end_session(os.getpid(), term_seconds)
             elif not heard:
-                end_session(os.getpid())
+                surely_end_session(os.getpid())
                 poll.unregister(control)
             else:
                 send([child], signal.SIGTERM)
@@ -134,7 +148,7 @@ def main(argv: list[str]) -> int:
                 break
             if pid == child:
                 status = os.waitstatus_to_exitcode(code)
-    end_session(os.getpid(), term_seconds)
+    surely_end_session(os.getpid(), term_seconds)
     return status if status >= 0 else 128 - status
 
 

@@ -20,6 +20,7 @@ from gauss.model.files import write_private
 from gauss.model.ports import free_port
 from gauss.stream.child import set_up_logs
 from gauss.stream.control.datadir import Held, hold
+from gauss.stream.control.descriptors import raise_limit
 from gauss.stream.control.processes import process_age
 from gauss.stream.control.sample import Sampler
 from gauss.stream.control.supervise import Child, ChildSpec
@@ -52,6 +53,7 @@ class Running:
         self.token = secrets.token_urlsafe(24)
         self.url = ""
         self.draining = False
+        raise_limit()
         self.held: Held = hold(data_dir)
         self._client: ControlClient | None = None
         self._client_lock = threading.Lock()
@@ -75,11 +77,12 @@ class Running:
 
     def _server(self, system: str) -> Child:
         """An embedded server; inserts wait while it is started again."""
-        from gauss.clients.embedded import command
+        from gauss.clients.embedded import command, environment
 
         directory = self.held.paths.server(system)
         directory.mkdir(parents=True, exist_ok=True)
-        return Child(ChildSpec(system, tuple(command(system, directory)), ready_seconds=60.0), self.held)
+        spec = ChildSpec(system, tuple(command(system, directory)), ready_seconds=60.0, environment=environment())
+        return Child(spec, self.held)
 
     def _write_files(self) -> None:
         """What the children need to know, secrets included, in files that only this user can read."""

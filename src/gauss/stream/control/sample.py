@@ -46,8 +46,8 @@ class Sampler:
                 continue
             try:
                 self.look()
-            except GaussError as error:
-                log.info("no sample: %s", error.message)
+            except (GaussError, OSError) as error:
+                log.info("no sample: %s", error)
 
     def look(self) -> None:
         """Asks the engine once."""

@@ -10,18 +10,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gauss.model.errors import GaussError, Unavailable, from_dict
 from gauss.stream.control.datadir import Held
+from gauss.stream.control.descriptors import Reserve
 from gauss.stream.control.guard import __file__ as guard_file
 from gauss.stream.control.guard import end_session
 from gauss.stream.control.processes import RUN_VARIABLE
 
+SWEEP_SECONDS = 0.5
+"""Pause after a look for leftover processes that failed."""
+
 log = logging.getLogger("gauss.control")
+reserve = Reserve()
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,14 @@ class ChildSpec:
     backoff_max_seconds: float = 15.0
     steady_seconds: float = 30.0
     """A child that lived this long starts again without a pause."""
+    environment: Mapping[str, str] | None = None
+    """Left out: that of this process."""
 
 
 class Child:
     """One supervised process tree. `state`: starting, ready, restarting, failed, stopped."""
 
-    def __init__(self, spec: ChildSpec, held: Held, on_change: Callable[[Child], None] = lambda _: None) -> None:
+    def __init__(self, spec: ChildSpec, held: Held) -> None:
         self.spec = spec
         self.state = "starting"
         self.detail = ""
@@ -57,7 +64,6 @@ class Child:
         """What the child logs; what it prints, or Python or the JVM print as it dies, is in `output_path`."""
         self.output_path = held.paths.logs / f"{spec.name}.out.log"
         self._held = held
-        self._on_change = on_change
         self._guard: subprocess.Popen[bytes] | None = None
         self._control_fd = -1
         self._lock = threading.Lock()
@@ -69,7 +75,7 @@ class Child:
 
     def start(self) -> None:
         """Spawns at once, in the caller's thread: the child starts while the caller goes on importing."""
-        ready = self._spawn()
+        ready = self._spawned()
         self._thread = threading.Thread(target=self._watch, args=(ready,), name=f"watch-{self.spec.name}", daemon=True)
         self._thread.start()
 
@@ -113,21 +119,32 @@ class Child:
         log.info("%s: %s%s", self.spec.name, state, f" ({detail})" if detail else "")
         if state in ("ready", "failed", "stopped"):
             self.changed.set()
-        self._on_change(self)
+
+    def _spawned(self) -> int | Unavailable:
+        """The reading end of a new child's ready pipe, or why there is none: no space, no descriptors."""
+        try:
+            with reserve.released():
+                return self._spawn()
+        except OSError as error:
+            return Unavailable(
+                f"the {self.spec.name} process can't be started: {error.strerror or error}",
+                hint="free disk space, or raise the limit on open files (ulimit -n)",
+            )
 
     def _spawn(self) -> int:
-        """Starts the guard with the child under it; returns the reading end of the ready pipe."""
-        control_read, control_write = os.pipe()
-        ready_read, ready_write = os.pipe()
-        environment = {
-            **os.environ,
-            RUN_VARIABLE: self._held.run,
-            "GAUSS_READY_FD": str(ready_write),
-            "PYTHONUNBUFFERED": "1",
-        }
-        guard = [sys.executable, "-I", "-S", guard_file, str(control_read), str(self.output_path)]
+        """Starts the guard with the child under it. If a step fails, nothing stays open or running."""
+        opened: list[int] = []
         try:
-            process = subprocess.Popen(
+            control_read, control_write = _pipe(opened)
+            ready_read, ready_write = _pipe(opened)
+            environment = {
+                **(os.environ if self.spec.environment is None else self.spec.environment),
+                RUN_VARIABLE: self._held.run,
+                "GAUSS_READY_FD": str(ready_write),
+                "PYTHONUNBUFFERED": "1",
+            }
+            guard = [sys.executable, "-I", "-S", guard_file, str(control_read), str(self.output_path)]
+            self._guard = subprocess.Popen(
                 [*guard, *self.spec.command],
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -136,25 +153,46 @@ class Child:
                 pass_fds=(control_read, ready_write, self._held.run_lock_fd),
                 start_new_session=True,
             )
-        finally:
-            os.close(control_read)
-            os.close(ready_write)
+        except OSError:
+            _close(opened)
+            raise
+        _close([control_read, ready_write])
+        try:
+            self._held.record(self.spec.name, self._guard.pid)
+        except OSError:
+            # A tree that the next run could not find must not run; the end of its control pipe ends it.
+            _close([control_write, ready_read])
+            self._guard.wait()
+            raise
         with self._lock:
-            self._guard, self._control_fd = process, control_write
-        self._held.record(self.spec.name, process.pid)
+            self._control_fd = control_write
         if self._stopping.is_set():
             self._tell(b"t")
         return ready_read
 
-    def _watch(self, ready_fd: int) -> None:
+    def _watch(self, ready: int | Unavailable) -> None:
+        try:
+            self._watch_lives(ready)
+        except Exception as error:
+            # Better a run that ends and says why than a child that nobody watches.
+            log.exception("the watcher of %s failed", self.spec.name)
+            self._tell(b"k")
+            self.error = GaussError(
+                f"the watcher of the {self.spec.name} process failed: {error}",
+                hint=f"see {self._held.paths.logs / 'control.log'}",
+            )
+            self._set("failed", self.error.message)
+
+    def _watch_lives(self, ready: int | Unavailable) -> None:
+        """Waits for the child's end and starts it again, until it is stopped or given up."""
         failures = 0
         while True:
             started = time.monotonic()
-            problem = self._await_ready(ready_fd)
+            problem = ready if isinstance(ready, Unavailable) else self._await_ready(ready)
             if problem is None:
                 self._was_ready = True
                 self._set("ready")
-            code = self._await_exit()
+            code = 0 if isinstance(ready, Unavailable) else self._await_exit()
             if self._stopping.is_set():
                 self._set("stopped")
                 return
@@ -167,32 +205,37 @@ class Child:
             if not self._was_ready and (self._said_why or failures >= self.spec.first_starts):
                 self._set("failed", error.message)
                 return
-            pause = 0.0 if failures == 0 else self.spec.backoff_seconds * 2 ** (failures - 1)
+            pause = 0.0 if failures == 0 else self.spec.backoff_seconds * 2 ** min(failures - 1, 16)
             self.restarts += 1
             self._set("restarting", f"{error.message}; restart {self.restarts}")
             if self._stopping.wait(min(pause, self.spec.backoff_max_seconds)):
                 self._set("stopped")
                 return
-            ready_fd = self._spawn()
+            ready = self._spawned()
 
     def _await_ready(self, ready_fd: int) -> GaussError | None:
         """None when the child said that it is up, else why not."""
         heard = b""
         deadline = time.monotonic() + self.spec.ready_seconds
+        waiting = select.poll()  # select takes no descriptor above 1023
+        waiting.register(ready_fd, select.POLLIN)
         try:
             while b"\n" not in heard:
                 left = deadline - time.monotonic()
-                if left <= 0 or not select.select([ready_fd], [], [], left)[0]:
+                if left <= 0 or not waiting.poll(left * 1000):
                     late = f"the {self.spec.name} process was not up within {self.spec.ready_seconds:.0f} s"
                     self.restart(late)
                     return Unavailable(late, hint=f"its log: {self.log_path}")
                 more = os.read(ready_fd, 65536)
                 if not more:
-                    return None if heard else self._died_unready()
+                    return self._died_unready()
                 heard += more
         finally:
             os.close(ready_fd)
-        said: dict[str, Any] = json.loads(heard.split(b"\n", 1)[0])
+        try:
+            said: dict[str, Any] = json.loads(heard.split(b"\n", 1)[0])
+        except ValueError:
+            return self._died_unready()
         if "error" in said:
             self._said_why = True
             return from_dict(said["error"])
@@ -209,11 +252,33 @@ class Child:
         assert self._guard is not None
         code = self._guard.wait()
         # The guard has swept its session, unless it was killed itself: then what it watched is still there.
-        end_session(self._guard.pid, 0.0 if code < 0 else 1.0)
+        while not self._swept(self._guard.pid, 0.0 if code < 0 else 1.0):
+            time.sleep(SWEEP_SECONDS)
         with self._lock:
             os.close(self._control_fd)
             self._control_fd = -1
         return code
+
+    def _swept(self, session: int, term_seconds: float) -> bool:
+        """Ends what is left of a session; False, and the reason in `detail`, if it can't be looked for now."""
+        try:
+            with reserve.released():
+                end_session(session, term_seconds)
+        except OSError as error:
+            self._set("restarting", f"leftover processes can't be looked for: {error.strerror or error}")
+            return False
+        return True
+
+
+def _pipe(opened: list[int]) -> tuple[int, int]:
+    ends = os.pipe()
+    opened += ends
+    return ends
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _last_line(path: Path) -> str:

@@ -39,10 +39,13 @@ class Watchdog:
 
     def _watch(self) -> None:
         while not self._stopping.wait(INTERVAL_SECONDS):
-            if self._running.engine.state == "ready":
-                self.look()
-            else:
+            if self._running.engine.state != "ready":
                 self._unanswered = 0
+                continue
+            try:
+                self.look()
+            except OSError as error:  # no descriptors: that says nothing about the engine
+                log.warning("the engine was not asked whether it lives: %s", error)
 
     def look(self) -> None:
         """One ping; the last of several without an answer ends the engine."""

@@ -1,0 +1,61 @@
+"""A run whose machine has no space or no descriptors left while a process of it dies."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers.feeds import Collector, send
+from helpers.pipelines import example_1
+from helpers.run import Run, free_port, wait_until
+
+Make = Callable[[str], Run]
+ENGINE = "gauss.stream.engine"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 16 MiB."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(mount)], check=False)
+    if mounted.returncode:
+        pytest.skip("mounting a small tmpfs needs root")
+    yield mount
+    subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Takes every free block of a file system."""
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        for size in (1 << 20, 1 << 12, 1):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(size)):
+                    pass
+
+
+@pytest.mark.fault
+def test_engine_killed_on_a_full_disk_is_back_once_there_is_space(gauss: Make, small_disk: Path) -> None:
+    feed, out = free_port(), free_port()
+    run = gauss("[engine]\nmin_free_bytes = 0\n" + example_1(feed, out))
+    run.data_dir = small_disk / ".gauss"
+    run.start()
+    fill(small_disk / "filler")
+    run.kill(ENGINE)
+
+    def told() -> bool:
+        health = run.api("/api/health")
+        return health["status"] == "degraded" and "No space left" in " ".join(health["reasons"])
+
+    wait_until(told, what="health says why the engine is not there")
+    (small_disk / "filler").unlink()
+    run.wait_ready()
+    collector = Collector(out)
+    send(feed, b"after\n")
+    assert collector.wait(1)[-1] == b"after"
+    collector.close()
+    assert run.stop() == 0
