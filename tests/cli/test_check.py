@@ -179,6 +179,25 @@ def test_transforms_that_do_not_fit_their_formats_are_faults(gauss: Gauss, confi
     assert "✓ transforms  each fits its formats" in gauss("check").stdout
 
 
+def test_sinks_that_cannot_convert_are_faults(gauss: Gauss, config: Path) -> None:
+    """Without Spark too."""
+    formats = '[[formats]]\nname = "quote"\nplugin = "csv"\nconfig = { fields = [{ name = "a", type = "string" }] }\n'
+    formats += '[[formats]]\nname = "out"\nplugin = "json"\nconfig = { fields = [{ name = "b", type = "string" }] }\n'
+    sound = SOUND.replace("PORT", "0").replace(
+        'input = { framing = "newline" }', 'input = { framing = "newline", format = "quote" }'
+    )
+    sink = 'output = { framing = "newline", format = "FORMAT" }'
+    sound = formats + sound.replace('output = { framing = "newline" }', sink)
+    config.write_text(sound.replace("FORMAT", "out"))
+    done = gauss("check")
+    assert done.returncode == 1
+    assert "✗ transforms  out: the output format writes b, which the input format does not have" in done.stdout
+    config.write_text(sound.replace("FORMAT", "msgpack"))
+    assert "✓ transforms  each fits its formats" in gauss("check").stdout
+    config.write_text(sound.replace("FORMAT", "quote"))
+    assert "transforms" not in gauss("check").stdout
+
+
 def test_check_imports_nothing_heavy(config: Path) -> None:
     """What keeps it within half a second: neither Spark nor Arrow, nor what the other commands need."""
     config.write_text(SOUND.replace("PORT", "0") + FILTER)

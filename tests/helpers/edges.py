@@ -95,7 +95,14 @@ class Bench:
         )
 
     def edge(
-        self, plugin: str, config: dict[str, Any], topic: Topic, read: str = "offset", subscribe: str = "snapshots"
+        self,
+        plugin: str,
+        config: dict[str, Any],
+        topic: Topic,
+        read: str = "offset",
+        subscribe: str = "snapshots",
+        *,
+        formats: tuple[str, str] | None = None,
     ) -> Running:
         spec = registry.spec(ProcessorSpec, plugin)
         checked: Any = spec.validate({"port": 0, **config})
@@ -114,6 +121,7 @@ class Bench:
             read=read,
             subscribe=subscribe,
             format=self.format,
+            formats=formats,
         )
         running = Running(registry.build(spec, context), context)
         running.edge.start()

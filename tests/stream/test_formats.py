@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gauss.config.spec import Pipeline
-from gauss.stream.formats import TopicFormat, topic_format
+from gauss.model.errors import ConfigError
+from gauss.stream.formats import TopicFormat, sink_formats, topic_format
 
 FEED = {"name": "feed", "plugin": "tcp-source", "target": {"topic": "t"}, "config": {"input": {"format": "quotes"}}}
 SIFT = {
@@ -46,3 +47,44 @@ def test_processors_that_differ_say_nothing() -> None:
 def test_nothing_is_said_of_a_topic_without_formats_or_an_unknown_one() -> None:
     assert said("t", {**FEED, "config": {}}) is None
     assert said("nowhere", FEED) is None
+
+
+OUT = {"framing": "newline", "format": "json"}
+
+
+def converts(
+    *processors: dict[str, Any],
+    plugin: str = "tcp-sink",
+    config: dict[str, Any] | None = None,
+    storage_config: dict[str, Any] | None = None,
+    formats: list[dict[str, Any]] | None = None,
+) -> tuple[str, str] | None:
+    given = {"output": OUT if plugin == "tcp-sink" else {"format": "json"}, **(config or {})}
+    sink = {"name": "sink", "plugin": plugin, "source": {"topic": "t", "read": "offset"}, "config": given}
+    topics = [{"name": "t", "storage": "memory", "storage_config": storage_config or {}}]
+    topics.append({"name": "out", "storage": "memory"})
+    made = {"formats": formats or [], "topics": topics, "processors": [*processors, sink]}
+    return sink_formats(Pipeline.model_validate(made), "sink")
+
+
+@pytest.mark.parametrize("plugin", ["tcp-sink", "ws-sink"])
+def test_a_sink_converts_from_the_format_that_its_topic_has(plugin: str) -> None:
+    assert converts(FEED, plugin=plugin) == ("quotes", "json")
+    assert converts(FEED, plugin=plugin, storage_config={"format": "own"}) == ("own", "json")
+    assert converts(FEED, plugin=plugin, config={"input": {"format": "mine"}}) == ("mine", "json")
+
+
+def test_a_sink_sends_records_as_they_are_where_formats_are_equal_or_nobody_names_one() -> None:
+    same = [{"name": "quotes", "plugin": "json"}]
+    assert converts() is None
+    assert converts(FEED, formats=same) is None
+    assert converts(FEED, config={"output": {"framing": "newline"}}) is None
+    assert converts(FEED, formats=[{"name": "quotes", "plugin": "json", "config": {"fields": []}}]) is not None
+
+
+def test_a_sink_that_finds_several_formats_beside_its_topic_must_name_one() -> None:
+    other = {**SIFT, "name": "other", "config": {"input": {"format": "other"}}}
+    with pytest.raises(ConfigError, match="processors beside it name other, quotes"):
+        converts(FEED, other)
+    assert converts(FEED, other, config={"input": {"format": "other"}}) == ("other", "json")
+    assert converts(FEED, other, config={"output": {**OUT, "format": "quotes"}}) is None

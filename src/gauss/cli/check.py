@@ -82,8 +82,9 @@ def _phases(checked: Checked, data_dir: Path, *, offline: bool) -> Iterator[Phas
     yield from _tables(checked, checked.pipeline, data_dir, offline=offline)
     if offline:
         return
-    if graph.needs_spark:
+    if graph.needs_spark or _converts(checked.pipeline):
         yield from _transforms(checked, checked.pipeline, data_dir)
+    if graph.needs_spark:
         yield check_java()
     found = addresses(checked.pipeline)
     yield from check_ports(found)
@@ -122,6 +123,17 @@ def _tables(checked: Checked, pipeline: Pipeline, data_dir: Path, *, offline: bo
             yield Phase("tables", Mark.WARN, f"{topic.name}: {error.message}", "its columns can't be told now")
         else:
             yield Phase("tables", Mark.OK, f"{topic.name}: {_count(len(found.mapped.fields), 'column')}")
+
+
+def _converts(pipeline: Pipeline) -> bool:
+    """Whether some sink writes another format than its topic's."""
+    from gauss.model.errors import ConfigError
+    from gauss.stream.formats import sink_formats
+
+    try:
+        return any(sink_formats(pipeline, processor.name) is not None for processor in pipeline.processors)
+    except ConfigError:  # told where each processor is judged
+        return True
 
 
 def _transforms(checked: Checked, pipeline: Pipeline, data_dir: Path) -> Iterator[Phase]:

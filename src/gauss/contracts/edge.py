@@ -186,6 +186,8 @@ class EdgeContext:
     """With `subscribe`: "snapshots" or "changes"."""
     format: Callable[[str], Format] = _no_format
     """A format of the config, by name."""
+    formats: tuple[str, str] | None = None
+    """Of a sink: the format of the topic's records and the output's, if they differ."""
 
 
 class EdgeConfig(Protocol):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gauss import registry
 from gauss.config.spec import Pipeline, ProcessorDef
+from gauss.contracts.processor import ProcessorSpec
+from gauss.model.errors import ConfigError
 
 
 class TopicFormat(NamedTuple):
@@ -39,6 +42,34 @@ def formats_beside(pipeline: Pipeline, topic: str) -> dict[str, str]:
         if name is not None:
             found[processor.name] = name
     return found
+
+
+def sink_formats(pipeline: Pipeline, name: str) -> tuple[str, str] | None:
+    """The formats between which a sink converts, its records' and its output's; None: it sends them as they are, also
+    where nobody says what they are. Raises ConfigError where that is told in different ways."""
+    processor = next(each for each in pipeline.processors if each.name == name)
+    output = _named(processor, "output")
+    if output is None or processor.source is None or not registry.spec(ProcessorSpec, processor.plugin).conversion:
+        return None
+    topic = processor.source.topic
+    own = _named(processor, "input") or pipeline.topic(topic).storage_config.get("format")
+    found = {own} if isinstance(own, str) else set(formats_beside(pipeline, topic).values())
+    if not found or any(_alike(pipeline, each, output) for each in found):
+        return None
+    if len(found) > 1:
+        raise ConfigError(
+            f'processor "{name}" can\'t know the format of the records of topic "{topic}", which it writes as'
+            f' "{output}": processors beside it name {", ".join(sorted(found))}',
+            hint='name it: input = { format = "…" }',
+        )
+    return found.pop(), output
+
+
+def _alike(pipeline: Pipeline, one: str, other: str) -> bool:
+    """Whether two names mean the same plugin with the same settings."""
+    first, second = pipeline.format(one), pipeline.format(other)
+    settings = [(each.plugin, each.config) if each else (name, {}) for name, each in ((one, first), (other, second))]
+    return settings[0] == settings[1]
 
 
 def _named(processor: ProcessorDef, side: str) -> str | None:

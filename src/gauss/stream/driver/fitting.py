@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from gauss.config.spec import Pipeline, ProcessorDef
 from gauss.contracts.format import BadRows
-from gauss.contracts.processor import Role, Where
+from gauss.contracts.processor import ProcessorSpec, Role, Where
 from gauss.model.errors import ConfigError, GaussError
-from gauss.stream.driver.plan import BEAT, FormatRef, transform_ref
+from gauss.registry import build, spec
+from gauss.stream.driver.plan import BEAT, FormatRef, format_ref, transform_ref
+from gauss.stream.formats import sink_formats
 from gauss.stream.graph import Graph
 
 HIDDEN = ("_ts_ms", BEAT)
 
 
 def misfits(pipeline: Pipeline, graph: Graph) -> Iterator[tuple[str, GaussError]]:
-    """Each processor on Spark that can't be planned, and why. One that reads a table is left out: the table's columns
-    take the place of its input format."""
+    """Each processor on Spark that can't be planned, each sink that can't convert its records, and why. A transform
+    that reads a table is left out: the table's columns take the place of its input format."""
     for entry in pipeline.processors:
         node = graph.processors[entry.name]
+        if node.role is Role.SINK:
+            try:
+                _fit_sink(pipeline, entry)
+            except GaussError as error:
+                yield entry.name, error
         if node.role is not Role.TRANSFORM or node.where is Where.ENGINE:
             continue
         if any(graph.topics[reading.topic].table for reading in node.sources):
@@ -29,6 +37,13 @@ def misfits(pipeline: Pipeline, graph: Graph) -> Iterator[tuple[str, GaussError]
             _fit(pipeline, entry)
         except GaussError as error:
             yield entry.name, error
+
+
+def _fit_sink(pipeline: Pipeline, entry: ProcessorDef) -> None:
+    formats = [format_ref(pipeline, name) for name in sink_formats(pipeline, entry.name) or ()]
+    if formats:
+        found = spec(ProcessorSpec, entry.plugin)
+        build(dataclasses.replace(found, implementation=found.conversion), *(ref.build() for ref in formats if ref))
 
 
 def _fit(pipeline: Pipeline, entry: ProcessorDef) -> None:

@@ -197,6 +197,7 @@ def edge(
     may_read: Callable[[], bool],
     stopping: threading.Event,
     format_: Callable[[str], Format],
+    formats: tuple[str, str] | None = None,
 ) -> Edge:
     """A source or sink with its transport and, unless it moves bytes as they are, its framing."""
     spec = registry.spec(ProcessorSpec, node.plugin)
@@ -224,6 +225,7 @@ def edge(
         read=node.sources[0].read if node.sources else "offset",
         subscribe=node.sources[0].subscribe if node.sources else "snapshots",
         format=format_,
+        formats=formats,
     )
     built: Edge = registry.build(spec, context)
     return built

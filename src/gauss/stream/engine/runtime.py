@@ -37,6 +37,7 @@ from gauss.stream.engine.sources import END_MARK, Sources
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.status import lag
 from gauss.stream.engine.topic import Topic
+from gauss.stream.formats import sink_formats
 from gauss.stream.graph import ProcessorNode, build_graph, table_queries
 from gauss.stream.orders import orders_topic
 from gauss.stream.protocol import Abort, Action, At, Claim, DriverSync, Latest, Pinned, Publish, StageDead, StageTime
@@ -145,6 +146,7 @@ class Engine:
                 may_read=self.may_read,
                 stopping=self.stopping,
                 format_=pipeline_formats(self.pipeline),
+                formats=sink_formats(self.pipeline, node.name),
             ),
         )
 

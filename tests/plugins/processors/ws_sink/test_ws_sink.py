@@ -129,6 +129,16 @@ def test_a_format_without_a_schema_decodes_each_record(bench: Bench) -> None:
     assert len(bench.dead) == 1
 
 
+def test_an_output_format_converts_records_to_messages(bench: Bench) -> None:
+    topic = bench.topic()
+    append(topic, b'{"a":1}', b"broken")
+    append(topic, b'{"a":2}')
+    running = bench.edge("ws-sink", {"output": {"format": "msgpack"}}, topic, formats=("json", "msgpack"))
+    with join(running) as client:
+        assert [client.recv(30) for _ in range(2)] == [b"\x81\xa1a\x01", b"\x81\xa1a\x02"]
+    assert [(letter.data, letter.offset, letter.stage) for letter in bench.dead] == [(b"broken", 1, "decode")]
+
+
 @pytest.fixture
 def table() -> TableTopic:
     return TableTopic("t", open_table(), Capacity(None, None, WriteFull.DROP))

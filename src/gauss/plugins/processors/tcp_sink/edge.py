@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from gauss.contracts.edge import DeadLetter, EdgeContext, ReaderHandle
 from gauss.contracts.transport import Connection
@@ -15,6 +16,9 @@ from gauss.plugins.processors.tcp_sink.encode import Encoder, Encodes
 from gauss.plugins.processors.tcp_sink.spec import TcpSinkConfig
 from gauss.plugins.processors.tcp_sink.table_client import TableClient
 from gauss.plugins.processors.tcp_sink.wire import Wire
+
+if TYPE_CHECKING:
+    from gauss.plugins.processors.tcp_sink.convert import Conversion
 
 log = logging.getLogger("gauss.tcp_sink")
 
@@ -34,6 +38,7 @@ class TcpSink:
         self._clients: set[Client] = set()
         self._changed = threading.Condition()
         self._buried: set[int] = set()
+        self._conversion = self._converting()
 
     def start(self) -> None:
         # A position that outlives connections is registered before the first one and holds the topic from then on.
@@ -90,7 +95,15 @@ class TcpSink:
     def _ends(self, connection: Connection) -> tuple[Wire, Encodes]:
         """A client's socket, and what makes bytes for it."""
         assert self._context.framing is not None
-        return Wire(connection.sock), Encoder(self._context.framing, self._unfit)
+        return Wire(connection.sock), Encoder(self._context.framing, self._conversion, self._bury)
+
+    def _converting(self) -> Conversion | None:
+        """How records become the output's format; None: they are sent as they are."""
+        if self._context.formats is None:
+            return None
+        from gauss.plugins.processors.tcp_sink.convert import Conversion
+
+        return Conversion(*map(self._context.format, self._context.formats))
 
     def _follow(self, client: Client) -> None:
         if isinstance(client, TableClient):
@@ -119,11 +132,6 @@ class TcpSink:
         """What it is, for people."""
         assert isinstance(self._config, TcpSinkConfig)
         return self._config.transport
-
-    def _unfit(self, offset: int, data: bytes) -> None:
-        assert isinstance(self._config, TcpSinkConfig) and self._config.output is not None
-        detail = f'framing "{self._config.output.framing}" can\'t carry this record of {len(data)} bytes'
-        self._bury(offset, data, "unfit", detail, "encode")
 
     def _bury(self, offset: int, data: bytes, reason: str, detail: str, stage: str) -> None:
         """A record that can't be sent: one dead letter, however many clients come to it."""

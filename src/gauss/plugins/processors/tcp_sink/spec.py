@@ -7,13 +7,13 @@ from typing import Literal
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from gauss.contracts.io import StreamIO
+from gauss.contracts.io import RecordIO, StreamIO
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.plugins.processors.tcp_sink.client_config import ClientConfig, start_faults
 from gauss.plugins.transports.edge_config import TcpEdgeConfig
 
-_FRAMED_ONLY = ("output", "tls", "start", "slow_client", "slow_client_bytes")
+_FRAMED_ONLY = ("input", "output", "tls", "start", "slow_client", "slow_client_bytes")
 
 
 class TcpSinkConfig(ClientConfig, TcpEdgeConfig):
@@ -25,9 +25,12 @@ class TcpSinkConfig(ClientConfig, TcpEdgeConfig):
     mode: Literal["framed", "passthrough"] = "framed"
     """`passthrough`, with `read = "raw"`: a client gets the captures of a topic with `framing = "none"`, oldest first,
     by sendfile, and then the end. See [zero copy](../zero-copy.md)."""
+    input: RecordIO | None = None
+    """The format of the topic's records; left out: the one that the topic or the processors beside it name."""
     output: StreamIO | None = None
-    """How records are framed on the wire; bytes that are framed so already are sent as they are. Not with
-    `passthrough`."""
+    """How records are framed on the wire and, with a `format`, in which format: records of another format are
+    converted, and one that can't be is a dead letter. Bytes that have this framing and format already are sent as they
+    are. Not with `passthrough`. See [formats](../formats.md)."""
 
     @model_validator(mode="after")
     def _fits_mode(self) -> TcpSinkConfig:
@@ -75,5 +78,6 @@ SPEC = ProcessorSpec(
     raw_implementation="gauss.plugins.processors.tcp_sink.replay:Replay",
     reads=frozenset({"offset", "latest", "snapshot", "subscribe", "raw"}),
     framed="output",
+    conversion="gauss.plugins.processors.tcp_sink.convert:Conversion",
     lint=_lint,
 )

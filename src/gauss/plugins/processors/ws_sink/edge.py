@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from websockets.server import ServerProtocol
 
@@ -12,10 +13,13 @@ from gauss.contracts.transport import Connection
 from gauss.plugins.processors.tcp_sink.edge import TcpSink
 from gauss.plugins.processors.tcp_sink.encode import Encodes
 from gauss.plugins.processors.tcp_sink.wire import Wire
-from gauss.plugins.processors.ws_sink.encode import JsonMessages, Messages
+from gauss.plugins.processors.ws_sink.encode import Messages
 from gauss.plugins.processors.ws_sink.spec import WsSinkConfig
 from gauss.plugins.processors.ws_sink.wire import Refused, WsWire, open_handshake
 from gauss.plugins.transports.connection import TcpConnection
+
+if TYPE_CHECKING:
+    from gauss.plugins.processors.tcp_sink.convert import Conversion
 
 log = logging.getLogger("gauss.ws_sink")
 
@@ -31,11 +35,9 @@ class WsSink(TcpSink):
     """Sends one topic to every WebSocket client."""
 
     def __init__(self, context: EdgeContext) -> None:
-        super().__init__(context)
         assert isinstance(context.config, WsSinkConfig)
         self._ws = context.config
-        given = context.config.input
-        self._format = context.format(given.format) if given is not None and given.format else None
+        super().__init__(context)
 
     def _serve(self, connection: Connection) -> None:
         self._told(HANDSHAKE, connection.peer)
@@ -52,8 +54,18 @@ class WsSink(TcpSink):
 
     def _ends(self, connection: Connection) -> tuple[Wire, Encodes]:
         assert isinstance(connection, WsConnection)
-        encoder = Messages() if self._format is None else JsonMessages(self._format, self._bury)
-        return WsWire(connection.sock, connection.protocol), encoder
+        return WsWire(connection.sock, connection.protocol), Messages(self._conversion, self._bury)
+
+    def _converting(self) -> Conversion | None:
+        """With an input format alone, messages are JSON objects."""
+        given = self._ws.input
+        if self._ws.output is not None or given is None or given.format is None:
+            return super()._converting()
+        from gauss.plugins.formats.json.codec import JsonFormat  # brings polars
+        from gauss.plugins.formats.json.spec import JsonConfig
+        from gauss.plugins.processors.tcp_sink.convert import Conversion
+
+        return Conversion(self._context.format(given.format), JsonFormat(JsonConfig()))
 
     def _words(self) -> str:
         return "wss" if self._ws.tls is not None else "ws"

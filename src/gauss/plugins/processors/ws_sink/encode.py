@@ -2,65 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.cursor import Placed
-from gauss.contracts.field_types import arrow_schema
-from gauss.contracts.format import Format
-from gauss.contracts.format_batch import decode_each
 from gauss.model.batch import value_lengths
 from gauss.plugins.framings.joining import with_heads, with_tail
-from gauss.plugins.processors.tcp_sink.encode import Encoded
+from gauss.plugins.processors.tcp_sink.encode import Bury, Encoded, converted
+
+if TYPE_CHECKING:
+    from gauss.plugins.processors.tcp_sink.convert import Conversion
 
 TEXT, BINARY = 0x81, 0x82
 """A whole message in one frame."""
-Bury = Callable[[int, bytes, str, str, str], None]
-"""(offset, record, reason, detail, stage)"""
 
 
 class Messages:
-    """Records as they are."""
+    """Records as they are, or converted to another format."""
 
-    def encode(self, placed: Placed) -> Encoded:
-        offset, chunk = placed
-        data = chunk.data()
-        return Encoded(offset, offset + chunk.count, frames(data, is_text(data)), None)
-
-
-class JsonMessages:
-    """Records of a format as JSON objects."""
-
-    def __init__(self, format_: Format, bury: Bury) -> None:
-        self._format = format_
+    def __init__(self, conversion: Conversion | None, bury: Bury) -> None:
+        self._conversion = conversion
         self._bury = bury
-        schema = format_.schema()
-        self._fields = None if schema is None else arrow_schema(schema.fields)
-        self._encoder = msgspec.json.Encoder()
 
     def encode(self, placed: Placed) -> Encoded:
         offset, chunk = placed
         data = chunk.data()
-        objects, bad = self._by_column(data) if self._fields is not None else self._by_record(data)
-        for index, reason, detail in bad:
-            self._bury(offset + index, data[index].as_py(), reason, detail, "decode")
-        return Encoded(offset, offset + chunk.count, frames(objects, True), None)
-
-    def _by_column(self, data: pa.BinaryArray) -> tuple[pa.BinaryArray, list[tuple[int, str, str]]]:
-        from gauss.plugins.formats.json.codec import JsonFormat  # brings polars
-        from gauss.plugins.formats.json.spec import JsonConfig
-
-        decoded = self._format.decode_batch(data, self._fields)
-        if not decoded.rows.num_rows:
-            return pa.array([], pa.binary()), decoded.bad
-        return JsonFormat(JsonConfig()).encode_batch(decoded.rows), decoded.bad
-
-    def _by_record(self, data: pa.BinaryArray) -> tuple[pa.BinaryArray, list[tuple[int, str, str]]]:
-        rows, _, bad = decode_each(self._format.decode, enumerate(data.to_pylist()))
-        return pa.array([self._encoder.encode(row) for row in rows], pa.binary()), bad
+        if self._conversion is not None:
+            data, _ = converted(self._conversion, offset, data, self._bury)
+        return Encoded(offset, offset + chunk.count, frames(data, is_text(data)), None)
 
 
 def is_text(data: pa.BinaryArray) -> bool | np.ndarray:

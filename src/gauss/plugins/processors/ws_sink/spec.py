@@ -31,8 +31,11 @@ class WsSinkConfig(ClientConfig):
     token: Annotated[str, Field(min_length=1)] | None = None
     """What clients must show, as `Authorization: Bearer …` or as `?token=` in the URL; left out: nothing."""
     input: RecordIO | None = None
-    """The format of the records, when they shall be sent as JSON objects: `{ format = "trade" }`. A record that can't
-    be decoded goes to the dead letters. Left out: records are sent as they are."""
+    """The format of the topic's records. Without `output` it means that they are sent as JSON objects:
+    `{ format = "trade" }`. Left out: the one that the topic or the processors beside it name."""
+    output: RecordIO | None = None
+    """The format of the messages: records of another format are converted, and one that can't be is a dead letter.
+    Without `output` and `input` records are sent as they are. See [formats](../formats.md)."""
     tls: TlsConfig | None = None
     """`cert` and `key` for `wss://`, and `ca` to demand client certificates."""
     max_connections: Annotated[int, Field(gt=0)] = 1000
@@ -68,6 +71,7 @@ SPEC = ProcessorSpec(
     where=Where.ENGINE,
     active=False,
     reads=frozenset({"offset", "latest", "snapshot", "subscribe"}),
+    conversion="gauss.plugins.processors.tcp_sink.convert:Conversion",
     lint=_lint,
     example="""\
 [[processors]]
