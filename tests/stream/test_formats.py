@@ -88,3 +88,18 @@ def test_a_sink_that_finds_several_formats_beside_its_topic_must_name_one() -> N
         converts(FEED, other)
     assert converts(FEED, other, config={"input": {"format": "other"}}) == ("other", "json")
     assert converts(FEED, other, config={"output": {**OUT, "format": "quotes"}}) is None
+
+
+def test_a_passthrough_tells_its_target_what_its_source_holds() -> None:
+    copy = {
+        "name": "copy",
+        "plugin": "passthrough",
+        "source": {"topic": "t", "read": "offset"},
+        "target": {"topic": "out"},
+    }
+    back = {**copy, "name": "back", "source": {"topic": "out", "read": "offset"}, "target": {"topic": "t"}}
+    found = said("out", FEED, copy)
+    assert found is not None and found.name == "quotes"
+    found = said("out", copy, storage_config={"format": "own"})
+    assert found is not None and found.name == "own"
+    assert said("out", copy, back) is None

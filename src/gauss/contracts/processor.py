@@ -54,6 +54,8 @@ class ProcessorSpec(PluginSpec):
     raw_implementation: str = ""
     """What takes the place of `implementation` when the config says `mode = "passthrough"`: called with a
     `RawContext`, it moves bytes as they are, so that no framing is named; a source may then do without a target."""
+    same_bytes: bool = False
+    """Records are written as they were read, so that the target holds what the source holds."""
     conversion: str = ""
     """Of a sink: what converts records where its `output.format` is not the topic's, called with the two formats."""
     own_side: str = ""

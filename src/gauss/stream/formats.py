@@ -7,6 +7,8 @@ from typing import NamedTuple
 from gauss import registry
 from gauss.config.spec import Pipeline, ProcessorDef
 from gauss.contracts.processor import ProcessorSpec
+from gauss.contracts.storage import StorageSpec
+from gauss.contracts.table import TableSpec
 from gauss.model.errors import ConfigError
 
 
@@ -30,18 +32,31 @@ def topic_format(pipeline: Pipeline, topic: str) -> TopicFormat | None:
     return TopicFormat(name, f'as the processor "{processor}" has it')
 
 
-def formats_beside(pipeline: Pipeline, topic: str) -> dict[str, str]:
-    """Processor → format, for all that read or write the topic with one."""
-    found = {}
+def formats_beside(pipeline: Pipeline, topic: str, seen: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Processor → format, for all that read or write the topic with one; `seen`: topics asked already."""
+    found: dict[str, str] = {}
     for processor in pipeline.processors:
         read = processor.source is not None and processor.source.topic == topic
         name = _named(processor, "input") if read else None
         if name is None and processor.target is not None and processor.target.topic == topic:
             # A source hands its stream's records on as they came; a transform without an output writes as it reads.
             name = _named(processor, "output") or _named(processor, "input")
+            if name is None and topic not in seen:
+                found |= _passed_on(pipeline, processor, seen | {topic})
         if name is not None:
             found[processor.name] = name
     return found
+
+
+def _passed_on(pipeline: Pipeline, processor: ProcessorDef, seen: frozenset[str]) -> dict[str, str]:
+    """What a processor that hands records on as they are tells of its target: the formats of its source."""
+    if processor.source is None or not registry.spec(ProcessorSpec, processor.plugin).same_bytes:
+        return {}
+    source = next((each for each in pipeline.topics if each.name == processor.source.topic), None)
+    if source is None or isinstance(registry.spec(StorageSpec, source.storage), TableSpec):
+        return {}  # rows of a table are read as JSON
+    own = source.storage_config.get("format")
+    return {processor.name: own} if isinstance(own, str) else formats_beside(pipeline, source.name, seen)
 
 
 def sink_formats(pipeline: Pipeline, name: str) -> tuple[str, str] | None:

@@ -214,6 +214,27 @@ def test_records_pass_from_socket_to_socket(run: Callable[..., Engine]) -> None:
     assert got.splitlines()[-1] == b"line 999"
 
 
+def test_sink_with_another_output_format_converts(run: Callable[..., Engine]) -> None:
+    made = config()
+    fields = [{"name": "a", "type": "string"}, {"name": "n", "type": "int64"}]
+    made["processors"][0]["config"]["input"] = {**NEWLINE, "format": "quote"}
+    made["processors"][2]["config"]["output"] = {**NEWLINE, "format": "json"}
+    engine = run(
+        formats=[{"name": "quote", "plugin": "csv", "config": {"fields": fields}}], processors=made["processors"]
+    )
+    with (
+        socket.create_connection(("127.0.0.1", port(made, "in"))) as source,
+        socket.create_connection(("127.0.0.1", port(made, "out"))) as sink,
+    ):
+        source.sendall(b"x,1\ny,many\nz,3\n")
+        sink.settimeout(60)
+        got = b""
+        while got.count(b"\n") < 2:
+            got += sink.recv(1 << 16)
+    assert got == b'{"a":"x","n":1}\n{"a":"z","n":3}\n'
+    assert [letter["offset"] for letter in connected(engine).command("dlq.show", {"limit": 2})["letters"]] == [1]
+
+
 def test_blocked_topic_degrades_health_and_names_the_client(
     run: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,7 +69,7 @@ def test_records_without_any_schema_are_converted_whole(read: str, written: str)
     row = {"a": 1, "b": {"c": [True, None]}}
     converted = Conversion(source, target).convert(pa.array([source.encode(row), b"\xc1"], pa.binary()))
     assert [target.decode(record) for record in converted.records.to_pylist()] == [row]
-    assert [(each.index, each.stage) for each in converted.bad] == [(1, "decode")]
+    assert [(each.record, each.stage) for each in converted.bad] == [(1, "decode")]
 
 
 def test_protobuf_records_leave_as_json_lines(bench: Bench, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ SPEC = ProcessorSpec(
     role=Role.TRANSFORM,
     where=Where.EITHER,
     active=False,
+    same_bytes=True,
     reads=frozenset({"offset", "latest", "query"}),
     lint=lint,
     example=EXAMPLE,

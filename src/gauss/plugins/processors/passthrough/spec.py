@@ -27,6 +27,7 @@ SPEC = ProcessorSpec(
     role=Role.TRANSFORM,
     where=Where.EITHER,
     active=False,
+    same_bytes=True,
     reads=frozenset({"offset", "latest", "query"}),
     example=EXAMPLE,
 )

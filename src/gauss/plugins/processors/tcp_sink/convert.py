@@ -17,7 +17,8 @@ from gauss.plugins.processors.layout import layout
 class Bad(NamedTuple):
     """A record that can't be converted."""
 
-    index: int
+    record: int
+    """Its index in the batch."""
     reason: str
     detail: str
     stage: str
