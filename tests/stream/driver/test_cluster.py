@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(800)]
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """As the driver's own JVM: five of them start here."""
+SECRET = "of-the-cluster"
 
 
 def wait_until(check: Any, seconds: float = 150.0) -> None:
@@ -40,7 +41,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
         **os.environ,
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK,
+        "SPARK_DAEMON_JAVA_OPTS": f"{QUICK} -Dspark.authenticate=true -Dspark.authenticate.secret={SECRET}",
     }
     port, web, worker_web = free_port(), free_port(), free_port()
     log = (tmp_path / "cluster.log").open("wb")
@@ -93,6 +94,7 @@ def test_query_on_a_cluster_outlives_a_killed_executor(
     conf = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.authenticate.secret": SECRET,
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
         "spark.executor.extraJavaOptions": QUICK,

@@ -79,6 +79,7 @@ def test_workers_find_compiled_modules_where_spark_looks_for_a_zip(java: Java) -
 
 def test_java_that_ends_at_once_is_told_with_its_exit_code_and_log(java: Java) -> None:
     java.output.parent.mkdir(parents=True)
+    java.home.mkdir(parents=True)
     process = launch([find_java(), "-Xmxlots"], {}, java.home / "gateway", java.output)
     with pytest.raises(GaussError) as caught:
         gateway(process, java.home / "gateway", java)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -144,8 +145,13 @@ def _link(link: Path, target: Path) -> None:
 
 
 def launch(command: list[str], given: dict[str, str], answer: Path, output: Path) -> subprocess.Popen[bytes]:
-    """Starts the JVM as pyspark would, but before pyspark is imported; it ends when its `stdin` is closed."""
-    options = [part for key, value in given.items() for part in ("--conf", f"{key}={value}")]
+    """Starts the JVM as pyspark would, but before pyspark is imported; it ends when its `stdin` is closed. Settings go
+    by a file beside `answer`, since a command line is open to every user of the machine."""
+    properties = answer.with_name("settings.properties")
+    descriptor = os.open(properties, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.writelines(f"{_escaped(key)}={_escaped(value)}\n" for key, value in given.items())
+    options = ["--properties-file", str(properties), "--load-spark-defaults"]
     environment = {
         **os.environ,
         "PYTHONHASHSEED": "0",
@@ -164,6 +170,12 @@ def launch(command: list[str], given: dict[str, str], answer: Path, output: Path
             env=environment,
             process_group=0,  # a terminal's interrupt is the driver's to answer
         )
+
+
+def _escaped(text: str) -> str:
+    """A key or a value as `java.util.Properties` reads it."""
+    plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return re.sub(r"[ =:#!]", lambda found: f"\\{found[0]}", plain)
 
 
 def gateway(process: subprocess.Popen[bytes], answer: Path, java: Java) -> tuple[str, str]:

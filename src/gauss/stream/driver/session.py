@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("gauss.driver")
 
 
+SECRET = "spark.authenticate.secret"
+"""The cluster's own; without it Spark's master takes no driver that authenticates."""
+
+
 def _python(java: Java, folder: Path) -> Path:
     """Writes the "python" that Spark starts: the launcher, which asks the zygote whose socket lies in the folder."""
     script = java.home / "bin" / "python"
@@ -78,7 +82,11 @@ def settings(section: SparkSection, data_dir: DataDir) -> dict[str, str]:
             "spark.hadoop.fs.file.impl": "gauss.LocalFiles",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            # The driver's ports read Java objects. Spark makes a secret of its own for each local session.
+            "spark.authenticate": "true",
         }
+    elif SECRET in section.conf:
+        found["spark.authenticate"] = "true"
     return {**found, **section.conf}
 
 
