@@ -69,6 +69,17 @@ def spec(kind: type[S], name: str) -> S:
     return loaded
 
 
+def installed(kind: type[S], name: str) -> S:
+    """The spec of an installed plugin. For names that come from a request: `module:NAME`, which only a pipeline may
+    write, would import whatever the request likes."""
+    if ":" in name:
+        raise PluginError(
+            f'{kind.KIND} "{name}" is not installed: only a pipeline may name a {kind.KIND} by its module',
+            hint=f"installed: {', '.join(names(kind))}",
+        )
+    return spec(kind, name)
+
+
 def look_in(folder: Path) -> None:
     """Lets `module:NAME` mean a file in a config's folder, in this process and in those that it starts."""
     os.environ[PLUGIN_DIR] = str(folder)

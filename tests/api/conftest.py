@@ -13,7 +13,7 @@ import pytest
 
 from helpers.run import Run, free_port
 
-TOPICS = ("queried", "stopped", "tailed", "appended", "sought", "plain")
+TOPICS = ("queried", "stopped", "tailed", "appended", "sought", "plain", "paged")
 
 
 @dataclass

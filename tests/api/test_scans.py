@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import psutil
 import pytest
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as ws_connect
 
@@ -116,8 +116,9 @@ def test_token_is_asked_for(ask: Ask, run: Run) -> None:
     assert ask("GET", "/api/topics/quotes/scan", token="").status == 401
     found = json.loads((run.data_dir / "engine.json").read_text())
     for path in ("topics/prices/subscribe", "subscribe", "topics/prices/cursor"):
-        with ws_connect(found["endpoint"].replace("http", "ws") + f"/api/{path}", open_timeout=60) as socket:
-            assert json.loads(socket.recv(60))["error"]["code"] == "unauthorized"
+        with pytest.raises(InvalidStatus) as refused:
+            ws_connect(found["endpoint"].replace("http", "ws") + f"/api/{path}", open_timeout=60)
+        assert json.loads(refused.value.response.body or b"")["error"]["code"] == "unauthorized"
 
 
 def test_long_poll_waits_for_rows_and_says_where_to_go_on(run: Run, ask: Ask) -> None:

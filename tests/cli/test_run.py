@@ -49,6 +49,17 @@ def test_readiness_line_names_time_url_and_listeners(make: Make) -> None:
     assert line.startswith("ready in ") and " s · http://127.0.0.1:" in line and line.endswith("· 2 listeners")
 
 
+def test_run_tells_where_the_tokens_are_and_keeps_them(make: Make) -> None:
+    run = make()
+    first = run.cli("run", str(run.config), "--for", "1s")
+    tokens = [(run.data_dir / name).read_text() for name in ("full.token", "read.token")]
+    for name, token in zip(("full.token", "read.token"), tokens, strict=True):
+        assert str(run.data_dir / name) in first.stderr.replace("\n", "")
+        assert token not in first.stdout + first.stderr + run.logs()
+    run.cli("run", str(run.config), "--for", "1s")
+    assert tokens == [(run.data_dir / name).read_text() for name in ("full.token", "read.token")]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_stops_with_exit_0_and_leaves_nothing(make: Make, number: signal.Signals) -> None:
     run = make().start()

@@ -22,7 +22,7 @@ class Appending:
 
     def __init__(self, running: Running, topic: str, framing: str, given: dict[str, Any]) -> None:
         running.command("topic", name=topic)  # an unknown one is told before anything is read
-        spec = registry.spec(FramingSpec, framing)
+        spec = registry.installed(FramingSpec, framing)
         options = {key: value for key, value in given.items() if value is not None}
         if framing == "newline":
             options.setdefault("delimiter", "\n")

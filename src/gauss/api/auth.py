@@ -1,21 +1,88 @@
-"""The run's token: `Authorization: Bearer …`, or `?token=` where a header can't be set (WebSocket in a browser)."""
+"""What a request's token allows. The token is taken from `Authorization: Bearer …`, from the password of `Basic` (for
+pages in a browser), or from `?token=` of a WebSocket, whose headers a browser can't set."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hmac
+import re
+from collections.abc import MutableMapping
+from enum import IntEnum
+from typing import Any
+from urllib.parse import parse_qs
 
-from starlette.requests import HTTPConnection
+from gauss.api.errors import Forbidden, Unauthorized
+from gauss.model.errors import GaussError
+from gauss.stream.control.tokens import Tokens
 
-from gauss.api.errors import Unauthorized
+Scope = MutableMapping[str, Any]
+
+OPEN_PATHS = frozenset({"/livez", "/readyz"})
+"""Answer anybody, and only whether the run is up or down."""
+HOW = "send Authorization: Bearer TOKEN; the token is in full.token, or read.token for reading, in the data directory"
+_READING = frozenset({"GET", "HEAD"})
+_READING_POSTS = re.compile(r"/api/topics/[^/]+/cursor/?")
+"""A scan whose program is too long for an address."""
 
 
-def check(connection: HTTPConnection, token: str) -> None:
-    """Raises Unauthorized unless the request carries the token."""
-    scheme, _, given = connection.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        given = connection.query_params.get("token", "") if connection.scope["type"] == "websocket" else ""
-    if not hmac.compare_digest(given.strip().encode(), token.encode()):
-        raise Unauthorized(
-            "the request has no valid token" if given else "the request has no token",
-            hint="send Authorization: Bearer TOKEN; the token stands in engine.json in the data directory",
+class Access(IntEnum):
+    """What a token allows."""
+
+    NONE = 0
+    READ = 1
+    FULL = 2
+
+
+def refusal(scope: Scope, tokens: Tokens) -> GaussError | None:
+    """Why a request or a WebSocket handshake may not pass; None: it may. Looks at nothing but its head."""
+    if scope["type"] == "http" and scope["path"] in OPEN_PATHS and scope["method"] in _READING:
+        return None
+    given, browser = _given(scope)
+    found = _access(given, tokens)
+    if found is Access.NONE:
+        return Unauthorized("the token is not valid" if given else "the request has no token", hint=HOW)
+    if scope["type"] == "websocket" or is_reading(scope["method"], scope["path"]):
+        return None
+    if browser:
+        # A browser sends a password by itself wherever a page of a stranger points to: it never allows a change.
+        return Forbidden("a request that changes something needs Authorization: Bearer", hint=HOW)
+    if found is Access.READ:
+        return Forbidden(
+            f"this token only allows reading, and {scope['method']} {scope['path']} changes something",
+            hint="use the token in full.token in the data directory",
         )
+    return None
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """The first header of a name; empty without one."""
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
+
+
+def is_reading(method: str, path: str) -> bool:
+    """Whether a request changes nothing."""
+    return method in _READING or (method == "POST" and _READING_POSTS.fullmatch(path) is not None)
+
+
+def _given(scope: Scope) -> tuple[bytes, bool]:
+    """The token that a request shows, and whether a browser may have added it by itself."""
+    scheme, _, value = header(scope, b"authorization").partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip().encode("latin-1"), False
+    if scope["type"] == "websocket":
+        found = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        return found.encode("utf-8", "replace"), False
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(value.strip(), validate=True).partition(b":")[2], True
+        except (binascii.Error, ValueError):
+            return b"", True
+    return b"", False
+
+
+def _access(given: bytes, tokens: Tokens) -> Access:
+    """Both comparisons are always made, in a time that does not depend on what was given."""
+    full = hmac.compare_digest(given, tokens.full.encode())
+    read = hmac.compare_digest(given, tokens.read.encode())
+    return Access.FULL if full else Access.READ if read else Access.NONE

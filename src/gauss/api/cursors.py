@@ -14,7 +14,6 @@ from fastapi.responses import StreamingResponse
 from pyarrow import flight
 from starlette.concurrency import run_in_threadpool
 
-from gauss.api import auth
 from gauss.api.sockets import refuse
 from gauss.api.tail import KEEP_SECONDS, follow
 from gauss.contracts.cursor import Code, Step
@@ -29,8 +28,9 @@ from gauss.stream.protocol import Ask
 BLOBS = "application/x-gauss-blobs"
 _HEAD = struct.Struct("<BI")
 
-Limit = Annotated[int, Query(ge=1, description="rows of a batch at most")]
-Bytes = Annotated[int, Query(ge=1, description="bytes of a batch at most")]
+MOST_STEP = 2**32 - 1
+Limit = Annotated[int, Query(ge=1, le=MOST_STEP, description="rows of a batch at most")]
+Bytes = Annotated[int, Query(ge=1, le=MOST_STEP, description="bytes of a batch at most")]
 
 
 def routes(running: Running) -> APIRouter:
@@ -49,10 +49,10 @@ def routes(running: Running) -> APIRouter:
 
     @router.websocket("/{name}/cursor")
     async def step_by_step(socket: WebSocket, name: str) -> None:
+        """A program's blob, then a step's blob for each batch: see docs/scan-programs.md"""
         await socket.accept()
         cursor: RemoteCursor | None = None
         try:
-            auth.check(socket, running.token)
             cursor = await run_in_threadpool(opened, name, await _message(socket))
             await socket.send_text(msgspec.json.encode(cursor.opened).decode())
             while True:

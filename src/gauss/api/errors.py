@@ -27,13 +27,27 @@ log = logging.getLogger("gauss.api")
 
 
 class Unauthorized(GaussError):
-    """A request without the run's token."""
+    """A request without a token of the run."""
 
     code = "unauthorized"
 
 
+class Forbidden(GaussError):
+    """A request that its token does not allow."""
+
+    code = "forbidden"
+
+
+class TooLarge(GaussError):
+    """A request with a longer body than its route takes."""
+
+    code = "too_large"
+
+
 _STATUS: list[tuple[type[GaussError], int]] = [
     (Unauthorized, 401),
+    (Forbidden, 403),
+    (TooLarge, 413),
     (NotFound, 404),
     (Fenced, 409),
     (ProtocolError, 409),
@@ -45,7 +59,7 @@ _STATUS: list[tuple[type[GaussError], int]] = [
     (DiskFull, 503),
     (Unavailable, 503),
 ]
-_CODES = {404: "not_found", 405: "not_allowed"}
+_CODES = {400: "config", 404: "not_found", 405: "not_allowed", 408: "timeout", 413: "too_large"}
 
 
 def status_of(error: GaussError) -> int:
@@ -70,16 +84,15 @@ def install(app: FastAPI) -> None:
     def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         found = error.errors()
         faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in found]
-        hint = "see /openapi.json for what the request takes"
+        hint = "see /docs for what the request takes"
         if "json" not in request.headers.get("content-type", "") and any(fault["loc"][0] == "body" for fault in found):
             hint = "send the body as JSON, with the header Content-Type: application/json"  # curl -d says otherwise
         return reply(ConfigError("; ".join(faults), hint=hint))
 
     @app.exception_handler(HTTPException)
     def _http(request: Request, error: HTTPException) -> JSONResponse:
-        found = GaussError(
-            f"{request.method} {request.url.path}: {error.detail}", hint="see /openapi.json for the paths"
-        )
+        hint = "see /docs for the paths" if error.status_code in (404, 405) else "see /docs for what the request takes"
+        found = GaussError(f"{request.method} {request.url.path}: {error.detail}", hint=hint)
         found.code = _CODES.get(error.status_code, "http")
         return reply(found, error.status_code)
 

@@ -8,13 +8,18 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Body, Query
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
+from gauss.api.records import MOST, whole_number
 from gauss.contracts.processor import Role
 from gauss.stream.control.run import Running
 from gauss.stream.graph import Graph
 
 _MEDIA = {"text": "text/plain; charset=utf-8", "mermaid": "text/plain; charset=utf-8", "svg": "image/svg+xml"}
+
+
+MOST_LETTERS = 1000
+Place = Annotated[int, Field(ge=0, le=MOST)]
 
 
 class Replay(BaseModel):
@@ -24,7 +29,7 @@ class Replay(BaseModel):
 
     processor: str | None = None
     reason: str | None = None
-    offsets: list[int] | None = None
+    offsets: list[Place] | None = None
 
 
 def routes(running: Running) -> APIRouter:
@@ -81,8 +86,8 @@ def routes(running: Running) -> APIRouter:
         return running.command("readers.ls", topic=topic)
 
     @router.post("/readers/{topic}/{reader}/seek", tags=["readers"], summary="Move a reader")
-    def seek(topic: str, reader: str, to: Annotated[str | int, Body(embed=True)]) -> dict[str, Any]:
-        place = int(to) if isinstance(to, str) and to.isdigit() else to
+    def seek(topic: str, reader: str, to: Annotated[str | Place, Body(embed=True)]) -> dict[str, Any]:
+        place = whole_number(to, "to") if isinstance(to, str) and to[:1].isdigit() else to
         return running.command("readers.seek", topic=topic, reader=reader, to=place)
 
     @router.delete("/readers/{topic}/{reader}", tags=["readers"], summary="Forget a reader's position")
@@ -97,8 +102,8 @@ def routes(running: Running) -> APIRouter:
     def letters(
         processor: str | None = None,
         reason: str | None = None,
-        limit: Annotated[int, Query(ge=1)] = 20,
-        before: int | None = None,
+        limit: Annotated[int, Query(ge=1, le=MOST_LETTERS)] = 20,
+        before: Annotated[int | None, Query(ge=0, le=MOST)] = None,
     ) -> dict[str, Any]:
         return running.command("dlq.show", processor=processor, reason=reason, limit=limit, before=before)
 

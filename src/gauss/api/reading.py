@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gauss import registry
-from gauss.api.records import Decode, decoding
+from gauss.api.records import Decode, decoding, whole_number
 from gauss.contracts.cursor import Mode, Program, Seq
 from gauss.contracts.format import FormatSpec
 from gauss.model.errors import ConfigError, NotFound, PluginError
@@ -38,7 +38,7 @@ class Reading:
             return None
         found = self._running.pipeline.format(name)
         try:
-            spec = registry.spec(FormatSpec, name if found is None else found.plugin)
+            spec = registry.installed(FormatSpec, name) if found is None else registry.spec(FormatSpec, found.plugin)
             return decoding(registry.build(spec, spec.validate({} if found is None else found.config)).decode)
         except (PluginError, ValidationError):
             if found is not None:
@@ -91,7 +91,7 @@ def _offset(start: str, floor: int, end: int) -> int | None:
     if start == "end":
         return end
     try:
-        offset = int(start)
-    except ValueError:
-        raise ConfigError(f"start: expected earliest, end, an offset or -N (got {start!r})") from None
+        offset = whole_number(start, "start", least=-(2**63))
+    except ConfigError:
+        raise ConfigError(f"start: expected earliest, end, an offset or -N (got {start[:40]!r})") from None
     return offset if offset >= 0 else max(floor, end + offset)

@@ -15,6 +15,9 @@ from gauss.model.units import moment, moment_ms
 from gauss.scan.outputs import JSON_TEXT
 
 _encoder = msgspec.json.Encoder()
+MOST = 2**63 - 1
+"""The largest number that a request may give."""
+_MOST_DIGITS = 19
 
 Decode = Callable[[bytes], Any]
 
@@ -106,6 +109,16 @@ def decoded(data: pa.BinaryArray, decode: Decode | None) -> list[Any]:
     return _texts(data) if decode is None else [decode(value) for value in data.to_pylist()]
 
 
+def whole_number(given: str, name: str, *, least: int = 0) -> int:
+    """A number of 64 bits that a request writes as text; ConfigError for anything else, however long."""
+    digits = given.removeprefix("-")
+    if digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS:
+        number = int(given)
+        if least <= number <= MOST:
+            return number
+    raise ConfigError(f"{name}: expected a whole number from {least} on (got {given[:40]!r})")
+
+
 def time_ms(given: str | None, name: str) -> int | None:
     """Milliseconds of an ISO time (UTC unless it says otherwise), a number of ms, or `-5m` before now."""
     if given is None or given == "":
@@ -114,6 +127,6 @@ def time_ms(given: str | None, name: str) -> int | None:
         return moment_ms(moment(given), int(time.time() * 1000))
     except ValueError:
         raise ConfigError(
-            f"{name}: expected an ISO time, milliseconds, or a duration before now (got {given!r})",
+            f"{name}: expected an ISO time, milliseconds, or a duration before now (got {given[:40]!r})",
             hint="such as 2026-01-31T12:00:00Z, 1769860800000 or -5m",
         ) from None

@@ -17,7 +17,7 @@ from pyarrow import flight
 from starlette.concurrency import run_in_threadpool
 
 from gauss.api.reading import Reading
-from gauss.api.records import Decode, change_lines, entries, object_lines
+from gauss.api.records import MOST, Decode, change_lines, entries, object_lines
 from gauss.api.sockets import Lines, first_message, serve_socket
 from gauss.api.stored import is_stored, keyed_entries, listed
 from gauss.api.tail import follow
@@ -39,7 +39,7 @@ MOST_POLL_BYTES = 64 << 20
 Text = Annotated[str, Query(alias="program", description="such as `select(.bid > 100) | {symbol, bid}`; empty: all")]
 Format = Annotated[str | None, Query(description="what decodes records, if neither the program nor the topic says")]
 Live = Annotated[bool, Query(description="goes on with what comes after the pinned version")]
-Limit = Annotated[int | None, Query(ge=1, description="rows at most")]
+Limit = Annotated[int | None, Query(ge=1, le=MOST, description="rows at most")]
 Wait = Annotated[str | None, Query(description="long-poll: live, answers with the next rows, or none after e.g. 10s")]
 
 
@@ -84,11 +84,14 @@ def routes(running: Running) -> APIRouter:
 
     @router.websocket("/topics/{name}/subscribe")
     async def subscribe(socket: WebSocket, name: str) -> None:
+        """A table after every change (`?mode=snapshot`), or its rows and then every change (`?mode=changes`)"""
         given = socket.query_params
-        await serve_socket(socket, running.token, lambda: _subscribed(running, reading, {**given, "subscribe": name}))
+        await serve_socket(socket, lambda: _subscribed(running, reading, {**given, "subscribe": name}))
 
     @router.websocket("/subscribe")
     async def subscribe_by_message(socket: WebSocket) -> None:
+        """The same; the first message of the client names topic and mode: `{"subscribe": TOPIC, "mode": "changes"}`"""
+
         async def begin() -> Lines:
             try:
                 asked = msgspec.json.decode(await first_message(socket), type=dict[str, Any])
@@ -99,7 +102,7 @@ def routes(running: Running) -> APIRouter:
                 ) from None
             return await _subscribed(running, reading, asked)
 
-        await serve_socket(socket, running.token, begin)
+        await serve_socket(socket, begin)
 
     return router
 

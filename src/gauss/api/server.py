@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gauss.model.errors import ConfigError
@@ -35,8 +35,9 @@ def url_of(listener: socket.socket) -> str:
 class Server:
     """Serves what `make_app` gives, which is called in the server's own thread, imports included."""
 
-    def __init__(self, listener: socket.socket, make_app: Callable[[], Any]) -> None:
+    def __init__(self, listener: socket.socket, make_app: Callable[[], Any], *, allow: Sequence[str] = ()) -> None:
         self._listener = listener
+        self._allow = allow
         self._make_app = make_app
         self._server: Any = None
         self._stopping = threading.Event()
@@ -48,8 +49,20 @@ class Server:
     def _serve(self) -> None:
         import uvicorn
 
+        from gauss.api.connections import HEAD_BYTES, KEEP_ALIVE_SECONDS, MOST_MESSAGE_BYTES, Connections, Socket
+
         config = uvicorn.Config(
-            self._make_app(), log_config=None, access_log=False, timeout_graceful_shutdown=1, lifespan="off"
+            self._make_app(),
+            http=Connections(self._allow).protocol,  # type: ignore[arg-type]
+            ws=Socket,
+            ws_max_size=MOST_MESSAGE_BYTES,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=1,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
         )
         self._server = uvicorn.Server(config)
         self._server.should_exit = self._stopping.is_set()

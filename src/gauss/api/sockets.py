@@ -9,17 +9,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 import msgspec
 from fastapi import WebSocket, WebSocketDisconnect
 
-from gauss.api import auth, errors
+from gauss.api import errors
 from gauss.model.errors import GaussError
 
 Lines = AsyncGenerator[bytes, None]
+GOING_AWAY = 1001
 
 
-async def serve_socket(socket: WebSocket, token: str, begin: Callable[[], Awaitable[Lines]]) -> None:
+async def serve_socket(socket: WebSocket, begin: Callable[[], Awaitable[Lines]]) -> None:
     """Sends what `begin` gives until either side ends; an error is the last message."""
     await socket.accept()
     try:
-        auth.check(socket, token)
         await _send_until_left(socket, await begin())
     except GaussError as error:
         await refuse(socket, error)
@@ -37,8 +37,11 @@ async def first_message(socket: WebSocket) -> str | bytes:
 
 
 async def refuse(socket: WebSocket, error: GaussError) -> None:
-    """Says why, and closes."""
+    """Says why, and closes; a run that stops is no error."""
     with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it may have gone meanwhile
+        if socket.app.state.running.draining:
+            await socket.close(GOING_AWAY, "the run is stopping")
+            return
         await socket.send_text(msgspec.json.encode({"error": error.to_dict()}).decode())
         await socket.close(4000 + errors.status_of(error))
 

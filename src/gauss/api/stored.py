@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from gauss import registry
+from gauss.api.paging import MOST_PAGE_BYTES, ROW_BYTES
 from gauss.api.records import objects
 from gauss.config.spec import Pipeline
 from gauss.contracts.cursor import Program, TimeRange
@@ -49,22 +49,23 @@ def row_lines(batch: pa.RecordBatch) -> bytes:
 
 
 def page(running: Running, topic: str, program: Program, limit: int) -> dict[str, Any]:
-    """Up to `limit` rows and where the next ones begin; a record's rows stay together, even if that takes more."""
+    """Up to `limit` rows, as far as a page has room, and where the next ones begin; a record's rows stay together, even
+    if that takes more."""
     tail = running.client().tail(topic, program, full=True)
     try:
         found: list[dict[str, Any]] = []
-        for row in _rows(tail):
-            if len(found) >= limit and (_mark(row) is None or _mark(row) != _mark(found[-1])):
-                return {"records": [_shown(each) for each in found], "next": _next(found[-1], topic)}
-            found.append(row)
+        size = 0
+        for batch in tail:
+            row_bytes = batch.nbytes // max(batch.num_rows, 1) + ROW_BYTES
+            for row in objects(batch):
+                is_full = len(found) >= limit or (found and size + row_bytes > MOST_PAGE_BYTES)
+                if is_full and (_mark(row) is None or _mark(row) != _mark(found[-1])):
+                    return {"records": [_shown(each) for each in found], "next": _next(found[-1], topic)}
+                found.append(row)
+                size += row_bytes
     finally:
         tail.cancel()
     return {"records": [_shown(each) for each in found], "next": None}
-
-
-def _rows(batches: Any) -> Iterator[dict[str, Any]]:
-    for batch in batches:
-        yield from objects(batch)
 
 
 def _mark(row: dict[str, Any]) -> tuple[int, int] | None:

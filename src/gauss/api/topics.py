@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from fastapi import APIRouter, Body, Query, Request, Response, WebSocket
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from gauss.api.append import Appending
+from gauss.api.append import MAX_RECORD_BYTES, Appending
+from gauss.api.paging import MOST_PAGE_BYTES, by_version, gathered, page_rows
 from gauss.api.reading import Reading
-from gauss.api.records import lines, rows, time_ms
+from gauss.api.records import MOST, Decode, lines, time_ms, whole_number
 from gauss.api.scans import NDJSON, with_error_line
 from gauss.api.sockets import Lines, serve_socket
 from gauss.api.stored import asked_rows, is_stored, page, row_lines
@@ -24,14 +24,14 @@ from gauss.contracts.cursor import Program, Seq, TimeRange
 from gauss.model.errors import ConfigError
 from gauss.stream.control.run import Running
 
-PAGE = 1000
 BACKUP_SECONDS = 3600.0
 
 From = Annotated[str | None, Query(alias="from", description="ISO time, ms, or a duration before now such as -5m")]
 To = Annotated[str | None, Query(description="as `from`; records before it")]
-Limit = Annotated[int | None, Query(ge=1, description="records at most")]
+Limit = Annotated[int | None, Query(ge=1, le=MOST, description="records at most; a page has 10,000 or 8 MiB at most")]
 Start = Annotated[str | None, Query(description="earliest, end, an offset, or -N for the last N records")]
 Format = Annotated[str | None, Query(description="a format of the pipeline that decodes `data`")]
+After = Annotated[str | None, Query(pattern=r"^-?[0-9]{1,19}(:[0-9]{1,19})?$", description="`next` of the page before")]
 Where = Annotated[str | None, Query(description="only records for which this is true, such as `.bid > 100`")]
 
 
@@ -59,13 +59,13 @@ def routes(running: Running) -> APIRouter:
         *,
         start: From = None,
         to: To = None,
-        after: Annotated[str | None, Query(pattern=r"^-?\d+(:\d+)?$", description="`next` of the page before")] = None,
+        after: After = None,
         limit: Limit = None,
         format: Format = None,
     ) -> Response:
         decode = reading.decoder(format)
         streamed = NDJSON in request.headers.get("accept", "")
-        asked = limit if limit is not None or streamed else PAGE
+        asked = limit if streamed else page_rows(limit)
         begin, end = _range_ms(start, to)
         is_table = reading.is_table(name)
         if is_stored(running.pipeline, name):
@@ -91,16 +91,18 @@ def routes(running: Running) -> APIRouter:
 
             return StreamingResponse(with_error_line(follow(tail, text)), media_type=NDJSON)
         try:
-            batches: Iterable[pa.RecordBatch] = tail
+            batches: Iterable[pa.RecordBatch]
             if pages:
-                batches = _by_version(tail, _offset(after or "0"), asked)
-            found = [row for batch in batches for row in rows(_before(batch, stop_ms), decode)]
+                batches, more = by_version(tail, _offset(after or "0"), asked)
+            else:
+                batches, more = (_before(batch, stop_ms) for batch in tail), False
+            if streamed:
+                return Response(_all_lines(batches, more, asked, decode), media_type=NDJSON)
+            assert asked is not None
+            found, full = gathered(batches, asked, decode)
         finally:
             tail.cancel()
-        if streamed:
-            return Response(msgspec.json.Encoder(enc_hook=str).encode_lines(found), media_type=NDJSON)
-        following = found[-1]["offset"] + 1 if asked is not None and len(found) >= asked else None
-        return _json({"records": found, "next": following})
+        return _json({"records": found, "next": found[-1]["offset"] + 1 if found and (more or full) else None})
 
     @router.get("/{name}/tail", summary="Records as they come, as NDJSON")
     async def tail(
@@ -120,12 +122,13 @@ def routes(running: Running) -> APIRouter:
 
     @router.websocket("/{name}/tail")
     async def tail_socket(socket: WebSocket, name: str) -> None:
+        """A message per record, with the same parameters."""
         given = socket.query_params
 
         async def begin() -> Lines:
-            return await _tailed(name, given, _most(given.get("limit")))
+            return await _tailed(name, given, _limit(given.get("limit")))
 
-        await serve_socket(socket, running.token, begin)
+        await serve_socket(socket, begin)
 
     @router.post("/{name}/records", summary="Append records", status_code=201)
     async def append(
@@ -135,7 +138,7 @@ def routes(running: Running) -> APIRouter:
         framing: Annotated[str, Query(description="how the body is cut into records")] = "newline",
         delimiter: str | None = None,
         prefix_type: Literal["u16be", "u32be", "varint"] | None = None,
-        frame_size: int | None = None,
+        frame_size: Annotated[int | None, Query(ge=1, le=MAX_RECORD_BYTES)] = None,
     ) -> dict[str, Any]:
         given = {"delimiter": delimiter, "prefix_type": prefix_type, "frame_size": frame_size}
         appending = await run_in_threadpool(Appending, running, name, framing, given)
@@ -153,17 +156,14 @@ def _before(batch: pa.RecordBatch, end_ms: int | None) -> pa.RecordBatch:
     return batch.slice(0, int(np.searchsorted(batch.column("ts_ms").to_numpy(), end_ms)))
 
 
-def _by_version(batches: Iterable[pa.RecordBatch], first: int, limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The rows of a table from a version on, in that order: it gives them by key."""
-    kept: pa.Table | None = None
-    for batch in batches:
-        found = pa.Table.from_batches([batch])
-        found = found.filter(pc.greater_equal(found["version"], first))
-        kept = found if kept is None else pa.concat_tables([kept, found])
-        if limit is not None and kept.num_rows > 2 * limit:
-            kept = kept.sort_by("version").slice(0, limit)
-    if kept is not None:
-        yield from kept.sort_by("version").slice(0, limit).combine_chunks().to_batches()
+def _all_lines(batches: Iterable[pa.RecordBatch], more: bool, asked: int | None, decode: Decode | None) -> bytes:
+    """All rows of a table from a version on; its order is made here, so they must fit into a page."""
+    if more and asked is None:
+        raise ConfigError(
+            f"the rows are more than the {MOST_PAGE_BYTES:,} bytes that can be put in order",
+            hint="leave out Accept: application/x-ndjson and follow `next`",
+        )
+    return b"".join(lines(batch, decode) for batch in batches)
 
 
 def _range_ms(start: str | None, to: str | None) -> tuple[int, int | None]:
@@ -175,17 +175,16 @@ def _range_ms(start: str | None, to: str | None) -> tuple[int, int | None]:
 
 
 def _offset(after: str) -> int:
-    if not after.isdigit():
-        raise ConfigError(f"after: expected `next` of the page before (got {after!r})", hint="an offset such as 41")
-    return int(after)
+    try:
+        return whole_number(after, "after")
+    except ConfigError:
+        raise ConfigError(
+            f"after: expected `next` of the page before (got {after[:40]!r})", hint="an offset such as 41"
+        ) from None
 
 
-def _most(limit: str | None) -> int | None:
-    if limit is None:
-        return None
-    if not limit.isdecimal() or int(limit) < 1:
-        raise ConfigError(f"limit: expected a whole number from 1 on (got {limit!r})")
-    return int(limit)
+def _limit(given: str | None) -> int | None:
+    return None if given is None else whole_number(given, "limit", least=1)
 
 
 def _json(value: Any) -> Response:

@@ -65,12 +65,15 @@ def command(
     server.start()
     failure: GaussError | None = None
     try:
-        running.held.announce(running.url, running.token)
+        running.held.announce(running.url, running.tokens.full)
         with _spinner(running, output, quiet=quiet):
             ready = running.wait_ready(stops.asked)
         if ready:
             try:
                 _say_ready(running, output)
+                if not quiet:
+                    paths = running.held.paths
+                    output.note(f"tokens: {paths.full_token} (all requests), {paths.read_token} (only reading)")
             except OSError:
                 stops.asked.set()  # the terminal is gone
             _watch(running, output, stops, quiet=quiet, limit=limit)

@@ -29,6 +29,16 @@ class DataDir:
         return self.root / "engine.json"
 
     @property
+    def full_token(self) -> Path:
+        """The API's token that allows everything, as plain text; mode 0600; survives restarts."""
+        return self.root / "full.token"
+
+    @property
+    def read_token(self) -> Path:
+        """The API's token that allows requests that change nothing, likewise."""
+        return self.root / "read.token"
+
+    @property
     def run(self) -> Path:
         """What belongs to one run: pipeline.json, flight.json, the token, generation locks, processes.json."""
         return self.root / "run"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 
+_MOST_DIGITS = 18
+"""More than any time or size has; with hundreds a number is not finite."""
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$")
 _DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|KiB|MiB|GiB|TiB)$")
@@ -22,7 +24,7 @@ _SIZE_BYTES = {
 
 def duration_ms(value: object) -> int:
     """Milliseconds of `"1m"` and the like; raises ValueError with what is expected."""
-    if isinstance(value, str) and (found := _DURATION.match(value.strip())):
+    if isinstance(value, str) and (found := _DURATION.match(value.strip())) and len(found[1]) <= _MOST_DIGITS:
         return round(float(found[1]) * _DURATION_MS[found[2]])
     raise ValueError('expected a duration such as "250ms", "10s", "1m", "2h" or "7d"')
 
@@ -40,7 +42,9 @@ def moment(value: object) -> int | str:
         if text == "now" or text.startswith("-"):
             moment_ms(text, 0)
             return text
-        return int(text) if text.isdigit() else moment(datetime.datetime.fromisoformat(text))
+        if text.isdecimal() and len(text) <= _MOST_DIGITS:
+            return int(text)
+        return moment(datetime.datetime.fromisoformat(text))
     except ValueError:
         raise ValueError(
             'expected unix milliseconds, an ISO time such as "2026-01-31T12:00:00Z", "now", '
@@ -63,7 +67,7 @@ def size_bytes(value: object) -> int:
     """Bytes of `"64MiB"`, or a bare count of bytes."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    if isinstance(value, str) and (found := _SIZE.match(value.strip())):
+    if isinstance(value, str) and (found := _SIZE.match(value.strip())) and len(found[1]) <= _MOST_DIGITS:
         return round(float(found[1]) * _SIZE_BYTES[found[2]])
     raise ValueError('expected bytes as a number, or a size such as "64MiB" or "2GB"')
 

@@ -25,7 +25,7 @@ Formats = Callable[[str], Format]
 def plugin_format(name: str) -> Format:
     """A format that needs no settings, by its plugin's name."""
     try:
-        spec = registry.spec(FormatSpec, name)
+        spec = registry.installed(FormatSpec, name)
         built: Format = registry.build(spec, spec.validate({}))
     except PluginError as error:
         raise ConfigError(error.message, hint=error.hint) from None

@@ -24,6 +24,7 @@ from gauss.stream.control.descriptors import raise_limit
 from gauss.stream.control.processes import process_age
 from gauss.stream.control.sample import Sampler
 from gauss.stream.control.supervise import Child, ChildSpec
+from gauss.stream.control.tokens import kept_tokens
 from gauss.stream.control.watchdog import Watchdog
 from gauss.stream.graph import build_graph
 from gauss.stream.live_formats import forget_schemas, with_live_formats
@@ -41,7 +42,7 @@ log = logging.getLogger("gauss.control")
 
 
 class Running:
-    """One `gauss run`, from the first lock to the last process. Endpoint and token are chosen once."""
+    """One `gauss run`, from the first lock to the last process."""
 
     def __init__(self, pipeline: Pipeline, *, config: Path, data_dir: Path, redactor: Redactor | None = None) -> None:
         self.pipeline = pipeline
@@ -50,7 +51,6 @@ class Running:
         self.redactor = redactor or Redactor()
         """Hides what came from the environment or a secret file."""
         self.started = time.monotonic() - process_age()
-        self.token = secrets.token_urlsafe(24)
         self.url = ""
         self.draining = False
         raise_limit()
@@ -60,6 +60,7 @@ class Running:
         try:
             set_up_logs(self.held.paths.logs, "control", self.redactor)
             logging.getLogger("uvicorn").setLevel(logging.WARNING)
+            self.tokens = kept_tokens(self.held.paths)
             self._write_files()
         except BaseException:
             self.held.release()

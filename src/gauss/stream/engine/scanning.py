@@ -34,7 +34,7 @@ def pipeline_formats(pipeline: Pipeline) -> Formats:
     def build(name: str) -> Format:
         defined = pipeline.format(name)
         try:
-            spec = registry.spec(FormatSpec, defined.plugin if defined else name)
+            spec = registry.spec(FormatSpec, defined.plugin) if defined else registry.installed(FormatSpec, name)
             built: Format = registry.build(spec, spec.validate(defined.config if defined else {}))
         except PluginError as error:
             known = ", ".join(sorted({*(each.name for each in pipeline.formats), *registry.names(FormatSpec)}))

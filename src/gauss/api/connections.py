@@ -1,0 +1,161 @@
+"""Connections to the API: who may connect, how many, and how long a request's head may take."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import resource
+import socket
+import sys
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from gauss.model.errors import GaussError
+
+HEAD_BYTES = 32 << 10
+HEAD_SECONDS = 10.0
+"""From the connection, or the answer before, until a request's head is whole."""
+KEEP_ALIVE_SECONDS = 5
+MOST_CONNECTIONS = 1000
+MOST_WAITING = 128
+"""Connections without a request under way: above it the one that waits longest is closed for the one that comes."""
+MOST_MESSAGE_BYTES = 1 << 20
+"""What a WebSocket client may send at once: programs and steps of cursors are smaller."""
+GOING_AWAY = 1001
+_PROTOCOL_CODES = {431: "too_large"}
+
+
+class Connections:
+    """The connections of one server."""
+
+    def __init__(self, allow: Sequence[str] = ()) -> None:
+        self._networks = [ipaddress.ip_network(entry, strict=False) for entry in allow]
+        # Descriptors must be left for the run's own files, pipes and children.
+        self._most = min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+        self._waiting: dict[Connection, None] = {}
+
+    def protocol(self, **given: Any) -> Connection:
+        """What uvicorn makes for each connection."""
+        return Connection(self, **given)
+
+    def admit(self, one: Connection, count: int) -> bool:
+        """Whether a new connection may stay, as one of `count`."""
+        if not self._allowed(one.client):
+            return False
+        self._waiting[one] = None
+        if len(self._waiting) > MOST_WAITING or count > self._most:
+            oldest = next(iter(self._waiting))
+            oldest.transport.abort()
+            self.started(oldest)
+            return oldest is not one
+        return True
+
+    def waits(self, one: Connection) -> None:
+        self._waiting.setdefault(one)
+
+    def started(self, one: Connection) -> None:
+        """A request of it is under way, or it has ended."""
+        self._waiting.pop(one, None)
+
+    def _allowed(self, client: tuple[str, int] | None) -> bool:
+        if not self._networks:
+            return True
+        if client is None:
+            return False
+        address = ipaddress.ip_address(client[0].partition("%")[0])
+        plain = getattr(address, "ipv4_mapped", None) or address
+        return any(plain in network for network in self._networks)
+
+
+class Connection(H11Protocol):
+    """uvicorn's HTTP/1.1 with limits: it has none for the head of a first request, or for how many connect."""
+
+    def __init__(self, connections: Connections, **given: Any) -> None:
+        super().__init__(**given)
+        self._all = connections
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if not self._all.admit(self, len(self.connections)):
+            transport.abort()
+            return
+        if (sock := transport.get_extra_info("socket")) is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # finds a peer that vanished in mid-body
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._has_head()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._judge()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._judge()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._has_head()
+        super().handle_websocket_upgrade(event)
+
+    def send_400_response(self, msg: str) -> None:
+        """Called by uvicorn while it handles the parser's error, which knows a better status."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.abort()
+            return
+        status = getattr(sys.exc_info()[1], "error_status_hint", 400)
+        error = GaussError(
+            f"the request's head has more than {HEAD_BYTES:,} bytes" if status == 431 else msg,
+            hint="send HTTP/1.1",
+        )
+        error.code = _PROTOCOL_CODES.get(status, "config")
+        body = json.dumps({"error": error.to_dict()}).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+        ]
+        reason = HTTPStatus(status).phrase.encode()
+        for part in (h11.Response(status_code=status, headers=headers, reason=reason), h11.Data(data=body)):
+            self.transport.write(self.conn.send(part) or b"")
+        self.transport.close()
+
+    def _judge(self) -> None:
+        """A connection waits unless a request is under way."""
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            self._all.waits(self)
+            if self._head_timer is None:
+                self._expect_head()
+        else:
+            self._has_head()
+
+    def _expect_head(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _has_head(self) -> None:
+        self._all.started(self)
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, whose end at a stop says that the run goes away, not that it comes again."""
+
+    def shutdown(self) -> None:
+        if self.handshake_complete and not self.close_sent:
+            self.conn.send_close(GOING_AWAY, "the run is stopping")
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": GOING_AWAY})
+            self.close_sent = True
+        super().shutdown()

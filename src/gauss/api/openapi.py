@@ -1,0 +1,200 @@
+"""The API's description: FastAPI's own, and what it leaves out: who may call, WebSockets, the shape of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.routing import WebSocketRoute
+
+from gauss.api.auth import OPEN_PATHS, is_reading
+
+ERROR_SHAPE = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message", "hint", "retryable"],
+            "properties": {
+                "code": {"type": "string"},
+                "message": {"type": "string"},
+                "hint": {"type": "string"},
+                "retryable": {"type": "boolean"},
+            },
+        }
+    },
+}
+STATUSES = {
+    401: "no token, or a wrong one",
+    403: "the token only allows reading",
+    404: "no such topic, processor, reader or record",
+    408: "the body came too slowly",
+    409: "the call breaks a rule of delivery",
+    413: "the body is too large",
+    422: "a wrong parameter",
+    503: "the engine is not up, or the disk is full; try again",
+}
+_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "full.token or read.token of the data directory"},
+    "basic": {"type": "http", "scheme": "basic", "description": "for a browser: any user, a token as password; GET"},
+    "query": {"type": "apiKey", "in": "query", "name": "token", "description": "for a WebSocket"},
+}
+_ALWAYS = (401, 422, 503)
+_BODY = (408, 413)
+
+
+class Api(FastAPI):
+    """FastAPI with a complete description."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.sockets: list[WebSocketRoute] = []
+
+    def include_router(self, router: APIRouter, **given: Any) -> None:
+        """The same, with a note of the WebSockets among the routes, which FastAPI leaves out of its description."""
+        super().include_router(router, **given)
+        self.sockets += [route for route in router.routes if isinstance(route, WebSocketRoute)]
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = _document(self)
+        return self.openapi_schema
+
+
+def _document(app: Api) -> dict[str, Any]:
+    found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    paths: dict[str, Any] = found["paths"]
+    for route in app.sockets:
+        paths.setdefault(route.path, {}).setdefault("get", _socket_operation(route))["responses"]["101"] = {
+            "description": f"WebSocket: {_summary(route)}"
+        }
+    components = found.setdefault("components", {})
+    components["securitySchemes"] = _SCHEMES
+    components["schemas"] = {
+        name: shape for name, shape in components.get("schemas", {}).items() if "ValidationError" not in name
+    }
+    for path, methods in paths.items():
+        for method, operation in methods.items():
+            _complete(path, method, operation)
+    return found
+
+
+def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+    """Who may call it, and how it fails."""
+    responses = operation["responses"]
+    if path in OPEN_PATHS:
+        operation["security"] = []
+        responses.pop("422", None)
+        return
+    reads = is_reading(method.upper(), path)
+    operation["x-token"] = "read" if reads else "full"
+    operation["security"] = [{"bearer": []}, *([{"basic": []}] if method == "get" else [])]
+    if "101" in responses:
+        operation["security"].append({"query": []})
+    codes = [*_ALWAYS, *(() if reads else (403, 409)), *(_BODY if method == "post" else ())]
+    if "{" in path or "/api/" in path:
+        codes.append(404)
+    for code in sorted(codes):
+        content = {"application/json": {"schema": ERROR_SHAPE}}
+        responses[str(code)] = {"description": STATUSES[code], "content": content}
+
+
+def _summary(route: WebSocketRoute) -> str:
+    return " ".join((route.endpoint.__doc__ or "").split())
+
+
+def _socket_operation(route: WebSocketRoute) -> dict[str, Any]:
+    names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
+    return {
+        "summary": _summary(route),
+        "tags": ["WebSockets"],
+        "operationId": f"{route.name}_socket",
+        "parameters": [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names],
+        "responses": {},
+    }
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One value that an operation takes."""
+
+    name: str
+    where: str
+    type: str
+    required: bool
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path, as a reference page shows it."""
+
+    method: str
+    path: str
+    summary: str
+    tag: str
+    token: str
+    """`read`, `full`, or empty if it needs none."""
+    socket: str
+    """What it does as a WebSocket; empty if it is none."""
+    parameters: tuple[Parameter, ...]
+    body: str
+    """Media type of the body; empty without one."""
+
+
+def operations(document: dict[str, Any]) -> list[Operation]:
+    """Every operation of a description, in its order."""
+    found = []
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            socket = operation["responses"].get("101", {}).get("description", "").removeprefix("WebSocket: ")
+            only_socket = socket and not any(code.startswith("2") for code in operation["responses"])
+            found.append(
+                Operation(
+                    method="WS" if only_socket else method.upper(),
+                    path=path,
+                    summary=operation["summary"],
+                    tag=operation["tags"][0],
+                    token=operation.get("x-token", ""),
+                    socket="" if only_socket else socket,
+                    parameters=tuple(_parameters(document, operation)),
+                    body=next(iter(operation.get("requestBody", {}).get("content", {})), ""),
+                )
+            )
+    return found
+
+
+def _parameters(document: dict[str, Any], operation: dict[str, Any]) -> Iterator[Parameter]:
+    for given in operation.get("parameters", []):
+        yield Parameter(
+            given["name"],
+            given["in"],
+            _type(given["schema"]),
+            given.get("required", False),
+            given.get("description", given["schema"].get("description", "")),
+        )
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        yield from _fields(document, content.get("schema", {}))
+
+
+def _fields(document: dict[str, Any], schema: dict[str, Any]) -> Iterator[Parameter]:
+    named = next((part["$ref"] for part in [schema, *schema.get("anyOf", [])] if "$ref" in part), None)
+    if named is not None:
+        schema = document["components"]["schemas"][named.rpartition("/")[2]]
+    for name, field in schema.get("properties", {}).items():
+        required = name in schema.get("required", [])
+        yield Parameter(name, "body", _type(field), required, field.get("description", ""))
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_type(part) for part in schema["anyOf"] if part.get("type") != "null")
+    if "enum" in schema:
+        return ", ".join(str(value) for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    return str(schema.get("type", "any"))

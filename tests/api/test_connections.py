@@ -1,0 +1,165 @@
+"""The server itself, over real sockets, with an application of one line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+
+from gauss.api import connections, gate
+from gauss.api.server import Server, listen
+from helpers.run import wait_until
+
+Connect = Callable[[], socket.socket]
+
+
+async def answers(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    if scope["path"] == "/slow":
+        await receive()
+        await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Connect]]:
+    stack = contextlib.ExitStack()
+
+    def start(allow: tuple[str, ...] = ()) -> Connect:
+        listener = listen("127.0.0.1", 0)
+        address = listener.getsockname()
+        server = Server(listener, lambda: answers, allow=allow)
+        server.start()
+        stack.callback(server.stop)
+        return lambda: stack.enter_context(socket.create_connection(address, timeout=60))
+
+    with stack:
+        yield start
+
+
+def is_closed(sock: socket.socket) -> bool:
+    sock.settimeout(0.05)
+    try:
+        return sock.recv(1 << 16) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def get(sock: socket.socket, path: str = "/") -> bytes:
+    sock.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    found = b""
+    while not found.endswith(b"ok"):
+        piece = sock.recv(1 << 16)
+        assert piece, found
+        found += piece
+    return found
+
+
+def test_head_that_comes_too_slowly_ends_the_connection(
+    serve: Callable[..., Connect], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    slow = serve()()
+    slow.sendall(b"GET / HTTP/1.1\r\n")
+
+    def is_over() -> bool:
+        with contextlib.suppress(ConnectionError):
+            slow.sendall(b"X: y\r\n")  # a byte now and then does not help
+        return is_closed(slow)
+
+    wait_until(is_over, what="the connection ends")
+
+
+def test_head_of_a_second_request_has_the_same_time(
+    serve: Callable[..., Connect], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    slow = serve()()
+    assert b"200" in get(slow)
+    slow.sendall(b"GET / HTTP/1.1\r\n")
+    wait_until(lambda: is_closed(slow), what="the connection ends")
+
+
+def test_request_under_way_is_not_a_connection_that_waits(
+    serve: Callable[..., Connect], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "MOST_WAITING", 2)
+    connect = serve()
+    busy = connect()
+    busy.sendall(b"POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
+    assert b"200" in get(connect())  # it was taken after the one before it
+    idle = [connect() for _ in range(10)]
+    wait_until(lambda: all(is_closed(sock) for sock in idle), what="those that wait are closed")
+    busy.sendall(b"b")
+    assert busy.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+
+def test_connection_that_waits_longest_gives_way(
+    serve: Callable[..., Connect], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MOST_WAITING", 3)
+    connect = serve()
+    waiting = [connect() for _ in range(4)]
+    wait_until(lambda: is_closed(waiting[0]), what="the oldest is closed")
+    assert b"200" in get(waiting[3])
+
+
+def test_only_allowed_networks_are_answered(serve: Callable[..., Connect]) -> None:
+    assert b"200" in get(serve(("127.0.0.0/8",))())
+    refused = serve(("10.0.0.0/8", "::1"))()
+    wait_until(lambda: is_closed(refused), what="refused")
+
+
+def body_of(headers: list[tuple[bytes, bytes]], messages: list[Any]) -> gate.Body:
+    async def receive() -> Any:
+        return messages.pop(0) if messages else await asyncio.Event().wait()
+
+    async def send(_: Any) -> None: ...
+
+    return gate.Body({"method": "POST", "path": "/api/dlq/replay", "headers": headers}, receive, send)
+
+
+def test_body_that_comes_too_slowly_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "BODY_SECONDS", 0.1)
+
+    async def take() -> None:
+        body = body_of([(b"content-length", b"2")], [{"type": "http.request", "body": b"a", "more_body": True}])
+        await body.receive()
+        await body.receive()
+
+    with pytest.raises(HTTPException) as told:
+        asyncio.run(take())
+    assert told.value.status_code == 408
+
+
+def test_whole_body_has_no_time_limit_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A streamed answer waits for the end of its client by `receive`."""
+    monkeypatch.setattr(gate, "BODY_SECONDS", 0.0)
+
+    async def take() -> Any:
+        body = body_of([], [{"type": "http.request", "body": b"", "more_body": False}, {"type": "http.disconnect"}])
+        await body.receive()
+        return await body.receive()
+
+    assert asyncio.run(take()) == {"type": "http.disconnect"}
+
+
+def test_stop_ends_the_server_and_its_thread() -> None:
+    before = threading.active_count()
+    listener = listen("127.0.0.1", 0)
+    server = Server(listener, lambda: answers)
+    server.start()
+    sock = socket.create_connection(listener.getsockname(), timeout=60)
+    get(sock)
+    server.stop(30)
+    assert threading.active_count() == before and is_closed(sock)
+    sock.close()
