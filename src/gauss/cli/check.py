@@ -23,7 +23,7 @@ _SIGNS = {Mark.OK: ("âœ“", "green"), Mark.WARN: ("~", "yellow"), Mark.FAIL: ("âœ
 def command(
     file: Annotated[Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.")] = Path(),
     offline: Annotated[
-        bool, typer.Option("--offline", help="Leave out transforms, Java, ports, disk and connections.")
+        bool, typer.Option("--offline", help="Leave out transforms, Java, Spark's plans, ports, disk, connections.")
     ] = False,
     data_dir: Annotated[
         Path, typer.Option("--data-dir", help="Where a run would keep its data.", envvar="GAUSS_DATA_DIR")
@@ -41,7 +41,7 @@ def command(
     for fault in checked.faults:
         out.line(str(fault), style="yellow" if fault.warning else "red")
     phases: list[Phase] = []
-    for phase in _phases(checked, data_dir, offline=offline):
+    for phase in _phases(checked, data_dir, out, offline=offline):
         phases.append(phase)
         sign, style = _SIGNS[phase.mark]
         hint = f"; {phase.hint}" if phase.hint else ""
@@ -64,7 +64,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _phases(checked: Checked, data_dir: Path, *, offline: bool) -> Iterator[Phase]:
+def _phases(checked: Checked, data_dir: Path, out: Output, *, offline: bool) -> Iterator[Phase]:
     errors, warnings = len(checked.errors), len(checked.warnings)
     if checked.pipeline is None:
         yield Phase("config", Mark.FAIL, f"{_count(errors, 'fault')} in {checked.file}")
@@ -85,7 +85,10 @@ def _phases(checked: Checked, data_dir: Path, *, offline: bool) -> Iterator[Phas
     if graph.needs_spark or _converts(checked.pipeline):
         yield from _transforms(checked, checked.pipeline, data_dir)
     if graph.needs_spark:
-        yield check_java()
+        java = check_java()
+        yield java
+        if java.mark is not Mark.FAIL:
+            yield from _plans(checked, checked.pipeline, data_dir, out)
     found = addresses(checked.pipeline)
     yield from check_ports(found)
     yield check_disk(data_dir, checked.pipeline.engine.min_free_bytes)
@@ -154,6 +157,30 @@ def _transforms(checked: Checked, pipeline: Pipeline, data_dir: Path) -> Iterato
             yield Phase("transforms", Mark.WARN, f"{name}: {error.message}", "its fields can't be told now")
     if not found:
         yield Phase("transforms", Mark.OK, "each fits its formats")
+
+
+def _plans(checked: Checked, pipeline: Pipeline, data_dir: Path, out: Output) -> Iterator[Phase]:
+    """SQL and functions of a DataFrame are planned by Spark itself, which takes the seconds of its start."""
+    from gauss.stream.driver.dry_run import refusals, unjudged
+
+    graph = _graph(pipeline)
+    if not (entries := unjudged(pipeline, graph)):
+        return
+    from gauss.config.files import with_absolute_files
+    from gauss.model.errors import ConfigError
+    from gauss.model.paths import DataDir
+    from gauss.stream.live_formats import with_live_formats
+
+    paths = DataDir(data_dir.absolute())
+    absolute = with_live_formats(with_absolute_files(pipeline, checked.base_dir), paths, keep=False)
+    named = {entry.name for entry in entries}
+    out.note("starting Spark to plan SQL and functions; --offline leaves this out")
+    found = list(refusals(absolute, [entry for entry in absolute.processors if entry.name in named], paths))
+    for name, error in found:
+        mark = Mark.FAIL if isinstance(error, ConfigError) else Mark.WARN
+        yield Phase("plans", mark, f"{name}: {error.message}", error.hint)
+    if not found:
+        yield Phase("plans", Mark.OK, f"Spark can run {', '.join(sorted(named))}")
 
 
 def _graph(pipeline: Pipeline) -> Graph:

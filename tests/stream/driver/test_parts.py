@@ -272,6 +272,13 @@ Caused by: java.lang.RuntimeException: boom
         ),
         ("java.io.IOException: No space left on device\n\tat x.y(Z.java:1)", "No space left on device (IOException)"),
         ("", "Spark gave no reason"),
+        (
+            "[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: append. This output mode is"
+            " not supported for streaming aggregations without watermark on streaming DataFrames/DataSets.",
+            "it groups records (GROUP BY, DISTINCT, an aggregate) without a window, and a stream has no end at which a"
+            " group would be complete; use the window or aggregator processor, or dedup for DISTINCT; in a function:"
+            " withWatermark",
+        ),
     ],
 )
 def test_an_error_becomes_one_sentence(error: Any, expected: str) -> None:

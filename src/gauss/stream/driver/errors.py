@@ -11,6 +11,27 @@ _PYTHON = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTIL
 _GAUSS = re.compile(r"^gauss\.model\.errors\.(\w+): (.+)$", re.MULTILINE)
 _CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\] (.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _JAVA = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
+_REFUSED = {
+    "without watermark": (
+        "it groups records (GROUP BY, DISTINCT, an aggregate) without a window, and a stream has no end at which a"
+        " group would be complete",
+        "use the window or aggregator processor, or dedup for DISTINCT; in a function: withWatermark",
+    ),
+    "NON_TIME_WINDOW": (
+        "a window function (OVER) needs all records at once, and a stream has no end",
+        "use the window or aggregator processor",
+    ),
+    "Sorting is not supported": (
+        "it sorts records (ORDER BY), and a stream has no end",
+        "leave the order to whoever reads the result",
+    ),
+    "Offset is not supported": ("OFFSET has no meaning in a stream", "leave it out"),
+    "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY": (
+        "a subquery can't read the stream again",
+        "use the join or window-join processor",
+    ),
+}
+"""What Spark refuses to do with a stream, by a part of its message: why, and what to do."""
 _NOISE = re.compile(r"STREAM_FAILED|PYTHON_STREAMING_DATA_SOURCE|PYTHON_DATA_SOURCE_ERROR|Job aborted|Writing job")
 
 
@@ -23,12 +44,20 @@ def sentence(error: BaseException | str) -> str:
         return _line(found[-1][1])
     if '{"code"' in text:
         return _line(as_gauss_error(GaussError(text)).message)
+    if told := refusal(text):
+        return f"{told[0]}; {told[1]}"
     for pattern in (_PYTHON, _CONDITION, _JAVA):
         causes = [match for match in pattern.findall(text) if not _NOISE.search(" ".join(match))]
         if causes:
             kind, message = causes[-1]
             return _line(message if pattern is _CONDITION else f"{message} ({kind.rsplit('.', 1)[-1]})")
     return _line(text) or "Spark gave no reason"
+
+
+def refusal(error: BaseException | str) -> tuple[str, str] | None:
+    """Why Spark does not do this with a stream, and what to do instead; None for any other error."""
+    text = str(error)
+    return next((told for part, told in _REFUSED.items() if part in text), None)
 
 
 def _line(text: str) -> str:

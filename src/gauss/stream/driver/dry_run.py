@@ -1,0 +1,133 @@
+"""Transforms that only Spark can judge, planned on streams without records: what a run would refuse, told before it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gauss.config.spec import Pipeline, ProcessorDef, SparkSection
+from gauss.config.validate import did_you_mean
+from gauss.contracts.format import SourceField
+from gauss.contracts.processor import ProcessorSpec, Role, Where
+from gauss.model.errors import ConfigError, GaussError
+from gauss.model.paths import DataDir
+from gauss.registry import spec
+from gauss.stream.graph import Graph
+
+if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import DataFrame, SparkSession
+
+    from gauss.stream.driver.compile import Design
+
+_GUESSES = ("json", "int64", "double")
+"""Types tried for a field that no schema describes."""
+
+
+def unjudged(pipeline: Pipeline, graph: Graph) -> list[ProcessorDef]:
+    """The transforms whose plan only Spark can make: SQL, functions of a DataFrame. Rows of a table have no schema
+    before the table is read, so readers of one are left out."""
+
+    def only_spark_tells(entry: ProcessorDef) -> bool:
+        found, node = spec(ProcessorSpec, entry.plugin), graph.processors[entry.name]
+        on_spark = found.role is Role.TRANSFORM and found.where is Where.SPARK
+        reads_table = any(graph.topics[reading.topic].table for reading in node.sources)
+        return on_spark and not found.hosted and not found.stateful and not reads_table
+
+    return [entry for entry in pipeline.processors if only_spark_tells(entry)]
+
+
+def refusals(pipeline: Pipeline, entries: list[ProcessorDef], data_dir: DataDir) -> Iterator[tuple[str, GaussError]]:
+    """Each transform that can't run on a stream, and why. Starts Spark in a directory of its own and ends it."""
+    with _spark(data_dir) as session:
+        for entry in entries:
+            try:
+                _judge(session, pipeline, entry)
+            except GaussError as error:
+                yield entry.name, error
+
+
+def _judge(session: SparkSession, pipeline: Pipeline, entry: ProcessorDef) -> None:
+    from pyspark.errors import AnalysisException
+
+    from gauss.stream.driver.compile import design
+    from gauss.stream.driver.errors import sentence
+
+    try:
+        made = _planned(session, design(pipeline, entry))
+        if made is not None:
+            spark: Any = session._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+            checker, mode = spark.catalyst.analysis.UnsupportedOperationChecker, spark.streaming.OutputMode.Append()
+            checker.checkForStreaming(made._jdf.queryExecution().analyzed(), mode)
+    except GaussError:
+        raise
+    except AnalysisException as error:
+        raise _told(error, pipeline, entry) from error
+    except Exception as error:  # a function of one's own may fail in any way
+        raise ConfigError(f"its function failed: {type(error).__name__}: {sentence(error)}") from error
+
+
+def _told(error: AnalysisException, pipeline: Pipeline, entry: ProcessorDef) -> ConfigError:
+    """Spark's verdict in our words. Of unknown columns Spark sees only the other columns that the query names."""
+    from gauss.stream.driver.errors import refusal, sentence
+    from gauss.stream.driver.plan import transform_ref
+
+    if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+        name = (error.getMessageParameters() or {}).get("objectName", "").replace("`", "")
+        read = transform_ref(pipeline, entry).input
+        schema = read.build().schema() if read is not None else None
+        known = [field.name.removeprefix("$.") for field in schema.fields] if schema is not None else []
+        hint = did_you_mean(name, known) or (f"it has: {', '.join(known)}" if known else "")
+        return ConfigError(f'the input has no field "{name}"', hint=hint)
+    message, hint = refusal(error) or (sentence(error).partition(" SQLSTATE")[0].rstrip(";"), "")
+    return ConfigError(message, hint=hint)
+
+
+def _planned(session: SparkSession, design: Design) -> DataFrame | None:
+    """What the transform makes of a stream with its input's columns; None if it can't be told before the types of the
+    fields are known."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from gauss.stream.driver.compile import result
+    from gauss.stream.driver.plan import FieldRef, ReadPlan, encode_fields
+
+    def typed(field: SourceField, guess: str) -> FieldRef:
+        kind = field.field_type
+        return FieldRef(field.name, guess) if kind.name == "auto" else FieldRef(field.name, kind.name, kind.attrs)
+
+    for guess in _GUESSES if design.undecided else _GUESSES[:1]:
+        fields = encode_fields([typed(field, guess) for field in design.fields])
+        plan = ReadPlan("", design.processor.name, 0, {}, format=design.input, fields=fields)
+        columns = [F.lit(None).cast(each.dataType).alias(each.name) for each in from_arrow_schema(plan.schema())]
+        try:
+            return result(session, plan, design.transform, session.readStream.format("rate").load().select(*columns))
+        except AnalysisException:
+            if not design.undecided:
+                raise
+    return None
+
+
+@contextmanager
+def _spark(data_dir: DataDir) -> Iterator[SparkSession]:
+    from gauss.stream.driver import session as sessions
+
+    # Spark would log each refusal with its trace.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    with tempfile.TemporaryDirectory(prefix="gauss-check-") as folder:
+        own = DataDir(Path(folder))
+        for each in (own.run, own.logs, own.cache):
+            each.mkdir(parents=True, exist_ok=True)
+        if data_dir.cache.is_dir():  # what earlier runs have kept makes the start faster
+            os.environ.setdefault("GAUSS_CACHE_DIR", str(data_dir.cache))
+        session = sessions.start(SparkSection(master="local[1]"), own)
+        try:
+            yield session
+        finally:
+            sessions.stop(session, own)
