@@ -11,6 +11,7 @@ from gauss import registry
 from gauss.api.records import Decode, decoding, whole_number
 from gauss.contracts.cursor import Mode, Program, Seq
 from gauss.contracts.format import FormatSpec
+from gauss.contracts.format_batch import batched
 from gauss.model.errors import ConfigError, NotFound, PluginError
 from gauss.scan.program.ir import Select
 from gauss.scan.program.parse import parse, parse_scan
@@ -39,7 +40,8 @@ class Reading:
         found = self._running.pipeline.format(name)
         try:
             spec = registry.installed(FormatSpec, name) if found is None else registry.spec(FormatSpec, found.plugin)
-            return decoding(registry.build(spec, spec.validate({} if found is None else found.config)).decode)
+            config = spec.validate({} if found is None else found.config)
+            return decoding(batched(registry.build(spec, config)).decode)
         except (PluginError, ValidationError):
             if found is not None:
                 raise

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from gauss.contracts.plugin import PluginSpec
+from gauss.model.details import capped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +48,7 @@ class BadRecord(ValueError):
     """Why a record can't be decoded: a fixed reason code, the column, and a sentence."""
 
     def __init__(self, reason: str, detail: str, column: str = "") -> None:
+        detail = capped(detail)
         super().__init__(detail)
         self.reason, self.detail, self.column = reason, detail, column
 

@@ -5,25 +5,40 @@ The built-in formats use the same pieces for the records that their fast ways do
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.field_types import arrow_schema
 from gauss.contracts.format import BadRecord, BadRows, Decoded, Format, RecordFormat, SourceSchema
+from gauss.model.details import capped
+from gauss.model.errors import GaussError
+
+if TYPE_CHECKING:
+    from gauss.contracts.format_guard import GuardedFormat
 
 Bad = list[tuple[int, str, str]]
-FAULTS = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError, struct.error)
-"""What a codec may raise over a record or row: it costs that one, whoever wrote the codec."""
 _MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
 
-def batched(made: RecordFormat) -> Format:
-    """The format itself if it has batch forms, else one that calls it record by record."""
-    return cast("Format", made) if hasattr(made, "decode_batch") else _Batched(made)
+def batched(made: RecordFormat) -> GuardedFormat:
+    """The format with batch forms (its own, or a loop over its records), guarded against what its code raises: every
+    format that decodes records of others comes from here."""
+    from gauss.contracts.format_guard import GuardedFormat
+
+    if isinstance(made, GuardedFormat):
+        return made
+    return GuardedFormat(cast("Format", made) if hasattr(made, "decode_batch") else _Batched(made))
+
+
+def blames_record(error: BaseException) -> bool:
+    """Whether an error of a codec is the record's or row's fault, whoever wrote the codec: all but the end of the
+    process, and what trying again may cure, such as a registry that is away. A panic of Rust is no Exception."""
+    if isinstance(error, GaussError):
+        return not error.retryable
+    return isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"
 
 
 class _Batched:
@@ -62,7 +77,9 @@ def decode_each(decode: Callable[[Any], Any], records: Iterable[tuple[int, Any]]
     for index, record in records:
         try:
             rows.append(decode(record))
-        except FAULTS as error:
+        except BaseException as error:
+            if not blames_record(error):
+                raise
             bad.append((index, *verdict(error)))
         else:
             good.append(index)
@@ -73,7 +90,7 @@ def encode_each(encode: Callable[[dict[str, Any]], bytes], rows: pa.RecordBatch)
     """What `encode` makes of each row; raises BadRows."""
     try:
         records, _, bad = decode_each(encode, enumerate(rows.to_pylist()))
-    except FAULTS:  # a value that Python has no type for, such as the year 12345
+    except Exception:  # a value that Python has no type for, such as the year 12345
         made = (lambda index: encode(rows.slice(index, 1).to_pylist()[0]), enumerate(range(len(rows))))
         records, _, bad = decode_each(*made)
     if bad:
@@ -95,9 +112,28 @@ def encode_good(made: Format, rows: pa.RecordBatch, rest: pa.BinaryArray | None 
     try:
         return Encoded(_encode(made, rows, rest), good, [])
     except BadRows as error:
-        good = np.delete(good, [index for index, _, _ in error.bad])
-        kept = pa.array(good)
-        return Encoded(_encode(made, rows.take(kept), None if rest is None else rest.take(kept)), good, error.bad)
+        bad = error.bad
+    except BaseException as error:
+        # What Gauss raises on purpose concerns the schema, not a row.
+        if isinstance(error, GaussError) or not blames_record(error) or not (bad := _culprits(made, rows, rest)):
+            raise
+    good = np.delete(good, [index for index, _, _ in bad])
+    kept = pa.array(good)
+    return Encoded(_encode(made, rows.take(kept), None if rest is None else rest.take(kept)), good, bad)
+
+
+def _culprits(made: Format, rows: pa.RecordBatch, rest: pa.BinaryArray | None) -> Bad:
+    """The rows that can't be encoded alone either."""
+
+    def encode(index: int) -> pa.BinaryArray:
+        try:
+            return _encode(made, rows.slice(index, 1), None if rest is None else rest.slice(index, 1))
+        except BadRows as error:
+            _, reason, detail = error.bad[0]
+            raise BadRecord(reason, detail) from None
+
+    _, _, bad = decode_each(encode, enumerate(range(len(rows))))
+    return [(index, reason.replace("undecodable", "unencodable"), detail) for index, reason, detail in bad]
 
 
 def _encode(made: Format, rows: pa.RecordBatch, rest: pa.BinaryArray | None) -> pa.BinaryArray:
@@ -114,14 +150,13 @@ def projected_names(schema: SourceSchema, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.removeprefix("$.") in known]
 
 
-def verdict(error: Exception) -> tuple[str, str]:
+def verdict(error: BaseException) -> tuple[str, str]:
     """(reason, detail with the column before it) of what `decode` raised."""
-    reason = getattr(error, "reason", "undecodable")
-    # Unicode's errors have a `reason` of their own: prose, no code.
-    if isinstance(error, UnicodeError):
-        reason = "bad_utf8"
-    column = getattr(error, "column", "")
-    return reason, (f"{column}: " if column else "") + str(error)
+    if isinstance(error, BadRecord):
+        return error.reason, capped((f"{error.column}: " if error.column else "") + error.detail)
+    if isinstance(error, ValueError | GaussError):
+        return "bad_utf8" if isinstance(error, UnicodeError) else "undecodable", capped(str(error))
+    return "undecodable", capped(f"{type(error).__name__}: {error}")
 
 
 def to_columns(rows: list[dict[str, Any]], good: list[int], bad: Bad, fields: pa.Schema) -> Decoded:

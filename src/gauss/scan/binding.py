@@ -12,6 +12,7 @@ from gauss import registry
 from gauss.contracts.cursor import Agg, Program, Provider
 from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, Format, FormatSpec, SourceField
+from gauss.contracts.format_batch import batched
 from gauss.model.errors import ConfigError, PluginError
 from gauss.scan.outputs import JSON_TEXT, lengths
 from gauss.scan.program.bound import Bound, bind
@@ -26,7 +27,7 @@ def plugin_format(name: str) -> Format:
     """A format that needs no settings, by its plugin's name."""
     try:
         spec = registry.installed(FormatSpec, name)
-        built: Format = registry.build(spec, spec.validate({}))
+        built = batched(registry.build(spec, spec.validate({})))
     except PluginError as error:
         raise ConfigError(error.message, hint=error.hint) from None
     return built

@@ -124,12 +124,13 @@ class _Leg:
         wanted = self._wanted(self.work.read.format)
         if len(wanted) > len(self.fields):
             doubts: list[dict[str, Any]] = []
-            whole = decode(self.work.read, records, wanted, part, doubts)
+            whole = list(decode(self.work.read, records, wanted, part, doubts))
             # One that a later step could not read is its dead letter, not ours.
-            if not doubts and len(whole) == len(records):
-                self.take(whole)
+            if not doubts and len(whole) == 1 and len(whole[0]) == len(records):
+                self.take(whole[0])
                 return
-        self.take(decode(self.work.read, records, self.fields, part, letters))
+        for decoded in decode(self.work.read, records, self.fields, part, letters):
+            self.take(decoded)
 
     def _wanted(self, format: FormatRef | None) -> pa.Schema:
         """What this step decodes, with what is decoded of the same records behind it."""

@@ -17,7 +17,8 @@ from gauss.stream.protocol import Ends, Member, Timing
 
 if TYPE_CHECKING:
     from gauss.config.spec import Pipeline, ProcessorDef
-    from gauss.contracts.format import Format, SourceField
+    from gauss.contracts.format import SourceField
+    from gauss.contracts.format_guard import GuardedFormat
     from gauss.contracts.processor import Transform
 
 BLOCK_ROWS = 65_536
@@ -65,7 +66,7 @@ class FormatRef(msgspec.Struct, frozen=True):
     projects: bool = False
     """Set for a named output format: its schema, if it has one, says which columns are written."""
 
-    def build(self) -> Format:
+    def build(self) -> GuardedFormat:
         from gauss.contracts.format import FormatSpec
         from gauss.contracts.format_batch import batched
         from gauss.registry import build, spec

@@ -15,14 +15,17 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from gauss.model.details import capped
 from gauss.stream.client import EngineClient
 from gauss.stream.driver.plan import BLOCK_ROWS, FormatRef, ReadPlan
 from gauss.stream.protocol import At, Ends, Read, StageDead, places, time_basis, versions
 
 if TYPE_CHECKING:
-    from gauss.contracts.format import Format
+    from gauss.contracts.format_guard import GuardedFormat
 
 MAX_LETTER_BYTES = 1 << 20
+MOST_NAME_BYTES = 128
+"""How much of a column's name a letter holds: a record may bring its own schema."""
 DEAD_BLOCK = 1_024
 """Dead letters are staged by fixed blocks of offsets, so that a replay replaces them block by block."""
 DEAD_BYTES = 6 << 20
@@ -50,11 +53,11 @@ def freeze_once(_work: str, _generation: int) -> None:
 
 
 @lru_cache(maxsize=32)
-def _format(ref: bytes) -> Format:
+def _format(ref: bytes) -> GuardedFormat:
     return msgspec.json.decode(ref, type=FormatRef).build()
 
 
-def format_of(ref: FormatRef) -> Format:
+def format_of(ref: FormatRef) -> GuardedFormat:
     """The format, built once per process."""
     return _format(msgspec.json.encode(ref))
 
@@ -148,13 +151,13 @@ def read_judged(plan: ReadPlan, part: Range, letters: list[dict[str, Any]]) -> I
         from gauss.stream.driver.table_reads import read_ordered
 
         for batch, is_encoded in read_ordered(plan, part):
-            yield decode(plan, batch, fields, part, letters) if is_encoded else batch
+            yield from decode(plan, batch, fields, part, letters) if is_encoded else (batch,)
         for each in letters:
             each["offset"] = part.start  # a row has no offset: it belongs to the order that read it
         return
     ticket = Read(part.topic, part.inc, part.start, part.stop, plan.processor, plan.generation)
     for batch in coalesced(engine(plan.flight).read(ticket)):
-        yield decode(plan, batch, fields, part, letters)
+        yield from decode(plan, batch, fields, part, letters)
 
 
 def coalesced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -173,22 +176,27 @@ def coalesced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def decode(
     plan: ReadPlan, batch: pa.RecordBatch, fields: pa.Schema, part: Range, letters: list[dict[str, Any]]
-) -> pa.RecordBatch:
-    """The fields of records (offset, ts_ms, data), and letters for those that have none."""
-    offsets, times, data = batch.column(0), batch.column(1), batch.column(2)
-    columns: dict[str, pa.Array] = {}
-    if plan.format is not None and len(fields):
-        decoded = format_of(plan.format).decode_batch(data, fields)
+) -> Iterator[pa.RecordBatch]:
+    """The fields of records (offset, ts_ms, data), and letters for those that have none; in several batches where the
+    records are too large together."""
+    if plan.format is None or not len(fields):
+        yield _beside(plan, batch, {})
+        return
+    for first, count, decoded in format_of(plan.format).decode_parts(batch.column(2), fields):
+        some = batch.slice(first, count)
         for index, reason, detail in decoded.bad:
-            where = (offsets[index].as_py(), times[index].as_py())
-            letters.append(letter(plan, part, where, data[index].as_py(), (reason, detail)))
+            where = (some.column(0)[index].as_py(), some.column(1)[index].as_py())
+            letters.append(letter(plan, part, where, some.column(2)[index].as_py(), (reason, detail)))
         if decoded.bad or decoded.spread:
-            good = pa.array(decoded.good)
-            times, data, offsets = times.take(good), data.take(good), offsets.take(good)
-        columns = dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True))
-    columns |= {"_ts_ms": times, "_data": data}
+            some = some.take(pa.array(decoded.good))
+        yield _beside(plan, some, dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True)))
+
+
+def _beside(plan: ReadPlan, records: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    """Decoded columns with what is known of their records."""
+    columns |= {"_ts_ms": records.column(1), "_data": records.column(2)}
     if plan.time is not None:
-        columns["_offset"] = offsets
+        columns["_offset"] = records.column(0)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
@@ -217,14 +225,14 @@ def letter(
         column = detail.split(":", 1)[0]
     made = {
         "reason": reason,
-        "detail": detail,
+        "detail": capped(detail),
         "stage": stage,
         "processor": plan.member or plan.processor,
         "topic": part.topic,
         "inc": part.inc,
         "offset": offset,
         "ts_ms": ts_ms,
-        "column": column,
+        "column": capped(column, MOST_NAME_BYTES),
         "data": base64.b64encode(raw[:MAX_LETTER_BYTES]).decode(),
     }
     if len(raw) > MAX_LETTER_BYTES:

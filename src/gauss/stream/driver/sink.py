@@ -17,10 +17,19 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from gauss.contracts.format_batch import encode_good, projected_names
 from gauss.contracts.processor import REST, TOPIC
+from gauss.model.details import capped
 from gauss.model.errors import ProtocolError
 from gauss.stream.client import STAGE_SCHEMA
 from gauss.stream.driver.plan import BEAT, MARK, TableWork, Work, WritePlan
-from gauss.stream.driver.reading import MAX_LETTER_BYTES, Range, engine, format_of, freeze_once, with_marks
+from gauss.stream.driver.reading import (
+    MAX_LETTER_BYTES,
+    MOST_NAME_BYTES,
+    Range,
+    engine,
+    format_of,
+    freeze_once,
+    with_marks,
+)
 from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.protocol import Abort, Ends, Publish, Stage
 
@@ -77,8 +86,8 @@ def _letter(plan: WritePlan, row: pa.RecordBatch, ts_ms: int | None, why: list[s
         text = msgspec.json.encode(row.to_pylist()[0], enc_hook=str)
     except (ValueError, OverflowError):
         text = str(row.columns).encode()
-    letter: dict[str, Any] = {"reason": reason, "detail": detail, "stage": "encode", "topic": plan.target}
-    letter |= {"ts_ms": ts_ms or 0, "column": column if colon and " " not in column else ""}
+    letter: dict[str, Any] = {"reason": reason, "detail": capped(detail), "stage": "encode", "topic": plan.target}
+    letter |= {"ts_ms": ts_ms or 0, "column": column[:MOST_NAME_BYTES] if colon and " " not in column else ""}
     letter["data"] = base64.b64encode(text[:MAX_LETTER_BYTES]).decode()
     return msgspec.json.encode(letter)
 

@@ -19,6 +19,7 @@ from pyspark import TaskContext
 
 from gauss.clients.errors import RowError
 from gauss.contracts.field_types import arrow_schema
+from gauss.contracts.format_batch import batched
 from gauss.contracts.table import Block, Group, TableStore
 from gauss.mapping.columns import ColumnMap
 from gauss.model.batch import RECORD_SCHEMA
@@ -158,9 +159,8 @@ def _mapped(opened: _Opened, records: pa.Table) -> tuple[tuple[Group, ...], list
     """The table's columns of a range's records, in groups, and the records that do not become rows."""
     refusals: list[Refusal] = []
     made: dict[str, list[Group]] = {}
-    for batch in records.to_batches():
-        offsets, times, data = batch.column(0).to_numpy(), batch.column(1), batch.column(2)
-        rows, good = _decode(opened, data, offsets, refusals)
+    for batch, rows, good in _decoded(opened, records, refusals):
+        offsets, times = batch.column(0).to_numpy(), batch.column(1)
         if len(good) != len(offsets) or not np.array_equal(good, np.arange(len(offsets))):
             times = times.take(pa.array(good))
         row_offsets = offsets[good]
@@ -185,16 +185,20 @@ def _mapped(opened: _Opened, records: pa.Table) -> tuple[tuple[Group, ...], list
     return tuple(groups), refusals
 
 
-def _decode(
-    opened: _Opened, data: pa.BinaryArray, offsets: np.ndarray, refusals: list[Refusal]
-) -> tuple[pa.RecordBatch, np.ndarray]:
-    """Rows, and the record of each."""
-    format_ = opened.topic.format
-    if format_ is None:
-        return pa.RecordBatch.from_arrays([data], ["payload"]), np.arange(len(data))
-    decoded = format_.decode_batch(data, opened.fields)
-    refusals += [Refusal(int(offsets[index]), "decode", reason, "", detail) for index, reason, detail in decoded.bad]
-    return decoded.rows, decoded.good
+def _decoded(
+    opened: _Opened, records: pa.Table, refusals: list[Refusal]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch, np.ndarray]]:
+    """Some of the records, their rows, and the record of each."""
+    for batch in records.to_batches():
+        data = batch.column(2)
+        if opened.topic.format is None:
+            yield batch, pa.RecordBatch.from_arrays([data], ["payload"]), np.arange(len(data))
+            continue
+        for first, count, decoded in batched(opened.topic.format).decode_parts(data, opened.fields):
+            some = batch.slice(first, count)
+            offsets = some.column(0).to_numpy()
+            refusals += [Refusal(int(offsets[at]), "decode", reason, "", detail) for at, reason, detail in decoded.bad]
+            yield some, decoded.rows, decoded.good
 
 
 def _without_lacking(opened: _Opened, group: Group, refusals: list[Refusal]) -> Group:

@@ -17,6 +17,7 @@ from gauss.config.topics import state_of
 from gauss.contracts.capture import RawContext
 from gauss.contracts.edge import DeadLetter, Edge, EdgeContext, EdgeStatus, EngineTransform
 from gauss.contracts.format import Format, FormatSpec
+from gauss.contracts.format_batch import batched
 from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec, Role
 from gauss.contracts.storage import ReadMode, StorageContext, StorageSpec
@@ -157,8 +158,7 @@ class TopicBuilder:
         """A format of the config, or a plugin by its own name."""
         defined = self.pipeline.format(name)
         spec = registry.spec(FormatSpec, defined.plugin if defined else name)
-        built: Format = registry.build(spec, spec.validate(defined.config if defined else {}))
-        return built
+        return batched(registry.build(spec, spec.validate(defined.config if defined else {})))
 
 
 def _settled(table: Topic) -> int | None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, OffsetRange, Program, Step
 from gauss.contracts.edge import DeadLetter, TopicHandle
+from gauss.model.details import capped
 
 DEAD_TOPIC = "_dead"
 RETRY_PREFIX = "_retry."
@@ -50,8 +51,9 @@ class Letter(msgspec.Struct, omit_defaults=False):
 
 def letter_of(dead: DeadLetter) -> Letter:
     """An edge's or a transform's letter in its stored form."""
+    detail = capped(dead.detail)
     letter = Letter(
-        dead.reason, dead.detail, dead.stage, dead.processor, dead.topic, dead.inc, dead.offset, dead.ts_ms, dead.column
+        dead.reason, detail, dead.stage, dead.processor, dead.topic, dead.inc, dead.offset, dead.ts_ms, dead.column
     )
     letter.data = base64.b64encode(dead.data[:MAX_DATA_BYTES]).decode()
     if len(dead.data) > MAX_DATA_BYTES:
@@ -62,6 +64,7 @@ def letter_of(dead: DeadLetter) -> Letter:
 def staged_letter(processor: str, fields: dict[str, Any]) -> Letter:
     """A letter that a task staged; what it left out is filled in."""
     letter = msgspec.convert({"reason": "unknown", **fields, "processor": processor}, Letter, strict=False)
+    letter.detail = capped(letter.detail)
     limit = -(-MAX_DATA_BYTES // 3) * 4
     if len(letter.data) > limit:
         letter.truncated = len(letter.data) * 3 // 4

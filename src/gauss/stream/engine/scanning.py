@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from gauss import registry
 from gauss.config.spec import Pipeline
 from gauss.contracts.format import Format, FormatSpec
+from gauss.contracts.format_batch import batched
 from gauss.model.errors import ConfigError, PluginError
 from gauss.scan.binding import Formats
 from gauss.scan.engine import ScanEngine
@@ -35,7 +36,7 @@ def pipeline_formats(pipeline: Pipeline) -> Formats:
         defined = pipeline.format(name)
         try:
             spec = registry.spec(FormatSpec, defined.plugin) if defined else registry.installed(FormatSpec, name)
-            built: Format = registry.build(spec, spec.validate(defined.config if defined else {}))
+            built = batched(registry.build(spec, spec.validate(defined.config if defined else {})))
         except PluginError as error:
             known = ", ".join(sorted({*(each.name for each in pipeline.formats), *registry.names(FormatSpec)}))
             hint = f"there are: {known}" if defined is None else error.hint

@@ -15,14 +15,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gauss.contracts.decode_budget import DecodeBudget
 from gauss.contracts.field_types import arrow_field, type_of
 from gauss.contracts.format import BadRecord, Decoded, SourceField, SourceSchema
-from gauss.contracts.format_batch import encode_each, verdict
+from gauss.contracts.format_batch import decode_each, encode_each
 from gauss.model.errors import ConfigError
+from gauss.plugins.formats.arrow.sizes import declared_bytes, expanded_bytes
 from gauss.plugins.formats.arrow.spec import ArrowConfig
 from gauss.plugins.formats.columns import adapt, no_rows, select
 
 FILE_MAGIC = b"ARROW1"
+MOST_COLUMNS = 10_000
 _TROUBLE = (pa.ArrowException, ValueError, OSError, OverflowError, MemoryError)
 
 
@@ -32,6 +35,7 @@ class ArrowFormat:
     def __init__(self, config: ArrowConfig) -> None:
         self._native = None if config.schema_file is None else _read_schema(config)
         self._source = None
+        self._most = config.max_decoded_bytes
         if self._native is not None:
             self._source = SourceSchema(tuple(SourceField(f.name, type_of(f.type)) for f in self._native))
 
@@ -47,27 +51,23 @@ class ArrowFormat:
 
     def decode_rows(self, data: bytes) -> list[dict[str, Any]]:
         """Every row of a record."""
-        batch = self._open(pa.py_buffer(data))
+        batch = self._open(pa.py_buffer(data), DecodeBudget(self._most))
         rows: list[dict[str, Any]] = batch.to_pylist()
         return rows
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
-        batches: list[pa.RecordBatch] = []
-        good: list[np.ndarray] = []
-        bad: list[tuple[int, str, str]] = []
-        for index, record in enumerate(data):  # a record is a batch of rows: the loop is not per row
-            try:
-                batch = self._open(record.as_buffer())
-                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                batches.append(_typed(columns, fields, len(batch)))
-            except BadRecord as error:
-                bad.append((index, *verdict(error)))
-                continue
-            good.append(np.full(len(batch), index, np.int64))
+        budget = DecodeBudget(self._most)
+
+        def decode(record: pa.BinaryScalar) -> pa.RecordBatch:
+            batch = self._open(record.as_buffer(), budget)
+            return _typed(dict(zip(batch.schema.names, batch.columns, strict=True)), fields, len(batch))
+
+        batches, records, bad = decode_each(decode, enumerate(data))  # of batches of rows: the loop is not per row
         if not batches:
             return Decoded(no_rows(fields), np.zeros(0, np.int64), bad)
-        spread = any(len(batch) != 1 for batch in batches)
-        return Decoded(pa.concat_batches(batches), np.concatenate(good), bad, spread)
+        counts = [len(batch) for batch in batches]
+        good = np.repeat(np.array(records, np.int64), counts)
+        return Decoded(pa.concat_batches(batches), good, bad, any(count != 1 for count in counts))
 
     def encode(self, row: dict[str, Any]) -> bytes:
         schema = self._native if self._native is not None else pa.RecordBatch.from_pylist([row]).schema
@@ -100,19 +100,13 @@ class ArrowFormat:
             raise ConfigError(f"the Arrow schema has no column {unknown[0]}", hint=f"it has {known}")
         return _stream(pa.RecordBatch.from_arrays(arrays, schema=self._native))
 
-    def _open(self, record: pa.Buffer) -> pa.RecordBatch:
+    def _open(self, record: pa.Buffer, budget: DecodeBudget) -> pa.RecordBatch:
         """A record's rows as columns that Spark knows."""
-        try:
-            is_file = record.size >= 6 and record.slice(0, 6).to_pybytes() == FILE_MAGIC
-            reader = pa.ipc.open_file(record) if is_file else pa.ipc.open_stream(record)
-            table = reader.read_all()
-            _check_decimals(table.schema)
-            table.validate(full=True)
-            table = table.combine_chunks()
-        except _TROUBLE as error:
-            raise BadRecord("bad_arrow", str(error).split("\n", 1)[0]) from None
+        table = _read(record, budget.most)
+        types = {field.name: _type(field) for field in table.schema}
+        budget.take(max(table.nbytes, sum(map(expanded_bytes, table.columns))), table.num_rows)
         if self._source is None:
-            fields = [SourceField(field.name, _type(field)) for field in table.schema]
+            fields = [SourceField(field.name, types[field.name]) for field in table.schema]
         else:
             fields = list(self._source.fields)
         columns = {}
@@ -121,6 +115,22 @@ class ArrowFormat:
                 raise BadRecord("missing_field", "not in the record's schema", field.name)
             columns[field.name] = _column(table.column(field.name), arrow_field(field).type, field.name)
         return select(columns, pa.schema([arrow_field(field) for field in fields]), table.num_rows)
+
+
+def _read(record: pa.Buffer, most: int) -> pa.Table:
+    """A record's table, sound in every part; raises BadRecord, also when it would take more than `most` bytes."""
+    is_file = record.size >= 6 and record.slice(0, 6).to_pybytes() == FILE_MAGIC
+    DecodeBudget(most).take(declared_bytes(memoryview(record).cast("B"), is_file=is_file))
+    try:
+        reader = pa.ipc.open_file(record) if is_file else pa.ipc.open_stream(record)
+        if len(reader.schema) > MOST_COLUMNS:
+            raise ValueError(f"{len(reader.schema)} columns: expected at most {MOST_COLUMNS}")
+        table = reader.read_all()
+        _check_decimals(table.schema)
+        table.validate(full=True)
+        return table.combine_chunks()
+    except _TROUBLE as error:
+        raise BadRecord("bad_arrow", str(error).split("\n", 1)[0]) from None
 
 
 def _check_decimals(fields: Any) -> None:
@@ -163,13 +173,13 @@ def _type(field: pa.Field) -> Any:
 
 
 def _column(values: Any, kind: pa.DataType, name: str) -> pa.Array:
-    flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    if isinstance(flat, pa.ChunkedArray):
-        flat = pa.concat_arrays(flat.chunks) if flat.num_chunks else pa.array([], flat.type)
     try:
+        flat = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        if isinstance(flat, pa.ChunkedArray):
+            flat = pa.concat_arrays(flat.chunks) if flat.num_chunks else pa.array([], flat.type)
         return adapt(flat, kind)
     except _TROUBLE as error:
-        raise BadRecord("wrong_type", f"{flat.type} is no {kind}: {str(error).splitlines()[0]}", name) from None
+        raise BadRecord("wrong_type", f"{values.type} is no {kind}: {str(error).split(chr(10), 1)[0]}", name) from None
 
 
 def _typed(columns: dict[str, pa.Array], fields: pa.Schema, count: int) -> pa.RecordBatch:

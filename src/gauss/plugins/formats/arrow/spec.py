@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gauss.contracts.decode_budget import MAX_DECODED_BYTES
 from gauss.contracts.format import FormatSpec
-from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.plugin import Bytes, PluginConfig
 
 
 class ArrowConfig(PluginConfig):
@@ -15,6 +16,9 @@ class ArrowConfig(PluginConfig):
     schema_file: Path | None = None
     """An Arrow file, stream or bare schema message whose schema gives the columns; left out: each record brings its
     own, and columns are found by name."""
+    max_decoded_bytes: Bytes = MAX_DECODED_BYTES
+    """A record that takes more once it is decompressed and decoded is a dead letter; what a task decodes at once takes
+    no more either."""
 
 
 SPEC = FormatSpec(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import io
+import threading
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gauss.contracts.decode_budget import DecodeBudget
 from gauss.contracts.field_types import arrow_field
 from gauss.contracts.format import BadRecord, Decoded, SourceField, SourceSchema
 from gauss.contracts.format_batch import decode_each, encode_each, to_columns, verdict
@@ -26,12 +28,19 @@ from gauss.plugins.formats.registry import HEADER, SchemaRegistry, header, schem
 
 Row = dict[str, Any]
 
+MOST_SCHEMA_BYTES = 1 << 20
+"""Of a schema that a record brings; those of the config may be larger."""
+CACHED_BYTES = 4 << 20
+"""Texts of schemas that are kept understood; a tree is some forty times as large as its text."""
+
 
 class AvroFormat:
     """Datums, containers, or datums behind a registry's id; see `walk.py` for what each kind of bad record means."""
 
     def __init__(self, config: AvroConfig) -> None:
         self._registry = SchemaRegistry(config.registry) if config.registry else None
+        self._schemas = _Schemas()
+        self._most = config.max_decoded_bytes
         self._id: int | None = None
         text = None
         if config.schema_file is not None:
@@ -56,7 +65,7 @@ class AvroFormat:
 
     def decode_rows(self, data: bytes) -> list[Row]:
         """Every row of a record."""
-        writer, body, count = self._open(data)
+        writer, body, count = self._open(data, DecodeBudget(self._most))
         return [self._resolve(row, writer) for row in writer.rows(body, count)]
 
     def encode(self, row: Row) -> bytes:
@@ -81,13 +90,9 @@ class AvroFormat:
             return self._decode_alike(data, np.arange(len(data)), self._reader, fields)
         # Records of several schemas, or of many rows: those of one schema are decoded together.
         groups: dict[int, tuple[_Schema, list[int], list[bytes], list[int]]] = {}
-        bad: list[tuple[int, str, str]] = []
-        for index, record in enumerate(data.to_pylist()):
-            try:
-                writer, body, count = self._open(record)
-            except BadRecord as error:
-                bad.append((index, *verdict(error)))
-                continue
+        budget = DecodeBudget(self._most)
+        opened, places, bad = decode_each(lambda record: self._open(record, budget), enumerate(data.to_pylist()))
+        for index, (writer, body, count) in zip(places, opened, strict=True):
             _, indexes, bodies, counts = groups.setdefault(id(writer), (writer, [], [], []))
             indexes.append(index)
             bodies.append(body)
@@ -98,14 +103,15 @@ class AvroFormat:
             parts.append(self._decode_alike(some, np.array(indexes), writer, fields, np.array(counts)))
         return functools.reduce(_together, parts)
 
-    def _open(self, record: bytes) -> tuple[_Schema, bytes, int]:
+    def _open(self, record: bytes, budget: DecodeBudget) -> tuple[_Schema, bytes, int]:
         """(writer's schema, datums, how many) of a record."""
         if self._registry is not None:
             text = self._registry.schema(schema_id(record)).text
-            return _writers(text), record[HEADER:], 1
-        found = open_container(record)
+            return self._schemas.get(text), record[HEADER:], 1
+        found = open_container(record, budget.most)
         if found is not None:
-            return _writers(found.schema), found.body, found.datums
+            budget.take(len(found.body), found.datums)
+            return self._schemas.get(found.schema), found.body, found.datums
         if self._reader is None:
             raise BadRecord("bad_avro", "expected a container: without schema_file a bare datum can't be read")
         return self._reader, record, 1
@@ -163,7 +169,9 @@ class AvroFormat:
         """None: the writer's schema is the reader's."""
         if self._reader is None or self._reader is writer or self._reader.text == writer.text:
             return None
-        return _resolution(writer.text, self._reader.text)
+        if writer.resolution is None:
+            writer.resolution = Resolution(writer.root, self._reader.root)
+        return writer.resolution
 
     def _resolve_columns(self, columns: Columns, writer: _Schema, count: int) -> Columns:
         assert self._reader is not None
@@ -201,6 +209,8 @@ class _Schema:
         self.source = SourceSchema(tuple(SourceField(name, child.field_type()) for name, child in pairs))
         self.types = {field.name: arrow_field(field).type for field in self.source.fields}
         self.fast = plain_schema(self.root) if polars_reads(self.root) else None
+        self.resolution: Resolution | None = None
+        """How its rows become rows of the format's own schema; None: nobody has asked yet."""
 
     def rows(self, body: bytes, count: int) -> list[Row]:
         self.walker.check(body, count)
@@ -226,22 +236,37 @@ class _Schema:
         return {name: adapt(found[name], kind) for name, kind in self.types.items()}
 
 
-@functools.lru_cache(maxsize=1_000)
-def _schema(text: str) -> _Schema:
-    return _Schema(text)
+class _Schemas:
+    """The schemas of records by their texts: the newest ones, up to a size."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Schema] = {}
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, text: str) -> _Schema:
+        """The schema that a record brings or names: a bad one costs that record."""
+        with self._lock:
+            found = self._known.pop(text, None)
+            if found is None:
+                found = _read_schema(text)
+                self._bytes += len(text)
+            self._known[text] = found
+            while self._bytes > CACHED_BYTES and len(self._known) > 1:
+                oldest = next(iter(self._known))
+                del self._known[oldest]
+                self._bytes -= len(oldest)
+        return found
 
 
-def _writers(text: str) -> _Schema:
-    """The schema that a record brings or names: a bad one costs that record."""
+def _read_schema(text: str) -> _Schema:
+    if len(text) > MOST_SCHEMA_BYTES:
+        raise BadRecord("too_large", f"a schema of {len(text)} bytes: expected at most {MOST_SCHEMA_BYTES}")
     try:
-        return _schema(text)
-    except ConfigError as error:
-        raise BadRecord("bad_avro", error.message) from None
-
-
-@functools.lru_cache(maxsize=1_000)
-def _resolution(writer: str, reader: str) -> Resolution:
-    return Resolution(_schema(writer).root, _schema(reader).root)
+        return _Schema(text)
+    except Exception as error:
+        detail = error.message if isinstance(error, ConfigError) else f"not understood: {verdict(error)[1]}"
+        raise BadRecord("bad_avro", f"the schema of the record: {detail}") from None
 
 
 def _contains(data: pa.BinaryArray) -> bool:

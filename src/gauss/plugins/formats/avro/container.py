@@ -10,7 +10,11 @@ from gauss.plugins.formats.avro.datum import write_long
 from gauss.plugins.formats.avro.walk import read_long
 
 MAGIC = b"Obj\x01"
+MOST_WINDOW_BYTES = 8 << 20
+"""Of zstd, whose specification has every decoder take as much; a window is allocated before a byte comes out."""
 SYNC = b"gauss block mark"
+MOST_EMPTY = 100_000
+"""Rows that take no byte, as those of a schema without fields: more would cost time for nothing."""
 
 
 class Container(NamedTuple):
@@ -21,8 +25,9 @@ class Container(NamedTuple):
     datums: int
 
 
-def open_container(record: bytes) -> Container | None:
-    """None: the record is no container but a bare datum (its end is not the marker that a header would name)."""
+def open_container(record: bytes, most: int) -> Container | None:
+    """A record of at most `most` bytes once its blocks are decompressed. None: it is no container but a bare datum (its
+    end is not the marker that a header would name)."""
     try:
         meta, position = _header(record)
     except BadRecord:
@@ -31,21 +36,27 @@ def open_container(record: bytes) -> Container | None:
     if "avro.schema" not in meta or record[-16:] != sync:
         return None
     codec = meta.get("avro.codec", b"null").decode(errors="replace")
-    body, total = [], 0
+    body, total, left = [], 0, most
     while position < len(record):
         count, position = _long(record, position)
         size, position = _long(record, position)
         end = position + size
         if count < 0 or size < 0 or record[end : end + 16] != sync:
             raise BadRecord("bad_avro", "a block does not end in its sync marker")
-        body.append(_decompress(record[position:end], codec))
+        body.append(_decompress(record[position:end], codec, left))
+        left -= len(body[-1])
         total += count
         position = end + 16
     try:
         schema = meta["avro.schema"].decode()
     except UnicodeDecodeError:
         raise BadRecord("bad_utf8", "the schema is not UTF-8") from None
-    return Container(schema, b"".join(body), total)
+    joined = b"".join(body)
+    if total > len(joined) + MOST_EMPTY:
+        raise BadRecord(
+            "bad_avro", f"{total} rows in {len(joined)} bytes: expected at most {MOST_EMPTY} without content"
+        )
+    return Container(schema, joined, total)
 
 
 def close_container(schema: str, body: bytes, count: int) -> bytes:
@@ -98,26 +109,44 @@ def _long(record: bytes, position: int) -> tuple[int, int]:
     return value, position
 
 
-def _decompress(block: bytes, codec: str) -> bytes:
+def _decompress(block: bytes, codec: str, most: int) -> bytes:
     try:
-        if codec == "null":
-            return block
-        if codec == "deflate":
-            return zlib.decompress(block, wbits=-15)
-        if codec == "zstandard":
-            import zstandard
-
-            return bytes(zstandard.ZstdDecompressor().decompressobj().decompress(block))
-        if codec == "snappy":
-            import pyarrow as pa
-
-            size, shift, place = 0, 0, 0
-            while True:  # a varint of the size stands before the data, a checksum of four bytes behind it
-                size |= (block[place] & 127) << shift
-                shift, place = shift + 7, place + 1
-                if block[place - 1] < 128:
-                    break
-            return bytes(pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True))
+        found = _inflate(block, codec, most)
     except Exception as error:  # each library has errors of its own
         raise BadRecord("bad_avro", f"a block can't be decompressed ({codec}): {error}") from None
-    raise BadRecord("bad_avro", f"expected codec null, deflate, snappy or zstandard, found {codec}")
+    if found is None:
+        raise BadRecord("bad_avro", f"expected codec null, deflate, snappy or zstandard, found {codec}")
+    if len(found) > most:
+        raise BadRecord("too_large", "decompressed, the record is larger than max_decoded_bytes of its format")
+    return found
+
+
+def _inflate(block: bytes, codec: str, most: int) -> bytes | None:
+    """What was compressed, or the first `most` bytes of it and one more; None: the codec is not known."""
+    if codec == "null":
+        return block
+    if codec == "deflate":
+        stream = zlib.decompressobj(wbits=-15)
+        found = stream.decompress(block, most + 1)
+        if len(found) <= most and not stream.eof:
+            raise ValueError("it ends too early")
+        return found
+    if codec == "zstandard":
+        import zstandard
+
+        context = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW_BYTES)
+        with context.stream_reader(block, read_across_frames=True) as reader:
+            return bytes(reader.read(most + 1))
+    if codec == "snappy":
+        import pyarrow as pa
+
+        size, shift, place = 0, 0, 0
+        while True:  # a varint of the size stands before the data, a checksum of four bytes behind it
+            size |= (block[place] & 127) << shift
+            shift, place = shift + 7, place + 1
+            if block[place - 1] < 128:
+                break
+        if size > most:
+            return bytes(most + 1)
+        return bytes(pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True))
+    return None

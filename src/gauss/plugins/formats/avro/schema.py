@@ -18,6 +18,7 @@ _TIMESTAMPS = {
     for unit, per in (("millis", 10**3), ("micros", 10**6), ("nanos", 10**9))
 }
 MISSING = object()
+MOST_NODES = 20_000
 
 
 @dataclass
@@ -113,9 +114,18 @@ def parse(text: str) -> AvroType:
         root = _parse(json.loads(text), {}, "", ())
     except json.JSONDecodeError as error:
         raise ConfigError(f"the Avro schema is no JSON: {error}") from None
+    if (nodes := _nodes(root, {})) > MOST_NODES:
+        raise ConfigError(f"an Avro schema of {nodes} types, written out: expected at most {MOST_NODES}")
     if root.kind != "record":
         raise ConfigError(f"expected an Avro record, found {root.kind}", hint="rows need a record at the root")
     return root
+
+
+def _nodes(node: AvroType, counted: dict[int, int]) -> int:
+    """Types in the tree, a named one wherever it is used: a few lines of schema can stand for billions."""
+    if id(node) not in counted:
+        counted[id(node)] = 1 + sum(_nodes(child, counted) for child in node.children)
+    return counted[id(node)]
 
 
 def _parse(schema: Any, known: dict[str, AvroType], space: str, above: tuple[str, ...]) -> AvroType:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gauss.contracts.decode_budget import MAX_DECODED_BYTES
 from gauss.contracts.format import FormatSpec
-from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.plugin import Bytes, PluginConfig
 from gauss.plugins.formats.registry_config import RegistryConfig
 
 
@@ -17,6 +18,9 @@ class AvroConfig(PluginConfig):
     """The schema, as JSON text (`.avsc`): the columns, and how bare datums are written."""
     registry: RegistryConfig | None = None
     """Records carry Confluent's schema id before the datum; left out: no such header."""
+    max_decoded_bytes: Bytes = MAX_DECODED_BYTES
+    """A record that takes more once it is decompressed and decoded is a dead letter; what a task decodes at once takes
+    no more either."""
 
 
 SPEC = FormatSpec(

@@ -150,7 +150,7 @@ def _decimal(value: Decimal, type_: JsonType, column: str) -> Decimal:
     if text == "0":
         return Decimal(0)
     if -exponent > scale or len(text) + exponent > precision - scale:
-        raise BadRecord("out_of_range", f"{value} is no decimal({precision},{scale})", column)
+        raise BadRecord("out_of_range", f"{value!s:.100} is no decimal({precision},{scale})", column)
     return value
 
 
@@ -164,7 +164,7 @@ def _timestamp(value: Any, type_: JsonType, column: str) -> dt.datetime:
             found = _EPOCH + dt.timedelta(microseconds=value * _UNIT_US[unit])
     except (ValueError, OverflowError):
         reason = "wrong_type" if unit == "iso" else "out_of_range"
-        raise BadRecord(reason, f"{value!r} is no timestamp", column) from None
+        raise BadRecord(reason, f"{value!r:.100} is no timestamp", column) from None
     step = 10 ** (6 - type_.attrs.get("precision", 6))
     return found.replace(microsecond=found.microsecond // step * step)
 
@@ -173,7 +173,7 @@ def _date(value: str, column: str) -> dt.date:
     try:
         return dt.date.fromisoformat(value)
     except ValueError:
-        raise BadRecord("wrong_type", f"{value!r} is no date", column) from None
+        raise BadRecord("wrong_type", f"{value!r:.100} is no date", column) from None
 
 
 def _bytes(value: str, column: str) -> bytes:

@@ -56,33 +56,63 @@ def message(data: memoryview, limit: int) -> Message:
 
 
 def _parse(metadata: Buffer) -> tuple[Message, int]:
-    root = _offset(metadata, 0)
-    kind = _scalar(metadata, root, 1, "<B")
-    body_bytes = _scalar(metadata, root, 3, "<q")
+    root = Table.root(metadata)
+    kind = root.number(1, "<B")
+    body_bytes = root.number(3, "<q")
     if kind != DICTIONARY:
         return Message(kind, 0), body_bytes
-    header = _offset(metadata, _place(metadata, root, 2))
-    is_delta = bool(_scalar(metadata, header, 2, "<B"))
-    return Message(kind, 0, _scalar(metadata, header, 0, "<q"), is_delta), body_bytes
+    header = root.table(2)
+    return Message(kind, 0, header.number(0, "<q"), bool(header.number(2, "<B"))), body_bytes
+
+
+class Table(NamedTuple):
+    """A table of a flatbuffer; raises struct.error or IndexError where it does not hold together."""
+
+    data: Buffer
+    place: int
+
+    @classmethod
+    def root(cls, data: Buffer) -> Table:
+        return cls(data, _offset(data, 0))
+
+    def has(self, field: int) -> bool:
+        return self._field(field) != 0
+
+    def number(self, field: int, layout: str) -> int:
+        """A scalar, 0 when it has its default."""
+        place = self._field(field)
+        return int(struct.unpack_from(layout, self.data, place)[0]) if place else 0
+
+    def table(self, field: int) -> Table:
+        place = self._field(field)
+        if not place:
+            raise IndexError(f"no field {field}")
+        return Table(self.data, _offset(self.data, place))
+
+    def vector(self, field: int, width: int) -> Buffer:
+        """The bytes of a vector of structs of so many bytes."""
+        place = self._field(field)
+        if not place:
+            return b""
+        start = _offset(self.data, place)
+        (count,) = struct.unpack_from("<I", self.data, start)
+        found = self.data[start + 4 : start + 4 + count * width]
+        if len(found) != count * width:
+            raise IndexError("a vector beyond the metadata")
+        return found
+
+    def _field(self, field: int) -> int:
+        """Where a field lies, 0 when it has its default."""
+        vtable = self.place - int(struct.unpack_from("<i", self.data, self.place)[0])
+        if vtable < 0:  # struct would count it from the end
+            raise IndexError("a vtable before the metadata")
+        (vtable_bytes,) = struct.unpack_from("<H", self.data, vtable)
+        entry = 4 + 2 * field
+        if entry >= vtable_bytes:
+            return 0
+        place = int(struct.unpack_from("<H", self.data, vtable + entry)[0])
+        return self.place + place if place else 0
 
 
 def _offset(metadata: Buffer, position: int) -> int:
     return position + int(struct.unpack_from("<I", metadata, position)[0])
-
-
-def _place(metadata: Buffer, table: int, field: int) -> int:
-    """Where a table's field lies, 0 when it has its default."""
-    vtable = table - int(struct.unpack_from("<i", metadata, table)[0])
-    if vtable < 0:  # struct would count it from the end
-        raise IndexError("a vtable before the metadata")
-    (vtable_bytes,) = struct.unpack_from("<H", metadata, vtable)
-    entry = 4 + 2 * field
-    if entry >= vtable_bytes:
-        return 0
-    place = int(struct.unpack_from("<H", metadata, vtable + entry)[0])
-    return table + place if place else 0
-
-
-def _scalar(metadata: Buffer, table: int, field: int, layout: str) -> int:
-    place = _place(metadata, table, field)
-    return int(struct.unpack_from(layout, metadata, place)[0]) if place else 0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gauss.contracts.decode_budget import MAX_DECODED_BYTES, DecodeBudget
 from gauss.contracts.format import BadRecord, Decoded, SourceSchema
 from gauss.contracts.format_batch import decode_each, encode_each
 from gauss.model.errors import FrameError
@@ -41,7 +42,14 @@ class Compressed:
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         """Every record that can be decompressed."""
-        made, good, bad = decode_each(self._inflate, enumerate(data.to_pylist()))
+        budget = DecodeBudget(max(self._most, MAX_DECODED_BYTES))
+
+        def inflate(record: bytes) -> bytes:
+            found = self._inflate(record)
+            budget.take(len(found))
+            return found
+
+        made, good, bad = decode_each(inflate, enumerate(data.to_pylist()))
         return Decoded(pa.RecordBatch.from_arrays([pa.array(made, pa.binary())], schema=fields), np.array(good), bad)
 
     def _inflate(self, data: bytes) -> bytes:
