@@ -25,6 +25,7 @@ from gauss.contracts.plugin import PluginSpec
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageSpec
 from gauss.contracts.transport import TransportSpec
+from gauss.stream.graph import STATE
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the config models: change those, then run `make docs`. -->\n\n"
@@ -81,7 +82,7 @@ def _facts(spec: PluginSpec) -> str:
         said = [
             f"a {spec.role}",
             "active (changes the number of records)" if spec.active else "passive (one record out for each in)",
-            "stateful" if spec.stateful else "stateless",
+            STATE[spec.stateful],
             {"engine": "runs in the engine", "spark": "runs on Spark"}.get(
                 spec.where, "runs in the engine when it owns both topics, else on Spark"
             ),

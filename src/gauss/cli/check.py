@@ -145,6 +145,7 @@ def _transforms(checked: Checked, pipeline: Pipeline, data_dir: Path) -> Iterato
     from gauss.model.errors import ConfigError
     from gauss.model.paths import DataDir
     from gauss.stream.driver.fitting import misfits
+    from gauss.stream.driver.state_check import lost_states
     from gauss.stream.live_formats import with_live_formats
 
     paths = DataDir(data_dir.absolute())
@@ -157,6 +158,8 @@ def _transforms(checked: Checked, pipeline: Pipeline, data_dir: Path) -> Iterato
             yield Phase("transforms", Mark.WARN, f"{name}: {error.message}", "its fields can't be told now")
     if not found:
         yield Phase("transforms", Mark.OK, "each fits its formats")
+    for name, lost in lost_states(absolute, paths):
+        yield Phase("state", Mark.WARN, f"{name}: {lost.message}", lost.hint)
 
 
 def _plans(checked: Checked, pipeline: Pipeline, data_dir: Path, out: Output) -> Iterator[Phase]:

@@ -156,6 +156,7 @@ def _spec(function: Callable[..., Any], *, active: bool, hosted: bool) -> Functi
         where=Where.SPARK,
         reads=frozenset({"offset", "latest", "query"}),
         active=active,
+        stateful=False if hosted else None,
         hosted=hosted,
         lint=lint_all,
         function=function,

@@ -39,7 +39,8 @@ class ProcessorSpec(PluginSpec):
     where: Where
     active: bool
     """Changes the number of records."""
-    stateful: bool = False
+    stateful: bool | None = False
+    """None: only Spark's plan of it tells, once it is started."""
     state_layout: int = 1
     """Raised when what Spark keeps for it is laid out anew, so that an older checkpoint no longer fits."""
     keeps_order: bool = True

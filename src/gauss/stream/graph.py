@@ -41,6 +41,9 @@ class TopicNode:
         return self.capacity.write_full
 
 
+STATE = {True: "stateful", False: "stateless", None: "state unknown until it runs"}
+
+
 class Reading(NamedTuple):
     """One input of a processor."""
 
@@ -60,7 +63,8 @@ class ProcessorNode:
     where: Where
     """ENGINE or SPARK: decided for this pipeline."""
     active: bool
-    stateful: bool
+    stateful: bool | None
+    """None: only Spark's plan of it tells, once it is started."""
     keeps_order: bool
     sources: tuple[Reading, ...]
     targets: tuple[str, ...]
@@ -90,7 +94,7 @@ class ProcessorNode:
     @property
     def traits(self) -> tuple[str, str]:
         """In the seed's words: does it change the number of records, does it remember any."""
-        return "active" if self.active else "passive", "stateful" if self.stateful else "stateless"
+        return "active" if self.active else "passive", STATE[self.stateful]
 
 
 @dataclass(frozen=True)

@@ -32,15 +32,29 @@ class EngineRun:
     def __init__(self, parent: EngineParent, root: Path, config: dict[str, Any]) -> None:
         self._parent = parent
         self.data_dir = DataDir(root)
-        self.pipeline = Pipeline.model_validate(config)
         for folder in (self.data_dir.run, self.data_dir.logs, self.data_dir.cache):
             folder.mkdir(parents=True, exist_ok=True)
-        dumped = self.pipeline.model_dump(mode="json")
-        self.data_dir.pipeline_json.write_text(json.dumps({**dumped, "base_dir": str(root), "data_dir": str(root)}))
+        self._give(config)
         endpoint = f"grpc://127.0.0.1:{free_port()}"
         self.data_dir.flight_json.write_text(json.dumps({"endpoint": endpoint, "token": secrets.token_hex(8)}))
         self.start()
         self.client = EngineClient.from_file(self.data_dir.flight_json)
+
+    def _give(self, config: dict[str, Any]) -> None:
+        self.pipeline, root = Pipeline.model_validate(config), str(self.data_dir.root)
+        given = {**self.pipeline.model_dump(mode="json"), "base_dir": root, "data_dir": root}
+        self.data_dir.pipeline_json.write_text(json.dumps(given))
+
+    def change(self, config: dict[str, Any]) -> None:
+        """Starts again with another config."""
+        self.stop()
+        self._give(config)
+        self.start()
+
+    def processor(self, name: str) -> dict[str, Any]:
+        """A processor as `gauss processors ls` shows it."""
+        found = self.client.command("processors.ls")["processors"]
+        return next(row for row in found if row["name"] == name)
 
     def start(self) -> None:
         self._pid = self._parent.start(self.data_dir.root)

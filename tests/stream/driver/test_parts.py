@@ -20,12 +20,13 @@ from gauss.model.errors import ConfigError, ProtocolError
 from gauss.model.paths import DataDir
 from gauss.plugins.formats.json.codec import JsonFormat
 from gauss.plugins.formats.json.spec import JsonConfig
-from gauss.stream.driver import detect, sink
-from gauss.stream.driver.checkpoint import Checkpoint
+from gauss.stream.driver import detect, fingerprint, sink
+from gauss.stream.driver.checkpoint import Basis, Checkpoint
 from gauss.stream.driver.errors import sentence
+from gauss.stream.driver.fingerprint import plan_hash
 from gauss.stream.driver.jvm import JAVA_CLASSES
 from gauss.stream.driver.pace import Pace
-from gauss.stream.driver.plan import BLOCK_ROWS, FieldRef, FormatRef, WritePlan, plan_hash
+from gauss.stream.driver.plan import BLOCK_ROWS, FieldRef, FormatRef, WritePlan
 from gauss.stream.driver.reading import Range, ranges, rows_of, shared_out
 from gauss.stream.driver.session import settings
 from gauss.stream.driver.sink import offsets_of, stage_batch
@@ -123,7 +124,7 @@ def test_offsets_of_an_epoch_come_from_sparks_log(tmp_path: Path) -> None:
 def started(tmp_path: Path) -> tuple[Checkpoint, str]:
     checkpoint = Checkpoint(DataDir(tmp_path), "p", "hash")
     identity = checkpoint.open()
-    checkpoint.mark_started()
+    checkpoint.mark_started(Basis())
     (checkpoint.spark / "offsets").mkdir(parents=True)
     (checkpoint.spark / "metadata").write_text('{"id":"x"}')
     (checkpoint.spark / "offsets" / "0").write_text('v1\n{}\n{"t":{"inc":1,"off":9}}')
@@ -134,11 +135,11 @@ def test_checkpoint_knows_that_it_takes_the_place_of_another_plans(tmp_path: Pat
     first, second = (Checkpoint(DataDir(tmp_path), "p", name) for name in ("one", "two"))
     first.open()
     assert not first.replaces_another()
-    first.mark_started()
+    first.mark_started(Basis())
     second.open()
     assert second.replaces_another()
     assert not first.replaces_another()
-    second.mark_started()
+    second.mark_started(Basis())
     assert not second.replaces_another()  # it ran: if its files are lost now, that is another matter
 
 
@@ -192,7 +193,7 @@ def test_plan_hash_changes_with_the_layout_of_the_state(monkeypatch: pytest.Monk
     one = processor(".a > 1")
     before = plan_hash(one, one.processors[0])
     found = registry.spec(ProcessorSpec, "filter")
-    monkeypatch.setattr(registry, "spec", lambda *_: replace(found, state_layout=2))
+    monkeypatch.setattr(fingerprint, "spec", lambda *_: replace(found, state_layout=2))
     assert plan_hash(one, one.processors[0]) != before
 
 

@@ -11,7 +11,8 @@ import msgspec
 from gauss.config.topics import topics_of
 from gauss.stream.driver import compile as compiling
 from gauss.stream.driver.chains import Chains
-from gauss.stream.driver.plan import ReadPlan, Step, Work, WritePlan, encode_fields, plan_hash
+from gauss.stream.driver.fingerprint import plan_hash
+from gauss.stream.driver.plan import ReadPlan, Step, Work, WritePlan, encode_fields
 from gauss.stream.driver.queries import Query, State
 from gauss.stream.engine.dead import RETRY_PREFIX
 from gauss.stream.protocol import Claim, Claimed, DriverCommand, Member, QueryStatus
@@ -41,7 +42,7 @@ class ChainQuery(Query):
     def _hash(self) -> str:
         """As that of a single processor while it is one; else of everybody in the chain: Spark's offsets hold the
         retry inlet of each."""
-        own = plan_hash(self.context.pipeline, self.processor)
+        own = super()._hash()
         if not self.members:
             return own
         others = [[entry.name, plan_hash(self.context.pipeline, entry)] for entry in self.members]

@@ -6,10 +6,41 @@ import json
 import shutil
 import uuid
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from gauss.model.errors import ConfigError
 from gauss.model.paths import DataDir
 from gauss.stream.driver.sink import offsets_of
+
+
+class Basis(msgspec.Struct):
+    """What a checkpoint was started for, as a later check needs to know it."""
+
+    plan: str = ""
+    """The plan hash of the config alone."""
+    state: str = ""
+    """What Spark's plan keeps, of a processor that does not declare it."""
+
+
+class Started(NamedTuple):
+    """The checkpoint with which a processor was last started."""
+
+    folder: str
+    basis: Basis
+
+
+def last_started(data_dir: DataDir, processor: str) -> Started | None:
+    """The newest of a processor's checkpoints."""
+    marks = sorted((data_dir.checkpoints / processor).glob("*/started"), key=lambda path: path.stat().st_mtime_ns)
+    if not marks:
+        return None
+    try:
+        basis = msgspec.json.decode(marks[-1].read_bytes(), type=Basis)
+    except msgspec.DecodeError:
+        basis = Basis()
+    return Started(marks[-1].parent.name, basis)
 
 
 class Checkpoint:
@@ -64,9 +95,9 @@ class Checkpoint:
         others = (folder for folder in self.root.parent.glob("*") if folder != self.root)
         return not self._started.exists() and any((folder / self._started.name).exists() for folder in others)
 
-    def mark_started(self) -> None:
+    def mark_started(self, basis: Basis) -> None:
         """From now on an absent Spark folder means that it was lost."""
-        self._started.touch()
+        self._started.write_bytes(msgspec.json.encode(basis))
 
     def planned(self) -> int | None:
         """The newest epoch in Spark's offset log."""

@@ -45,6 +45,7 @@ class Design:
 
     processor: ProcessorDef
     stateful: bool
+    """As its plugin declares; otherwise Spark's plan tells (`state_plan.py`)."""
     transform: Transform
     input: FormatRef | None
     output: FormatRef | None
@@ -94,7 +95,7 @@ def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:
     state_format = format_ref(pipeline, processor.config.get("state_format")) or FormatRef("json")
     state = StateRef(kept, state_format) if kept is not None else None
     output = msgspec.structs.replace(written, projects=True) if written is not None else read
-    return Design(processor, found.stateful, transform, read, output, fields, hosted, ref, state)
+    return Design(processor, bool(found.stateful), transform, read, output, fields, hosted, ref, state)
 
 
 def result(session: SparkSession, plan: ReadPlan, transform: Transform, records: DataFrame | None = None) -> DataFrame:

@@ -181,7 +181,8 @@ class _Words:
         except ConfigError as error:
             raise ConfigError(f'processor "{self._node.name}": {error.message}', hint=error.hint) from error
         except RuntimeError:  # only Spark itself can tell what a query names
-            return [("decodes", "the fields that its query names, in the reader"), ("shuffles", self._shuffles())]
+            decodes = "the fields that its query names, in the reader"
+            return [("decodes", decodes), ("shuffles", self._shuffles()), ("state", self._state(None))]
         shown = [f"{each.name} {_kind(each.field_type.name)}" for each in fields]
         where = "in the task" if self._runs == "hosted" else "in the reader"
         plugin = ref.input.plugin if ref.input is not None else ""
@@ -206,8 +207,8 @@ class _Words:
     def _shuffles(self) -> str:
         if self._runs == "hosted":
             return "none"
-        if self._node.plugin == "sql":
-            return "where its query groups, sorts or joins; into one partition unless [spark] conf says more"
+        if self._node.stateful is None:
+            return "where it groups, sorts or joins; into one partition unless [spark] conf says more"
         if not self._node.stateful:
             return "none"
         if self._node.plugin == "dedup":
@@ -216,6 +217,8 @@ class _Words:
         return f"{what}; into one partition unless [spark] conf says more"
 
     def _state(self, time: EventTime | None) -> str:
+        if self._node.stateful is None:
+            return "unknown until it runs: Spark's plan of it tells; if it keeps any, it is in Spark's checkpoint"
         if not self._node.stateful:
             return "none: a lost checkpoint costs nothing, the ledger's ends are gone on from"
         kept = "in Spark's checkpoint"

@@ -7,7 +7,6 @@ where it is used.
 from __future__ import annotations
 
 import base64
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -369,23 +368,3 @@ def transform_ref(pipeline: Pipeline, processor: ProcessorDef) -> TransformRef:
     )
     others = table_ref(pipeline, processor), beside_ref(pipeline, processor)
     return TransformRef(processor.plugin, processor.config, read, written, *others)
-
-
-def plan_hash(pipeline: Pipeline, processor: ProcessorDef) -> str:
-    """Changes when a checkpoint of the processor would no longer fit: other formats, topics, query or plugin."""
-    from gauss.contracts.processor import ProcessorSpec
-    from gauss.registry import spec
-    from gauss.stream.graph import TABLE_PREFIX
-
-    formats = [
-        {"plugin": found.plugin, "config": found.config}
-        for side in ("input", "output", "join_input")
-        if (found := format_ref(pipeline, (processor.config.get(side) or {}).get("format"))) is not None
-    ]
-    parts: list[Any] = [processor.plugin, processor.config, formats]
-    parts += [ref.topic if ref else None for ref in (processor.source, processor.target)]
-    # The query of a table is no plugin's.
-    is_table = processor.name.startswith(TABLE_PREFIX)
-    if not is_table and (layout := spec(ProcessorSpec, processor.plugin).state_layout) > 1:
-        parts.append(layout)
-    return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:16]

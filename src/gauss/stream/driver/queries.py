@@ -15,9 +15,10 @@ from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
 from gauss.stream.driver import compile as compiling
 from gauss.stream.driver import detect
-from gauss.stream.driver.checkpoint import Checkpoint
+from gauss.stream.driver.checkpoint import Basis, Checkpoint
 from gauss.stream.driver.errors import sentence
-from gauss.stream.driver.plan import STATEFUL_MS, FieldRef, ReadPlan, WritePlan, encode_fields, plan_hash
+from gauss.stream.driver.fingerprint import plan_hash
+from gauss.stream.driver.plan import STATEFUL_MS, FieldRef, ReadPlan, WritePlan, encode_fields
 from gauss.stream.driver.reading import rows_of
 from gauss.stream.driver.sink import offsets_of
 from gauss.stream.protocol import Claim, Claimed, DriverCommand, Latest, Member, Publish, QueryStatus, Read, places
@@ -67,6 +68,8 @@ class Query:
     _running: Any = None
     _claimed: Claimed | None = None
     _design: compiling.Design | None = None
+    _state: str | None = None
+    """What its Spark plan keeps; None: not looked at yet."""
 
     def __post_init__(self) -> None:
         self._renew()
@@ -77,7 +80,10 @@ class Query:
 
     def _hash(self) -> str:
         """Of all that its checkpoint depends on."""
-        return plan_hash(self.context.pipeline, self.processor)
+        return plan_hash(self.context.pipeline, self.processor, self._state or "")
+
+    def _basis(self) -> Basis:
+        return Basis(plan_hash(self.context.pipeline, self.processor), self._state or "")
 
     @property
     def names(self) -> list[str]:
@@ -138,8 +144,9 @@ class Query:
     def _start(self) -> None:
         if self._design is None:
             self._design = compiling.design(self.context.pipeline, self.processor)
+        stateful = self._keeps_state(self._design)
         if self._claimed is None:
-            self._claimed = self._claim(self._design.stateful)
+            self._claimed = self._claim(stateful)
         kinds = self._kinds(self._design, self._claimed)
         if kinds is None:
             self.detail = "detecting: waits for the first records to see what kinds their fields have"
@@ -158,7 +165,7 @@ class Query:
             max_rows=section.max_batch_rows,
             max_bytes=section.max_batch_bytes,
             # A batch with state has a higher fixed cost: aimed at too short a time, batches would only shrink.
-            target_ms=max(section.target_batch_ms, STATEFUL_MS if self._design.stateful else 0),
+            target_ms=max(section.target_batch_ms, STATEFUL_MS if stateful else 0),
             time=compiling.time_plan(self._design, fields, self.checkpoint.restored),
         )
         write = WritePlan(
@@ -173,10 +180,23 @@ class Query:
             state=self._design.state,
         )
         write = self._chained(read, write, self._claimed)
-        self.checkpoint.mark_started()
+        self.checkpoint.mark_started(self._basis())
         self._running = compiling.start(self.context.session, read, write, self._design)
         table = self._design.ref.table
         self.state, self.detail = State.RUNNING, f"loading table {table.topic} with its first records" if table else ""
+
+    def _keeps_state(self, design: compiling.Design) -> bool:
+        """As its plugin declares, or else as Spark's plan of it says; its checkpoint is then that of this state."""
+        if design.stateful or design.hosted is not None:
+            return design.stateful
+        if self._state is None:
+            from gauss.stream.driver.state_plan import kept_state
+
+            self._state = kept_state(self.context.session, design)
+            if self._state:
+                log.info("%s keeps state: %s", self.name, self._state)
+                self._renew()
+        return bool(self._state)
 
     def _claim(self, stateful: bool) -> Claimed:
         """A new generation: whatever an earlier start left running is refused from now on."""

@@ -37,6 +37,8 @@ class Running:
     """Those in whose query it runs or that run in its query, itself included; empty: it runs alone."""
     members: dict[str, int] = field(default_factory=dict)
     """Of a chain's head: the generations of those behind it."""
+    stateful: bool = False
+    """Whether a claim of this run said that it keeps state: of a function only its Spark plan tells."""
     drop_state: bool = False
     """Its next claim may begin without the state of its lost checkpoint."""
     stopped: str = ""

@@ -58,6 +58,7 @@ SPEC = ProcessorSpec(
     where=Where.SPARK,
     reads=frozenset({"offset", "latest", "query"}),
     active=True,
+    stateful=None,
     lint=lint,
     example=EXAMPLE,
 )
