@@ -149,6 +149,15 @@ class Block:
         return replace(self, groups=tuple(groups))
 
 
+class Emptying(NamedTuple):
+    """The rows that a rebuild removes, and who removes them."""
+
+    processor: str
+    generation: int
+    below: dict[int, int]
+    """Incarnation → its rows below this offset; as in `Block`, those of replayed dead letters are below 0."""
+
+
 Mapped = Callable[["TargetSchema"], "TargetSchema"]
 """A schema map, bound to its source: fills in a target's columns."""
 
@@ -196,6 +205,15 @@ class TableStore(Protocol):
     def insert(self, block: Block, settle_s: float) -> None:
         """Inserts what is not there yet. RowError: the rows' own fault, nothing of the block went in; Unavailable:
         try again; Unclear: try again, as `unclear`."""
+        ...
+
+    def others(self, target: TargetSchema, incs: Sequence[int]) -> int | None:
+        """How many rows are not of these incarnations: somebody else's. None: its rows do not say where they came
+        from."""
+        ...
+
+    def empty(self, target: TargetSchema, rows: Emptying, settle_s: float) -> None:
+        """Removes rows; what an earlier writer has still under way goes too."""
         ...
 
     def close(self) -> None:

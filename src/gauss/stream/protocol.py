@@ -95,6 +95,8 @@ class Claimed(msgspec.Struct):
     and offsets is out of date and must go: the query begins with epoch 0 at `start`."""
     members: dict[str, int] = {}
     """Of a chain: the generation of each member."""
+    empties: Ends = {}
+    """Of a table's query after a rebuild: rows of records below these places must go before anything is inserted."""
     behind: list[str] = []
     """Of a chain: members that have yet to read records of their topic, and so can't be part of it. If there are any,
     nothing was claimed."""

@@ -9,15 +9,16 @@ from pathlib import Path
 import msgspec
 
 from gauss.config.spec import SourceRef
-from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN
+from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Emptying
 from gauss.model.errors import DiskFull, Unavailable
 from gauss.stream.child import assignment
 from gauss.stream.driver import compile as compiling
 from gauss.stream.driver.errors import sentence
 from gauss.stream.driver.plan import ReadPlan, TableWork, WritePlan
 from gauss.stream.driver.queries import Query, State
+from gauss.stream.engine.dead import RETRY_PREFIX
 from gauss.stream.protocol import At, Claimed, Ends
-from gauss.stream.tables import table_topic
+from gauss.stream.tables import TableTopic, table_topic
 
 LOCAL_SETTLE_S = 5.0
 CLUSTER_SETTLE_S = 150.0
@@ -57,6 +58,7 @@ class TableQuery(Query):
             topic.store.close()
         if self._claimed is None:
             self._claimed = self._claim(stateful=False)
+            self._empty(topic, self._claimed)
         section = context.pipeline.spark
         config = topic.config
         read = ReadPlan(
@@ -73,7 +75,6 @@ class TableQuery(Query):
             min_rows=config.insert_batch_size,
             flush_ms=config.flush_interval,
         )
-        local = section.master.startswith("local")
         work = TableWork(
             read=read,
             data_dir=str(context.data_dir.root),
@@ -81,7 +82,7 @@ class TableQuery(Query):
             lacking=lacking,
             unclear_epoch=self._claimed.epoch + 1,
             rewound=self._rewound(),
-            settle_s=LOCAL_SETTLE_S if local else CLUSTER_SETTLE_S,
+            settle_s=self._settle_s,
         )
         write = WritePlan(
             flight=context.flight,
@@ -92,11 +93,29 @@ class TableQuery(Query):
             target="",
             table=work,
         )
-        self.checkpoint.mark_started()
+        self.checkpoint.mark_started(self._basis())
         self._running = compiling.start_table(context.session, read, write)
         unmarked = config.exactly_once and OFFSET_COLUMN in lacking
         self.state = State.RUNNING
         self.detail = f"at least once: the table has no {INC_COLUMN} and {OFFSET_COLUMN}" if unmarked else ""
+
+    def _empty(self, topic: TableTopic, claimed: Claimed) -> None:
+        """After a rebuild: rows that will be made again go before the first of them comes. Only rows of older records
+        are removed, so that doing it twice changes nothing."""
+        below = {-at.inc if name.startswith(RETRY_PREFIX) else at.inc: at.off for name, at in claimed.empties.items()}
+        if not below:
+            return
+        self.detail = "removing the rows that are made anew"
+        rows = Emptying(self.name, claimed.generation, below)
+        try:
+            topic.store.empty(topic.target, rows, self._settle_s)
+        finally:
+            topic.store.close()
+
+    @property
+    def _settle_s(self) -> float:
+        """How long an insert of a process that is gone may still be under way at the server."""
+        return LOCAL_SETTLE_S if self.context.pipeline.spark.master.startswith("local") else CLUSTER_SETTLE_S
 
     def _claim(self, stateful: bool) -> Claimed:
         """Under another checkpoint records may be read a second time: up to where is kept for its whole life."""

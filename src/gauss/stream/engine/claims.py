@@ -9,12 +9,13 @@ from contextlib import ExitStack
 
 from gauss.model.errors import ConfigError, Fenced, NotFound, ProtocolError
 from gauss.stream.engine.chained import at_end
-from gauss.stream.engine.entries import Bounds, ClaimMade, ProcessorRow
+from gauss.stream.engine.entries import Bounds, ClaimMade, ProcessorRow, Rebuilt
 from gauss.stream.engine.epochs import held
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.running import Running
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.topic import Topic
+from gauss.stream.graph import TABLE_PREFIX
 from gauss.stream.protocol import At, Claim, Claimed, Ends
 
 log = logging.getLogger(__name__)
@@ -87,6 +88,7 @@ class Claims:
             same_range = row is None or row.bounds == bounds
             known = row is not None and row.checkpoint == claim.checkpoint and same_range
             dropped = claim.drop_state or running.drop_state
+            running.stateful = running.stateful or claim.stateful
             lost = claim.stateful and not known and not self._has_state(claim.state)
             if lost and row is not None and row.ends and not dropped:
                 raise ConfigError(
@@ -108,7 +110,8 @@ class Claims:
             self._stages.sweep(claim.processor, generation)
             log.info("processor %s: generation %d, checkpoint %s", claim.processor, generation, claim.checkpoint)
             epoch = row.epoch if known and row is not None else -1
-            return Claimed(generation, start, epoch, known, members=generations)
+            empties = row.empties if row is not None else {}
+            return Claimed(generation, start, epoch, known, members=generations, empties=empties)
 
     def _locked(self, *names: str) -> ExitStack:
         """The locks of some processors, taken in the order of their names."""
@@ -179,32 +182,55 @@ class Claims:
             row = self._ledger.row(name)
             start = {source: self._start(running, row, source) for source in running.sources}
             start[topic] = At(self._topics[topic].inc, offset)
-            self._begin_at(running, row, "seek", start)
+            self._begin_at(running, "seek", start)
 
     def rebuild(self, name: str, targets: list[str]) -> None:
-        """Empties the targets and puts the processor's reading to the oldest retained records, without state."""
+        """Empties the targets and puts the processor's reading to the oldest retained records, without state. The
+        journal entry comes first: an engine that dies behind it empties the topics when it starts again. A table among
+        the targets is emptied by its own query, before that inserts anything."""
+        queries = [self.running[TABLE_PREFIX + name] for name in targets if TABLE_PREFIX + name in self.running]
         running = self.processor(name)
-        running.cancel.set()
-        with running.lock:
-            running.cancel = threading.Event()
-            for target in targets:
-                self._topic(target).empty()
+        for each in (running, *queries):
+            each.cancel.set()
+        with ExitStack() as locks:
+            locks.enter_context(self._locked(name, *(query.name for query in queries)))
+            for each in (running, *queries):
+                each.cancel = threading.Event()
+            names = [*targets, *(source for query in queries for source in query.sources)]
+            topics = [self._topic(each) for each in sorted(set(names))]
+            for topic in topics:
+                locks.enter_context(topic.lock)
+            emptied = {topic.name: At(topic.inc, topic.empty_end()) for topic in topics}
             start = {source: At(self._topics[source].inc, self._topics[source].floor()) for source in running.sources}
             if running.bounded is not None:
                 running.bounded.bounds = None
                 start |= self._range_start(running, running.bounded.begin())
-            self._begin_at(running, self._ledger.row(name), "rebuild", start)
-            running.drop_state = True
+            starts = {query.name: {source: emptied[source] for source in query.sources} for query in queries}
+            claims = [
+                self._by_nobody(self.running[each], "rebuild", at) for each, at in ({name: start} | starts).items()
+            ]
+            self._ledger.commit(Rebuilt(claims, emptied), sync=True)
+            for topic in topics:
+                topic.empty(emptied[topic.name].off)
+            for claim in claims:
+                self._moved_to(self.running[claim.processor], claim)
         log.info("processor %s: rebuilds %s from the oldest records", name, ", ".join(targets))
 
-    def _begin_at(self, running: Running, row: ProcessorRow | None, why: str, start: Ends) -> None:
-        """A claim by nobody: fences the running query, and says where the next one begins."""
+    def _begin_at(self, running: Running, why: str, start: Ends) -> None:
+        claim = self._by_nobody(running, why, start)
+        self._ledger.commit(claim, sync=True)
+        self._moved_to(running, claim)
+
+    def _by_nobody(self, running: Running, why: str, start: Ends) -> ClaimMade:
+        """A claim that fences the running query, and says where the next one begins."""
+        row = self._ledger.row(running.name)
         generation = (row.generation if row is not None else 0) + 1
         bounds = running.bounded.begin() if running.bounded is not None else None
-        claim = ClaimMade(running.name, f"{why}-{generation}", generation, start, bounds)
-        self._ledger.commit(claim, sync=True)
-        self._stages.sweep(running.name, generation)
-        for topic, at in start.items():
+        return ClaimMade(running.name, f"{why}-{generation}", generation, start, bounds)
+
+    def _moved_to(self, running: Running, claim: ClaimMade) -> None:
+        self._stages.sweep(running.name, claim.generation)
+        for topic, at in claim.start.items():
             if topic in running.readers:
                 running.readers[topic].move(at.off)
 

@@ -65,6 +65,7 @@ from gauss.model.errors import ConfigError, NotFound, Rejected
 from gauss.stream.engine import replay
 from gauss.stream.engine.explain import explain
 from gauss.stream.engine.metrics import metrics
+from gauss.stream.engine.rebuilding import refuse_rows_of_others
 from gauss.stream.engine.scanning import scan_rows
 from gauss.stream.engine.scans import start_offset
 from gauss.stream.engine.status import health_reasons, processor_row, reader_rows, starting, topic_row
@@ -209,7 +210,8 @@ def _told(action: str) -> Callable[[Engine, Arguments], dict[str, Any]]:
 def _skip(engine: Engine, args: Arguments) -> dict[str, Any]:
     name = args.text("name")
     node = engine.graph.processors.get(name)
-    if node is not None and node.stateful:
+    running = engine.publisher.running.get(name)
+    if node is not None and (node.stateful or (running is not None and running.stateful)):
         raise ConfigError(
             f'"{name}" keeps a state, to which every batch adds: one that is left out would tear it',
             hint=f"remove what the batch fails at, then: gauss processors retry {name}; or go on behind it without what"
@@ -232,6 +234,7 @@ def _rebuild(engine: Engine, args: Arguments) -> dict[str, Any]:
                 f'topic "{target}" is also written by {", ".join(others)}, whose records would go',
                 hint="give the processor a target of its own, or use gauss processors drop-state",
             )
+        refuse_rows_of_others(engine, target)
     engine.publisher.rebuild(name, list(node.targets))
     return {**_told("retry")(engine, args), "action": "rebuild", "targets": list(node.targets)}
 

@@ -41,6 +41,15 @@ class ClaimMade(msgspec.Struct, tag=True):
     bounds: Bounds | None = None
 
 
+class Rebuilt(msgspec.Struct, tag=True):
+    """A processor begins anew at its oldest records, and its targets are empty."""
+
+    claims: list[ClaimMade]
+    """Of the processor, and of the queries of tables among its targets: each fences the query that runs."""
+    emptied: Ends
+    """Topics that hold nothing below these places any more, and so do their tables."""
+
+
 class EpochPublished(msgspec.Struct, tag=True):
     number: int
     processor: str
@@ -102,6 +111,8 @@ class ProcessorRow(msgspec.Struct):
     """Of a bounded read."""
     seen: dict[str, int] = {}
     """The largest event time that the current checkpoint has seen in each topic."""
+    empties: Ends = {}
+    """Of a table's query: rows of records below these places are to be removed before anything is inserted."""
 
     def start_of(self, epoch: int) -> Ends | None:
         """Where an epoch begins; None when that is not known any more."""
@@ -123,6 +134,8 @@ class State(msgspec.Struct, tag=True):
     replayed: dict[str, set[DeadKey]] = {}
     pulled: dict[str, str] = {}
     """Where each source stands that asks for its records, in its own words."""
+    emptied: Ends = {}
+    """Where topics were emptied by a rebuild: records below these places are made again."""
 
 
-Entry = State | Opened | Incarnated | ClaimMade | EpochPublished | Moved | Dropped | Pulled | LettersReplayed
+Entry = State | Opened | Incarnated | ClaimMade | Rebuilt | EpochPublished | Moved | Dropped | Pulled | LettersReplayed

@@ -24,6 +24,7 @@ from gauss.stream.engine.entries import (
     Opened,
     ProcessorRow,
     Pulled,
+    Rebuilt,
     State,
 )
 from gauss.stream.engine.journal import Journal
@@ -166,6 +167,8 @@ class Ledger:
             state.incs[entry.topic] = entry.inc
         elif isinstance(entry, ClaimMade):
             self._claimed(entry)
+        elif isinstance(entry, Rebuilt):
+            self._rebuilt(entry)
         elif isinstance(entry, EpochPublished):
             self._published(entry)
         elif isinstance(entry, Moved):
@@ -195,9 +198,17 @@ class Ledger:
             row.checkpoint, row.epoch, row.recent, row.seen = entry.checkpoint, -1, [], {}
         row.generation, row.start, row.bounds = entry.generation, entry.start, entry.bounds
 
+    def _rebuilt(self, entry: Rebuilt) -> None:
+        for claim in entry.claims:
+            self._claimed(claim)
+            row = self.state.processors[claim.processor]
+            row.ends = {}  # nothing is published of what it reads now, and no state is missed
+            row.empties = {name: at for name, at in claim.start.items() if entry.emptied.get(name) == at}
+        self.state.emptied.update(entry.emptied)
+
     def _published(self, entry: EpochPublished) -> None:
         row = self.state.processors[entry.processor]
-        row.epoch = entry.epoch
+        row.epoch, row.empties = entry.epoch, {}
         row.ends = {**row.ends, **entry.ends}
         row.recent = [*row.recent, (entry.epoch, entry.ends)][-KEPT_EPOCHS:]
         row.seen = {**row.seen, **{name: max(seen, row.seen.get(name, 0)) for name, seen in entry.seen.items()}}

@@ -184,14 +184,17 @@ class LogTopic(LogProvider, Topic):
                 self._log.trim(keep.floor)
                 self.counters.overwritten += max(0, self._log.floor - max(before, keep.hold))
 
-    def empty(self) -> None:
+    def empty_end(self) -> int:
+        # An offset is left out, so that a log which removes whole segments can remove them all.
+        return self._log.end + (self._log.floor < self._log.end)
+
+    def empty(self, end: int | None = None) -> None:
         """A reader that had not come to the end is told how much it missed."""
         with self.lock:
-            end = self._log.end
+            end = self.empty_end() if end is None else end
             if self._log.floor < end:
-                # An offset is left out, so that a log which removes whole segments can remove them all.
-                self._log.skip_to(end + 1)
-                self._log.trim(end + 1)
+                self._log.skip_to(max(end, self._log.end))
+                self._log.trim(end)
             self._room.notify_all()
         self.announce()
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from gauss.stream.engine.runtime import Engine
 
 BATCH = 1000
-REFUSED = "they never were records of a topic, or not all of their bytes were kept: correct them and send them again"
+REFUSED = (
+    "they never were records of a topic, or not all of their bytes were kept: correct them and send them again; or a"
+    " rebuild has made their records anew"
+)
 
 
 def replay(engine: Engine, processor: str, reason: str, offsets: list[int] | None) -> dict[str, Any]:
@@ -41,7 +44,7 @@ def replay(engine: Engine, processor: str, reason: str, offsets: list[int] | Non
             continue
         if wanted is not None and offset not in wanted:
             continue
-        if letter.offset < 0 or letter.truncated is not msgspec.UNSET:
+        if letter.offset < 0 or letter.truncated is not msgspec.UNSET or _made_anew(engine, letter):
             refused += 1
         elif letter.key in done:
             already += 1
@@ -59,6 +62,12 @@ def replay(engine: Engine, processor: str, reason: str, offsets: list[int] | Non
         "refused": refused,
         "refused_hint": REFUSED if refused else "",
     }
+
+
+def _made_anew(engine: Engine, letter: Letter) -> bool:
+    """Whether a rebuild has emptied the letter's topic since: what the letter holds comes again by itself."""
+    emptied = engine.ledger.state.emptied.get(letter.topic)
+    return emptied is not None and emptied.inc == letter.inc and letter.offset < emptied.off
 
 
 def _send_all(engine: Engine, processor: str, letters: dict[DeadKey, Letter]) -> None:

@@ -55,7 +55,7 @@ class Engine:
     def __init__(self, data_dir: Path) -> None:
         self.paths = DataDir(data_dir)
         given = assignment(self.paths)
-        self.pipeline, self._base_dir = given.pipeline, given.base_dir
+        self.pipeline, self.base_dir = given.pipeline, given.base_dir
         self.graph = build_graph(self.pipeline)
         self._flight_file = json.loads(self.paths.flight_json.read_text())
         self.lock_path: str = self._flight_file.get("lock", "")
@@ -75,7 +75,7 @@ class Engine:
         """The ledger, then the topics as far as the ledger vouches for them."""
         self.ledger = Ledger(self.paths.journal)
         building.drop_forgotten(self.graph, self.ledger)
-        builder = building.TopicBuilder(self.pipeline, self.graph, self.paths, self._base_dir, self.ledger, self._dead)
+        builder = building.TopicBuilder(self.pipeline, self.graph, self.paths, self.base_dir, self.ledger, self._dead)
         self.topics = builder.all()
         self.topics |= builder.orders(self.topics, lambda: self.clock() / 1000)
         self.scans = scan_engine(self.topics, self.pipeline)
@@ -88,6 +88,9 @@ class Engine:
         self.publisher = Publisher(
             self.topics, self.ledger, self.stages, synced=synced, on_stop=lambda name, _: self.board.tell(name, "stop")
         )
+        for name, at in self.ledger.state.emptied.items():
+            if name in self.topics and self.topics[name].inc == at.inc and self.topics[name].floor() < at.off:
+                self.topics[name].empty(at.off)  # an engine died in the middle of a rebuild
         heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, self.clock)
         self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat)
         for definition in [*self.pipeline.processors, *table_queries(self.pipeline)]:
@@ -140,7 +143,7 @@ class Engine:
             lambda status: building.edge(
                 node,
                 topic,
-                base_dir=self._base_dir,
+                base_dir=self.base_dir,
                 status=status,
                 dead=self._dead,
                 may_read=self.may_read,
@@ -226,7 +229,7 @@ class Engine:
         places = [self.paths.root]
         for definition in self.pipeline.topics:
             if directory := definition.storage_config.get("data_dir"):
-                places.append(self._base_dir / directory)
+                places.append(self.base_dir / directory)
         self.free_bytes = min(shutil.disk_usage(place).free for place in places if place.exists())
 
     def _maintain(self) -> None:

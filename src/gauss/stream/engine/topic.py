@@ -109,8 +109,12 @@ class Topic(Waiting):
     def trim(self) -> None:
         """Lets go what the capacity no longer holds."""
 
-    def empty(self) -> None:
-        """Removes every record for good."""
+    def empty(self, end: int | None = None) -> None:  # noqa: ARG002 (for those that can)
+        """Removes every record for good, or those before `end`."""
+        self.empty_end()
+
+    def empty_end(self) -> int:
+        """The end that the topic has once it is emptied; raises if it can't be."""
         raise Rejected(
             f'topic "{self.name}" can\'t be emptied while it runs', hint="start the run anew: what it holds goes then"
         )

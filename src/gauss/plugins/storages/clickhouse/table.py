@@ -15,7 +15,7 @@ from gauss.clients.clickhouse import write as writing
 from gauss.clients.clickhouse.wire import wire_table, wire_type
 from gauss.clients.evolution import Difference
 from gauss.contracts.format import FieldType, SourceSchema
-from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Group, Mapped, TablePlace
+from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Emptying, Group, Mapped, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema, as_field_type
 from gauss.mapping.columns import TableKind
 from gauss.mapping.convert import Converter
@@ -172,6 +172,30 @@ class ClickHouseTable:
         if self._connected is None:
             self._connected = client_of(self._config, self._place)
         return self._connected
+
+    def others(self, target: TargetSchema, incs: Sequence[int]) -> int | None:
+        found = live.describe(self._client(), target.attrs["table"], str(target.attrs.get("database") or ""))
+        if found is None:
+            return 0
+        if self._config.merging or not {INC_COLUMN, OFFSET_COLUMN} <= {column.name for column in found.columns}:
+            return None
+        return self._count(target, f"{INC_COLUMN} NOT IN ({', '.join(map(str, incs))})")
+
+    def empty(self, target: TargetSchema, rows: Emptying, settle_s: float) -> None:
+        """An insert of a process that is gone may come to its end meanwhile: it is looked for until it had its time."""
+        gone = " OR ".join(f"({INC_COLUMN} = {inc} AND {OFFSET_COLUMN} < {end})" for inc, end in rows.below.items())
+        deadline = time.monotonic() + settle_s
+        while True:
+            if self._count(target, gone):
+                statement = f"ALTER TABLE {ddl.table_name(target)} DELETE WHERE {gone} SETTINGS mutations_sync = 2"
+                writing.execute(self._client(), [statement])
+            if time.monotonic() > deadline:
+                return
+            time.sleep(LOOK_SECONDS)
+
+    def _count(self, target: TargetSchema, condition: str) -> int:
+        query = f"SELECT count() AS rows FROM {ddl.table_name(target)} WHERE {condition}"
+        return int(writing.query_arrow(self._client(), query)["rows"][0].as_py())
 
     def close(self) -> None:
         connected, self._connected = self._connected, None

@@ -15,7 +15,7 @@ from gauss.clients.postgres.errors import sorted_errors
 from gauss.clients.postgres.server import address_of
 from gauss.clients.postgres.wire import wire_table
 from gauss.contracts.format import SourceSchema
-from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Group, Mapped, TablePlace
+from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Emptying, Group, Mapped, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.mapping.columns import TableKind
 from gauss.mapping.defaults import postgres_type
@@ -127,6 +127,27 @@ class PostgresTable:
         if self._connected is None:
             self._connected = connect(address_of(self._config, self._place.directory), autocommit=True)
         return self._connected
+
+    def others(self, target: TargetSchema, incs: Sequence[int]) -> int | None:
+        connection, name = self._connection(), ddl.table_name(target)
+        found = live.describe(connection, name)
+        if found is None:
+            return 0
+        if not {INC_COLUMN, OFFSET_COLUMN} <= {column.name for column in found.columns}:
+            return None
+        query = f"SELECT count(*) FROM {name} WHERE {INC_COLUMN} IS NULL OR {INC_COLUMN} <> ALL (%s)"
+        with sorted_errors():
+            (count,) = connection.execute(query.encode(), [list(incs)]).fetchone() or (0,)
+        return int(count)
+
+    def empty(self, target: TargetSchema, rows: Emptying, settle_s: float) -> None:  # noqa: ARG002 (see `insert`)
+        connection = self._connection()
+        with sorted_errors(), connection.transaction():
+            # From here on whoever wrote before is refused, and what was under way has ended.
+            ledger.claim(connection, rows.processor, rows.generation)
+            for inc, end in rows.below.items():
+                query = f"DELETE FROM {ddl.table_name(target)} WHERE {INC_COLUMN} = %s AND {OFFSET_COLUMN} < %s"
+                connection.execute(query.encode(), [inc, end])
 
     def close(self) -> None:
         connected, self._connected = self._connected, None
