@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gauss.config.positions import KeyPath
-from gauss.config.secrets import Redactor, substitute
+from gauss.config.secrets import Redactor, remember_written, substitute
 
 if TYPE_CHECKING:
     from .conftest import Judge
@@ -18,6 +18,7 @@ SECRET = "hunter2-é\"'x"
 def fill(value: Any, base_dir: Path = Path()) -> tuple[Any, Redactor, list[tuple[KeyPath, str, str]]]:
     redactor, problems = Redactor(), []
     filled = substitute(value, base_dir, redactor, lambda *problem: problems.append(problem))
+    remember_written(filled, redactor)
     return filled, redactor, problems
 
 
@@ -114,3 +115,46 @@ def test_redact_data_hides_texts_and_long_numbers_and_keeps_types() -> None:
     redactor = Redactor(["hunter2", "9100", "1"])
     said = {"port": 9100, "line": 1, "hosts": ["a-hunter2-b"], "hunter2": None}
     assert redactor.redact_data(said) == {"port": "***", "line": 1, "hosts": ["a-***-b"], "***": None}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("password", "hunter2"),
+        ("dsn", "host=h password=hunter2"),
+        ("token", "hunter2"),
+        ("spark.hadoop.fs.s3a.secret.key", "hunter2"),
+        ("spark.hadoop.fs.s3a.access.key", "hunter2"),
+        ("spark.ssl.keyPassword", "hunter2"),
+        ("Authorization", "Bearer hunter2"),
+        ("sasl_jaas_config", 'username="u" password="hunter2"'),
+    ],
+)
+def test_a_secret_that_is_written_out_is_known_by_its_key(path: str, value: str) -> None:
+    _, redactor, _ = fill({"config": {path: value}})
+    assert redactor.redact(f"at {value}.") == "at ***."
+    assert redactor.holds(("config", path))
+
+
+@pytest.mark.parametrize(
+    "url", ["https://user:hunter2@registry.example/x", "amqp://:hunter2@h", "postgresql://u:hunt#er2@h/d"]
+)
+def test_the_password_of_an_url_is_hidden_wherever_the_url_stands(url: str) -> None:
+    _, redactor, _ = fill({"config": {"registry": url}})
+    secret = url.rpartition("@")[0].rpartition(":")[2]
+    assert secret not in redactor.redact(f"{url}: can't log in with {secret}")
+
+
+def test_what_only_sounds_like_a_secret_is_not_hidden() -> None:
+    _, redactor, _ = fill({"token_file": "a/token", "key": "symbol", "password": "", "url": "http://h:80/@x"})
+    assert redactor.secrets == frozenset()
+
+
+@pytest.mark.parametrize("value", ['"hunt#er2"', "99999999999999999999", "[12345678]", "{ a = 12345678 }", "true"])
+def test_a_secret_of_the_wrong_type_is_not_shown_by_a_fault(judge: Judge, value: str) -> None:
+    checked = judge(
+        '[[topics]]\nname = "t"\nstorage = "clickhouse"\n'
+        f'storage_config = {{ host = "h", table = "t", password = {value}, nonsense = 1 }}\n'
+    )
+    said = "\n".join(map(str, checked.faults))
+    assert said and "12345678" not in said and "99999" not in said and "er2" not in said and "found true" not in said

@@ -13,7 +13,7 @@ from gauss.config.graph_rules import check_graph
 from gauss.config.io_rules import IoRules
 from gauss.config.load import find_file, load
 from gauss.config.positions import KeyPath
-from gauss.config.secrets import Redactor, substitute
+from gauss.config.secrets import Redactor, remember_written, substitute
 from gauss.config.spec import FormatDef, Pipeline
 from gauss.model.errors import ConfigError
 
@@ -56,8 +56,9 @@ def check(given: Path) -> Checked:
         faults.add(path, problem, hint=hint)
         faults.settle(path)  # the value is not known, so nothing more can be said of it
 
-    _refuse_huge_numbers(document.data, faults)
     data = substitute(document.data, base_dir, faults.redactor, missing)
+    remember_written(data, faults.redactor)
+    _refuse_huge_numbers(data, faults)
     entries = read_entries(data, base_dir, faults)
     for scope, schema_map in entries.schema_maps:
         check_file(schema_map.script, "script", base_dir, scope)

@@ -1,6 +1,7 @@
-"""`${NAME}` and `${file:path}` in any string of a config, and the memory of what came from them.
+"""`${NAME}` and `${file:path}` in any string of a config, and the memory of what must not be shown.
 
-`$${` writes a plain `${`. A value that came from the environment or a file is never printed.
+`$${` writes a plain `${`. A value that came from the environment or a file is never printed, nor is one whose key says
+that it is a secret, nor the password of a URL.
 """
 
 from __future__ import annotations
@@ -20,6 +21,15 @@ _SHORT = 3
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_SECRET_KEY = re.compile(
+    r"(password|passwd|passphrase|secret|token(?![a-z])|credential|authorization|cookie|sasl|(?<![a-z])dsn"
+    r"|api.?key|access.?key|private.?key)(?!.*(file|path|provider|class|location|enabled|factory|mechanism|regex)$)",
+    re.IGNORECASE,
+)
+_PASSWORDS = re.compile(r"://[^/\s:@]*:(?!\d+/)([^\s]+)@|\bpassword\s*=\s*(?:'([^']+)'|\"([^\"]+)\"|([^\s'\"]+))")
+"""In a URL, or in a list of `key=value`."""
+_NO_SECRET = re.compile(r"true|false|\d{1,6}", re.IGNORECASE)
 
 Report = Callable[[KeyPath, str, str], None]
 """Called with the path, what is wrong and a hint."""
@@ -101,6 +111,22 @@ def substitute(value: Any, base_dir: Path, redactor: Redactor, report: Report, p
         return secret
 
     return _REFERENCE.sub(fill, value)
+
+
+def remember_written(value: Any, redactor: Redactor, path: KeyPath = (), *, secret: bool = False) -> None:
+    """Secrets that a config holds in plain text; `secret`: a key above has the name of one."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            remember_written(item, redactor, (*path, key), secret=secret or bool(_SECRET_KEY.search(str(key))))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            remember_written(item, redactor, (*path, index), secret=secret)
+    else:
+        text = value if isinstance(value, str) else ""
+        if secret:
+            redactor.remember("" if _NO_SECRET.fullmatch(text) else text, path)
+        for found in _PASSWORDS.findall(text):
+            redactor.remember("".join(found), path)
 
 
 def _resolve(reference: str, base_dir: Path, *, closed: bool) -> str:

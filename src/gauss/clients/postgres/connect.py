@@ -5,17 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
+import psycopg.conninfo
 
 from gauss.clients.endpoint import Endpoint
 from gauss.clients.errors import Unclear
 from gauss.clients.postgres.errors import sorted_errors
-from gauss.model.errors import Unavailable
+from gauss.clients.postgres.server import UNREADABLE
+from gauss.model.errors import ConfigError, Unavailable
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 def connect(address: str | Endpoint, *, connect_seconds: int = 10, autocommit: bool = False) -> Connection:
     """A connection that says who it is and notices within a minute that the other side is gone."""
+    if isinstance(address, str):
+        try:
+            psycopg.conninfo.conninfo_to_dict(address)
+        except psycopg.ProgrammingError:  # its text holds a part of the DSN
+            raise ConfigError("Postgres: the dsn can't be read", hint=UNREADABLE) from None
     try:
         with sorted_errors():
             return psycopg.connect(

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from gauss.clients.endpoint import Endpoint
 
 PORT = 5432
+UNREADABLE = (
+    "the dsn can't be read: expected postgresql://user:password@host:port/database; percent-encode what is no letter "
+    "or digit in user and password, or give host, user and password instead"
+)
 
 
 class PostgresServer(PluginConfig):
@@ -43,17 +47,27 @@ class PostgresServer(PluginConfig):
     def _one_server(self) -> Self:
         if self.dsn is not None and self.host is not None:
             raise PydanticCustomError("postgres", "give dsn or host, not both", {"key": "host"})
+        try:
+            server_of(self)
+        except ValueError:  # its text holds a part of the DSN
+            raise PydanticCustomError("postgres", UNREADABLE, {"key": "dsn"}) from None
         return self
 
 
 def server_of(config: PostgresServer) -> tuple[str, int] | None:
-    """Host and port (no host: it can't be told); None: the embedded Postgres."""
+    """Host and port of the first server (no host: it can't be told); None: the embedded Postgres. Raises ValueError."""
     if config.dsn is None:
         return None if config.host is None else (config.host, config.port)
     if "://" in config.dsn:
         url = urlsplit(config.dsn)
-        return url.hostname or "", url.port or PORT
-    words = dict(re.findall(r"(host|port)\s*=\s*'?([^\s']+)", config.dsn))
+        user, at, hosts = url.netloc.rpartition("@")
+        if "@" in user or url.fragment or (not at and "@" in config.dsn):
+            raise ValueError("a password that is not percent-encoded")
+        first = urlsplit(f"//{hosts.split(',')[0]}")
+        return first.hostname or "", first.port or PORT
+    if "=" not in config.dsn:
+        raise ValueError("neither a URL nor key=value")
+    words = dict(re.findall(r"\b(host|port)\s*=\s*'?([^\s',]+)", config.dsn))
     return words.get("host", ""), int(words.get("port", PORT))
 
 
