@@ -10,10 +10,11 @@ import msgspec
 from fastapi import WebSocket, WebSocketDisconnect
 
 from gauss.api import errors
+from gauss.api.connections import GOING_AWAY
 from gauss.model.errors import GaussError
+from gauss.stream.control.run import Running
 
 Lines = AsyncGenerator[bytes, None]
-GOING_AWAY = 1001
 
 
 async def serve_socket(socket: WebSocket, begin: Callable[[], Awaitable[Lines]]) -> None:
@@ -39,11 +40,20 @@ async def first_message(socket: WebSocket) -> str | bytes:
 async def refuse(socket: WebSocket, error: GaussError) -> None:
     """Says why, and closes; a run that stops is no error."""
     with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it may have gone meanwhile
-        if socket.app.state.running.draining:
-            await socket.close(GOING_AWAY, "the run is stopping")
+        if _is_stopping(socket):
+            await _say_goodbye(socket)
             return
         await socket.send_text(msgspec.json.encode({"error": error.to_dict()}).decode())
         await socket.close(4000 + errors.status_of(error))
+
+
+def _is_stopping(socket: WebSocket) -> bool:
+    running: Running = socket.app.state.running
+    return running.draining
+
+
+async def _say_goodbye(socket: WebSocket) -> None:
+    await socket.close(GOING_AWAY, "the run is stopping")
 
 
 async def _send_until_left(socket: WebSocket, texts: Lines) -> None:
@@ -53,7 +63,7 @@ async def _send_until_left(socket: WebSocket, texts: Lines) -> None:
         async for text in texts:
             for line in text.splitlines():
                 await socket.send_text(line.decode())
-        await socket.close()
+        await (_say_goodbye(socket) if _is_stopping(socket) else socket.close())
 
     async def listen() -> None:
         while (await socket.receive())["type"] != "websocket.disconnect":
