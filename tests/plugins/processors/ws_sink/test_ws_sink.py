@@ -160,6 +160,53 @@ def test_a_subscriber_gets_the_newest_snapshot_and_a_follower_the_changes(bench:
         assert changes.recv(30) == record("b", 2).decode()
 
 
+FOREIGN = "https://elsewhere.example"
+
+
+@pytest.mark.parametrize(
+    ("config", "origins", "status"),
+    [
+        ({}, [], 101),
+        ({}, [FOREIGN], 403),
+        ({}, ["null"], 403),
+        ({}, [""], 403),
+        ({}, ["http://[::1"], 403),
+        ({}, ["http://localhost.elsewhere.example"], 403),
+        ({}, ["http://localhost:3000"], 101),
+        ({}, ["http://127.0.0.1"], 101),
+        ({}, ["http://[::1]:80"], 101),
+        ({}, ["http://localhost", FOREIGN], 403),
+        ({"origins": [FOREIGN]}, [FOREIGN], 101),
+        ({"origins": [FOREIGN]}, ["HTTPS://Elsewhere.example"], 101),
+        ({"origins": [FOREIGN]}, ["https://another.example"], 403),
+        ({"origins": [FOREIGN]}, ["http://localhost"], 403),
+        ({"origins": ["*"]}, [FOREIGN], 101),
+        ({"token": "secret"}, [FOREIGN], 101),
+        ({"token": "secret", "origins": ["https://another.example"]}, [FOREIGN], 403),
+    ],
+)
+def test_page_of_a_stranger_needs_a_token_or_an_entry(
+    bench: Bench, config: dict[str, Any], origins: list[str], status: int
+) -> None:
+    topic = bench.topic()
+    append(topic, b"x")
+    running = sink(bench, topic, **config)
+    found = 101
+    try:
+        headers = [("Origin", origin) for origin in origins]
+        with join(running, "/?token=secret", additional_headers=headers) as client:
+            assert client.recv(30) == "x"
+    except InvalidStatus as refused:
+        found = refused.response.status_code
+    assert found == status
+
+
+@pytest.mark.parametrize("origin", ["elsewhere.example", "https://elsewhere.example/page", "", "https://"])
+def test_origin_that_is_none_is_a_fault(origin: str) -> None:
+    with pytest.raises(ValueError, match="expected an origin such as"):
+        SPEC.validate({"port": 0, "origins": [origin]})
+
+
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
     [
@@ -251,7 +298,7 @@ def test_a_stop_says_goodbye(bench: Bench) -> None:
         running.edge.drain(30)
         with pytest.raises(ConnectionClosed):
             client.recv(30)
-        assert client.close_code == 1000
+        assert client.close_code == 1001
 
 
 @pytest.mark.system

@@ -42,7 +42,7 @@ class WsSink(TcpSink):
     def _serve(self, connection: Connection) -> None:
         self._told(HANDSHAKE, connection.peer)
         try:
-            protocol = open_handshake(connection.sock, self._ws.path, self._ws.token)
+            protocol = open_handshake(connection.sock, self._ws)
         except (Refused, OSError) as error:
             why = error.message if isinstance(error, Refused) else str(error)
             self._told("refused", f"{connection.peer} refused: {why}")
@@ -54,7 +54,7 @@ class WsSink(TcpSink):
 
     def _ends(self, connection: Connection) -> tuple[Wire, Encodes]:
         assert isinstance(connection, WsConnection)
-        return WsWire(connection.sock, connection.protocol), Messages(self._conversion, self._bury)
+        return WsWire(connection.sock, connection.protocol, self._stop), Messages(self._conversion, self._bury)
 
     def _converting(self) -> Conversion | None:
         """With an input format alone, messages are JSON objects."""

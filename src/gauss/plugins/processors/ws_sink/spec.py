@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gauss.contracts.io import RecordIO
 from gauss.contracts.plugin import Millis, PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.plugins.processors.tcp_sink.client_config import ClientConfig, start_faults
-from gauss.plugins.transports.tcp_server.spec import Network, ServerConfig
+from gauss.plugins.transports.tcp_server.spec import Network, ServerConfig, is_loopback
 from gauss.plugins.transports.tls_config import TlsConfig
 
+
+def _origin(value: str) -> str:
+    if value != "*" and not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#@\s]+|null", value):
+        raise ValueError('expected an origin such as "https://dash.example.org", without a path, or "*"')
+    return value
+
+
+def _is_local(origin: str) -> bool:
+    try:
+        return is_loopback(urlsplit(origin).hostname or "")
+    except ValueError:
+        return False
+
+
+Origin = Annotated[str, AfterValidator(_origin)]
 _TRANSPORT_KEYS = ("host", "port", "tls", "max_connections", "allow")
 
 
@@ -30,6 +47,10 @@ class WsSinkConfig(ClientConfig):
     """The path of the URL that clients ask for; any other is answered by 404."""
     token: Annotated[str, Field(min_length=1)] | None = None
     """What clients must show, as `Authorization: Bearer …` or as `?token=` in the URL; left out: nothing."""
+    origins: tuple[Origin, ...] = ()
+    """Web pages that may connect, such as `https://dash.example.org`; `*` for all. Left out: those on this machine
+    (`http://localhost:3000`), and with a `token` every page that shows it. Clients that are no browser send no origin
+    and are not held to this."""
     input: RecordIO | None = None
     """The format of the topic's records. Without `output` it means that they are sent as JSON objects:
     `{ format = "trade" }`. Left out: the one that the topic or the processors beside it name."""
@@ -44,6 +65,13 @@ class WsSinkConfig(ClientConfig):
     """Addresses and networks that may connect; required when bound off loopback."""
     keepalive: Millis = 60_000
     """Quiet time after which TCP probes whether the client is still there."""
+
+    def takes_origin(self, origin: str) -> bool:
+        """Whether a page of this origin may connect. Any page in a browser on this machine reaches a port on loopback,
+        so a page of a stranger must not get what needs no token."""
+        if self.origins:
+            return "*" in self.origins or origin.lower() in {entry.lower() for entry in self.origins}
+        return self.token is not None or _is_local(origin)
 
     def transport_config(self) -> tuple[str, dict[str, Any]]:
         """Connections come as they do to a tcp-sink."""

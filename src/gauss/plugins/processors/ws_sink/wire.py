@@ -17,8 +17,9 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from gauss.model.errors import GaussError
-from gauss.plugins.processors.tcp_sink.client import PeerGone
+from gauss.plugins.processors.tcp_sink.client import PeerGone, Stop
 from gauss.plugins.processors.tcp_sink.wire import DISCARD_BYTES, LINGER_SECONDS, Buffer, Wire
+from gauss.plugins.processors.ws_sink.spec import WsSinkConfig
 from gauss.plugins.transports.connection import HANDSHAKE_SECONDS
 
 MOST_HEARD = 1 << 20
@@ -31,7 +32,7 @@ class Refused(GaussError):
     code = "refused"
 
 
-def open_handshake(sock: socket.socket, path: str, token: str | None) -> ServerProtocol:
+def open_handshake(sock: socket.socket, config: WsSinkConfig) -> ServerProtocol:
     """Answers a client's request; raises Refused, with the answer sent, when it is turned away."""
     protocol = ServerProtocol(max_size=MOST_HEARD)
     deadline = time.monotonic() + HANDSHAKE_SECONDS
@@ -50,7 +51,7 @@ def open_handshake(sock: socket.socket, path: str, token: str | None) -> ServerP
         requests = protocol.events_received()
     request = requests[0]
     assert isinstance(request, Request)
-    status, why = _judge(request, path, token)
+    status, why = _judge(request, config)
     response = protocol.accept(request) if status is HTTPStatus.OK else protocol.reject(status, f"{why}\n")
     protocol.send_response(response)
     for part in protocol.data_to_send():
@@ -60,26 +61,30 @@ def open_handshake(sock: socket.socket, path: str, token: str | None) -> ServerP
     return protocol
 
 
-def _judge(request: Request, path: str, token: str | None) -> tuple[HTTPStatus, str]:
+def _judge(request: Request, config: WsSinkConfig) -> tuple[HTTPStatus, str]:
     url = urlsplit(request.path)
-    if url.path != path:
-        return HTTPStatus.NOT_FOUND, f"expected the path {path}, found {url.path}"
-    if token is None:
-        return HTTPStatus.OK, ""
-    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        given = parse_qs(url.query).get("token", [""])[0]
-    if hmac.compare_digest(given.strip().encode(), token.encode()):
-        return HTTPStatus.OK, ""
-    return HTTPStatus.UNAUTHORIZED, "the request has no valid token" if given else "the request has no token"
+    if url.path != config.path:
+        return HTTPStatus.NOT_FOUND, f"expected the path {config.path}, found {url.path}"
+    if config.token is not None:
+        scheme, _, given = "".join(request.headers.get_all("Authorization")[:1]).partition(" ")
+        if scheme.lower() != "bearer":
+            given = parse_qs(url.query).get("token", [""])[0]
+        if not hmac.compare_digest(given.strip().encode(), config.token.encode()):
+            why = "the request has no valid token" if given else "the request has no token"
+            return HTTPStatus.UNAUTHORIZED, why
+    for origin in request.headers.get_all("Origin"):
+        if not config.takes_origin(origin):
+            return HTTPStatus.FORBIDDEN, f'pages of {origin} may not connect: name it in "origins", or set a "token"'
+    return HTTPStatus.OK, ""
 
 
 class WsWire(Wire):
     """Sends frames that are made already, and answers pings and the end between them."""
 
-    def __init__(self, sock: socket.socket, protocol: ServerProtocol) -> None:
+    def __init__(self, sock: socket.socket, protocol: ServerProtocol, stop: Stop) -> None:
         super().__init__(sock)
         self._protocol = protocol
+        self._stop = stop
 
     def send(self, buffers: Sequence[Buffer], stalled: Callable[[], None]) -> None:
         super().send(buffers, stalled)
@@ -123,7 +128,8 @@ class WsWire(Wire):
     def finish(self) -> None:
         """Says goodbye, then ends the stream once the client has said it too."""
         if self._protocol.state is State.OPEN:
-            self._protocol.send_close(CloseCode.NORMAL_CLOSURE)
+            is_stopping = self._stop.at is not None or self._stop.now.is_set()
+            self._protocol.send_close(CloseCode.GOING_AWAY if is_stopping else CloseCode.NORMAL_CLOSURE)
             self._answer()
         deadline = time.monotonic() + LINGER_SECONDS
         while time.monotonic() < deadline and self._protocol.close_rcvd is None and (data := self._heard()) != b"":
