@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from gauss.config.faults import Fault
+
     from .conftest import Judge
 
 TABLE_PLUGIN = """
@@ -159,7 +161,7 @@ def test_read_mode_that_the_storage_lacks_names_topic_processor_asked_and_suppor
     assert fault.message.startswith('processor "out": topic "quotes"')
     assert 'can\'t be read by "offset"' in fault.message
     assert "a table keeps the newest row of each key" in fault.message
-    assert fault.expected == "one of query, snapshot, subscribe"
+    assert fault.expected == "one of snapshot, subscribe"
     assert fault.found == '"offset"'
 
 
@@ -168,6 +170,48 @@ def test_read_mode_that_the_processor_lacks_is_refused(judge: Judge, sound: str)
     [fault] = judge(text).errors
     assert fault.message == 'processor "step": reframe can\'t read topic "quotes" by "latest"'
     assert fault.expected == "one of offset, query"
+
+
+STORAGES = {
+    "ring": 'storage = "memory"',
+    "file": 'storage = "file"',
+    "captures": 'storage = "file"\nstorage_config = { framing = "none" }',
+    "table": 'storage = "memory"\nstorage_config = { mode = "table", format = "json", key_field = "k" }',
+    "clickhouse": 'storage = "clickhouse"\nstorage_config = { format = "rows" }',
+    "postgres": 'storage = "postgres"\nstorage_config = { format = "rows" }',
+}
+READERS = {
+    "tcp-sink": 'port = 9300, output = { framing = "newline" }',
+    "ws-sink": "port = 9300",
+    "passthrough": "",
+    "reframe": 'output = { framing = "newline" }',
+    "filter": 'input = { format = "json" }, where = ".k > 1"',
+    "sql": 'input = { format = "rows" }, query = "SELECT k FROM input"',
+    "ohlc": 'input = { format = "rows" }, key_field = "k", price_field = "p", intervals = ["1m"]',
+}
+MODES = ("offset", "latest", "query", "snapshot", "subscribe", "raw", "ofset")
+
+
+def read_faults(judge: Judge, plugin: str, storage: str, mode: str) -> list[Fault]:
+    fields = 'fields = [{ name = "k", type = "string" }, { name = "p", type = "double" }]'
+    text = f'[[formats]]\nname = "rows"\nplugin = "json"\nconfig = {{ {fields} }}\n'
+    text += f'[[topics]]\nname = "t"\n{STORAGES[storage]}\n[[topics]]\nname = "out"\nstorage = "memory"\n'
+    text += f'[[processors]]\nname = "p"\nplugin = "{plugin}"\nsource = {{ topic = "t", read = "{mode}" }}\n'
+    text += "" if plugin.endswith("sink") else 'target = { topic = "out" }\n'
+    text += f"config = {{ {READERS[plugin]} }}\n"
+    return [fault for fault in judge(text).errors if fault.path == "processors[0].source.read"]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("plugin", READERS)
+def test_a_wrong_read_mode_lists_exactly_the_modes_that_would_do(judge: Judge, plugin: str, storage: str) -> None:
+    found = {mode: read_faults(judge, plugin, storage, mode) for mode in MODES}
+    usable = [mode for mode, faults in found.items() if not faults]
+    for faults in found.values():
+        for fault in faults:
+            elsewhere = storage in ("clickhouse", "postgres") and "keeps rows" in fault.message
+            listed = [mode for mode in MODES if f'"{mode}"' in fault.hint] if elsewhere else fault.expected
+            assert listed == (usable if elsewhere else f"one of {', '.join(usable)}" if usable else "")
 
 
 def test_start_with_latest_is_refused(judge: Judge, sound: str) -> None:

@@ -77,3 +77,9 @@ def test_each_fault_is_told(judge: Judge, text: str, told: str) -> None:
 def test_settings_of_records_are_refused_for_captures(judge: Judge, key: str) -> None:
     (fault,) = judge(TOPICS.replace("MORE", f", {key}") + source(RAW)).errors
     assert 'framing = "none"' in str(fault)
+
+
+def test_an_unknown_target_is_one_fault(judge: Judge) -> None:
+    [fault] = judge(TOPICS.replace("MORE", "") + source(RAW, target="capture")).errors
+    assert 'unknown topic "capture"' in fault.message
+    assert fault.hint == 'did you mean "captures"?'

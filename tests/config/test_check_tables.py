@@ -122,3 +122,34 @@ def test_named_server_is_looked_for_and_needs_no_embedded_one(
     assert pipeline is not None
     assert build_graph(pipeline).servers == []
     assert [(each.host, each.port) for each in addresses(pipeline) if each.who == 'topic "table"'] == [(host, port)]
+
+
+def faults_of(tmp_path: Path, storage: str, config: str) -> list[str]:
+    text = HEAD.replace("STORAGE", storage).replace("CONFIG", config)
+    (tmp_path / "map.star").write_text("")
+    (tmp_path / "gauss.toml").write_text(text)
+    return [f"{fault.message}; {fault.hint}" for fault in check(tmp_path / "gauss.toml").errors]
+
+
+def test_a_misspelt_engine_is_refused_offline(tmp_path: Path) -> None:
+    given = 'format = "typed", schema = { engine = "ReplacingMergeTre", order_by = "n" }'
+    (fault,) = faults_of(tmp_path, "clickhouse", given)
+    assert 'no table engine "ReplacingMergeTre": did you mean "ReplacingMergeTree"?' in fault
+
+
+def test_ttl_is_a_storage_parameter_of_clickhouse(tmp_path: Path) -> None:
+    ttl = 'ttl = "toDateTime(ts_ms / 1000) + INTERVAL 1 DAY"'
+    assert faults_of(tmp_path, "clickhouse", f'format = "typed", {ttl}') == []
+    (fault,) = faults_of(tmp_path, "clickhouse", f'format = "typed", {ttl}, schema = {{ {ttl} }}')
+    assert '"ttl" stands here and in "schema"' in fault
+    (fault,) = faults_of(tmp_path, "clickhouse", 'format = "typed", ttl = "30d"')
+    assert "INTERVAL 30 DAY" in fault and '"30d"' in fault
+
+
+@pytest.mark.parametrize(
+    ("storage", "instead"), [("postgres", "partition_by"), ("file", "retention"), ("memory", "storage_size")]
+)
+def test_ttl_is_refused_with_what_to_do_where_a_storage_has_none(tmp_path: Path, storage: str, instead: str) -> None:
+    (fault,) = faults_of(tmp_path, storage, 'ttl = "ts_ms"')
+    assert 'unknown key "storage_config.ttl"' in fault or 'unknown key "ttl"' in fault
+    assert instead in fault.partition("; ")[2]

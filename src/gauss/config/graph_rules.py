@@ -111,42 +111,44 @@ def _read_mode_fits(processor: Processor, topics: dict[str, Topic]) -> None:
 
 
 def _mode_fits(processor: Processor, source: SourceRef, at: Keys, topics: dict[str, Topic]) -> None:
-    if source.read not in _MODES:
-        hint = did_you_mean(source.read, _MODES)
-        processor.scope.add(at, f'unknown read mode "{source.read}"', expected=f"one of {', '.join(_MODES)}", hint=hint)
-        return
+    """Every fault lists the modes that this processor can use on this topic, and no others."""
     topic = topics.get(source.topic)
-    if topic and isinstance(topic.spec, TableSpec) and not _reads_rows(processor, source):
-        _refuse_table(processor, topic.spec, source, at)
+    usable = [mode for mode in _MODES if _usable(processor, mode, topic)]
+    expected = f"one of {', '.join(usable)}" if usable else ""
+    if source.read not in _MODES:
+        hint = did_you_mean(source.read, usable)
+        processor.scope.add(at, f'unknown read mode "{source.read}"', expected=expected, hint=hint)
         return
-    if topic and topic.spec and topic.config:
-        modes = sorted(topic.spec.read_modes(topic.config))
-        if source.read not in modes:
-            storage = topic.definition.storage
-            because = ": a table keeps the newest row of each key, not an order of records" if _is_table(topic) else ""
-            processor.scope.add(
-                at,
-                f'topic "{source.topic}" ({storage}) can\'t be read by "{source.read}"{because}',
-                expected=f"one of {', '.join(modes)}",
-                found=source.read,
-            )
-            return
-    if topic and _is_table(topic) and _reads_rows(processor, source):
+    if source.read in usable or (processor.spec is not None and processor.spec.role is Role.SOURCE):
         return
-    if processor.spec and processor.spec.role is not Role.SOURCE and source.read not in processor.spec.reads:
-        processor.scope.add(
-            at,
-            f'{processor.definition.plugin} can\'t read topic "{source.topic}" by "{source.read}"',
-            expected=f"one of {', '.join(sorted(processor.spec.reads))}",
-            found=source.read,
-        )
-    elif topic and source.read == ReadMode.QUERY and _is_table(topic):
-        processor.scope.add(
-            at,
-            f'{processor.definition.plugin} can\'t read the table "{source.topic}" by "query": that reads a range of'
-            " times, and a table keeps only the newest row of each key",
-            hint="read the topic from which the table is made",
-        )
+    plugin = processor.definition.plugin
+    if topic is None or topic.spec is None or topic.config is None:
+        message = f'{plugin} can\'t read topic "{source.topic}" by "{source.read}"'
+        processor.scope.add(at, message, expected=expected, found=source.read)
+    elif isinstance(topic.spec, TableSpec):
+        _refuse_table(processor, topic.spec, source, at, usable)
+    elif source.read not in topic.spec.read_modes(topic.config):
+        because = ": a table keeps the newest row of each key, not an order of records" if _is_table(topic) else ""
+        message = f'topic "{source.topic}" ({topic.definition.storage}) can\'t be read by "{source.read}"{because}'
+        hint = "" if usable else f"{plugin} can't read such a topic: read one that keeps records in their order"
+        processor.scope.add(at, message, expected=expected, found=source.read, hint=hint)
+    else:
+        message = f'{plugin} can\'t read topic "{source.topic}" by "{source.read}"'
+        hint = "" if usable else "read the topic from which the table is made" if _is_table(topic) else ""
+        processor.scope.add(at, message, expected=expected, found=source.read, hint=hint)
+
+
+def _usable(processor: Processor, mode: str, topic: Topic | None) -> bool:
+    """Whether a processor can use a read mode, on this topic if its storage is known."""
+    can = processor.spec is None or mode in processor.spec.reads
+    if topic is None or topic.spec is None or topic.config is None:
+        return can
+    if mode not in topic.spec.read_modes(topic.config):
+        return False
+    if not _is_table(topic) or _reads_rows(processor, mode):
+        return can or _is_table(topic)
+    # A server's table has no live reads, and a range of times means nothing where only the newest rows are kept.
+    return can and not isinstance(topic.spec, TableSpec) and mode != ReadMode.QUERY
 
 
 def _looks_up_in_tables(processor: Processor, topics: dict[str, Topic]) -> None:
@@ -169,18 +171,17 @@ def _looks_up_in_tables(processor: Processor, topics: dict[str, Topic]) -> None:
         )
 
 
-def _reads_rows(processor: Processor, source: SourceRef) -> bool:
+def _reads_rows(processor: Processor, mode: str) -> bool:
     """Whether it may read a table's rows: a transform on Spark, by `snapshot` or `query`."""
     spec = processor.spec
     if spec is None or spec.role is not Role.TRANSFORM or spec.where is Where.ENGINE or spec.stateful:
         return False
-    bounded = source.read in (ReadMode.SNAPSHOT, ReadMode.QUERY)
-    return bounded and ReadMode.QUERY in spec.reads and processor.definition.source is not None
+    return mode in _BOUNDED and ReadMode.QUERY in spec.reads and processor.definition.source is not None
 
 
-def _refuse_table(processor: Processor, spec: TableSpec, source: SourceRef, at: Keys) -> None:
-    on_spark = processor.spec is not None and processor.spec.role is Role.TRANSFORM
-    hint = 'read it by "snapshot" or "query", or ' if on_spark else ""
+def _refuse_table(processor: Processor, spec: TableSpec, source: SourceRef, at: Keys, usable: list[str]) -> None:
+    modes = " or ".join(f'"{mode}"' for mode in usable)
+    hint = f"read it by {modes}, or " if usable else ""
     processor.scope.add(
         at,
         f'topic "{source.topic}" is a table of {spec.name}, which keeps rows, not the records in their order:'
@@ -218,9 +219,10 @@ def _own_lint(processor: Processor, entries: Entries) -> None:
         start=source.start if source else None,
         target_storage=target.storage if target else "",
         target_config=target.storage_config if target else {},
+        has_target=processor.definition.target is not None,
     )
     config = processor.config
-    if source is not None and _reads_rows(processor, source) and getattr(config, "input", None) is not None:
+    if source is not None and _reads_rows(processor, source.read) and getattr(config, "input", None) is not None:
         table = next((each for each in entries.topics if each.definition.name == source.topic), None)
         if table is not None and _is_table(table):
             config = _with_rows(config)

@@ -91,7 +91,7 @@ def _report_one(items: list[Any], model: type[BaseModel], keys: KeyPath, scope: 
             keys,
             f'unknown key "{key}"',
             expected=f"one of {', '.join(known)}" if known else "no key here",
-            hint=did_you_mean(str(keys[-1]), known),
+            hint=_absent(model, keys) or did_you_mean(str(keys[-1]), known),
         )
     elif kind == "string_pattern_mismatch" and keys[-1:] == ("name",):
         reserved = str(first["input"]).startswith("_")
@@ -162,6 +162,12 @@ def did_you_mean(given: str, known: typing.Iterable[str]) -> str:
     """The hint with the nearest known name, or nothing."""
     near = difflib.get_close_matches(given, list(known), 1, cutoff=0.6)
     return f'did you mean "{near[0]}"?' if near else ""
+
+
+def _absent(model: type[BaseModel], keys: KeyPath) -> str:
+    """What a plugin says of a key that only others of its kind have."""
+    told: dict[str, str] = getattr(_model_at(model, keys[:-1]), "ABSENT", {})
+    return told.get(str(keys[-1]), "")
 
 
 def _keys(model: type[BaseModel], inner: KeyPath) -> list[str]:

@@ -32,6 +32,9 @@ class PluginConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    ABSENT: ClassVar[dict[str, str]] = {}
+    """Keys that other plugins of the kind have and this one has not: what to do instead."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PluginSpec:

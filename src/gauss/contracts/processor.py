@@ -96,6 +96,8 @@ class LintContext:
     """The storage of the topic it writes."""
     target_config: Mapping[str, Any] = field(default_factory=dict)
     """That storage's config, as it was written."""
+    has_target: bool = False
+    """Whether it names a target, which need not be a topic that there is."""
 
 
 TOPIC = "_topic"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from gauss.contracts.field_types import parse_member
 from gauss.contracts.format import FieldType, SourceSchema
 from gauss.contracts.native_types import general
 from gauss.contracts.target import TargetField, TargetSchema, as_field_type
@@ -103,7 +104,19 @@ def _clickhouse(source: FieldType) -> FieldType | None:
                 clickhouse_type(as_field_type(attrs["value"])),
             )
             return None if key is None or value is None else FieldType("Map", {"key": key, "value": value})
+        case "tuple" | "struct":
+            return _clickhouse_tuple(source)
     return FieldType(_CLICKHOUSE[name]) if name in _CLICKHOUSE else None
+
+
+def _clickhouse_tuple(source: FieldType) -> FieldType | None:
+    """A tuple whose elements have the members' names."""
+    given = source.attrs.get("fields") or source.attrs.get("elements") or source.attrs.get("types") or ()
+    members = [parse_member(place, member) for place, member in enumerate(given)]
+    kinds = [(name, clickhouse_type(kind)) for name, kind in members]
+    if not kinds or any(kind is None for _, kind in kinds):
+        return None
+    return FieldType("Tuple", {"elements": [{"name": name, "type": kind} for name, kind in kinds]})
 
 
 _POSTGRES = {

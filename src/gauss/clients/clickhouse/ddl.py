@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import quote
 
+from gauss.clients.clickhouse.known import TYPES, engine_fault, is_type
 from gauss.clients.clickhouse.quote import identifier, literal, qualified
 from gauss.clients.clickhouse.types import render_type, split_arguments
-from gauss.contracts.target import TargetField, TargetSchema
+from gauss.clients.sql_names import check_columns
+from gauss.config.validate import did_you_mean
+from gauss.contracts.format import FieldType
+from gauss.contracts.target import TargetField, TargetSchema, as_field_type
 from gauss.model.errors import ConfigError
 
 DEDUPLICATION_WINDOW = 10_000
@@ -20,6 +25,7 @@ _ATTRS = {
 }  # fmt: skip
 _PROPS = {"default", "materialized", "alias", "ephemeral", "codec", "ttl", "comment"}
 _VALUES = ("default", "materialized", "alias", "ephemeral")
+_CLAUSES = ("order_by", "partition_by", "primary_key", "sample_by", "ttl")
 
 
 def table_name(target: TargetSchema) -> str:
@@ -64,9 +70,35 @@ def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
     names = [field.name for field in target.fields]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ConfigError(f"columns named twice: {', '.join(sorted(twice))}", hint="rename one in the schema map")
+    if fault := engine_fault(engine_of(target)):
+        raise ConfigError(f"engine: {fault}")
+    _check_names(target, names)
     columns = ",\n".join(f"    {column(field)}" for field in target.fields)
     head = f"CREATE TABLE {'IF NOT EXISTS ' if if_not_exists else ''}{table_name(target)}"
     return "\n".join([f"{head}\n(\n{columns}\n)", f"ENGINE = {engine_of(target)}", *_clauses(target)])
+
+
+def _check_names(target: TargetSchema, names: list[str]) -> None:
+    """Every name in a clause or in a column's expression is a column of this table."""
+    for clause in _CLAUSES:
+        asked = target.attrs.get(clause)
+        for part in [asked] if isinstance(asked, str) else asked or ():
+            if str(part) not in names:
+                check_columns(clause, str(part), names)
+    for field in target.fields:
+        for word in (word for word in (*_VALUES, "ttl") if field.props.get(word)):
+            check_columns(f"column {field.name}: {word}", str(field.props[word]), names)
+
+
+def _check_type(field: str, kind: FieldType) -> None:
+    if not is_type(kind.name):
+        raise ConfigError(
+            f'column {field}: ClickHouse has no type "{kind.name}"',
+            hint=did_you_mean(kind.name, TYPES) or "write for example String, Int64, Decimal64",
+        )
+    for word in ("inner", "element", "key", "value"):
+        if word in kind.attrs:
+            _check_type(field, as_field_type(kind.attrs[word]))
 
 
 def column(field: TargetField) -> str:
@@ -76,6 +108,7 @@ def column(field: TargetField) -> str:
     given = [word for word in _VALUES if word in field.props]
     if len(given) > 1:
         raise ConfigError(f"column {field.name} can't be {' and '.join(given)}", hint="keep one of them")
+    _check_type(field.name, field.field_type)
     parts = [identifier(field.name), render_type(field.field_type)]
     parts += [f"{word.upper()} {field.props[word]}" for word in given]
     if field.props.get("comment"):
@@ -95,9 +128,16 @@ def order_by(target: TargetSchema) -> str:
     if any(word in engine for word in ("Replacing", "Summing", "Aggregating", "Collapsing")):
         raise ConfigError(
             f"{engine} without order_by would merge all rows into one",
-            hint='name the columns that make a row unique: order_by = ["symbol", "ts_ms"]',
+            hint=f"name the columns that make a row unique, for example order_by = {_example_key(target)}",
         )
     return identifier("ts_ms") if any(field.name == "ts_ms" for field in target.fields) else "tuple()"
+
+
+def _example_key(target: TargetSchema) -> str:
+    """Two columns that the records fill, text before times."""
+    filled = [field for field in target.fields if field.source and not field.name.startswith("_")]
+    filled.sort(key=lambda field: "String" not in render_type(field.field_type))
+    return json.dumps([field.name for field in filled[:2]])
 
 
 def _key(target: TargetSchema, asked: Any) -> str:

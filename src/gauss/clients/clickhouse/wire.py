@@ -94,6 +94,8 @@ def wire_column(name: str, values: pa.ChunkedArray, field_type: FieldType) -> pa
     try:
         if pa.types.is_list(values.type) and field_type.name == "Map":
             values = _pairs_to_map(values)
+        if pa.types.is_struct(values.type) and field_type.name == "Tuple":
+            values = pa.chunked_array([_without_nulls(chunk) for chunk in values.chunks], values.type)
         wanted = wire_type(field_type, values.type)
         if pa.types.is_timestamp(wanted):
             values = _times(values, wanted)
@@ -151,6 +153,17 @@ def _pairs_to_map(values: pa.ChunkedArray) -> pa.ChunkedArray:
         keys, items = pairs.field(0), pairs.field(1)
         chunks.append(pa.MapArray.from_arrays(offsets, keys, items, mask=chunk.is_null() if chunk.null_count else None))
     return pa.chunked_array(chunks, pa.map_(values.type.value_type[0].type, values.type.value_type[1].type))
+
+
+def _without_nulls(values: pa.StructArray) -> pa.StructArray:
+    """A null object as one whose members are null: a tuple is never null itself."""
+    members = [
+        _without_nulls(member) if pa.types.is_struct(member.type) else member
+        for member in (
+            values.flatten() if values.null_count else [values.field(i) for i in range(values.type.num_fields)]
+        )
+    ]
+    return pa.StructArray.from_arrays(members, fields=list(values.type))
 
 
 def wire_table(rows: pa.Table, types: Mapping[str, FieldType]) -> pa.Table:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from gauss.clients.postgres.quote import identifier, qualified
 from gauss.clients.postgres.types import render_type
+from gauss.clients.sql_names import check_columns
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.model.errors import ConfigError
 
 _ATTRS = {"schema", "table", "key", "partition_by", "unlogged", "with"}
-_PROPS = {"default", "generated", "not_null", "unique", "check", "collate"}
+_PROPS = {"default", "generated", "materialized", "not_null", "unique", "check", "collate"}
+COMPUTED = ("generated", "materialized")
+"""A computed column: Postgres' word for it and ClickHouse's, which mean the same here."""
 
 
 def table_name(target: TargetSchema) -> str:
@@ -42,6 +45,7 @@ def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
     names = [field.name for field in target.fields]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ConfigError(f"columns named twice: {', '.join(sorted(twice))}", hint="rename one in the schema map")
+    _check_names(target, names)
     kind = "UNLOGGED TABLE" if target.attrs.get("unlogged") else "TABLE"
     text = f"CREATE {kind} {'IF NOT EXISTS ' if if_not_exists else ''}{table_name(target)} (\n{_lines(target)}\n)"
     if target.attrs.get("partition_by"):
@@ -49,6 +53,15 @@ def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
     if options := target.attrs.get("with"):
         text += "\nWITH (" + ", ".join(f"{name} = {value}" for name, value in options.items()) + ")"
     return text
+
+
+def _check_names(target: TargetSchema, names: list[str]) -> None:
+    """Every name in an expression is a column of this table."""
+    if asked := target.attrs.get("partition_by"):
+        check_columns("partition_by", str(asked), names, folds=True)
+    for field in target.fields:
+        for word in (word for word in (*COMPUTED, "check") if field.props.get(word)):
+            check_columns(f"column {field.name}: {word}", str(field.props[word]), names, folds=True)
 
 
 def _lines(target: TargetSchema) -> str:
@@ -62,15 +75,15 @@ def column(field: TargetField) -> str:
     """A column's line: name, type, and what Postgres adds."""
     if unknown := set(field.props) - _PROPS:
         raise _unknown(f"column {field.name}", unknown, _PROPS)
-    if "default" in field.props and "generated" in field.props:
-        raise ConfigError(f"column {field.name} can't be default and generated", hint="keep one of them")
+    given = [word for word in ("default", *COMPUTED) if word in field.props]
+    if len(given) > 1:
+        raise ConfigError(f"column {field.name} can't be {' and '.join(given)}", hint="keep one of them")
     parts = [identifier(field.name), render_type(field.field_type)]
     if collate := field.props.get("collate"):
         parts.append(f"COLLATE {identifier(str(collate))}")
     if "default" in field.props:
         parts.append(f"DEFAULT {field.props['default']}")
-    if "generated" in field.props:
-        parts.append(f"GENERATED ALWAYS AS ({field.props['generated']}) STORED")
+    parts += [f"GENERATED ALWAYS AS ({field.props[word]}) STORED" for word in COMPUTED if word in field.props]
     if field.props.get("not_null"):
         parts.append("NOT NULL")
     if field.props.get("unique"):

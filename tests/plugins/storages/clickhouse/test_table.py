@@ -17,9 +17,11 @@ import pytest
 from gauss.clients.clickhouse.quote import identifier
 from gauss.clients.embedded import ensure
 from gauss.clients.errors import Unclear
+from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.contracts.table import Block, Group, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema
+from gauss.mapping.columns import ColumnMap
 from gauss.mapping.script import run_file
 from gauss.model.errors import ConfigError, Unavailable
 from gauss.plugins.storages.clickhouse.spec import SPEC, ClickHouseConfig
@@ -130,6 +132,36 @@ def test_replacing_table_ends_with_the_last_row_of_each_key(server: Path) -> Non
 def test_replacing_table_without_a_key_is_refused() -> None:
     with pytest.raises(ValueError, match="without order_by would merge all rows into one"):
         SPEC.validate({"schema": {"engine": "ReplacingMergeTree"}})
+
+
+def test_objects_become_tuples_by_default_and_a_missing_one_has_no_members(server: Path) -> None:
+    made = Made(server)
+    inner = {"name": "at", "type": {"name": "struct", "attrs": {"fields": [{"name": "x", "type": "int32"}]}}}
+    order = FieldType("struct", {"fields": [{"name": "id", "type": "int64"}, {"name": "who", "type": "string"}, inner]})
+    tagged = FieldType(
+        "struct", {"fields": [{"name": "tags", "type": {"name": "array", "attrs": {"element": "string"}}}]}
+    )
+    source = SourceSchema((SourceField("order", order), SourceField("more", tagged)))
+    made.target = made.store.target(source, None)
+    made.prepared()
+    values = [{"id": 1, "who": "A", "at": {"x": 5}}, None, {"id": 2, "who": None, "at": None}]
+    columns = ColumnMap(source, replace(made.target, fields=made.target.fields[:-2]), made.store.kind)
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array(values, arrow_type(order)), pa.array([{"tags": ["a"]}] * 3, arrow_type(tagged))], ["order", "more"]
+    )
+    groups, bad = columns.run(rows, pa.array([1, 2, 3], pa.int64()))
+    assert bad == []
+    made.store.insert(
+        Block("p", 1, 0, 7, 0, 3, (Group(groups[0].rows, pa.Table.from_batches([groups[0].columns])),)), 0
+    )
+    found = made.ask("SELECT order.id, order.who, order.at.x, more.tags FROM TABLE ORDER BY _offset")
+    assert found == [(1, "A", 5, ["a"]), (None, None, None, ["a"]), (2, None, None, ["a"])]
+
+
+def test_ttl_of_the_storage_is_the_tables(server: Path) -> None:
+    made = Made(server, ttl="toDateTime(ts_ms / 1000) + INTERVAL 1 YEAR").prepared()
+    (text,) = made.ask("SELECT create_table_query FROM system.tables WHERE name = 'TABLE'")[0]
+    assert "TTL toDateTime(ts_ms / 1000) + toIntervalYear(1)" in text
 
 
 def test_table_without_a_format_keeps_blobs(server: Path) -> None:

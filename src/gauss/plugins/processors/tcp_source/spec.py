@@ -79,7 +79,8 @@ def _lint(config: PluginConfig, context: LintContext) -> list[str]:
     if config.mode != "passthrough":
         return []
     if not context.target_storage:
-        return [] if config.forward else ['mode: "passthrough" needs a target, a forward address, or both']
+        named = config.forward or context.has_target
+        return [] if named else ['mode: "passthrough" needs a target, a forward address, or both']
     if context.target_storage != "file" or context.target_config.get("framing") != "none":
         return [
             'mode: "passthrough" writes captures, not records: its target must be a topic with storage = "file" and'

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from gauss.clients.clickhouse.known import engine_fault
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.table import TABLE_READ_MODES, TableConfig, TableSpec, inbox_capacity
 
@@ -35,6 +37,9 @@ class ClickHouseConfig(TableConfig):
     ca_file: Path | None = None
     """With `secure`: the authority that signed the server's certificate, as a PEM file; left out: those of the
     system."""
+    ttl: str | None = None
+    """When rows are deleted, as an expression of the table's columns: `toDateTime(ts_ms / 1000) + INTERVAL 30 DAY`;
+    the same as `ttl` in `schema`. Left out: they stay."""
     async_insert: bool = False
     """Lets the server gather inserts: at least once, since it deduplicates none of them then."""
 
@@ -49,6 +54,29 @@ class ClickHouseConfig(TableConfig):
     @property
     def merging(self) -> bool:
         return any(word in self.engine for word in MERGING)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """What `schema` and `ttl` say of the table."""
+        return self.table_schema if self.ttl is None else {**self.table_schema, "ttl": self.ttl}
+
+    @model_validator(mode="after")
+    def _has_an_engine(self) -> ClickHouseConfig:
+        if fault := engine_fault(self.engine):
+            raise PydanticCustomError("engine", "{message}", {"message": f"engine: {fault}", "key": "schema"})
+        return self
+
+    @model_validator(mode="after")
+    def _has_one_ttl(self) -> ClickHouseConfig:
+        told = ""
+        if self.ttl is not None and "ttl" in self.table_schema:
+            told = '"ttl" stands here and in "schema": keep one of them'
+        elif self.ttl is not None and re.fullmatch(r"[\d.]+\s*\w*", self.ttl.strip()):
+            example = "toDateTime(ts_ms / 1000) + INTERVAL 30 DAY"
+            told = f'"ttl" is an expression of the table\'s columns, e.g. "{example}" (found "{self.ttl}")'
+        if told:
+            raise PydanticCustomError("ttl", "{message}", {"message": told, "key": "ttl"})
+        return self
 
     @model_validator(mode="after")
     def _has_a_key(self) -> ClickHouseConfig:

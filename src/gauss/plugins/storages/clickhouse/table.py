@@ -38,9 +38,16 @@ def _arrow(wanted: FieldType, given: pa.DataType) -> pa.DataType:
 
 
 def _accepts_null(field: TargetField) -> bool:
-    kind = field.field_type
+    return _holds_null(field.field_type)
+
+
+def _holds_null(kind: FieldType) -> bool:
     if kind.name == "LowCardinality":
         kind = as_field_type(kind.attrs["inner"])
+    if kind.name == "Tuple":  # a missing object is one whose members are all missing
+        members = kind.attrs.get("elements") or kind.attrs.get("fields") or ()
+        kinds = [as_field_type(each["type"] if isinstance(each, dict) and "type" in each else each) for each in members]
+        return bool(kinds) and all(map(_holds_null, kinds))
     return kind.name in ("Nullable", "Variant", "Dynamic", "JSON")
 
 
@@ -72,7 +79,7 @@ class ClickHouseTable:
         return self._config.replacing
 
     def target(self, source: SourceSchema | None, mapped: Mapped | None) -> TargetSchema:
-        attrs = {"table": self._place.topic.replace(".", "_"), **self._config.table_schema}
+        attrs = {"table": self._place.topic.replace(".", "_"), **self._config.attrs}
         return wanted_table(attrs, source, mapped, WORDS, marked=self._config.exactly_once)
 
     def column(self, field: TargetField) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -20,6 +20,8 @@ CAPTURE_KEYS = {"data_dir", "framing", "fsync", "fsync_interval", "max_bytes", "
 
 class FileConfig(PluginConfig):
     """`storage_config` of a file topic."""
+
+    ABSENT: ClassVar[dict[str, str]] = {"ttl": 'a file topic has "retention", the age at which its segments go'}
 
     data_dir: Path | None = None
     """Folder of the segments, relative to the config file; left out: in the data directory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -16,6 +16,11 @@ RING_SIZE = 65_536
 
 class MemoryConfig(PluginConfig):
     """`storage_config` of a memory topic."""
+
+    ABSENT: ClassVar[dict[str, str]] = {
+        "ttl": "records in memory do not age: bound them by storage_size and storage_bytes, or remove keys of a table"
+        " by delete_when"
+    }
 
     mode: Literal["ring", "table"] = "ring"
     """`ring`: the newest records in order. `table`: the newest record of each key."""

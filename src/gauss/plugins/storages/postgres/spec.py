@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import ClassVar, cast
 
 from gauss.clients.postgres.server import PostgresServer, server_of
 from gauss.contracts.plugin import PluginConfig
@@ -11,6 +11,10 @@ from gauss.contracts.table import TABLE_READ_MODES, TableConfig, TableSpec, inbo
 
 class PostgresConfig(PostgresServer, TableConfig):
     """`storage_config` of a Postgres topic."""
+
+    ABSENT: ClassVar[dict[str, str]] = {
+        "ttl": "Postgres deletes no rows by their age: delete them in the database, or drop partitions (partition_by)"
+    }
 
     key: str | list[str] = ""
     """Columns of a primary key: a row replaces the one with the same key; left out: rows are only added."""
