@@ -198,6 +198,17 @@ def test_sinks_that_cannot_convert_are_faults(gauss: Gauss, config: Path) -> Non
     assert "transforms" not in gauss("check").stdout
 
 
+def test_a_script_that_no_topic_uses_is_checked(gauss: Gauss, config: Path) -> None:
+    config.write_text(SOUND.replace("PORT", "0") + '[[schema_maps]]\nname = "m"\nscript = "m.star"\n')
+    script = config.with_name("m.star")
+    script.write_text("fn map_schema(source, target) { target }\n")
+    done = gauss("check", "--offline")
+    assert done.returncode == 1
+    assert "✗ schema_maps m: " in done.stdout and "scripts are Starlark" in done.stdout
+    script.write_text("def map_schema(source, target):\n    return target\n")
+    assert gauss("check", "--offline").returncode == 0
+
+
 def test_check_imports_nothing_heavy(config: Path) -> None:
     """What keeps it within half a second: neither Spark nor Arrow, nor what the other commands need."""
     config.write_text(SOUND.replace("PORT", "0") + FILTER)

@@ -6,7 +6,7 @@ import pytest
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.contracts.target import TargetSchema
-from gauss.mapping.script import run, run_file
+from gauss.mapping.script import check_file, run, run_file
 from gauss.model.errors import ConfigError
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "schema-maps"
@@ -137,3 +137,41 @@ def test_a_wrong_script_is_refused_with_its_place(text: str, message: str) -> No
 def test_a_missing_script_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.star can't be read"):
         run_file(tmp_path / "nowhere.star", QUOTE, TargetSchema())
+
+
+RHAI = """// scripts/schema-map/proto-to-clickhouse.rhai
+fn map_schema(source, target) {
+    let p = 3;
+    target.fields.push(#{ name: "ts_ms", field_type: #{ name: "Int64", attrs: #{} }, source: "ts_ms" });
+    target
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [RHAI, RHAI.split("\n", 1)[1], 'let x = #{ name: "a" };', "def map_schema(source, target):\n    let p = 1\n"],
+)
+def test_a_script_in_rhai_is_told_that_scripts_are_starlark(text: str) -> None:
+    with pytest.raises(ConfigError, match="the script is no Starlark") as caught:
+        run(text, "map.rhai", QUOTE, TargetSchema())
+    assert "looks like Rhai" in caught.value.hint and "def map_schema(source, target):" in caught.value.hint
+
+
+def test_a_mistake_in_starlark_is_not_taken_for_another_language() -> None:
+    with pytest.raises(ConfigError, match=r"map.star:1:") as caught:
+        run("def map_schema(source, target)\n  return 1", "map.star", QUOTE, TargetSchema())
+    assert "Rhai" not in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(RHAI, "is no Starlark"), ("x = 1", "expected a function map_schema"), ("def map_schema(:", r"map\.star:1:")],
+)
+def test_a_script_is_checked_without_anything_to_map(tmp_path: Path, text: str, message: str) -> None:
+    script = tmp_path / "map.star"
+    script.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        check_file(script)
+    script.write_text('def map_schema(source, target):\n    return source["fields"][7]\n')
+    check_file(script)

@@ -80,6 +80,7 @@ def _phases(checked: Checked, data_dir: Path, out: Output, *, offline: bool) -> 
     told = f"{_count(len(graph.topics), 'topic')}, {_count(len(graph.processors), 'processor')}, {place}"
     yield Phase("graph", Mark.OK, told)
     yield from _tables(checked, checked.pipeline, data_dir, offline=offline)
+    yield from _unused_maps(checked, checked.pipeline)
     if offline:
         return
     if graph.needs_spark or _converts(checked.pipeline):
@@ -126,6 +127,19 @@ def _tables(checked: Checked, pipeline: Pipeline, data_dir: Path, *, offline: bo
             yield Phase("tables", Mark.WARN, f"{topic.name}: {error.message}", "its columns can't be told now")
         else:
             yield Phase("tables", Mark.OK, f"{topic.name}: {_count(len(found.mapped.fields), 'column')}")
+
+
+def _unused_maps(checked: Checked, pipeline: Pipeline) -> Iterator[Phase]:
+    """Schema maps that no topic names are judged by themselves; the others with their tables."""
+    used = {topic.storage_config.get("schema_map") for topic in pipeline.topics}
+    for each in (each for each in pipeline.schema_maps if each.name not in used):
+        from gauss.mapping.script import check_file
+        from gauss.model.errors import ConfigError
+
+        try:
+            check_file(checked.base_dir / each.script)
+        except ConfigError as error:
+            yield Phase("schema_maps", Mark.FAIL, f"{each.name}: {error.message}", error.hint)
 
 
 def _converts(pipeline: Pipeline) -> bool:

@@ -31,21 +31,35 @@ _WHERE = re.compile(r"--> (?P<file>[^\n]*?):(?P<line>\d+):(?P<column>\d+)")
 
 def run_file(script: Path, source: SourceSchema, target: TargetSchema) -> TargetSchema:
     """What the script in a file makes of both schemas; raises ConfigError with file and line."""
+    return run(_read(script), str(script), source, target)
+
+
+def check_file(script: Path) -> None:
+    """Raises ConfigError for a script that is no Starlark or has no map_schema; it is given nothing to map."""
+    _evaluate({"text": _read(script), "name": str(script)})
+
+
+def _read(script: Path) -> str:
     try:
-        text = script.read_text(encoding="utf-8")
+        return script.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the schema map {script} can't be read: {error}") from None
-    return run(text, str(script), source, target)
 
 
 def run(text: str, name: str, source: SourceSchema, target: TargetSchema) -> TargetSchema:
     """What the script makes of both schemas; `name` stands in messages."""
+    made = _evaluate({"text": text, "name": name, "source": _source(source), "target": _target(target)})
+    return _result(made, name, source)
+
+
+def _evaluate(request: dict[str, Any]) -> object:
+    """What `map_schema` gives, in a process of its own."""
     limits = {"max_steps": MAX_STEPS, "max_depth": MAX_DEPTH, "max_bytes": MAX_BYTES, "max_seconds": MAX_SECONDS}
-    request = {"text": text, "name": name, "source": _source(source), "target": _target(target), **limits}
+    name = request["name"]
     try:
         done = subprocess.run(
             [sys.executable, "-E", "-s", str(PROCESS)],
-            input=json.dumps(request, default=str).encode(),
+            input=json.dumps({**request, **limits}, default=str).encode(),
             capture_output=True,
             timeout=PATIENCE_S,
             check=False,
@@ -60,8 +74,8 @@ def run(text: str, name: str, source: SourceSchema, target: TargetSchema) -> Tar
     if "endless" in answer:
         raise _stopped(name, f"did not end within {MAX_STEPS:,} steps")
     if "error" in answer:
-        raise _fault(answer["error"], name)
-    return _result(answer["made"], name, source)
+        raise _fault(answer["error"], name, request["text"])
+    return answer["made"]
 
 
 def _stopped(name: str, why: str) -> ConfigError:
@@ -77,16 +91,32 @@ def _target(schema: TargetSchema) -> dict[str, Any]:
     return {"fields": [], "attrs": dict(schema.attrs)}
 
 
-def _fault(text: str, name: str) -> ConfigError:
+_RHAI = re.compile(r"^\s*(?:fn\s+\w+\s*\(|let\s+\w+\s*=)|#\{|^\s*//", re.MULTILINE)
+
+
+def _other_language(script: str) -> str:
+    """What to do about a script that is written in Rhai; empty for any other."""
+    if not _RHAI.search(script):
+        return ""
+    return (
+        "it looks like Rhai, and scripts are Starlark, which has Python's syntax: `def map_schema(source, target):`"
+        ' instead of `fn`, {"name": "sym"} instead of #{ name: "sym" }, # instead of //; see docs/schema-maps.md'
+    )
+
+
+def _fault(text: str, name: str, script: str) -> ConfigError:
     problem = next((line for line in text.splitlines() if line.startswith("error: ")), text.strip())
     problem = problem.removeprefix("error: ").removeprefix("fail: ")
-    if problem == "Module has no symbol `map_schema`":
+    if problem in ("Module has no symbol `map_schema`", "Variable `map_schema` not found"):
         return ConfigError(f"{name}: expected a function map_schema(source, target), found none")
     # The last place in the trace is where the script failed; what stands above it is how it came there.
     places = list(_WHERE.finditer(text))
-    return ConfigError(
-        f"{name}:{places[-1]['line']}:{places[-1]['column']}: {problem}" if places else f"{name}: {problem}"
-    )
+    where = f"{name}:{places[-1]['line']}:{places[-1]['column']}" if places else name
+    if hint := _other_language(script):
+        return ConfigError(
+            f"{where}: the script is no Starlark: {problem.partition(', expected one of')[0]}", hint=hint
+        )
+    return ConfigError(f"{where}: {problem}")
 
 
 def _result(made: object, name: str, source: SourceSchema) -> TargetSchema:

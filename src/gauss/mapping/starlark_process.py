@@ -43,6 +43,9 @@ def evaluate(request: dict[str, Any]) -> dict[str, Any]:
         module = starlark.Module()
         starlark.eval(module, starlark.parse("column.star", HELPERS), library)
         starlark.eval_with(options, module, starlark.parse(request["name"], request["text"]), library)
+        if "source" not in request:  # nothing to map: whether there is a function that would
+            starlark.eval(module, starlark.parse("check.star", "type(map_schema)"), library)
+            return {"made": None}
         made = module.freeze().call_with(options, "map_schema", request["source"], request["target"]).value
     except starlark.StarlarkError as error:
         return {"endless": True} if used_up() else {"error": str(error)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 SEND_RECEIVE_SECONDS = 300
+# The driver prints a line for each exception that it also raises, and those are told in our own words.
+logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True)
