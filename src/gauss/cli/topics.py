@@ -44,7 +44,7 @@ def command(
         found["topics"] = [topic for topic in found["topics"] if not topic["hidden"]]
     output.data(found)
     output.table(
-        ["topic", "storage", "records", "bytes", "fill", "appended", "dropped", "lost"],
+        ["topic", "storage", "records", "bytes", "fill", "appended", "dropped", "lost", "damaged"],
         [
             [
                 topic["name"],
@@ -55,6 +55,7 @@ def command(
                 topic["appended"],
                 topic["dropped"] + topic["overwritten"],
                 topic["lost"],
+                topic["damaged"],
             ]
             for topic in found["topics"]
         ],

@@ -60,6 +60,8 @@ class StorageSpec(PluginSpec):
     capacity: Callable[[PluginConfig], Capacity]
     capture_implementation: str = ""
     """Where `raw` is a read mode: what gives a `CaptureStore` instead of a `Log`."""
+    offline_implementation: str = ""
+    """What gives a `contracts.offline.Offline` for the folders that the storage leaves on disk."""
 
 
 def _no_format(name: str) -> Format:

@@ -5,7 +5,8 @@ GaussError                 message + hint; `retryable` says whether trying again
 ├── PluginError            a plugin can't be found, is of another ABI, or failed to start
 ├── FrameError             bytes that can't be framed; carries them
 ├── StorageError           a log or journal can't be read or written
-│   └── DiskFull           below `min_free_bytes`
+│   ├── DiskFull           below `min_free_bytes`
+│   └── Damaged            bytes on disk that are not the ones written
 ├── Fenced                 a lower generation than the claimed one: the caller is a zombie
 ├── ProtocolError          a call breaks the delivery rules (gap in epochs, other source ends)
 ├── NotFound               no such topic, processor, reader or record
@@ -59,6 +60,17 @@ class StorageError(GaussError):
 class DiskFull(StorageError):
     code = "disk_full"
     retryable = True
+
+
+class Damaged(StorageError):
+    """Records `first` up to `stop` can't be read: their bytes on disk are not the ones that were written."""
+
+    code = "damaged"
+    first = stop = 0
+
+    def __init__(self, message: str, *, first: int = 0, stop: int = 0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.first, self.stop = first, stop
 
 
 class Fenced(GaussError):

@@ -8,12 +8,22 @@ import os
 from pathlib import Path
 from typing import Any
 
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+
+
+def make_private(folder: Path) -> None:
+    """Makes a folder that only its owner can enter, or makes an existing one so."""
+    folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    if folder.stat().st_mode & 0o777 != PRIVATE_FOLDER:
+        folder.chmod(PRIVATE_FOLDER)
+
 
 def write_private(path: Path, content: dict[str, Any], *, durable: bool = False) -> None:
     """JSON in a file of mode 0600, whole or not at all: a reader never sees half of it. `durable`: also after a power
     loss."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
     with os.fdopen(descriptor, "w") as file:
         json.dump(content, file)
         if durable:

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gauss.model.errors import DiskFull, StorageError
-from gauss.stream.engine.journal import MAGIC, Journal, encode
+from gauss.stream.engine.journal import Journal, JournalDamaged
+from gauss.stream.engine.journal_scan import MAGIC, SECTOR, encode, scan
 from helpers.cases import cases
 
 
@@ -32,14 +33,24 @@ def filled(directory: Path, entries: list[bytes]) -> Path:
     return journal.path
 
 
-def test_file_cut_at_every_byte_gives_a_prefix_of_the_entries(tmp_path: Path) -> None:
-    entries = [b"a", b"bb" * 20, b"\x00" * 9, b"last entry"]
-    content = filled(tmp_path, entries).read_bytes()
+def cuts(entries: list[bytes]) -> list[int]:
+    """Where each entry ends, the magic first."""
     ends = [len(MAGIC)]
     for entry in entries:
         ends.append(ends[-1] + len(encode(entry)))
+    return ends
+
+
+def test_file_cut_at_every_byte_gives_a_prefix_of_the_entries(tmp_path: Path) -> None:
+    entries = [b"a", b"bb" * 20, b"\x00" * 9, b"last entry"]
+    content = filled(tmp_path, entries).read_bytes()
+    ends = cuts(entries)
     for cut in range(len(content) + 1):
         (tmp_path / "commits").write_bytes(content[:cut])
+        if ends[0] < cut < ends[1]:  # a snapshot gets its name when it is complete: no crash cuts it
+            with pytest.raises(JournalDamaged, match="snapshot"):
+                bodies(tmp_path)
+            continue
         whole = max(sum(end <= cut for end in ends) - 1, 0)
         assert bodies(tmp_path) == entries[:whole]
 
@@ -50,16 +61,39 @@ def test_file_cut_at_every_byte_gives_a_prefix_of_the_entries(tmp_path: Path) ->
     at=st.integers(min_value=0),
     flip=st.integers(min_value=1, max_value=255),
 )
-def test_a_flipped_byte_never_gives_an_entry_that_was_not_written(
+def test_a_flipped_byte_is_damage_and_the_file_stays_as_it_was(
     tmp_path: Path, entries: list[bytes], at: int, flip: int
 ) -> None:
     (tmp_path / "commits").unlink(missing_ok=True)
     content = bytearray(filled(tmp_path, entries).read_bytes())
-    position = len(MAGIC) + at % (len(content) - len(MAGIC))
+    position = at % len(content)
     content[position] ^= flip
     (tmp_path / "commits").write_bytes(content)
-    found = bodies(tmp_path)
-    assert found == entries[: len(found)] and len(found) < len(entries)
+    with pytest.raises(JournalDamaged) as caught:
+        bodies(tmp_path)
+    found = caught.value.scanned
+    assert (tmp_path / "commits").read_bytes() == content
+    # Every entry but the changed one is found, before the damage or behind it.
+    assert found.bodies == entries[: len(found.bodies)]
+    changed = max(sum(end <= position for end in cuts(entries)) - 1, 0)
+    spared = entries if position < len(MAGIC) else entries[:changed] + entries[changed + 1 :]
+    assert found.bodies + found.later == spared
+
+
+@pytest.mark.parametrize("kept", [1, SECTOR - 40, SECTOR, SECTOR + 7])
+def test_sectors_that_a_power_loss_left_empty_are_cut(kept: int) -> None:
+    first, lost = encode(b"first" * 20), encode(b"\x93" * 3000)
+    content = MAGIC + first + lost
+    torn = content[: -(-(len(MAGIC + first) + kept) // SECTOR) * SECTOR].ljust(len(content), b"\x00")
+    found = scan(torn)
+    assert (found.bodies, found.damage, found.end) == ([b"first" * 20], "", len(MAGIC + first))
+
+
+def test_a_length_that_reaches_beyond_the_end_is_damage_when_entries_follow() -> None:
+    content = bytearray(MAGIC + encode(b"one") + encode(b"two") + encode(b"three"))
+    content[len(MAGIC + encode(b"one")) + 2] ^= 1  # 65,536 bytes more
+    found = scan(bytes(content))
+    assert found.bodies == [b"one"] and "length" in found.damage and found.later == [b"three"]
 
 
 def test_append_after_a_cut_tail_goes_on_behind_the_last_whole_entry(tmp_path: Path) -> None:
@@ -123,5 +157,5 @@ def test_compaction_that_died_before_the_rename_changes_nothing(tmp_path: Path) 
 
 def test_another_file_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "commits").write_bytes(b"something else entirely")
-    with pytest.raises(StorageError, match="not a commit journal"):
+    with pytest.raises(StorageError, match="does not begin as a commit journal"):
         bodies(tmp_path)

@@ -27,8 +27,9 @@
 Shapes:
 - `status`: `starting`, `ready`, `degraded` (with `reasons`), `draining`.
 - `Topic`: `{name, storage, hidden, inc, floor, end, records, bytes, capacity_records, capacity_bytes, fill (0…1, null
-  when unbounded), write_full, appended, appended_bytes, dropped, overwritten, lost, blocked_s, blocked_by, last_ts_ms,
-  read_modes: [str]}`; `appended`, `dropped`, `overwritten` count since the engine's start.
+  when unbounded), write_full, appended, appended_bytes, dropped, overwritten, missed, lost, set_aside, damaged,
+  blocked_s, blocked_by, last_ts_ms, read_modes: [str]}`; `appended`, `dropped`, `overwritten` count since the
+  engine's start.
 - `Reader`: `{topic, name, position, behind (records), behind_ms, missed, lost_on_restart, idle_s}`; `to` of a seek is
   `earliest`, `end`, an offset or `-N`.
 - `Processor`: `{name, plugin, role (source|transform|sink), where (engine|spark), state, detail, source, target (the

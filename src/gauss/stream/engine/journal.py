@@ -1,7 +1,7 @@
 """The commit journal: one append-only file of checksummed entries. An entry on disk is the commit point of a publish.
 
-File: 8 bytes of magic, then entries `u32 length, u32 crc32(length + body), body`. Compaction writes a new file that
-begins with a snapshot of the state and renames it over the old one.
+Compaction writes a new file that begins with a snapshot of the state and renames it over the old one.
+`journal_scan` knows the file's form.
 """
 
 from __future__ import annotations
@@ -9,73 +9,71 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import struct
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gauss.model.errors import DiskFull, StorageError
+from gauss.model.files import PRIVATE_FILE, make_private
+from gauss.stream.engine.journal_scan import MAGIC, Scanned, encode, scan
 
-MAGIC = b"GAUSSJ\x00\x01"
-HEAD = struct.Struct("<II")
+NAME = "commits"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 log = logging.getLogger(__name__)
 
 
-def encode(body: bytes) -> bytes:
-    """An entry as it lies in the file."""
-    length = struct.pack("<I", len(body))
-    return length + struct.pack("<I", zlib.crc32(body, zlib.crc32(length))) + body
+class JournalDamaged(StorageError):
+    """The journal holds something that no crash leaves; `scanned` is what can be read of it."""
+
+    def __init__(self, path: Path, scanned: Scanned) -> None:
+        super().__init__(f"{path} is damaged at byte {scanned.end}: {scanned.damage}")
+        self.path = path
+        self.scanned = scanned
 
 
-def entries(content: bytes) -> Iterator[tuple[bytes, int]]:
-    """Whole entries behind the magic, each with the position of its end; stops at the first that is not whole."""
-    position = len(MAGIC)
-    while position + HEAD.size <= len(content):
-        length, crc = HEAD.unpack_from(content, position)
-        end = position + HEAD.size + length
-        body = content[position + HEAD.size : end]
-        # A run of zeros, as a crash may leave it, would be an endless row of empty entries: none is empty.
-        if length == 0 or end > len(content) or zlib.crc32(body, zlib.crc32(content[position : position + 4])) != crc:
-            return
-        yield body, end
-        position = end
+def keep_copy(path: Path) -> Path:
+    """A copy of a damaged journal beside it, made once for the same bytes."""
+    content = path.read_bytes()
+    copy = path.with_name(f"{path.name}.damaged-{zlib.crc32(content):08x}")
+    if not copy.exists():
+        with os.fdopen(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb") as file:
+            file.write(content)
+            os.fsync(file.fileno())
+        sync_directory(path.parent)
+    return copy
 
 
 class Journal:
     """Appends entries and gives them back at open; a torn tail is cut. The ledger's lock serialises the calls."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self.path = directory / "commits"
+        make_private(directory)
+        self.path = directory / NAME
         self._directory = directory
         self._unsynced = False
         self._broken = ""
-        (directory / "commits.new").unlink(missing_ok=True)
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd = -1
         self.size = 0
 
     def replay(self) -> Iterator[bytes]:
-        """Every entry since the last compaction; must be read to its end before the first append."""
-        content = self.path.read_bytes()
-        if content[: len(MAGIC)] != MAGIC:
-            if len(content) >= len(MAGIC):
-                raise StorageError(
-                    f"{self.path} is not a commit journal",
-                    hint="the data directory is of another program or version; choose another with --data-dir",
-                )
-            content = b""
-        end = len(MAGIC)
-        for body, end in entries(content):  # noqa: B007
-            yield body
-        if len(content) > end:
-            log.warning("journal: %d bytes of an unfinished entry cut at %d", len(content) - end, end)
-        os.ftruncate(self._fd, end if content else 0)
-        if not content:
+        """Every entry since the last compaction; must be read to its end before the first append. Raises
+        JournalDamaged, and changes nothing on disk, when more than the tail is wrong."""
+        content = self.path.read_bytes() if self.path.exists() else b""
+        found = scan(content)
+        if found.damage:
+            raise JournalDamaged(self.path, found)
+        yield from found.bodies
+        if len(content) > found.end:
+            log.warning("journal: %d bytes of an unfinished entry cut at %d", len(content) - found.end, found.end)
+        # An unfinished compaction: the file that it would have replaced is sound.
+        (self._directory / "commits.new").unlink(missing_ok=True)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        os.ftruncate(self._fd, found.end)
+        if not found.end:
             os.pwrite(self._fd, MAGIC, 0)
         os.fsync(self._fd)
-        self.size = end
+        self.size = found.end or len(MAGIC)
 
     def append(self, body: bytes, *, sync: bool) -> None:
         """Writes one entry; when this fails nothing of it stays and DiskFull or StorageError is raised."""
@@ -119,7 +117,7 @@ class Journal:
         """Replaces every entry by one that holds the state; a failure leaves the old journal in use."""
         fresh = self._directory / "commits.new"
         content = MAGIC + encode(snapshot())
-        fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             done = 0
             while done < len(content):
@@ -139,7 +137,8 @@ class Journal:
         try:
             self.sync()
         finally:
-            os.close(self._fd)
+            if self._fd >= 0:
+                os.close(self._fd)
 
 
 def sync_directory(path: Path) -> None:

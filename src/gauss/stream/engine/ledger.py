@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import logging
 import threading
 import time
@@ -13,28 +12,22 @@ import msgspec
 
 from gauss.model.errors import StorageError
 from gauss.stream.engine.entries import (
-    KEPT_EPOCHS,
-    ClaimMade,
     DeadKey,
     Dropped,
     Entry,
-    EpochPublished,
     Incarnated,
     Moved,
     Opened,
     ProcessorRow,
-    Pulled,
-    Rebuilt,
     State,
 )
 from gauss.stream.engine.journal import Journal
+from gauss.stream.engine.ledger_state import apply, committed, decode, encode
 from gauss.stream.protocol import At, Ends
 
 COMPACT_BYTES = 4 << 20
 
 log = logging.getLogger(__name__)
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
 
 
 class Ledger:
@@ -47,15 +40,15 @@ class Ledger:
         self._moved: dict[str, Ends] = {}
         self.state = State()
         for body in self._journal.replay():
-            self._apply(self._decode(body))
-        self._journal.compact(lambda: _encoder.encode(self.state))
+            self.state = apply(self.state, self._decode(body))
+        self._journal.compact(lambda: encode(self.state))
         self._compacted = self._journal.size
         self.commit(Opened(self.state.run + 1), sync=True)
         self._number = self.state.run << 32
 
     def _decode(self, body: bytes) -> Entry:
         try:
-            return _decoder.decode(body)
+            return decode(body)
         except msgspec.MsgspecError as error:
             raise StorageError(
                 f"{self._journal.path}: an entry can't be understood: {error}",
@@ -65,8 +58,8 @@ class Ledger:
     def commit(self, entry: Entry, *, sync: bool = False) -> None:
         """Writes an entry, then lets it count; when the write fails nothing has changed."""
         with self._lock:
-            self._journal.append(_encoder.encode(entry), sync=sync)
-            self._apply(entry)
+            self._journal.append(encode(entry), sync=sync)
+            self.state = apply(self.state, entry)
 
     def next_number(self) -> int:
         """A publish number that was never used, not even by a run that crashed before its commit."""
@@ -77,9 +70,7 @@ class Ledger:
     def committed(self, number: int) -> bool:
         """Whether the publish with this number is in the journal."""
         with self._lock:
-            ranges = self.state.committed
-            at = bisect.bisect_right(ranges, number, key=lambda each: each[0]) - 1
-            return at >= 0 and number <= ranges[at][1]
+            return committed(self.state, number)
 
     def incarnation(self, topic: str, stored: int) -> int:
         """The incarnation to use: the one that lies with the data, or (0: no data) one never used before."""
@@ -147,7 +138,7 @@ class Ledger:
         self._journal.sync()
         with self._lock:
             if self._journal.size > max(COMPACT_BYTES, 4 * self._compacted):
-                self._journal.compact(lambda: _encoder.encode(self.state))
+                self._journal.compact(lambda: encode(self.state))
                 self._compacted = self._journal.size
 
     def close(self) -> None:
@@ -156,75 +147,3 @@ class Ledger:
         except StorageError as error:
             log.warning("positions of the last second are not on disk: %s", error.message)
         self._journal.close()
-
-    def _apply(self, entry: Entry) -> None:
-        state = self.state
-        if isinstance(entry, State):
-            self.state = entry
-        elif isinstance(entry, Opened):
-            state.run = entry.run
-        elif isinstance(entry, Incarnated):
-            state.incs[entry.topic] = entry.inc
-        elif isinstance(entry, ClaimMade):
-            self._claimed(entry)
-        elif isinstance(entry, Rebuilt):
-            self._rebuilt(entry)
-        elif isinstance(entry, EpochPublished):
-            self._published(entry)
-        elif isinstance(entry, Moved):
-            for topic, positions in entry.positions.items():
-                state.positions.setdefault(topic, {}).update(positions)
-        elif isinstance(entry, Dropped):
-            for topic, reader in entry.readers:
-                state.positions.get(topic, {}).pop(reader, None)
-            for processor in entry.processors:
-                state.processors.pop(processor, None)
-                state.pulled.pop(processor, None)
-        elif isinstance(entry, Pulled):
-            state.pulled[entry.processor] = entry.position
-            state.published.update(entry.topics)
-            self._count(entry.number)
-        else:
-            state.replayed.setdefault(entry.processor, set()).update(entry.keys)
-            state.published.update(entry.topics)
-            self._count(entry.number)
-
-    def _claimed(self, entry: ClaimMade) -> None:
-        row = self.state.processors.get(entry.processor)
-        if row is None:
-            row = ProcessorRow(entry.checkpoint, entry.generation, entry.start, bounds=entry.bounds)
-            self.state.processors[entry.processor] = row
-        if (row.checkpoint, row.bounds) != (entry.checkpoint, entry.bounds):
-            row.checkpoint, row.epoch, row.recent, row.seen = entry.checkpoint, -1, [], {}
-        row.generation, row.start, row.bounds = entry.generation, entry.start, entry.bounds
-
-    def _rebuilt(self, entry: Rebuilt) -> None:
-        for claim in entry.claims:
-            self._claimed(claim)
-            row = self.state.processors[claim.processor]
-            row.ends = {}  # nothing is published of what it reads now, and no state is missed
-            row.empties = {name: at for name, at in claim.start.items() if entry.emptied.get(name) == at}
-        self.state.emptied.update(entry.emptied)
-
-    def _published(self, entry: EpochPublished) -> None:
-        row = self.state.processors[entry.processor]
-        row.epoch, row.empties = entry.epoch, {}
-        row.ends = {**row.ends, **entry.ends}
-        row.recent = [*row.recent, (entry.epoch, entry.ends)][-KEPT_EPOCHS:]
-        row.seen = {**row.seen, **{name: max(seen, row.seen.get(name, 0)) for name, seen in entry.seen.items()}}
-        for name, places in entry.moved.items():
-            member = self.state.processors[name]
-            member.start, member.ends = {**member.start, **places}, {**member.ends, **places}
-        self.state.published.update(entry.topics)
-        self._count(entry.number)
-
-    def _count(self, number: int) -> None:
-        ranges = self.state.committed
-        at = bisect.bisect_right(ranges, number, key=lambda each: each[0])
-        if at and ranges[at - 1][1] == number - 1:
-            ranges[at - 1][1] = number
-        else:
-            ranges.insert(at, [number, number])
-            at += 1
-        if at < len(ranges) and ranges[at][0] == ranges[at - 1][1] + 1:
-            ranges[at - 1][1] = ranges.pop(at)[1]

@@ -51,10 +51,11 @@ class LogTopic(LogProvider, Topic):
         self._on_position = on_position
         self._last_ts = log.last_ts()
         self._staged_records = self._staged_bytes = 0
+        self.counters.lost, self.counters.set_aside = getattr(log, "lost", 0), getattr(log, "set_aside", 0)
         kept = positions or {}
         highest = max([at_least, *(position.offset for position in kept.values() if position.inc == log.inc)])
         if highest > log.end:
-            self.counters.lost = highest - log.end
+            self.counters.lost = max(self.counters.lost, highest - log.end)
             log.skip_to(highest)
         self.readers = Readers(kept, self._reader_moved)
         self.readers.restore(log.inc, log.floor)

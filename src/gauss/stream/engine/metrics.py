@@ -19,6 +19,8 @@ TOPIC = (
     ("overwritten", "overwritten", "counter", "Records that gave way unread (write_full = overwrite)"),
     ("missed", "missed", "counter", "Records that readers came too late for"),
     ("lost", "lost", "gauge", "Records known to have existed that were gone when the topic was opened"),
+    ("set_aside", "set_aside", "gauge", "Records cut at open that the journal does not commit; kept beside the topic"),
+    ("damaged", "damaged", "gauge", "Records found damaged on disk since the engine's start"),
     ("blocked_s", "blocked_seconds", "gauge", "How long writers have been waiting for room"),
 )
 READER = (

@@ -26,6 +26,7 @@ from gauss.stream.engine.flight import FlightServer
 from gauss.stream.engine.heartbeat import Heartbeat
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.listening import Listening
+from gauss.stream.engine.opening import open_ledger
 from gauss.stream.engine.orders_topic import OrdersTopic
 from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.pulling import pulling, pulls
@@ -73,7 +74,7 @@ class Engine:
 
     def open(self) -> None:
         """The ledger, then the topics as far as the ledger vouches for them."""
-        self.ledger = Ledger(self.paths.journal)
+        self.ledger: Ledger = open_ledger(self.paths, self._places())
         building.drop_forgotten(self.graph, self.ledger)
         builder = building.TopicBuilder(self.pipeline, self.graph, self.paths, self.base_dir, self.ledger, self._dead)
         self.topics = builder.all()
@@ -225,11 +226,13 @@ class Engine:
     def _dead(self, letter: DeadLetter) -> None:
         self.dead.write(letter)
 
+    def _places(self) -> list[tuple[str, Path]]:
+        """Topics that are kept outside the data directory."""
+        named = [(each.name, each.storage_config.get("data_dir")) for each in self.pipeline.topics]
+        return [(name, self.base_dir / directory) for name, directory in named if directory]
+
     def _watch_disk(self) -> None:
-        places = [self.paths.root]
-        for definition in self.pipeline.topics:
-            if directory := definition.storage_config.get("data_dir"):
-                places.append(self.base_dir / directory)
+        places = [self.paths.root, *(path for _, path in self._places())]
         self.free_bytes = min(shutil.disk_usage(place).free for place in places if place.exists())
 
     def _maintain(self) -> None:

@@ -35,7 +35,7 @@ def topic_row(engine: Engine, topic: Topic) -> dict[str, Any]:
         "fill": topic.fill(),
         "appended": stats["records_in"],
         "appended_bytes": stats["bytes_in"],
-        **{key: stats[key] for key in ("dropped", "overwritten", "missed", "lost")},
+        **{key: stats[key] for key in ("dropped", "overwritten", "missed", "lost", "set_aside", "damaged")},
         "blocked_s": stats["blocked_seconds"],
         "blocked_by": stats["blocked_by"],
         "last_ts_ms": topic.last_ts(),
@@ -177,6 +177,8 @@ def health_reasons(engine: Engine) -> list[str]:
         reasons.append(f"disk: {human_bytes(engine.free_bytes)} free, below min_free_bytes = {least}; sources wait")
     roles = {name: node.role.value for name, node in engine.graph.processors.items()}
     for topic in engine.topics.values():
+        if damaged := topic.damaged():
+            reasons.append(f"topic {topic.name}: {damaged:,} records are damaged on disk; gauss verify names the files")
         blocked = topic.blocked()
         if blocked is not None and blocked.seconds > BLOCKED_S:
             role = roles.get(blocked.reader.partition("#")[0], "")

@@ -38,6 +38,10 @@ class Counters:
     overwritten: int = 0
     missed: int = 0
     lost: int = 0
+    set_aside: int = 0
+    """Cut at open because the journal does not commit them; kept beside the topic."""
+    damaged: int = 0
+    """Found by readers to be other bytes than were written."""
     dead: int = 0
 
 
@@ -206,6 +210,10 @@ class Topic(Waiting):
         """The largest visible ts_ms so far, 0 when there is none."""
         return self._store.last_ts()
 
+    def damaged(self) -> int:
+        """Records that readers found to be other bytes on disk than were written."""
+        return int(getattr(self._store, "damaged", 0))
+
     def filled(self, records: int, size: int) -> float | None:
         """So much as a share of the capacity."""
         bounds = ((records, self.capacity.records), (size, self.capacity.bytes))
@@ -213,6 +221,7 @@ class Topic(Waiting):
         return round(max(parts), 4) if parts else None
 
     def common_stats(self, records: int, size: int) -> dict[str, object]:
+        self.counters.damaged = self.damaged()
         return {
             "name": self.name,
             "inc": self.inc,

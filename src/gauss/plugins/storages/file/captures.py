@@ -16,6 +16,7 @@ from typing import cast
 
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.storage import BackedUp, StorageContext, WriteFull
+from gauss.model.files import PRIVATE_FILE, PRIVATE_FOLDER
 from gauss.plugins.storages.file import meta
 from gauss.plugins.storages.file.backup import Part, copy_parts
 from gauss.plugins.storages.file.disk import lock_folder, said_plainly, sync_folder
@@ -30,7 +31,7 @@ class CaptureFile:
     def __init__(self, path: Path, owner: Captures) -> None:
         self.path = path
         # Without O_APPEND, which splice refuses.
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
         self.size = 0
         self.ending = False
         self._owner = owner
@@ -56,10 +57,10 @@ class Captures:
         self._synced_at = time.monotonic()
         self._dirty = False
         with said_plainly("opening", self._root):
-            self._root.mkdir(parents=True, exist_ok=True)
+            self._root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             self._folder_lock: int | None = lock_folder(self._root)
             try:
-                self.inc = meta.open_meta(self._root, file, context)
+                self.inc = meta.open_meta(self._root, file, context).inc
                 self._mark_cut()
                 self._sizes = {path: path.stat().st_size for path in sorted(self._root.glob("*.raw"))}
             except BaseException:

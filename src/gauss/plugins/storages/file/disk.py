@@ -8,10 +8,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from gauss.contracts.chunk import MappedFile
 from gauss.contracts.framing import Buffer
 from gauss.model.errors import DiskFull, StorageError
+from gauss.model.files import PRIVATE_FILE
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
@@ -25,7 +27,7 @@ class Handle:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
 
     def __del__(self) -> None:
         if hasattr(self, "fd"):
@@ -85,6 +87,13 @@ def copy_bytes(source: int, target: int, size: int) -> None:
         position += copied
 
 
+def segment_files(root: Path, suffix: str) -> list[Path]:
+    """Files of segments by their names, the oldest first: the folder may hold files of the user's own."""
+    name = "[0-9]" * 20 + f".{suffix}"
+    found = [*root.glob(name), *root.glob(f"[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]/{name}")]
+    return sorted(found, key=lambda path: int(path.name.partition(".")[0]))
+
+
 def sync_folder(folder: Path) -> None:
     """Makes new and removed names in a folder last."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -94,10 +103,15 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
+def create(path: Path) -> BinaryIO:
+    """A new or emptied file that only its owner can read."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE), "wb")
+
+
 def replace_file(path: Path, data: bytes) -> None:
     """Writes a small file so that either the old or the new one is there, whatever happens."""
     fresh = path.with_suffix(path.suffix + ".new")
-    with fresh.open("wb") as file:
+    with create(fresh) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -107,7 +121,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 def lock_folder(folder: Path) -> int:
     """Takes the folder for this log alone; the kernel lets go when the process ends. Gives the descriptor."""
-    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

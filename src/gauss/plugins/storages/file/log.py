@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -15,10 +16,12 @@ from gauss.contracts.cursor import Placed
 from gauss.contracts.framing import Framing
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.storage import BackedUp, StorageContext
-from gauss.model.errors import Collected
+from gauss.model.errors import Collected, Damaged
+from gauss.model.files import PRIVATE_FOLDER
 from gauss.plugins.storages.file import meta
 from gauss.plugins.storages.file.backup import Part, copy_parts, parts_of
 from gauss.plugins.storages.file.disk import lock_folder, said_plainly, sync_folder
+from gauss.plugins.storages.file.offline import note_elsewhere
 from gauss.plugins.storages.file.recover import open_segments
 from gauss.plugins.storages.file.rolled import RolledSegment
 from gauss.plugins.storages.file.rolling import Rolling
@@ -31,6 +34,8 @@ from gauss.plugins.storages.memory.ring import Ring
 TAIL_BYTES = 4 << 20
 """So much of the newest, up to twice that, stays in memory too: a reader that keeps up touches no file."""
 
+log = logging.getLogger(__name__)
+
 
 class FileLog:
     """A `Log` in files."""
@@ -40,11 +45,13 @@ class FileLog:
         self._root = context.base_dir / file.data_dir if file.data_dir is not None else context.directory
         self._write_lock = threading.Lock()  # appends, trims and age retention, which comes on its own thread
         with said_plainly("opening", self._root):
-            self._root.mkdir(parents=True, exist_ok=True)
+            self._root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             self._folder_lock: int | None = lock_folder(self._root)
+            note_elsewhere(context.directory, self._root)
             try:
                 self.framing: Framing = context.framing(file.framing, file.framing_parameters())
-                self.inc = meta.open_meta(self._root, file, context)
+                self._meta = meta.open_meta(self._root, file, context)
+                self.inc = self._meta.inc
                 self._segments = Segments(self._open_segments(context))
             except BaseException:
                 os.close(self._folder_lock)
@@ -56,16 +63,19 @@ class FileLog:
         self._tail = Ring(None, None, start=active.end)
         self._tail_grown = 0
         self._began = time.monotonic()
+        self._damaged: set[tuple[int, int]] = set()
         self._syncing = Syncing(file, self._segments, self._write_lock)
         self._rolling = Rolling(self._segments, self._write_lock)
 
     def _open_segments(self, context: StorageContext) -> list[Segment | RolledSegment]:
         """What the folder holds, and one to write to behind it."""
-        found = open_segments(self._root, self.framing, context.committed)
+        recovered = open_segments(self._root, self.framing, context.committed, self._meta.gaps)
+        self.lost, self.set_aside = recovered.lost, recovered.aside
+        found = recovered.segments
         last = found[-1] if found else None
         if last is None:
             return [self._new_segment(0, 0, "")]
-        if isinstance(last, RolledSegment):
+        if isinstance(last, RolledSegment) or not last.is_written:
             found.append(self._new_segment(last.end, last.before + last.size, last.folder))
         return found
 
@@ -103,7 +113,25 @@ class FileLog:
                 return tail.chunks(start, stop, max_bytes)
             except Collected:
                 pass  # it has left memory meanwhile; it is still in the file
-        return self._segments.read(start, stop, max_bytes)
+        while start < stop:
+            try:
+                return self._segments.read(start, stop, max_bytes)
+            except Damaged as error:
+                self._note(error)
+                if self._config.on_damage == "stop":
+                    raise
+                start = error.stop
+        return []
+
+    def _note(self, error: Damaged) -> None:
+        if (error.first, error.stop) not in self._damaged:
+            self._damaged.add((error.first, error.stop))
+            log.error("%s", error.message)
+
+    @property
+    def damaged(self) -> int:
+        """Records that were found damaged since the log was opened."""
+        return sum(stop - first for first, stop in list(self._damaged))
 
     def backup(self, folder: Path) -> BackedUp:
         """Everything visible now, in a folder of its own; writers and readers go on meanwhile."""
@@ -166,6 +194,7 @@ class FileLog:
         if offset <= self._appended:
             return
         with self._write_lock, said_plainly("writing", self._root):
+            self._meta.add_gap(self._appended, offset)
             # The name of the new segment keeps the place, even before it holds a record.
             self._start_segment(offset, self._segments.active.folder)
         self._appended = offset
@@ -199,7 +228,7 @@ class FileLog:
 
     def _new_segment(self, base: int, before: int, folder: Path | str) -> Segment:
         path = self._root / folder
-        path.mkdir(exist_ok=True)
+        path.mkdir(PRIVATE_FOLDER, exist_ok=True)
         segment = Segment(path, base, self.framing, before)
         segment.begin_writing()
         if self._config.fsync != "never":
@@ -248,7 +277,7 @@ class FileLog:
 
     def _expire(self, oldest_ms: int, passed: int) -> None:
         def may_go(segment: Segment | RolledSegment) -> bool:
-            return segment.last_ts < oldest_ms and segment.end <= passed
+            return segment.last_ts < oldest_ms and segment.end <= passed and segment.ends_soundly()
 
         if may_go(self._segments.active):
             self._leave_active()

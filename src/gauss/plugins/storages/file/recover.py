@@ -1,160 +1,132 @@
-"""Opening a folder after a crash: what is whole stays, the torn tail goes, and no epoch is left in half."""
+"""Opening a folder: the log goes on behind its last sound block. A torn tail and what no journal entry commits are cut
+and kept aside; damage elsewhere stays where it is, and only its records can't be read."""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from gauss.contracts.framing import Framing
-from gauss.plugins.storages.file.disk import copy_bytes, mapped
-from gauss.plugins.storages.file.index import DTYPE, ENTRY, OWN_TIMES, BlockIndex, Entry
+from gauss.plugins.storages.file import aside
+from gauss.plugins.storages.file.disk import segment_files
+from gauss.plugins.storages.file.index import ENTRY, BlockIndex
+from gauss.plugins.storages.file.integrity import Files, record_count
 from gauss.plugins.storages.file.rolled import RolledSegment, open_rolled
-from gauss.plugins.storages.file.segment import Segment
+from gauss.plugins.storages.file.segment import REMOVED, Segment, remove_rest
+from gauss.plugins.storages.file.tail import Tail
 
 log = logging.getLogger(__name__)
+AnySegment = Segment | RolledSegment
 
 
-def open_segments(root: Path, framing: Framing, committed: Callable[[int], bool]) -> list[Segment | RolledSegment]:
-    """The segments of a folder in order, the last one of the log open for writing and cut to what is whole and
-    committed."""
-    rolled = _rolled(root)
-    segments: list[Segment] = []
-    for path in sorted(_files(root, "index"), key=lambda path: int(path.stem)):
-        segment = Segment(path.parent, int(path.stem), framing, 0)
-        _measure(segment)
-        segments.append(segment)
-    _drop_strays(root, min([*(each.base for each in rolled), *(each.base for each in segments)], default=0))
-    for earlier in segments[:-1]:
-        _mend(earlier)
-    torn_publish = 0
-    while segments:
-        last = segments[-1]
-        indexed, end = last.blocks, last.end
-        last.blocks, lost = _whole_blocks(last)
-        if last.blocks < indexed:
-            _set_aside(last, end)
-        torn_publish = lost or torn_publish
-        last.begin_writing()
-        last.cut(_committed_blocks(last, torn_publish, committed))
-        # A rolled segment before it holds no part of a torn epoch: what is rolled was on disk, its commit too.
-        follows = len(segments) > 1 and segments[-2].end == last.base
-        if last.blocks or not follows:
-            break
-        # An epoch may begin in the segment before: look there too.
-        last.stop_writing()
-        last.remove()
+@dataclass
+class Recovered:
+    """The segments of a folder in order, and what was cut from the last ones."""
+
+    segments: list[AnySegment] = field(default_factory=list)
+    lost: int = 0
+    """Records that were indexed, and whose bytes a crash tore off."""
+    aside: int = 0
+    """Records of publishes that the journal does not hold."""
+
+
+def open_segments(
+    root: Path, framing: Framing, committed: Callable[[int], bool], gaps: list[tuple[int, int]] | None
+) -> Recovered:
+    """The segments of a folder; the last one, if it is open for writing, ends in a sound and committed block."""
+    for mark in segment_files(root, REMOVED):
+        remove_rest(mark)
+    found = Recovered()
+    rolled = open_rolled(root)
+    segments = _measured(root, framing)
+    while segments and _open_last(root, segments, framing, committed, found):
         segments.pop()
-    everything: list[Segment | RolledSegment] = sorted([*rolled, *segments], key=lambda segment: segment.base)
+    found.segments = sorted([*rolled, *segments], key=lambda segment: segment.base)
+    _join(found.segments, gaps)
+    return found
+
+
+def _measured(root: Path, framing: Framing) -> list[Segment]:
+    """Segments by the names of their files, with end, size and last time as the last entry of the index has them."""
+    places = {path.with_suffix(".log") for path in [*segment_files(root, "index"), *segment_files(root, "log")]}
+    segments: list[Segment] = []
+    for path in sorted(places, key=lambda path: int(path.stem)):
+        segment = Segment(path.parent, int(path.stem), framing, 0)
+        files = segment.path("index")
+        segment.blocks = files.stat().st_size // ENTRY.size if files.exists() else 0
+        if segment.blocks:
+            with files.open("rb") as file:
+                raw = os.pread(file.fileno(), ENTRY.size, (segment.blocks - 1) * ENTRY.size)
+            last = BlockIndex(memoryview(raw)).entry(0)
+            segment.end, segment.size, segment.last_ts = last.end, last.end_position, last.ts_ms
+        segments.append(segment)
+    return segments
+
+
+def _open_last(
+    root: Path, segments: list[Segment], framing: Framing, committed: Callable[[int], bool], found: Recovered
+) -> bool:
+    """Cuts the last segment to what is sound and committed and opens it for writing, unless damage is in it. True:
+    nothing is left of it, and an epoch may begin in the segment before."""
+    last = segments[-1]
+    tail = Tail(Files(last.path("log")))
+    tail.cut_uncommitted(committed)
+    found.lost += tail.torn
+    found.aside += tail.uncommitted
+    if tail.is_cut:
+        if tail.why == "unfinished":  # an append that died before its index entry, or an index that was cut
+            found.aside += record_count(framing, tail.rest())
+        _set_aside(root, last, tail)
+    last.blocks, last.end, last.size = tail.blocks, tail.end, tail.size
+    if tail.ends_soundly:
+        last.begin_writing()
+        last.cut(tail.blocks)
+    else:
+        # Bytes or counts of the damaged end are wrong: the larger number, for no offset may be used again.
+        last.end += max(record_count(framing, tail.rest()), tail.unsound_records)
+    if tail.is_damaged:
+        # Damage stays as it is, and the log goes on in a segment of its own.
+        last.stop_writing()
+        return False
+    # A rolled segment before it holds no part of a torn epoch: what is rolled was on disk, its commit too.
+    if last.blocks or len(segments) == 1 or segments[-2].end != last.base:
+        return False
+    last.stop_writing()
+    last.remove()
+    return True
+
+
+def _set_aside(root: Path, segment: Segment, tail: Tail) -> None:
+    """Keeps a copy of what is about to be cut."""
+    folder = aside.folder_for(root, tail.why)
+    kept = aside.keep_tail(segment.path("log"), tail.size, folder / f"{tail.end:020d}.log")
+    aside.keep_tail(segment.path("index"), tail.blocks * ENTRY.size, folder / f"{tail.end:020d}.index")
+    aside.keep_tail(segment.path("times"), 8 * (tail.end - segment.base), folder / f"{tail.end:020d}.times")
+    log.warning("%s: %s; %d bytes are kept in %s", segment.path("log"), tail.explained(), kept, folder)
+
+
+def _join(segments: list[AnySegment], gaps: list[tuple[int, int]] | None) -> None:
+    """Makes each segment end where the next one begins, unless no record ever stood between: what is missing there
+    counts as damage of the segment before."""
     before = 0
-    for each in everything:
-        each.before, before = before, before + each.size
-    return everything
+    for number, segment in enumerate(segments):
+        following = segments[number + 1] if number + 1 < len(segments) else None
+        if following is not None and segment.end != following.base:
+            legacy = gaps is None and segment.end < following.base and segment.ends_soundly()
+            if not legacy and not _left_out(segment.end, following.base, gaps or []):
+                segment.unmap()
+                segment.end = following.base
+        segment.before, before = before, before + segment.size
 
 
-def _rolled(root: Path) -> list[RolledSegment]:
-    """Arrow files that are whole. What a crash left of writing one, or of the log it was made of, goes."""
-    for unfinished in _files(root, "arrow.new"):
-        unfinished.unlink()
-    found = [open_rolled(path) for path in sorted(_files(root, "arrow"), key=lambda path: int(path.stem))]
-    rolled = [segment for segment in found if segment is not None]
-    for segment in rolled:
-        for suffix in ("index", "log", "times"):
-            segment.file.with_suffix(f".{suffix}").unlink(missing_ok=True)
-    return rolled
-
-
-def _drop_strays(root: Path, oldest: int) -> None:
-    """Data without its index. Removing a segment begins with that, at the oldest one; elsewhere somebody lost it."""
-    for stray in _files(root, "log"):
-        if stray.with_suffix(".index").exists():
-            continue
-        if stray.stat().st_size and int(stray.stem) >= oldest:
-            kept = stray.replace(stray.with_suffix(".log.torn"))
-            log.warning("%s: its index is missing, and so its records are lost; it is kept as %s", stray, kept)
-        else:
-            stray.unlink()
-        stray.with_suffix(".times").unlink(missing_ok=True)
-
-
-def _set_aside(segment: Segment, end: int) -> None:
-    """What is about to be cut was whole when it was written: a disk lost it, or somebody changed the file."""
-    copies = [segment.path(f"{suffix}.torn") for suffix in ("log", "index")]
-    try:
-        for copy in copies:
-            with copy.with_suffix("").open("rb") as source, copy.open("wb") as target:
-                copy_bytes(source.fileno(), target.fileno(), os.fstat(source.fileno()).st_size)
-        kept = f"a copy of the file is in {copies[0]}"
-    except OSError as error:
-        kept = f"no copy could be made: {error.strerror}"
-    first = BlockIndex(memoryview(segment.path("index").read_bytes())).entry(segment.blocks).offset
-    log.warning(
-        "%s: records %d to %d are lost: from there on bytes and checksums differ; %s",
-        segment.path("log"),
-        first,
-        end,
-        kept,
-    )
-
-
-def _files(root: Path, suffix: str) -> list[Path]:
-    """Files that are ours by their names: the folder may be the user's own."""
-    name = "[0-9]" * 20 + f".{suffix}"
-    return [*root.glob(name), *root.glob(f"[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]/{name}")]
-
-
-def _measure(segment: Segment) -> None:
-    """Takes end, size and last time from the last whole index entry."""
-    size = segment.path("index").stat().st_size
-    segment.blocks = size // ENTRY.size
-    if not segment.blocks:
-        return
-    with segment.path("index").open("rb") as file:
-        raw = os.pread(file.fileno(), ENTRY.size, (segment.blocks - 1) * ENTRY.size)
-    last = BlockIndex(memoryview(raw)).entry(0)
-    segment.end, segment.size, segment.last_ts = last.end, last.end_position, last.ts_ms
-
-
-def _mend(segment: Segment) -> None:
-    """A segment that others follow lacks bytes only if the disk lost them: what is whole stays, a gap follows."""
-    size = segment.path("log").stat().st_size if segment.path("log").exists() else 0
-    if size >= segment.size:
-        return
-    end = segment.end
-    segment.blocks, _ = _whole_blocks(segment)
-    segment.begin_writing()
-    segment.cut(segment.blocks)
-    segment.stop_writing()
-    log.warning("%s: records %d to %d are lost: the disk kept %d bytes", segment.path("log"), segment.end, end, size)
-
-
-def _whole_blocks(segment: Segment) -> tuple[int, int]:
-    """How many blocks of the last segment follow each other and have the bytes that their checksums say, and
-    the publish of the first that does not."""
-    data = mapped(segment.path("log")) if segment.path("log").exists() else memoryview(b"")
-    raw = segment.path("index").read_bytes()
-    entries = np.frombuffer(raw[: len(raw) // ENTRY.size * ENTRY.size], dtype=DTYPE)
-    times = mapped(segment.path("times")) if segment.path("times").exists() else memoryview(b"")
-    offset, position = segment.base, 0
-    for number, fields in enumerate(entries.tolist()):
-        entry = Entry(*fields)
-        follows = (entry.offset, entry.position) == (offset, position) and entry.records
-        if not follows or entry.end_position > len(data):
-            return number, entry.publish
-        first = 8 * (offset - segment.base)
-        own = bytes(times[first : first + 8 * entry.records]) if entry.flags & OWN_TIMES else b""
-        if not entry.holds(data[position : entry.end_position], own):
-            return number, entry.publish
-        offset, position = entry.end, entry.end_position
-    return len(entries), 0
-
-
-def _committed_blocks(segment: Segment, torn_publish: int, committed: Callable[[int], bool]) -> int:
-    """Drops from the end what no journal entry commits, and the rest of an epoch whose tail was torn off."""
-    index, keep = segment.index(), segment.blocks
-    while keep and (publish := index.entry(keep - 1).publish) and (publish == torn_publish or not committed(publish)):
-        keep -= 1
-    return keep
+def _left_out(first: int, stop: int, gaps: list[tuple[int, int]]) -> bool:
+    """Whether the gaps cover [first, stop)."""
+    if first > stop:
+        return False
+    for start, end in sorted(gaps):
+        if start <= first < end:
+            first = end
+    return first >= stop

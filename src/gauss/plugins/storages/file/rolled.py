@@ -1,7 +1,7 @@
 """A rolled segment: its records in one Arrow IPC file (offset, ts_ms, data), which any Arrow reader opens.
 
 `.arrow.new` is being written; it becomes `.arrow` when its footer is on the disk, and only then do the files of the log
-go. Whatever dies in between, one of the two holds every record.
+go. Whatever dies in between, one of the two holds every record. Arrow has no checksums: they stand in `.sum` beside it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import pyarrow as pa
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Placed
 from gauss.model.batch import RECORD_SCHEMA
-from gauss.plugins.storages.file.disk import sync_folder
+from gauss.plugins.storages.file import aside
+from gauss.plugins.storages.file.arrow_check import META, Sums, sound_batches
+from gauss.plugins.storages.file.disk import create, segment_files, sync_folder
+from gauss.plugins.storages.file.integrity import Damage, undamaged
 from gauss.plugins.storages.file.segment import Segment
 
-META = b"gauss"
 BATCH_BYTES = 1 << 20
 
 log = logging.getLogger(__name__)
@@ -33,14 +35,14 @@ class RolledSegment:
     blocks = 1
 
     def __init__(self, path: Path) -> None:
-        """Raises ArrowInvalid when the file is not whole."""
+        """Of a file that can't be opened at all, every record is damaged."""
         self.folder, self.base, self.before = path.parent, int(path.stem), 0
-        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
-            told = json.loads(reader.schema.metadata[META])
-        self.end: int = told["end"]
-        self.size: int = told["bytes"]
+        told = Sums.beside(path) or Sums.within(path)
+        self.end = self.base + 1 if told is None else told.end
+        self.size = path.stat().st_size if told is None else told.bytes
         """Of the log it was made of: what admission counts is the same before and after."""
-        self.last_ts: int = told["last_ts"]
+        self.last_ts = 0 if told is None else told.last_ts
+        self.damage: list[Damage] = []
         self._opened: tuple[list[pa.RecordBatch], np.ndarray] | None = None
 
     @property
@@ -57,21 +59,33 @@ class RolledSegment:
 
     def remove(self) -> None:
         self.file.unlink(missing_ok=True)
+        self.file.with_suffix(".sum").unlink(missing_ok=True)
         self.unmap()
 
+    def ends_soundly(self) -> bool:
+        """Whether end and newest time can be trusted."""
+        self._batches()
+        return not self.damage or self.damage[-1].stop < self.end
+
+    def is_sound(self) -> bool:
+        self._batches()
+        return not self.damage
+
     def _batches(self) -> tuple[list[pa.RecordBatch], np.ndarray]:
-        """The batches, which stay in the file, and the offset at which each begins."""
+        """The sound batches, which stay in the file, and the offset at which each begins."""
         opened = self._opened
         if opened is None:
-            reader = pa.ipc.open_file(pa.memory_map(str(self.file)))
-            batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-            counts = [batch.num_rows for batch in batches]
-            opened = self._opened = batches, self.base + np.cumsum([0, *counts[:-1]])
+            if not self.file.exists():
+                raise FileNotFoundError(self.file)
+            batches, starts, self.damage = sound_batches(self.file, self.base, self.end)
+            opened = self._opened = batches, np.array(starts, dtype=np.int64)
         return opened
 
     def read(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
-        """Records of [start, stop) that lie here, up to about `max_bytes`; one batch at least."""
+        """Records of [start, stop) that lie here, up to about `max_bytes`; one batch at least. Raises Damaged when
+        the record at `start` is."""
         batches, starts = self._batches()
+        stop = undamaged(self.damage, start, stop)
         number = max(int(np.searchsorted(starts, start, side="right")) - 1, 0)
         placed: list[Placed] = []
         while number < len(batches) and starts[number] < stop and max_bytes > 0:
@@ -87,13 +101,14 @@ class RolledSegment:
         return placed
 
     def offset_at(self, ts_ms: int) -> int:
-        """The first record here whose ts_ms is not below the given one."""
+        """The first record here whose ts_ms is not below the given one; damaged ones may be such."""
         batches, starts = self._batches()
         for batch, start in zip(batches, starts.tolist(), strict=True):
             times = batch.column(1).to_numpy()
             if times[-1] >= ts_ms:
-                return int(start) + int(np.searchsorted(times, ts_ms))
-        return self.end
+                before = next((each.first for each in self.damage if each.stop == start), None)
+                return int(start) + int(np.searchsorted(times, ts_ms)) if before is None else before
+        return self.damage[-1].first if self.damage and self.damage[-1].stop == self.end else self.end
 
     def bytes_before(self, offset: int) -> int:
         """About how many bytes lie before `offset`."""
@@ -103,18 +118,21 @@ class RolledSegment:
 
 def roll(segment: Segment) -> RolledSegment:
     """The Arrow file of a segment that is written no more; the segment's own files stay. FileNotFoundError when the
-    segment has gone meanwhile."""
+    segment has gone meanwhile, Damaged when not all of it can be read."""
     target = segment.path("arrow")
     fresh = segment.path("arrow.new")
     told = {"base": segment.base, "end": segment.end, "bytes": segment.size, "last_ts": segment.last_ts}
     schema = RECORD_SCHEMA.with_metadata({META: json.dumps(told).encode()})
+    sums = Sums(segment.base, segment.end, segment.size, segment.last_ts)
     try:
-        with fresh.open("wb") as file:
+        with create(fresh) as file:
             with pa.ipc.new_file(file, schema) as writer:
                 for batch in _batches(segment):
+                    sums.add(batch)
                     writer.write_batch(batch)
             file.flush()
             os.fsync(file.fileno())
+        sums.write(fresh, target.with_suffix(".sum"))
         fresh.rename(target)
     except BaseException:
         fresh.unlink(missing_ok=True)
@@ -132,12 +150,33 @@ def _batches(segment: Segment) -> Iterator[pa.RecordBatch]:
         position += len(table)
 
 
-def open_rolled(path: Path) -> RolledSegment | None:
-    """The rolled segment of a file; None, and the file set aside, when a disk has lost some of it."""
-    try:
-        return RolledSegment(path)
-    except (pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
-        kept = path.with_suffix(".arrow.torn")
-        path.rename(kept)
-        log.warning("%s is not whole: %s; it was set aside as %s", path, error, kept.name)
-        return None
+def open_rolled(root: Path) -> list[RolledSegment]:
+    """The rolled segments of a folder. What a crash left of writing one goes, and the log that a sound one was made
+    of; if the log is still there, a damaged one is set aside for it."""
+    for unfinished in segment_files(root, "arrow.new"):
+        unfinished.unlink()  # the log that it was being made of is there: it goes only behind the finished file
+    found: list[RolledSegment] = []
+    for path in segment_files(root, "arrow"):
+        rolled = RolledSegment(path)
+        left = [
+            path.with_suffix(suffix) for suffix in (".index", ".log", ".times") if path.with_suffix(suffix).exists()
+        ]
+        if left and rolled.is_sound():
+            for each in left:
+                each.unlink()
+        elif left:
+            kept = aside.folder_for(root, "damaged")
+            with_log = path.with_suffix(".index") in left
+            for each in [path] if with_log else left:
+                aside.move(each, kept)
+            log.warning(
+                "%s is damaged; %s",
+                path,
+                f"the log has its records, and it was moved to {kept}"
+                if with_log
+                else f"what was left of the log was moved to {kept}",
+            )
+            if with_log:
+                continue
+        found.append(rolled)
+    return found

@@ -12,11 +12,22 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Placed
 from gauss.contracts.framing import Framing
 from gauss.model.errors import StorageError
-from gauss.plugins.storages.file.disk import Handle, mapped, sync_folder
+from gauss.plugins.storages.file.disk import Handle, sync_folder
 from gauss.plugins.storages.file.index import ENTRY, MAX_BLOCK_BYTES, OWN_TIMES, BlockIndex, Entry
+from gauss.plugins.storages.file.integrity import Damage, Files, check_index, mapped_if_there, undamaged
 
 CHUNK_BYTES = 256 << 10
 """Small blocks that lie beside each other are read as one chunk of about this size."""
+
+
+REMOVED = "removed"
+"""Suffix of the index of a segment that is being removed."""
+
+
+def remove_rest(mark: Path) -> None:
+    """Removes what is left of a segment; the mark goes last."""
+    for suffix in (".log", ".times", f".{REMOVED}"):
+        mark.with_suffix(suffix).unlink(missing_ok=True)
 
 
 class Segment:
@@ -32,6 +43,10 @@ class Segment:
         self.size = 0
         self.blocks = 0
         self.last_ts = 0
+        self.damage: list[Damage] = []
+        """What was found not to be as it was written, in order."""
+        self._sound = bytearray()
+        """1 for each block whose checksum was compared since the segment was mapped."""
         self._index: BlockIndex | None = None
         self._map: memoryview | None = None
         self._files: tuple[Handle, Handle] | None = None  # data, index; only while it is written
@@ -43,6 +58,10 @@ class Segment:
     @property
     def is_mapped(self) -> bool:
         return self._map is not None or (self._index is not None and self._files is None)
+
+    @property
+    def is_written(self) -> bool:
+        return self._files is not None
 
     # --- writing ---
 
@@ -107,13 +126,16 @@ class Segment:
             self._times.truncate(min(os.fstat(self._times.fd).st_size, 8 * (end - self.base)))
         # A fresh buffer: a reader may be searching the old one.
         self._index = BlockIndex(bytearray(self._index.buffer[: blocks * ENTRY.size]))
+        del self._sound[blocks:]
         self.end, self.size, self.blocks = end, size, blocks
         self.last_ts = last.ts_ms if last else 0
 
     def remove(self) -> None:
         """Deletes the files; who has them mapped may go on reading."""
-        for suffix in ("index", "log", "times"):  # the index first: data without it is no segment
-            self.path(suffix).unlink(missing_ok=True)
+        # The mark tells a removal that was cut short from an index that was lost.
+        if self.path("index").exists():
+            self.path("index").rename(self.path(REMOVED))
+        remove_rest(self.path(REMOVED))
         self.unmap()
 
     # --- reading ---
@@ -121,7 +143,9 @@ class Segment:
     def index(self) -> BlockIndex:
         found = self._index
         if found is None:
-            found = self._index = BlockIndex(mapped(self.path("index")))
+            found, self.damage = check_index(Files(self.path("log")), self.end)
+            self._sound = bytearray(len(found))
+            self._index = found
         return found
 
     def unmap(self) -> None:
@@ -133,17 +157,48 @@ class Segment:
     def _bytes(self, start: int, stop: int) -> memoryview:
         view = self._map
         if view is None or len(view) < stop:
-            view = self._map = mapped(self.path("log"))
+            view = self._map = mapped_if_there(self.path("log"))
         return view[start:stop]
 
+    def check(self, first: int, limit: int) -> bool:
+        """Compares the checksums of blocks [first, limit), each once while the segment is mapped; False when damage
+        was found that was not known."""
+        index, sound = self.index(), self._sound
+        if len(sound) < limit:
+            sound.extend(bytes(limit - len(sound)))
+        known = len(self.damage)
+        while (number := sound.find(0, first, limit)) >= 0:
+            entry = index.entry(number)
+            if not self._holds(entry) and not any(each.first == entry.offset for each in self.damage):
+                bad = Damage(self.path("log"), entry.offset, entry.end, "bytes and checksum of a block differ")
+                self.damage = sorted([*self.damage, bad], key=lambda each: each.first)
+            sound[number] = 1
+        return len(self.damage) == known
+
+    def _holds(self, entry: Entry) -> bool:
+        payload = self._bytes(entry.position, entry.end_position)
+        own = self._own_times(entry.offset, entry.records) if entry.flags & OWN_TIMES else b""
+        return len(payload) == entry.length and entry.holds(payload, own)
+
+    def ends_soundly(self) -> bool:
+        """Whether the last block is sound, and so what was taken from its entry: end, size and newest time."""
+        blocks = len(self.index())
+        self.check(max(blocks - 1, 0), blocks)
+        return not self.damage or self.damage[-1].stop < self.end
+
     def read(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
-        """Records of [start, stop) that lie here, up to about `max_bytes`; one block at least."""
+        """Records of [start, stop) that lie here, up to about `max_bytes`; one block at least. Raises Damaged when
+        the record at `start` is."""
         index = self.index()
-        first = max(index.block_of(start), 0)
-        limit = index.block_of(stop - 1) + 1
-        if limit > first:
-            budget = index.block_at_position(index.entry(first).position + max_bytes)
-            limit = min(limit, max(budget, first + 1))
+        while True:
+            stop = undamaged(self.damage, start, stop)
+            first = max(index.block_of(start), 0)
+            limit = index.block_of(stop - 1) + 1
+            if limit > first:
+                budget = index.block_at_position(index.entry(first).position + max_bytes)
+                limit = min(limit, max(budget, first + 1))
+            if self.check(first, limit):
+                break
         entries = index.entries(first, limit)
         # Lists: with a few blocks per read, numpy's calls would cost more than all the rest.
         offsets, positions = entries["offset"].tolist(), entries["position"].tolist()
@@ -178,16 +233,27 @@ class Segment:
         counts = entries["count"].astype(np.int64)
         start = int(entries["offset"][0]) - self.base
         total = int(counts.sum())
-        with self.path("times").open("rb") as file:
-            raw = os.pread(file.fileno(), 8 * total, 8 * start)
+        raw = self._own_times(start + self.base, total)
         stored = np.zeros(total, dtype=np.int64)
         stored[: len(raw) // 8] = np.frombuffer(raw, dtype="<i8")
         return np.where(np.repeat(own, counts) > 0, stored, np.repeat(times, counts))
 
+    def _own_times(self, offset: int, records: int) -> bytes:
+        if not self.path("times").exists():
+            return b""
+        with self.path("times").open("rb") as file:
+            return os.pread(file.fileno(), 8 * records, 8 * (offset - self.base))
+
     def offset_at(self, ts_ms: int) -> int:
-        """The first record here whose ts_ms is not below the given one."""
+        """The first record here whose ts_ms is not below the given one; damaged ones may be such."""
         index = self.index()
         block = index.block_at_time(ts_ms)
+        # A wrong time may have led past the block before.
+        self.check(max(block - 1, 0), min(block + 1, len(index)))
+        stop = index.entry(block).offset if block < len(index) else self.end
+        for damage in self.damage:
+            if damage.first <= stop <= damage.stop:
+                return damage.first
         if block >= len(index):
             return self.end
         entries = index.entries(block, block + 1)

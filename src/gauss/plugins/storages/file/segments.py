@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 
 from gauss.contracts.cursor import Placed
-from gauss.model.errors import Collected
+from gauss.model.errors import Collected, Damaged
 from gauss.plugins.storages.file.rolled import RolledSegment
 from gauss.plugins.storages.file.segment import Segment
 
@@ -35,7 +35,8 @@ class Segments:
         return self.all[0].base
 
     def last_ts(self) -> int:
-        return max(segment.last_ts for segment in self.all[-2:])
+        """The newest time; one from a damaged entry does not count."""
+        return max((each.last_ts for each in self.all[-2:] if each is self.all[-1] or each.ends_soundly()), default=0)
 
     def bytes_from(self, offset: int) -> int:
         segments = self.all
@@ -55,6 +56,8 @@ class Segments:
         # An empty last segment (after a gap) has no time of its own.
         filled = [segment for segment in self.all if segment.blocks]
         number = bisect_left(filled, ts_ms, key=_last_ts)
+        while number and not filled[number - 1].ends_soundly():
+            number -= 1  # its newest time may be wrong
         return None if number == len(filled) else filled[number].offset_at(ts_ms)
 
     def read(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
@@ -79,7 +82,12 @@ class Segments:
             number += 1
             if segment.end <= start or segment.base >= stop:
                 continue
-            found = self._read_one(segment, start, stop, max_bytes)
+            try:
+                found = self._read_one(segment, max(start, segment.base), stop, max_bytes)
+            except Damaged:
+                if placed:
+                    break
+                raise
             placed += found
             if found:
                 start = found[-1].offset + found[-1].chunk.count
@@ -92,7 +100,10 @@ class Segments:
         try:
             fresh = not segment.is_mapped
             placed = segment.read(start, stop, max_bytes)
-        except FileNotFoundError:
+        except (FileNotFoundError, Damaged):
+            if segment in self.all:
+                raise
+            # Its files went while it was read: that is no damage.
             raise Collected(f"offset {start} was collected while it was read") from None
         if fresh:
             self.mapped.append(segment)

@@ -58,6 +58,9 @@ class FileConfig(PluginConfig):
     """With `arrow_ipc_file`: how long a segment with records is written at most."""
     format: str | None = None
     """The format of its records, for whoever looks at them; they are kept as they are."""
+    on_damage: Literal["stop", "skip"] = "stop"
+    """When a read meets records whose bytes on disk are not the ones that were written: `stop` fails the read and names
+    them, `skip` goes on behind them. Both count them as `damaged`."""
     write_full: WriteFull = WriteFull.BLOCK
     """When `max_bytes` is reached: `block` waits, `drop` refuses new records, `overwrite` removes the oldest
     segments."""
@@ -134,6 +137,7 @@ SPEC = StorageSpec(
     config=FileConfig,
     implementation="gauss.plugins.storages.file.log:FileLog",
     capture_implementation="gauss.plugins.storages.file.captures:Captures",
+    offline_implementation="gauss.plugins.storages.file.offline:FileOffline",
     read_modes=_read_modes,
     durable=True,
     capacity=_capacity,
