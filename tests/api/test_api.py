@@ -358,4 +358,4 @@ def test_long_body_is_cut_as_it_comes_and_a_fault_tells_what_is_in_the_topic(ask
     reply = ask("POST", "/api/topics/appended/records?framing=fixed_size&frame_size=1000", b"x" * 300_500)
     assert reply.status == 422
     assert reply.json()["error"]["code"] == "frame"
-    assert "300 records before it are in the topic" in reply.json()["error"]["hint"]
+    assert "before it 300 records went into the topic" in reply.json()["error"]["hint"]

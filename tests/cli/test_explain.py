@@ -12,7 +12,7 @@ def test_all_processors_are_explained_with_the_number_of_queries(gauss: Gauss) -
     done = gauss("explain")
     assert done.returncode == 0, done.stderr
     assert "  runs        an edge in the engine" in done.stdout
-    assert done.stdout.rstrip().endswith("1 processors on Spark in 1 queries: the number of queries decides the cost.")
+    assert done.stdout.rstrip().endswith("1 processor on Spark in 1 query: the number of queries decides the cost.")
 
 
 def test_one_processor_as_json(gauss: Gauss) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gauss.cli.output import Output
-from gauss.cli.run import _changes
+from gauss.cli.run_log import RunLog
 from helpers.feeds import Collector, send
 from helpers.pipelines import example_1
 from helpers.run import GAUSS, Run, free_port, wait_until
@@ -203,8 +205,33 @@ def test_view_is_drawn_on_a_terminal_and_all_ends_when_the_terminal_goes(make: M
 
 
 def test_a_trouble_that_lasts_is_told_once_and_its_end_too(capsys: pytest.CaptureFixture[str]) -> None:
-    show = _changes(Output())
+    log = RunLog(Output(), steps=False)
     for second in range(16, 20):
-        show({"status": "degraded", "reasons": [f"driver: not heard of for {second} s"]})
-    show({"status": "ready", "reasons": []})
+        log.health({"status": "degraded", "reasons": [f"driver: not heard of for {second} s"]})
+    log.health({"status": "ready", "reasons": []})
     assert capsys.readouterr().err.splitlines() == ["degraded: driver: not heard of for 16 s", "ready"]
+
+
+def test_without_a_terminal_every_step_is_a_line_with_its_time(make: Make) -> None:
+    run = make()
+    done = run.cli("run", str(run.config), "--for", "1s")
+    steps = done.stderr.splitlines()
+    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", line) for line in [*steps, *done.stdout.splitlines()])
+    said = [line[20:] for line in steps]
+    assert said[0] == f"checking {run.config}"
+    assert said[1].startswith(f"starting engine; data in {run.data_dir}, API at http://127.0.0.1:")
+    assert said[2].startswith("the engine (sockets and topics) is ready")
+    assert said[-1].startswith("stopped in ")
+    assert done.stdout[20:].startswith("ready in ")
+
+
+def test_a_long_start_says_what_it_waits_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gauss.cli.run_log.WAIT_SECONDS", 0.0)
+    log = RunLog(Output(), steps=True)
+    child = SimpleNamespace(spec=SimpleNamespace(name="driver"), state="starting", detail="")
+    log.waiting(SimpleNamespace(children=[child]))  # type: ignore[arg-type]
+    child.state = "ready"
+    log.waiting(SimpleNamespace(children=[child]))  # type: ignore[arg-type]
+    assert [line[20:] for line in capsys.readouterr().err.splitlines()][:2] == ["waiting for Spark", "Spark is ready"]

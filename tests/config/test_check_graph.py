@@ -374,3 +374,9 @@ def test_two_topics_in_one_folder_are_refused(judge: Judge) -> None:
     [fault] = judge(text.replace("FOLDER", "./x/../logs")).errors
     assert fault.message == 'topic "b": its folder is that of topic "a"'
     assert judge(text.replace("FOLDER", "other")).errors == []
+
+
+def test_a_name_that_is_given_twice_is_offered_once(judge: Judge, sound: str) -> None:
+    twice = sound.replace("[[processors]]", '[[topics]]\nname = "quotes"\nstorage = "memory"\n\n[[processors]]', 1)
+    faults = judge(twice.replace('source = { topic = "quotes"', 'source = { topic = "other"')).errors
+    assert [fault.expected for fault in faults if "unknown topic" in fault.message] == ["one of quotes"]

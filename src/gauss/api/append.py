@@ -12,6 +12,7 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.framing import Frames, FramingSpec
 from gauss.model.batch import RECORD_SCHEMA
 from gauss.model.errors import ConfigError, FrameError
+from gauss.model.units import counted
 from gauss.stream.control.run import Running
 
 MAX_RECORD_BYTES = 16 << 20
@@ -68,7 +69,7 @@ class Appending:
     def _told(self, error: FrameError) -> FrameError:
         if not self._accepted:
             return error
-        hint = f"the {self._accepted} records before it are in the topic"
+        hint = f"before it {counted(self._accepted, 'record')} went into the topic"
         return FrameError(error.message, reason=error.reason, bad=error.bad, hint=hint)
 
 

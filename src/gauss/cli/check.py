@@ -11,6 +11,7 @@ import typer
 from gauss.cli.output import JsonOption, Output
 from gauss.config.check import Checked, check
 from gauss.config.live import Mark, Phase, check_connections, check_disk, check_java, check_ports
+from gauss.model.units import counted
 
 if TYPE_CHECKING:
     from gauss.config.spec import Pipeline
@@ -67,17 +68,17 @@ def command(
 def _phases(checked: Checked, data_dir: Path, out: Output, *, offline: bool) -> Iterator[Phase]:
     errors, warnings = len(checked.errors), len(checked.warnings)
     if checked.pipeline is None:
-        yield Phase("config", Mark.FAIL, f"{_count(errors, 'fault')} in {checked.file}")
+        yield Phase("config", Mark.FAIL, f"{counted(errors, 'fault')} in {checked.file}")
         return
     if warnings:
-        yield Phase("config", Mark.WARN, f"{checked.file}: {_count(warnings, 'warning')}")
+        yield Phase("config", Mark.WARN, f"{checked.file}: {counted(warnings, 'warning')}")
     else:
         yield Phase("config", Mark.OK, f"{checked.file}")
     from gauss.config.listeners import addresses
 
     graph = _graph(checked.pipeline)
     place = "with Spark" if graph.needs_spark else "without Spark"
-    told = f"{_count(len(graph.topics), 'topic')}, {_count(len(graph.processors), 'processor')}, {place}"
+    told = f"{counted(len(graph.topics), 'topic')}, {counted(len(graph.processors), 'processor')}, {place}"
     yield Phase("graph", Mark.OK, told)
     yield from _tables(checked, checked.pipeline, data_dir, offline=offline)
     yield from _unused_maps(checked, checked.pipeline)
@@ -126,7 +127,7 @@ def _tables(checked: Checked, pipeline: Pipeline, data_dir: Path, *, offline: bo
         except GaussError as error:  # a format that asks a server for its schema
             yield Phase("tables", Mark.WARN, f"{topic.name}: {error.message}", "its columns can't be told now")
         else:
-            yield Phase("tables", Mark.OK, f"{topic.name}: {_count(len(found.mapped.fields), 'column')}")
+            yield Phase("tables", Mark.OK, f"{topic.name}: {counted(len(found.mapped.fields), 'column')}")
 
 
 def _unused_maps(checked: Checked, pipeline: Pipeline) -> Iterator[Phase]:
@@ -210,7 +211,3 @@ def _guarantees(pipeline: Pipeline) -> list[Guarantee]:
     from gauss.stream.guarantee import guarantees
 
     return guarantees(_graph(pipeline))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -10,6 +10,7 @@ import typer
 from gauss.cli.output import JsonOption, Output
 from gauss.config.check import check_or_raise
 from gauss.model.errors import NotFound
+from gauss.model.units import counted
 
 
 def command(
@@ -43,4 +44,5 @@ def command(
         out.line()
     if not processor:
         spark = [each for each in found if each.query]
-        out.line(f"{len(spark)} processors on Spark in {len(queries)} queries: the number of queries decides the cost.")
+        where = counted(len(queries), "query", "queries")
+        out.line(f"{counted(len(spark), 'processor')} on Spark in {where}: the number of queries decides the cost.")

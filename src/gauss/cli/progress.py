@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gauss.cli.rows import Rows
 from gauss.model.errors import GaussError
+from gauss.model.units import counted
 
 if TYPE_CHECKING:
     from gauss.cli.client import Client
@@ -64,7 +65,7 @@ class Progress(threading.Thread):
             self._done.set()
 
     def _text(self) -> str:
-        text = f"{self._rows.count:,} rows, {time.monotonic() - self._began:.0f} s"
+        text = f"{counted(self._rows.count, 'row')}, {time.monotonic() - self._began:.0f} s"
         try:
             scans = self._client.get("scans")["scans"]
         except GaussError:

@@ -9,6 +9,7 @@ import typer
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.cli.topics import show_readers
+from gauss.model.units import counted
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,7 +55,7 @@ def seek(
     output = Output(json=json)
     found = Client(data_dir).post("readers", topic, reader, "seek", body={"to": to})
     output.data(found)
-    output.line(f"{reader} on {topic} now stands at {found['position']:,}, {found['behind']:,} records behind")
+    output.line(f"{reader} on {topic} now stands at {found['position']:,}, {counted(found['behind'], 'record')} behind")
 
 
 @app.command()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import signal
 import sys
 import threading
@@ -14,8 +13,9 @@ import typer
 
 from gauss.cli.client import DEFAULT_DATA_DIR
 from gauss.cli.output import JsonOption, Output
+from gauss.cli.run_log import RunLog
 from gauss.model.errors import ConfigError, GaussError
-from gauss.model.units import duration_ms
+from gauss.model.units import counted, duration_ms
 
 if TYPE_CHECKING:
     from gauss.stream.control.run import Running
@@ -46,7 +46,9 @@ def command(
 
     stops = Stops()
     output = Output(json=json)
+    log = RunLog(output, steps=not quiet and not json and not sys.stdout.isatty())
     limit = _seconds(for_)
+    log.step(f"checking {file}")
     pipeline, checked = check_or_raise(file)
     output.redactor = checked.redactor
     for warning in checked.warnings:
@@ -55,6 +57,8 @@ def command(
     running = Running(pipeline, config=checked.file, data_dir=data_dir, redactor=checked.redactor)
     running.url = url_of(listener)
     running.start()
+    started = ", ".join(child.spec.name for child in running.children)
+    log.step(f"starting {started}; data in {running.held.paths.root}, API at {running.url}")
 
     def make_app() -> Any:
         from gauss.api.app import create_app
@@ -67,20 +71,23 @@ def command(
     try:
         running.held.announce(running.url, running.tokens.full)
         with _spinner(running, output, quiet=quiet):
-            ready = running.wait_ready(stops.asked)
+            ready = running.wait_ready(stops.asked, lambda: log.waiting(running))
         if ready:
             try:
-                _say_ready(running, output)
+                _say_ready(running, output, log)
                 if not quiet:
                     paths = running.held.paths
-                    output.note(f"tokens: {paths.full_token} (all requests), {paths.read_token} (only reading)")
+                    output.note(
+                        log.timed(f"tokens: {paths.full_token} (all requests), {paths.read_token} (only reading)")
+                    )
             except OSError:
                 stops.asked.set()  # the terminal is gone
-            _watch(running, output, stops, quiet=quiet, limit=limit)
+            with _shower(output, log, quiet=quiet) as show:
+                _watch(running, show, stops, limit=limit)
     except GaussError as error:
         failure = error
     finally:
-        _stop(running, server, output, stops)
+        _stop(running, server, output, log, stops)
     if failure is not None:
         output.error(failure)
         raise typer.Exit(1 if isinstance(failure, ConfigError) else 3)
@@ -114,44 +121,39 @@ def _spinner(running: Running, output: Output, *, quiet: bool) -> contextlib.Abs
     return output.console().status("starting Spark; listeners take records meanwhile")
 
 
-def _say_ready(running: Running, output: Output) -> None:
+def _say_ready(running: Running, output: Output, log: RunLog) -> None:
     """`ready in 0.9 s · URL · 2 listeners · 1 query`."""
     processors = running.graph.processors.values()
     listeners = sum(node.address is not None and node.address.listens for node in processors)
     queries = sum(node.where == "spark" for node in processors)
-    parts = [f"ready in {time.monotonic() - running.started:.1f} s", running.url, _count(listeners, "listener")]
+    parts = [f"ready in {time.monotonic() - running.started:.1f} s", running.url, counted(listeners, "listener")]
     if queries:
-        parts.append(_count(queries, "query", "queries"))
-    output.line(" · ".join(parts))
+        parts.append(counted(queries, "query", "queries"))
+    output.line(log.timed(" · ".join(parts)))
     sys.stdout.flush()
 
 
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def _watch(running: Running, output: Output, stops: Stops, *, quiet: bool, limit: float | None) -> None:
+def _watch(running: Running, show: Callable[[dict[str, Any]], None], stops: Stops, *, limit: float | None) -> None:
     """Shows the run until it is asked to stop, or until a child is given up."""
     deadline = None if limit is None else time.monotonic() + limit
-    with _shower(output, quiet=quiet) as show:
-        while not stops.asked.wait(LOOK_SECONDS):
-            for child in running.children:
-                running.raise_if_given_up(child)
-            try:
-                show(running.sampler.status())
-            except OSError:
-                stops.asked.set()  # the terminal is gone
-            if deadline is not None and time.monotonic() >= deadline:
-                return
+    while not stops.asked.wait(LOOK_SECONDS):
+        for child in running.children:
+            running.raise_if_given_up(child)
+        try:
+            show(running.sampler.status())
+        except OSError:
+            stops.asked.set()  # the terminal is gone
+        if deadline is not None and time.monotonic() >= deadline:
+            return
 
 
 @contextlib.contextmanager
-def _shower(output: Output, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _shower(output: Output, log: RunLog, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
     """What shows a status: a JSON line, the live view on a terminal, else a line when health changes."""
     if output.json:
         yield output.event
     elif quiet or not sys.stdout.isatty():
-        yield _changes(output)
+        yield log.health
     else:
         from rich.live import Live
 
@@ -161,27 +163,15 @@ def _shower(output: Output, *, quiet: bool) -> Iterator[Callable[[dict[str, Any]
             yield lambda status: live.update(render(status, footer="Ctrl-C stops"), refresh=True)
 
 
-def _changes(output: Output) -> Callable[[dict[str, Any]], None]:
-    last: list[Any] = ["ready", []]
-
-    def show(status: dict[str, Any]) -> None:
-        # A number that grows every second (for how long, how many) is no news.
-        now = [status["status"], [re.sub(r"\d+", "", reason) for reason in status["reasons"]]]
-        if now != last:
-            output.note(": ".join(filter(None, [status["status"], "; ".join(status["reasons"])])), style="yellow")
-            last[:] = now
-
-    return show
-
-
-def _stop(running: Running, server: Any, output: Output, stops: Stops) -> None:
+def _stop(running: Running, server: Any, output: Output, log: RunLog, stops: Stops) -> None:
     began = time.monotonic()
     with contextlib.suppress(OSError):
         if running.engine.state == "ready":
-            output.note("stopping; once more ends it at once")
+            output.note(log.timed("stopping; once more ends it at once"))
     polite = running.stop(stops.now)
     server.stop()
     with contextlib.suppress(OSError):
         if not polite:
-            output.note(f"not everything ended in time and was killed; see {running.held.paths.logs}", style="yellow")
-        output.note(f"stopped in {time.monotonic() - began:.1f} s")
+            killed = f"not everything ended in time and was killed; see {running.held.paths.logs}"
+            output.note(log.timed(killed), style="yellow")
+        output.note(log.timed(f"stopped in {time.monotonic() - began:.1f} s"))

@@ -12,6 +12,7 @@ from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output, visible_json
 from gauss.cli.progress import watched
 from gauss.cli.rows import Rows
+from gauss.model.units import counted
 
 UNBOUNDED = 1 << 60
 """What a scan may cost where nobody means to bound it."""
@@ -63,7 +64,7 @@ def command(
     except KeyboardInterrupt:
         return
     version = int(headers["Gauss-Version"])
-    output.note(f"{count:,} row{'' if count == 1 else 's'} in {time.monotonic() - began:.2f} s, version {version:,}")
+    output.note(f"{counted(count, 'row')} in {time.monotonic() - began:.2f} s, version {version:,}")
 
 
 def _passed_on(lines: Iterator[bytes]) -> int:

@@ -13,6 +13,7 @@ from gauss.config.check import check_or_raise
 from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN
 from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
+from gauss.model.units import counted
 
 if TYPE_CHECKING:
     from gauss.contracts.format import FieldType
@@ -121,5 +122,9 @@ def _live(found: TableTopic) -> dict[str, Any]:
         return {"differences": None, "verdict": "there is no such table yet: the first run makes it"}
     listed = [{"change": str(each), "statement": each.statement} for each in differences]
     policy = f'evolve = "{found.config.evolve}"'
-    verdict = f"{len(listed)} differences from the live table, {policy}" if listed else "the live table is the same"
+    verdict = (
+        f"{counted(len(listed), 'difference')} from the live table, {policy}"
+        if listed
+        else "the live table is the same"
+    )
     return {"differences": listed, "verdict": verdict}

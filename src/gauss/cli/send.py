@@ -14,7 +14,7 @@ import typer
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.model.errors import ConfigError, Unavailable
-from gauss.model.units import human_bytes
+from gauss.model.units import counted, human_bytes
 
 PIECE_BYTES = 1 << 20
 _ADDRESS = re.compile(r"^(?P<host>\[[^]]+\]|[^:]+):(?P<port>\d{1,5})$")
@@ -44,7 +44,7 @@ def command(
         else:
             options = {"delimiter": delimiter, "prefix_type": prefix_type, "frame_size": frame_size}
             result = _to_topic(Client(data_dir, timeout=None), target, source, framing, options)
-            what = f"{result['accepted']:,} records, {human_bytes(result['bytes'])},"
+            what = f"{counted(result['accepted'], 'record')}, {human_bytes(result['bytes'])},"
     seconds = time.monotonic() - began
     output.data({**result, "seconds": round(seconds, 3)})
     output.line(f"sent {what} to {target} in {seconds:.1f} s")

@@ -8,7 +8,7 @@ import typer
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.model.errors import ConfigError
-from gauss.model.units import human_bytes
+from gauss.model.units import counted, human_bytes
 
 
 def command(
@@ -31,7 +31,7 @@ def command(
             raise ConfigError("--backup needs the name of a topic", hint=f"gauss topics TOPIC --backup {backup}")
         made = Client(data_dir, timeout=None).post("topics", name, "backup", body={"folder": str(backup.resolve())})
         output.data(made)
-        output.line(f"{human_bytes(made['bytes'])} in {made['files']} files are in {made['folder']}")
+        output.line(f"{human_bytes(made['bytes'])} in {counted(made['files'], 'file')} is in {made['folder']}")
         return
     if name is not None:
         topic = client.get("topics", name)

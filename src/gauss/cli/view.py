@@ -13,7 +13,7 @@ from rich.text import Text
 from gauss.cli.columns import Column, Columns
 from gauss.cli.output import visible
 from gauss.cli.topics import fill, late, seconds
-from gauss.model.units import human_bytes
+from gauss.model.units import counted, human_bytes
 
 Row = dict[str, Any]
 SORTS: dict[str, Callable[[Row], Any]] = {
@@ -36,7 +36,7 @@ def render(
     parts.append(_processors(_chosen(status["processors"], sort, pattern), sort))
     dead = next((topic["records"] for topic in status["topics"] if topic["name"] == "_dead"), 0)
     if dead:
-        parts += [Text(), Text(f"{dead:,} dead letter{'' if dead == 1 else 's'}: gauss dlq ls", style="yellow")]
+        parts += [Text(), Text(f"{counted(dead, 'dead letter')}: gauss dlq ls", style="yellow")]
     if footer:
         parts += [Text(), Text(footer, style="dim")]
     return Group(*parts)
@@ -122,7 +122,7 @@ def _processors(rows: list[Row], sort: str) -> Columns:
 
 def _detail(row: Row) -> str:
     address, count = row.get("address"), row.get("connections") or 0
-    peers = f"{count} connection{'' if count == 1 else 's'}" if address else ""
+    peers = counted(count, "connection") if address else ""
     return " · ".join(part for part in (address, peers, row.get("detail"), late(row)) if part)
 
 

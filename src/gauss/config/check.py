@@ -16,6 +16,7 @@ from gauss.config.positions import KeyPath
 from gauss.config.secrets import Redactor, remember_written, substitute
 from gauss.config.spec import FormatDef, Pipeline
 from gauss.model.errors import ConfigError
+from gauss.model.units import counted
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def check_or_raise(given: Path) -> tuple[Pipeline, Checked]:
         listed = "\n".join(str(fault) for fault in checked.errors)
         count = len(checked.errors)
         raise ConfigError(
-            f"{checked.file} has {count} fault{'s' if count > 1 else ''}:\n{listed}",
+            f"{checked.file} has {counted(count, 'fault')}:\n{listed}",
             hint=f"gauss check {checked.file} shows them again",
         )
     return checked.pipeline, checked

@@ -62,7 +62,7 @@ class Entries:
     engine: EngineSection
     api: ApiSection
     names: dict[str, list[str]]
-    """Section → every name given there, also of entries that are faulty otherwise."""
+    """Section → every name given there, once, also of entries that are faulty otherwise."""
 
 
 def read_entries(data: dict[str, Any], base_dir: Path, faults: Faults) -> Entries:
@@ -161,7 +161,8 @@ class _Reader:
     def names(self, section: str) -> list[str]:
         value = self.data.get(section)
         tables = value if isinstance(value, list) else []
-        return [table["name"] for table in tables if isinstance(table, dict) and isinstance(table.get("name"), str)]
+        named = [table["name"] for table in tables if isinstance(table, dict) and isinstance(table.get("name"), str)]
+        return list(dict.fromkeys(named))
 
 
 def find_spec(kind: type[S], name: str, key: str, scope: Scope) -> S | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from gauss.contracts.plugin import PluginSpec
 from gauss.model.details import capped
+from gauss.model.units import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +59,7 @@ class BadRows(ValueError):
 
     def __init__(self, bad: list[tuple[int, str, str]]) -> None:
         index, _, detail = bad[0]
-        super().__init__(f"{len(bad)} rows can't be encoded; row {index}: {detail}")
+        super().__init__(f"{counted(len(bad), 'row')} can't be encoded; row {index}: {detail}")
         self.bad = bad
 
 

@@ -79,3 +79,8 @@ def human_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: 1 record, 2,000 records, 3 queries."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

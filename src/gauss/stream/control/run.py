@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,9 +121,11 @@ class Running:
         self.sampler.start()
         self._watchdog.start()
 
-    def wait_ready(self, stop: threading.Event) -> bool:
-        """True once everything is up, False when `stop` came first; raises why a child could not start."""
+    def wait_ready(self, stop: threading.Event, look: Callable[[], None] = lambda: None) -> bool:
+        """True once everything is up, False when `stop` came first; raises why a child could not start. `look` is
+        called again and again meanwhile."""
         while not stop.is_set():
+            look()
             for child in self.children:
                 self.raise_if_given_up(child)
             if all(child.state == "ready" for child in self.children) and self.health()["status"] != "starting":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gauss.contracts.processor import Where
-from gauss.model.units import human_bytes
+from gauss.model.units import counted, human_bytes
 from gauss.stream.graph import ProcessorNode, TopicNode
 
 
@@ -11,7 +11,7 @@ def topic_words(topic: TopicNode) -> str:
     """`memory · 50,000 records · block · offset, latest`"""
     bounds = []
     if topic.capacity.records is not None:
-        bounds.append("1 record" if topic.capacity.records == 1 else f"{topic.capacity.records:,} records")
+        bounds.append(counted(topic.capacity.records, "record"))
     if topic.capacity.bytes is not None:
         bounds.append(human_bytes(topic.capacity.bytes))
     modes = ", ".join(topic.read_modes)

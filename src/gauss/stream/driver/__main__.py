@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from gauss.contracts.processor import ProcessorSpec, Where
 from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
+from gauss.model.units import counted
 from gauss.registry import spec
 from gauss.stream.child import assignment, report, set_up_logs
 from gauss.stream.driver import archive, leave_out_pandas, session
@@ -140,7 +141,7 @@ def main(kind: type[Driver] = Driver) -> int:
         report({"error": known.to_dict()})
         os._exit(1)  # py4j's threads would keep the process
     report({"ready": True, "pid": os.getpid(), "queries": len(driver.queries)})
-    log.info("ready: %d queries", len(driver.queries))
+    log.info("ready: %s", counted(len(driver.queries), "query", "queries"))
     code = driver.run()
     if code == 0:
         driver.close()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gauss.model.errors import ConfigError, GaussError
+from gauss.model.units import counted
 from gauss.stream.flowtest.bench import LOOK_SECONDS, Bench
 from gauss.stream.flowtest.cases import Case, DeadLetters, Expect
 from gauss.stream.flowtest.judge import Suite
@@ -162,7 +163,9 @@ def _problems(world: World, case: Case, codec: Codec) -> list[Problem]:
 def _topic_problem(world: World, expect: Expect, codec: Codec) -> Problem | None:
     held = world.found(expect.topic)
     if expect.count is not None:
-        lines = [] if len(held) == expect.count else [f"expected {expect.count} records, found {len(held)}"]
+        lines = (
+            [] if len(held) == expect.count else [f"expected {counted(expect.count, 'record')}, found {len(held):,}"]
+        )
     else:
         rows = world.graph.topics[expect.topic].table
         found = held if rows else codec.decoded(expect, held)  # type: ignore[arg-type]

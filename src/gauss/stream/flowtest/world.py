@@ -15,6 +15,7 @@ from gauss.contracts.processor import Where
 from gauss.contracts.storage import ReadMode
 from gauss.model.errors import GaussError
 from gauss.model.files import write_private
+from gauss.model.units import counted
 from gauss.stream.client import STAGE_SCHEMA, EngineClient
 from gauss.stream.control.datadir import hold
 from gauss.stream.flowtest.bench import LOOK_SECONDS, Bench, kill
@@ -115,7 +116,7 @@ class World:
             if not behind and ends == before:
                 return ends
             if time.monotonic() > deadline:
-                told = ", ".join(f"{name} by {count} records" for name, count in behind.items())
+                told = ", ".join(f"{name} by {counted(count, 'record')}" for name, count in behind.items())
                 details = "; ".join(f"{each['name']} is {each['state']}: {each['detail']}" for each in processors)
                 raise GaussError(
                     f"the flow is not quiet after {seconds:.0f} s: {told or 'topics still grow'} behind",

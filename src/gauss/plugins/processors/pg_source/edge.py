@@ -10,6 +10,7 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.format import SourceSchema
 from gauss.contracts.live import PullContext
 from gauss.model.errors import ConfigError, GaussError, NotFound, Unavailable
+from gauss.model.units import counted
 from gauss.plugins.formats.pg_binary.live import Asked, describe, kept_schema
 from gauss.plugins.processors.pg_source.copying import NO_ROWS, Rows, copy_rows
 from gauss.plugins.processors.pg_source.passes import Cursor, Position, statement
@@ -100,7 +101,7 @@ class PgSource:
                     self._publish(held, position.ended())
             finally:
                 status.connections = 0
-        status.detail = f"{self._position.passes} passes, {status.records} rows"
+        status.detail = f"{counted(self._position.passes, 'pass', 'passes')}, {counted(status.records, 'row')}"
 
     def _publish_whole(self, rows: Rows, cursor: Cursor | None) -> Rows:
         """All but the last row, or the rows with the last cursor value: those are held back, so that the end of the
