@@ -6,6 +6,7 @@ import base64
 import email.parser
 import email.policy
 import hmac
+import io
 import json
 import logging
 import os
@@ -16,51 +17,36 @@ import time
 import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from gauss.clients.clickhouse.engine import DEFAULT_SESSION_SECONDS, Engine, EngineError, engine_errors
-from gauss.clients.clickhouse.http_body import Body, BodyError, choose_encoding, plain_reader
+from gauss.clients.clickhouse.http_body import DRAIN_BYTES, Body, BodyError, choose_encoding, plain_reader
+from gauss.clients.clickhouse.http_connections import (
+    HEAD_BYTES,
+    HEAD_SECONDS,
+    IDLE_SECONDS,
+    LINGER_BYTES,
+    LINGER_SECONDS,
+    Connections,
+    TimedReads,
+)
+from gauss.clients.clickhouse.http_request import BLOCK_BYTES, Request, whole
 from gauss.clients.clickhouse.quote import literal
 from gauss.clients.clickhouse.statement import STREAMED, Statement, read_statement
 
-HEAD_BYTES = 256 << 10
+STATEMENT_BYTES = 256 << 10
 """Within these an INSERT must have named its format: ClickHouse's own max_query_size."""
-BLOCK_BYTES = 1 << 20
 SPOOL_BYTES = 256 << 20
 """An INSERT up to this size is kept in memory until it is whole, a larger one in a file."""
+MOST_INSERT_BYTES = 8 << 30
 _ARROW_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-_NOT_SETTINGS = {
-    "query", "user", "password", "quota_key", "query_id", "session_id", "session_timeout", "session_check",
-    "close_session", "default_format", "enable_http_compression", "client_protocol_version", "compress", "decompress",
-    "wait_end_of_query", "buffer_size", "stacktrace", "role", "http_write_exception_in_output_format",
-    "send_progress_in_http_headers", "http_headers_progress_interval_ms",
-    "cancel_http_readonly_queries_on_client_close",
-}  # fmt: skip
 _STATUS = {
     60: 404, 81: 404, 46: 404, 79: 404, 82: 404, 83: 404, 84: 404, 57: 400, 62: 400, 47: 400, 27: 400, 53: 400,
-    6: 400, 36: 400, 43: 400, 115: 400, 164: 403, 497: 403, 516: 403, 372: 404, 373: 423, 159: 408, 241: 500,
+    6: 400, 117: 400, 131: 413, 36: 400, 43: 400,
+    115: 400, 164: 403, 497: 403, 516: 403, 372: 404, 373: 423, 159: 408, 241: 500,
 }  # fmt: skip
 log = logging.getLogger("gauss.clickhouse")
-
-
-class Request(NamedTuple):
-    """What a client wants, whichever way it said so."""
-
-    params: dict[str, str]
-    text: bytes
-    """The statement, or its beginning when an INSERT's data go on in `rest`."""
-    rest: IO[bytes]
-
-    def settings(self) -> dict[str, str]:
-        return {
-            name: value
-            for name, value in self.params.items()
-            if name not in _NOT_SETTINGS and not name.startswith("param_") and name.isidentifier()
-        }
-
-    def parameters(self) -> dict[str, str]:
-        return {name[6:]: value for name, value in self.params.items() if name.startswith("param_")}
 
 
 class ClickHouseServer(ThreadingHTTPServer):
@@ -70,7 +56,18 @@ class ClickHouseServer(ThreadingHTTPServer):
     def __init__(self, port: int, engine: Engine, user: str, password: str) -> None:
         self.engine, self._user, self._password = engine, user.encode(), password.encode()
         self._busy, self._counting = 0, threading.Lock()
+        self.connections = Connections()
         super().__init__(("127.0.0.1", port), Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self.connections.enter(request):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.connections.leave(request)
+        super().shutdown_request(request)
 
     def allows(self, user: str, password: str) -> bool:
         return hmac.compare_digest(user.encode(), self._user) & hmac.compare_digest(password.encode(), self._password)
@@ -94,6 +91,18 @@ class Handler(BaseHTTPRequestHandler):
     wbufsize = 1 << 16
     server: ClickHouseServer
 
+    def setup(self) -> None:
+        super().setup()
+        self._reads = TimedReads(self.connection)
+        self.rfile = io.BufferedReader(self._reads)
+
+    def handle_one_request(self) -> None:
+        self._reads.limit(IDLE_SECONDS if self._is_proven() else HEAD_SECONDS, HEAD_BYTES)
+        super().handle_one_request()
+
+    def _is_proven(self) -> bool:
+        return self.server.connections.is_proven(self.connection)
+
     def log_message(self, format: str, *args: object) -> None:
         log.debug(format, *args)
 
@@ -110,13 +119,14 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(writes=True)
 
     def _answer(self, *, writes: bool) -> None:
-        url = urlsplit(self.path)
-        chunked = "chunked" in self.headers.get("Transfer-Encoding", "").lower()
-        body = Body(self.rfile, None if chunked else int(self.headers.get("Content-Length") or 0))
-        params = dict(parse_qsl(url.query, keep_blank_values=True))
+        self._reads.limit(None)
         self._started = False
         self.server.count(+1)
+        body = Body(self.rfile, 0)
         try:
+            url = urlsplit(self.path)
+            params = dict(parse_qsl(url.query, keep_blank_values=True))
+            body = Body(self.rfile, self._body_length())
             if url.path in ("/ping", "/replicas_status") or (not writes and "query" not in params):
                 self._send(200, b"Ok.\n", {})
                 return
@@ -126,6 +136,7 @@ class Handler(BaseHTTPRequestHandler):
                     "(AUTHENTICATION_FAILED)",
                     516,
                 )
+            self.server.connections.prove(self.connection)
             self._run(self._request(params, body), writes)
         except (EngineError, BodyError) as error:
             self._fail(error if isinstance(error, EngineError) else EngineError(str(error), 210))
@@ -143,8 +154,20 @@ class Handler(BaseHTTPRequestHandler):
             except OSError:
                 self.close_connection = True
             self.server.count(-1)
-            if not self.close_connection and not body.drain():
+            if not self._is_proven():
+                self._reads.limit(LINGER_SECONDS)
+            if not self.close_connection and not body.drain(DRAIN_BYTES if self._is_proven() else LINGER_BYTES):
                 self.close_connection = True
+
+    def _body_length(self) -> int | None:
+        """None: it is chunked."""
+        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            return None
+        given = self.headers.get("Content-Length", "0").strip()
+        if not (given.isascii() and given.isdecimal() and len(given) <= 19):
+            self.close_connection = True
+            raise EngineError("Content-Length is not a number (INCORRECT_DATA)", 117)
+        return int(given)
 
     def _permitted(self, params: dict[str, str]) -> bool:
         kind, _, encoded = self.headers.get("Authorization", "").partition(" ")
@@ -178,12 +201,12 @@ class Handler(BaseHTTPRequestHandler):
 
     @staticmethod
     def _head(text: bytes, rest: IO[bytes]) -> bytes:
-        while len(text) < HEAD_BYTES and (more := rest.read(HEAD_BYTES - len(text))):
+        while len(text) < STATEMENT_BYTES and (more := rest.read(STATEMENT_BYTES - len(text))):
             text += more
         return text
 
     def _form(self, body: Body) -> dict[str, str]:
-        content = b"Content-Type: " + self.headers["Content-Type"].encode() + b"\r\n\r\n" + body.read()
+        content = b"Content-Type: " + self.headers["Content-Type"].encode() + b"\r\n\r\n" + whole(body)
         message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(content)
         fields = {}
         for part in message.iter_parts():
@@ -209,7 +232,7 @@ class Handler(BaseHTTPRequestHandler):
                 written = self._insert(connection, request, statement)
                 self._send(200, b"", self._result_headers({"written_rows": written}, begun))
             else:
-                rest = request.rest.read()
+                rest = whole(request.rest)
                 query = (request.text + rest).decode(errors="surrogateescape")
                 self._query(connection, query, request, statement, begun)
         if session and params.get("close_session") == "1":
@@ -230,7 +253,11 @@ class Handler(BaseHTTPRequestHandler):
     @staticmethod
     def _fill(file: IO[bytes], first: bytes, rest: IO[bytes]) -> None:
         block = first
+        size = 0
         while True:
+            size += len(block)
+            if size > MOST_INSERT_BYTES:
+                raise EngineError(f"an INSERT has at most {MOST_INSERT_BYTES} bytes (TOO_LARGE_STRING_SIZE)", 131)
             try:
                 file.write(block)
                 file.flush()
@@ -241,8 +268,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def _spool(self, request: Request) -> IO[bytes]:
         """In memory, unless it may become too much."""
-        length = int(self.headers.get("Content-Length") or SPOOL_BYTES + 1)
-        if length > SPOOL_BYTES or request.params.get("decompress") or self.headers.get("Content-Encoding"):
+        length = self._body_length()
+        if (
+            length is None
+            or length > SPOOL_BYTES
+            or request.params.get("decompress")
+            or self.headers.get("Content-Encoding")
+        ):
             return tempfile.TemporaryFile()
         return os.fdopen(os.memfd_create("insert"), "w+b")
 

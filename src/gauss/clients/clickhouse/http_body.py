@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable
 from typing import IO, Any, Protocol, cast
@@ -12,6 +13,8 @@ import lz4.frame
 import zstandard
 
 DRAIN_BYTES = 256 << 20
+MOST_TRAILERS = 100
+_CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,15}(?=[;\s])")
 
 
 class BodyError(Exception):
@@ -50,20 +53,23 @@ class Body(io.RawIOBase):
 
     def _next_chunk(self) -> None:
         line = self._source.readline(1024)
-        try:
-            self._left = int(line.split(b";")[0], 16)
-        except ValueError:
-            raise BodyError("the client went away in mid-body") from None
+        found = _CHUNK_SIZE.match(line)
+        if found is None:
+            raise BodyError("the client went away in mid-body" if not line else "a chunk has no size")
+        self._left = int(found[0], 16)
         if not self._left:
-            while self._source.readline(65536) not in (b"\r\n", b"\n", b""):
-                pass  # trailers
+            for _ in range(MOST_TRAILERS):
+                if self._source.readline(65536) in (b"\r\n", b"\n", b""):
+                    break
+            else:
+                raise BodyError(f"the body has more than {MOST_TRAILERS} trailers")
             self._done = True
 
-    def drain(self) -> bool:
+    def drain(self, most: int) -> bool:
         """Reads what the client still sends, so that it gets to read the answer; False when that is too much."""
         scratch, total = bytearray(1 << 16), 0
         try:
-            while total < DRAIN_BYTES and (count := self.readinto(scratch)):
+            while not self._done and total < most and (count := self.readinto(scratch)):
                 total += count
         except (BodyError, OSError):
             return False
