@@ -40,6 +40,8 @@ QUERIES = {
     "nested": "SELECT symbol FROM input WHERE bid IN (SELECT bid FROM input)",
     "misspelt": "SELECT symbol, bidd FROM input",
     "unparsed": "SELECT symbol, FROM input WHERE",
+    "reflecting": "SELECT reflect('java.lang.System', 'getenv', 'HOME') AS home FROM input",
+    "file": "SELECT symbol FROM input JOIN csv.`/etc/passwd` ON true",
     "fine": "SELECT symbol, bid * 2 AS twice FROM input WHERE bid > 1",
     "quoted": "SELECT symbol, 'ORDER BY x GROUP BY y' AS said FROM input",
 }
@@ -116,6 +118,8 @@ def verdict(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("nested", "subquery", "join"),
         ("misspelt", 'no field "bidd"', 'did you mean "bid"?'),
         ("unparsed", "Syntax error", ""),
+        ("reflecting", "the function reflect", "Java"),
+        ("file", "the table or file csv.`/etc/passwd`", "join"),
         ("broken", "ZeroDivisionError", ""),
     ],
 )

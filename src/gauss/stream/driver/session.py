@@ -50,6 +50,8 @@ def settings(section: SparkSection, data_dir: DataDir) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.structuredLogging.enabled": "false",
         "spark.eventLog.enabled": "false",
+        "spark.sql.variable.substitute": "false",  # `${env:NAME}` in a query would be the variable's value
+        "spark.sql.runSQLOnFiles": "false",
         "spark.sql.ansi.enabled": "false",  # expressions are total: x / 0 is null
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(data_dir.cache / "warehouse"),

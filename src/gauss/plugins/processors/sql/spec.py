@@ -21,7 +21,8 @@ class SqlConfig(PluginConfig):
     output: RecordIO | None = None
     """The format in which the result's columns are written; left out: the input's."""
     query: str
-    """Spark SQL over the view `input`, e.g. `SELECT symbol, bid * 2 AS double_bid FROM input WHERE bid > 100`."""
+    """Spark SQL over the view `input`, e.g. `SELECT symbol, bid * 2 AS double_bid FROM input WHERE bid > 100`.
+    It reads that view alone and calls functions of values: no files, no other tables, no Java, no commands."""
 
 
 def lint(config: PluginConfig, context: LintContext) -> list[str]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.model.errors import ConfigError
+from gauss.plugins.processors.sql.limits import VIEW, items, refuse_forbidden
 from gauss.plugins.processors.sql.spec import SqlConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-VIEW = "input"
 TIME = "_gauss_ts_ms"
 """The record's time under a name that no query has a reason to use."""
 
@@ -54,6 +54,7 @@ class Sql:
                 session.catalog.dropTempView(VIEW)
 
     def _result(self, session: SparkSession) -> DataFrame:
+        parsed(session, self._query)
         result = session.sql(self._query)
         has_time = TIME in result.columns
         if not row_by_row(result):
@@ -82,32 +83,37 @@ def row_by_row(result: DataFrame) -> bool:
         node = node.children().apply(0)
 
 
+def parsed(session: SparkSession, query: str) -> Any:
+    """The query's plan as it is written; raises ConfigError when it uses what a query may not."""
+    plan = session._jsparkSession.sessionState().sqlParser().parsePlan(query)
+    refuse_forbidden(plan)
+    return plan
+
+
 class NamedColumns:
     """The dotted names a query reads, without the view's own name or alias; `star` when it takes all."""
 
     def __init__(self, query: str) -> None:
         from pyspark.sql import SparkSession
 
-        session = SparkSession.active()
-        parser = session._jsparkSession.sessionState().sqlParser()
         self.names: list[str] = []
         self.star = False
         self._made: set[str] = set()
         self._aliases = {VIEW}
-        plan = parser.parsePlan(query)
+        plan = parsed(SparkSession.active(), query)
         self._find_aliases(plan)
         self._plan(plan)
 
     def _find_aliases(self, plan: Any) -> None:
         if plan.getClass().getSimpleName() == "SubqueryAlias":
             self._aliases.add(plan.alias().lower())
-        for child in _items(plan.children()):
+        for child in items(plan.children()):
             self._find_aliases(child)
 
     def _plan(self, plan: Any) -> None:
-        for child in _items(plan.children()):
+        for child in items(plan.children()):
             self._plan(child)
-        for expression in _items(plan.expressions()):
+        for expression in items(plan.expressions()):
             self._expression(expression)
 
     def _expression(self, node: Any) -> None:
@@ -115,18 +121,14 @@ class NamedColumns:
         if kind.startswith("UnresolvedStar"):
             self.star = True
         elif kind == "UnresolvedAttribute":
-            parts = [str(part) for part in _items(node.nameParts())]
+            parts = [str(part) for part in items(node.nameParts())]
             if len(parts) > 1 and parts[0].lower() in self._aliases:
                 parts = parts[1:]
             name = ".".join(parts).removeprefix("$.")
             # A later column of the same SELECT may name an earlier one's alias; that is no field.
             if name not in self.names and name not in self._made:
                 self.names.append(name)
-        for child in _items(node.children()):
+        for child in items(node.children()):
             self._expression(child)
         if kind == "Alias":
             self._made.add(str(node.name()))
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]
