@@ -54,7 +54,7 @@ def pages() -> dict[str, str]:
 def _pipeline_page() -> str:
     opening = (
         "TOML 1.1. `${NAME}` and `${file:path}` in any text are filled in from the environment or a file and never"
-        " printed; `$${` is a plain `${`. What they fill in may be a number (`port = \"${PORT}\"`); elsewhere a number in"
+        ' printed; `$${` is a plain `${`. What they fill in may be a number (`port = "${PORT}"`); elsewhere a number in'
         " quotes is refused. Relative paths start at the file's folder."
     )
     parts = [f"{NOTE}# A pipeline's file\n\n{opening}\n"]
@@ -81,7 +81,7 @@ def _facts(spec: PluginSpec) -> str:
     if isinstance(spec, ProcessorSpec):
         said = [
             f"a {spec.role}",
-            "active (changes the number of records)" if spec.active else "passive (one record out for each in)",
+            _active(spec),
             STATE[spec.stateful],
             {"engine": "runs in the engine", "spark": "runs on Spark"}.get(
                 spec.where, "runs in the engine when it owns both topics, else on Spark"
@@ -95,6 +95,13 @@ def _facts(spec: PluginSpec) -> str:
         modes = ", ".join(sorted(spec.read_modes(spec.validate({}))))
         return f"*Read modes: {modes}; what it holds {kept}.*\n"
     return ""
+
+
+def _active(spec: ProcessorSpec) -> str:
+    if not spec.active:
+        return "passive (one record out for each in)"
+    unless = f", passive {spec.passive_when[0]}" if spec.passive_when is not None else ""
+    return f"active (changes the number of records){unless}"
 
 
 def _table(model: type[BaseModel]) -> str:

@@ -164,3 +164,15 @@ def test_graph_as_json_leaves_configs_out(tmp_path: Path) -> None:
     assert shown["needs_spark"] is True
     assert shown["processors"][0]["address"]["port"] == 9100
     assert all("config" not in processor for processor in shown["processors"])
+
+
+@pytest.mark.parametrize(
+    ("config", "active"),
+    [('add = { mid = ".bid + 1" }', False), ('program = "select(.bid > 1) | {bid}"', True)],
+)
+def test_an_expression_that_only_adds_fields_is_passive(tmp_path: Path, config: str, active: bool) -> None:
+    file = tmp_path / "gauss.toml"
+    text = MARKET.replace("STORAGE", "memory").replace("FULL", "block").replace("READ", "offset").replace("SINK", "")
+    text = text.replace('plugin = "filter"', 'plugin = "expression"').replace('where = ".bid > 1"', config)
+    file.write_text(text)
+    assert build_graph(check_or_raise(file)[0]).processors["calmer"].active is active

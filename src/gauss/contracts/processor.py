@@ -39,6 +39,8 @@ class ProcessorSpec(PluginSpec):
     where: Where
     active: bool
     """Changes the number of records."""
+    passive_when: tuple[str, Callable[[PluginConfig], bool]] | None = None
+    """Of an active processor: the configs with which it gives one record for each, in words and as a test."""
     stateful: bool | None = False
     """None: only Spark's plan of it tells, once it is started."""
     state_layout: int = 1
@@ -76,6 +78,10 @@ class ProcessorSpec(PluginSpec):
     """Its `[[processors]]` entry as TOML, for the reference; the tests check it."""
     lint: Callable[[PluginConfig, LintContext], list[str]] | None = None
     """Faults that only this processor can see, as sentences; run by the check."""
+
+    def is_active(self, config: PluginConfig) -> bool:
+        """Whether with this config it changes the number of records."""
+        return self.active and not (self.passive_when is not None and self.passive_when[1](config))
 
     def is_raw(self, config: Mapping[str, Any]) -> bool:
         """Whether with this config, as it was written, it moves bytes as they are."""

@@ -237,7 +237,7 @@ def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> Proces
         plugin=entry.plugin,
         role=spec.role,
         where=where,
-        active=spec.active,
+        active=spec.is_active(config),
         stateful=spec.stateful,
         keeps_order=spec.keeps_order,
         sources=sources,

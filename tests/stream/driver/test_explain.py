@@ -4,6 +4,7 @@ from pathlib import Path
 
 from gauss.config.check import check_or_raise
 from gauss.config.files import with_absolute_files
+from gauss.config.spec import Pipeline
 from gauss.stream.driver.chains import find_chains
 from gauss.stream.driver.explain import Explained, explain, planned
 from gauss.stream.graph import build_graph
@@ -50,3 +51,14 @@ def test_hosted_join_says_where_it_looks_rows_up() -> None:
     said = dict(explained("10-joins", "enrich-quotes").plan)
     assert said["looks up"] == "rows of instruments, at the version that is part of the batch's offsets"
     assert said["shuffles"] == "none"
+
+
+def test_a_codec_of_a_processors_own_is_shown_by_its_name() -> None:
+    step = {"name": "d", "plugin": "decompress", "source": {"topic": "a", "read": "offset"}, "target": {"topic": "b"}}
+    topics = [{"name": name, "storage": "memory"} for name in "ab"]
+    pipeline = Pipeline.model_validate({"topics": topics, "processors": [{**step, "config": {"algo": "gzip"}}]})
+    graph = planned(pipeline, build_graph(pipeline))
+    lines = dict(explain(pipeline, graph, find_chains(pipeline, graph), "d").lines())
+    assert lines["decodes"] == "data bytes from compressed, in the task"
+    assert lines["writes"] == "b, as bytes"
+    assert not any("gauss." in text for text in lines.values())

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from gauss.config.spec import Pipeline
+from gauss.contracts.format import FormatSpec
 from gauss.contracts.processor import ProcessorSpec, Role, Where
 from gauss.contracts.time import EventTime
 from gauss.model.errors import ConfigError
@@ -185,7 +186,7 @@ class _Words:
             return [("decodes", decodes), ("shuffles", self._shuffles()), ("state", self._state(None))]
         shown = [f"{each.name} {_kind(each.field_type.name)}" for each in fields]
         where = "in the task" if self._runs == "hosted" else "in the reader"
-        plugin = ref.input.plugin if ref.input is not None else ""
+        plugin = spec(FormatSpec, ref.input.plugin).name if ref.input is not None else ""
         found = [("decodes", f"{', '.join(shown)} from {plugin}, {where}" if shown else "nothing: it passes bytes on")]
         if ref.table is not None:
             found.append(("looks up", f"rows of {ref.table.topic}, at the version that is part of the batch's offsets"))
@@ -230,9 +231,11 @@ class _Words:
         targets = ", ".join(self._node.targets)
         if self._ref is None:
             return targets
-        written = self._ref.output or self._ref.input
+        # A codec of the processor's own tells how it reads; what it makes of that is bytes.
+        own = spec(ProcessorSpec, self._node.plugin).codecs is not None
+        written = self._ref.output or (None if own else self._ref.input)
         return (
-            f"{targets}, encoded as {written.plugin}; unchanged bytes as they are"
+            f"{targets}, encoded as {spec(FormatSpec, written.plugin).name}; unchanged bytes as they are"
             if written
             else f"{targets}, as bytes"
         )

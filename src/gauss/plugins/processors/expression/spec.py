@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from pydantic import model_validator
 
 from gauss.contracts.io import RecordIO
@@ -84,6 +86,7 @@ SPEC = ProcessorSpec(
     where=Where.SPARK,
     reads=frozenset({"offset", "latest", "query"}),
     active=True,
+    passive_when=("with `add`", lambda config: bool(cast(ExpressionConfig, config).add)),
     hosted=True,
     lint=lint,
     example=EXAMPLE,
