@@ -24,7 +24,7 @@ ANY = {"input": {"format": "json"}}
 ROWS = [b'{"symbol":"BTC","name":"Bitcoin","lot":0.001}', b'{"symbol":"ETH","name":"Ether","bid":7}']
 
 
-def config(table_format: str = "json", **given: Any) -> dict[str, Any]:
+def config(table_format: str = "json", plugin: str = "join", **given: Any) -> dict[str, Any]:
     fields = {
         "quote": [("symbol", "string"), ("bid", "float64")],
         "instrument": [("symbol", "string"), ("name", "string"), ("lot", "float64"), ("bid", "float64")],
@@ -52,10 +52,13 @@ def config(table_format: str = "json", **given: Any) -> dict[str, Any]:
         "processors": [
             {
                 "name": "p",
-                "plugin": "join",
+                "plugin": plugin,
                 "source": {"topic": "in", "read": "offset"},
                 "target": {"topic": "out"},
-                "config": {"join_topic": "instruments", "join_key": "symbol", **given},
+                "config": {
+                    **({"join_topic": "instruments", "join_key": "symbol"} if plugin == "join" else {}),
+                    **given,
+                },
             }
         ],
     }
@@ -220,3 +223,29 @@ def test_batch_whose_version_died_with_the_engine_is_joined_with_one_version_of_
     made.put("instruments", b'{"symbol":"BTC","name":"later"}')
     assert lost == []  # the record itself went with its memory topic
     assert json.loads(made.run(made.planned())[0])["name"] == "later"
+
+
+LOOKUP = {"key": "symbol", "topic": "instruments"}
+
+
+def test_enrich_adds_what_a_topic_holds_for_the_key_and_drops_no_record(joined: Callable[..., Joined]) -> None:
+    made = joined(*ROWS, plugin="enrich", lookup=LOOKUP, add={"venue": "x"}, **ANY)
+    made.put("in", b'{"symbol":"BTC","bid":1.50}', b'{"symbol":"ETH","bid":2}', b'{"symbol":"DOGE"}')
+    assert made.run(made.planned()) == [
+        b'{"symbol":"BTC","bid":1.50,"name":"Bitcoin","lot":0.001,"venue":"x"}',
+        b'{"symbol":"ETH","bid":2,"name":"Ether","venue":"x"}',
+        b'{"symbol":"DOGE","venue":"x"}',
+    ]
+    made.put("instruments", b'{"symbol":"DOGE","name":"Dog"}')
+    made.put("in", b'{"symbol":"DOGE"}')
+    assert made.run(made.planned())[-1] == b'{"symbol":"DOGE","name":"Dog","venue":"x"}'
+
+
+def test_enrich_from_a_topic_gives_typed_columns_by_name(joined: Callable[..., Joined]) -> None:
+    lookup = {**LOOKUP, "fields": ["name"], "prefix": "i_"}
+    made = joined(*ROWS, table_format="instrument", plugin="enrich", lookup=lookup, input={"format": "quote"})
+    made.put("in", b'{"symbol":"BTC","bid":1.5}', b'{"symbol":"DOGE","bid":2}')
+    assert [json.loads(record) for record in made.run(made.planned())] == [
+        {"symbol": "BTC", "bid": 1.5, "i_name": "Bitcoin"},
+        {"symbol": "DOGE", "bid": 2.0, "i_name": None},
+    ]

@@ -25,6 +25,13 @@ CASES: list[dict[str, Any]] = [
     {"input": {"format": "json"}, "join_fields": ["name"], "join_prefix": "i_"},
     {"input": {"format": "json"}, "join_fields": ["name", "bid"], "output": {"format": "both"}},
     {"table_format": "instrument", "input": {"format": "quote"}, "join_type": "left"},
+    {
+        "plugin": "enrich",
+        "table_format": "instrument",
+        "input": {"format": "quote"},
+        "lookup": {"key": "symbol", "topic": "instruments"},
+        "add": {"venue": "x", "n": 1},
+    },
 ]
 
 

@@ -99,8 +99,11 @@ def test_an_output_without_the_added_field_is_refused() -> None:
     ("config", "said"),
     [
         ({}, "expected `add`, `lookup` or both"),
-        ({"lookup": {"key": "a"}}, "either `table` or `file`"),
+        ({"lookup": {"key": "a"}}, "one of `table`, `file` and `topic`"),
         ({"lookup": {"key": "a", "file": "x.xml"}}, "expected a .csv or .json file"),
+        ({"lookup": {"key": "a", "topic": "t", "table": TABLE}}, "one of `table`, `file` and `topic`"),
+        ({"lookup": {"key": "a", "table": TABLE, "fields": ["b"]}}, '"fields" belongs to `topic`'),
+        ({"lookup": {"key": "a", "table": TABLE, "prefix": "b"}}, '"prefix" belongs to `topic`'),
     ],
 )
 def test_a_config_that_adds_nothing_is_a_fault(config: dict[str, Any], said: str) -> None:

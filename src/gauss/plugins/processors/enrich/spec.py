@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
@@ -16,7 +17,7 @@ Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 
 
 class Lookup(PluginConfig):
-    """Rows by key: either `table` or `file`."""
+    """Rows by key: `table`, `file` or `topic`."""
 
     key: str
     """The field of the record that is looked up: text or a whole number."""
@@ -26,13 +27,22 @@ class Lookup(PluginConfig):
     """A `.csv` file with a header, or a `.json` file that holds an array of objects; read when the processor starts."""
     file_key: str | None = None
     """The column of `file` that holds the key; left out: the last part of `key`."""
+    topic: str | None = None
+    """A memory topic with `mode = "table"`: the newest row of each key, as a [join](../joins.md) of `left` sees it. A
+    field that the record has itself stays as it is."""
+    fields: Annotated[list[str], Field(min_length=1)] | None = None
+    """With `topic`: the fields of its rows that are added; left out: all but its key."""
+    prefix: Annotated[str, Field(min_length=1)] | None = None
+    """With `topic`: put before the names of the fields that are added, so that none meets one of the record's."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Lookup:
-        if (self.table is None) == (self.file is None):
-            raise ValueError("expected either `table` or `file`")
-        if self.file_key is not None and self.file is None:
-            raise PydanticCustomError("file_key", '"file_key" belongs to `file`', {"key": "file_key"})
+        if sum(each is not None for each in (self.table, self.file, self.topic)) != 1:
+            raise ValueError("expected one of `table`, `file` and `topic`")
+        for key, owner in (("file_key", "file"), ("fields", "topic"), ("prefix", "topic")):
+            if getattr(self, key) is not None and getattr(self, owner) is None:
+                told = {"key": key, "message": f'"{key}" belongs to `{owner}`'}
+                raise PydanticCustomError("lookup", "{message}", told)
         if self.file is not None and self.file.suffix not in (".csv", ".json"):
             raise PydanticCustomError(
                 "file_kind", 'expected a .csv or .json file, found "{file}"', {"key": "file", "file": str(self.file)}
@@ -50,14 +60,21 @@ class EnrichConfig(PluginConfig):
     add: dict[str, Scalar] = Field(default_factory=dict)
     """Fields that are the same in every record, e.g. `{ venue = "binance" }`."""
     lookup: Lookup | None = None
-    """Fields that a table holds for the record's key; a key that is not there gives nulls. To look up in a topic, use
-    a join."""
+    """Fields that a table holds for the record's key; a key that is not there gives nulls."""
 
     @model_validator(mode="after")
     def _something(self) -> EnrichConfig:
         if not self.add and self.lookup is None:
             raise ValueError("expected `add`, `lookup` or both")
         return self
+
+
+def tables(config: PluginConfig) -> list[tuple[tuple[str | int, ...], str]]:
+    """The topic that is looked up in, if there is one."""
+    assert isinstance(config, EnrichConfig)
+    if config.lookup is None or config.lookup.topic is None:
+        return []
+    return [(("lookup", "topic"), config.lookup.topic)]
 
 
 def lint(config: PluginConfig, context: LintContext) -> list[str]:
@@ -82,14 +99,15 @@ config = {
 
 SPEC = ProcessorSpec(
     name="enrich",
-    summary="adds fields to each record: constants, or what a table holds for its key",
+    summary="adds fields to each record: constants, or what a table or a topic holds for its key",
     config=EnrichConfig,
-    implementation="gauss.plugins.processors.enrich.transform:Enrich",
+    implementation="gauss.plugins.processors.enrich.transform:enrich",
     role=Role.TRANSFORM,
     where=Where.SPARK,
     reads=frozenset({"offset", "latest", "query"}),
     active=False,
     hosted=True,
+    tables=tables,
     lint=lint,
     example=EXAMPLE,
 )

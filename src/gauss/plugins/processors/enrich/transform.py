@@ -6,14 +6,29 @@ from typing import TYPE_CHECKING
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.model.errors import ConfigError
+from gauss.plugins.processors.constants import literal, repeated
 from gauss.plugins.processors.enrich.spec import EnrichConfig
 from gauss.plugins.processors.enrich.table import KEY, table_of
 from gauss.plugins.processors.fields import column_name, is_text, path, plain, spark_column
+from gauss.plugins.processors.join.spec import JoinConfig
+from gauss.plugins.processors.join.transform import Join
 from gauss.plugins.processors.layout import Layout, layout
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+
+
+def enrich(config: EnrichConfig) -> Enrich | Join:
+    """The transform: a look-up in a topic is a join that drops no record."""
+    lookup = config.lookup
+    if lookup is None or lookup.topic is None:
+        return Enrich(config)
+    given = {"join_topic": lookup.topic, "join_key": lookup.key, "join_type": "left"}
+    names = {"join_fields": lookup.fields, "join_prefix": lookup.prefix}
+    made = {**given, **{key: value for key, value in names.items() if value is not None}}
+    io = {"input": config.input, "output": config.output}
+    return Join(JoinConfig.model_validate({**made, **io}), config.add)
 
 
 class Enrich:
@@ -63,7 +78,7 @@ class Enrich:
         from pyspark.sql import functions as F
 
         assert self._layout is not None
-        made: dict[str, Column] = {name: _literal(value) for name, value in self._add.items()}
+        made: dict[str, Column] = {name: literal(value) for name, value in self._add.items()}
         if self._table is not None:
             hidden = self._table.rename_columns([f"_found_{name}" for name in self._table.column_names])
             found = F.broadcast(records.sparkSession.createDataFrame(hidden))
@@ -76,22 +91,9 @@ class Enrich:
         import pyarrow.compute as pc
 
         assert self._layout is not None
-        made = {name: _repeated(value, len(records)) for name, value in self._add.items()}
+        made = {name: repeated(value, len(records)) for name, value in self._add.items()}
         if self._table is not None:
             keys = records.column(column_name(records, self._key))
             places = pc.index_in(keys, value_set=self._table.column(KEY).combine_chunks(), skip_nulls=True)
             made |= {name: self._table.column(name).combine_chunks().take(places) for name in self._found}
         return self._layout.arrow(records, made)
-
-
-def _literal(value: bool | int | float | str) -> Column:
-    from pyspark.sql import functions as F
-
-    literal = F.lit(value)
-    return literal.cast("bigint") if isinstance(value, int) and not isinstance(value, bool) else literal
-
-
-def _repeated(value: bool | int | float | str, count: int) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.repeat(pa.scalar(value), count)

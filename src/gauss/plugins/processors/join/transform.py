@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gauss.contracts.format import FILL, RAW, FieldType, SourceField, SourceSchema
+from gauss.plugins.processors.constants import Constant, literal, repeated
 from gauss.plugins.processors.fields import column_name, path, plain, spark_column
 from gauss.plugins.processors.join.spec import JoinConfig
 from gauss.plugins.processors.joined import Added, Adding
@@ -23,8 +25,10 @@ KEY = "_join_key"
 class Join:
     """A `TableTransform`."""
 
-    def __init__(self, config: JoinConfig) -> None:
+    def __init__(self, config: JoinConfig, add: Mapping[str, Constant] | None = None) -> None:
+        """`add`: constants that every result has too."""
         self._config = config
+        self._add = dict(add or {})
         self._key = plain(config.join_key)
         self._prefix = config.join_prefix or ""
         self._table_key = ""
@@ -53,7 +57,8 @@ class Join:
         self._added = self._adding.fields(schema, output)
         reads = {path(self._key): ANY}
         reads |= {path(each.given): each.field.field_type for each in self._added or () if each.of_both and not carries}
-        self._layout = layout(schema, output, reads, [each.given for each in self._added or ()])
+        makes = dict.fromkeys([*(each.given for each in self._added or ()), *self._add])
+        self._layout = layout(schema, output, reads, makes)
         check_key(self._key, self._kind)
         return self._layout.fields
 
@@ -79,6 +84,7 @@ class Join:
             made[given] = rows.column(name)
             if of_both and not self._layout.carries:
                 made[given] = pc.coalesce(records.column(column_name(records, given)), rows.column(name))
+        made |= {name: repeated(value, len(records)) for name, value in self._add.items()}
         return self._layout.arrow(records, made)
 
     def apply(self, records: DataFrame) -> DataFrame:
@@ -96,6 +102,7 @@ class Join:
             made[given] = F.col(f"`_found_{plain(name)}`")
             if of_both and not self._layout.carries:
                 made[given] = F.coalesce(spark_column(given), made[given])
+        made |= {name: literal(value) for name, value in self._add.items()}
         return self._layout.spark(joined, made)
 
     def _made(self, names: list[str]) -> list[tuple[str, str, bool]]:
