@@ -37,6 +37,8 @@ COMMANDS = {
     "scan": "Print the rows that a program makes of a topic.",
     "send": "Send records to a topic or a socket.",
     "dlq": "List, show and replay dead letters.",
+    "verify": "Check a data directory that no run has open.",
+    "repair": "Show what is damaged in a data directory, and mend it.",
     "db": "Reach the servers that come with Gauss.",
 }
 

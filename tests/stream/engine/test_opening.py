@@ -3,73 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from gauss.contracts.chunk import Chunk
-from gauss.contracts.cursor import Code, Program, Step
 from gauss.model.errors import StorageError
 from gauss.stream.engine.journal_scan import HEAD, MAGIC, encode, scan
-from gauss.stream.engine.runtime import Engine
-from helpers.engine_process import prepare
-from helpers.run import wait_until
-
-CONFIG = {
-    "topics": [
-        {"name": "a", "storage": "memory", "storage_config": {"storage_size": 1000}},
-        {"name": "b", "storage": "file", "storage_config": {"framing": "newline", "fsync": "never"}},
-    ],
-    "processors": [
-        {
-            "name": "pass",
-            "plugin": "passthrough",
-            "source": {"topic": "a", "read": "offset"},
-            "target": {"topic": "b"},
-        }
-    ],
-}
-WHOLE = [b"record %d" % number for number in range(50)]
+from helpers.directories import WHOLE, fill, opened
 
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with several publishes into a file topic, stopped in peace."""
-    folder = tmp_path_factory.mktemp("origin")
-    prepare(folder, CONFIG)
-    engine = Engine(folder)
-    engine.open()
-    engine.start()
-    for first in range(0, len(WHOLE), 10):
-        part = WHOLE[first : first + 10]
-        engine.topic("a").append(Chunk(pa.array(part, pa.binary()), len(part), 1))
-        wait_until(partial(_has, engine, first + 10), 60, "the records in b")
-    engine.close()
-    return folder
-
-
-def _has(engine: Engine, records: int) -> bool:
-    return engine.topic("b").version() == records
-
-
-def opened(folder: Path) -> tuple[list[bytes], Any]:
-    """What topic b holds when an engine opens the directory, and its counters."""
-    engine = Engine(folder)
-    try:
-        engine.open()
-        cursor = engine.topic("b").open(Program())
-        found: list[bytes] = []
-        while cursor.next(Step()) is Code.UNSET:
-            batch = cursor.read()[1]
-            assert isinstance(batch, pa.RecordBatch)
-            found += batch.column("data").to_pylist()
-        return found, engine.topic("b").counters
-    finally:
-        if hasattr(engine, "publisher"):
-            engine.close()
+    return fill(tmp_path_factory.mktemp("origin"))
 
 
 def copied(origin: Path, folder: Path, journal: bytes | bytearray) -> Path:

@@ -44,6 +44,25 @@ def keep_copy(path: Path) -> Path:
     return copy
 
 
+def replace_journal(directory: Path, snapshot: bytes) -> tuple[int, int]:
+    """Puts a journal that holds this state alone in the place of the old one; gives its descriptor and size."""
+    make_private(directory)
+    fresh, content = directory / "commits.new", MAGIC + encode(snapshot)
+    fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        done = 0
+        while done < len(content):
+            done += os.pwrite(fd, content[done:], done)
+        os.fsync(fd)
+        fresh.rename(directory / NAME)
+    except OSError:
+        os.close(fd)
+        fresh.unlink(missing_ok=True)
+        raise
+    sync_directory(directory)
+    return fd, len(content)
+
+
 class Journal:
     """Appends entries and gives them back at open; a torn tail is cut. The ledger's lock serialises the calls."""
 
@@ -115,23 +134,13 @@ class Journal:
 
     def compact(self, snapshot: Callable[[], bytes]) -> None:
         """Replaces every entry by one that holds the state; a failure leaves the old journal in use."""
-        fresh = self._directory / "commits.new"
-        content = MAGIC + encode(snapshot())
-        fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
         try:
-            done = 0
-            while done < len(content):
-                done += os.pwrite(fd, content[done:], done)
-            os.fsync(fd)
-            fresh.rename(self.path)
+            fd, size = replace_journal(self._directory, snapshot())
         except OSError as error:
-            os.close(fd)
-            fresh.unlink(missing_ok=True)
             log.warning("journal: not compacted: %s", error)
             return
         os.close(self._fd)
-        self._fd, self.size, self._unsynced, self._broken = fd, len(content), False, ""
-        sync_directory(self._directory)
+        self._fd, self.size, self._unsynced, self._broken = fd, size, False, ""
 
     def close(self) -> None:
         try:

@@ -32,12 +32,16 @@ def open_ledger(paths: DataDir, others: Iterable[tuple[str, Path]]) -> Ledger:
         ) from error
 
 
+def need_a_journal(paths: DataDir, folders: list[TopicFolder]) -> bool:
+    """Whether topics hold records, so that a directory without a journal is no new one. A topic that is kept elsewhere
+    may come from another data directory, but not with records that only a journal can commit."""
+    filled = any(paths.topics in each.path.parents and each.offline.records(each.path) for each in folders)
+    return filled or any(each.uncommitted(lambda _: False) for each in folders)
+
+
 def _refuse_to_begin_anew(paths: DataDir, others: Iterable[tuple[str, Path]], path: Path) -> None:
-    """A data directory without a journal is a new one only if its topics are empty. A topic that is kept elsewhere may
-    come from another data directory, but not with records that only a journal can commit."""
     folders = topic_folders(paths, others)
-    filled = [each for each in folders if paths.topics in each.path.parents and each.offline.records(each.path)]
-    if not filled and not any(each.uncommitted(lambda _: False) for each in folders):
+    if not need_a_journal(paths, folders):
         return
     what = "is empty" if path.exists() else "is missing"
     raise StorageError(

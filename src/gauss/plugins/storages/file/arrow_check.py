@@ -33,11 +33,12 @@ class Sums:
     def add(self, batch: pa.RecordBatch) -> None:
         self.batches.append((batch.num_rows, checksum(batch)))
 
-    def write(self, arrow: Path, path: Path) -> None:
+    def write(self, arrow: Path, path: Path) -> Path:
         """For a finished file, before it gets its name."""
         self.whole = _of_bytes(mapped(arrow))
         told = asdict(self)
         replace_file(path, json.dumps({**told, "checksum": _of_bytes(_canonical(told))}).encode())
+        return path
 
     @classmethod
     def beside(cls, arrow: Path) -> Sums | None:

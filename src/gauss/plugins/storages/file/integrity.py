@@ -49,13 +49,15 @@ def mapped_if_there(path: Path) -> memoryview:
 class Files:
     """The bytes of a segment as they lie on disk now."""
 
-    def __init__(self, path: Path) -> None:
-        """`path` is the one of the log; index and times stand beside it."""
+    def __init__(self, path: Path, blocks: int | None = None) -> None:
+        """`path` is the one of the log; index and times stand beside it. Only the first `blocks` count, if given."""
         self.path = path
         self.base = int(path.name.partition(".")[0])
         self.data = mapped_if_there(path)
         self.times = mapped_if_there(path.with_suffix(".times"))
         self.index = mapped_if_there(path.with_suffix(".index"))
+        if blocks is not None:
+            self.index = self.index[: blocks * ENTRY.size]
 
     def entries(self) -> np.ndarray:
         """Entries of the index that are there in full."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import xxhash
 
+from gauss import registry
+from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.storage import StorageContext
 from gauss.model.errors import Damaged, StorageError
 from gauss.plugins.storages.file.disk import replace_file, segment_files
@@ -25,15 +27,32 @@ class Meta:
     def __init__(self, root: Path, stored: dict[str, Any]) -> None:
         self._root, self._stored = root, stored
         self.inc: int = stored["inc"]
+        self.framing: str = stored["framing"]
         gaps = stored.get("gaps")
         self.gaps: list[tuple[int, int]] | None = None if gaps is None else [(first, stop) for first, stop in gaps]
         """Ranges of offsets that no record ever had; None: the folder is older than this list."""
+
+    def built_framing(self) -> Framing:
+        """The framing of the bytes, for whoever has no config at hand."""
+        spec = registry.spec(FramingSpec, self.framing)
+        built: Framing = registry.build(spec, spec.validate(self._stored["parameters"]))
+        return built
 
     def add_gap(self, first: int, stop: int) -> None:
         """Notes, before it is there, that offsets are left out."""
         if self.gaps is not None:
             self.gaps = [*self.gaps, (first, stop)]
             write(self._root, {**self._stored, "gaps": self.gaps})
+
+
+def restore(root: Path) -> None:
+    """Writes the file again from its copy."""
+    write(root, read(root / COPY))
+
+
+def load(root: Path) -> Meta:
+    """What a folder says of itself, as it is."""
+    return Meta(root, read(root / NAME))
 
 
 def open_meta(root: Path, config: FileConfig, context: StorageContext) -> Meta:
@@ -54,7 +73,7 @@ def open_meta(root: Path, config: FileConfig, context: StorageContext) -> Meta:
     meta = {"format": FORMAT, **told, "inc": inc}
     if not stored or "gaps" in stored:
         meta["gaps"] = stored.get("gaps", [])
-    if meta != stored or not (root / COPY).exists():
+    if meta != stored or not _same(path, root / COPY):
         write(root, meta)
     return Meta(root, meta)
 
@@ -79,6 +98,10 @@ def write(root: Path, meta: dict[str, Any]) -> None:
     content = json.dumps({**meta, "checksum": _checksum(meta)}).encode()
     for name in (NAME, COPY):
         replace_file(root / name, content)
+
+
+def _same(path: Path, copy: Path) -> bool:
+    return copy.exists() and path.read_bytes() == copy.read_bytes()
 
 
 def _checksum(meta: dict[str, Any]) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from gauss.contracts.offline import Block
-from gauss.plugins.storages.file import meta
+from gauss.contracts.offline import Block, Choice, Finding
+from gauss.model.errors import StorageError
+from gauss.plugins.storages.file import aside, meta
 from gauss.plugins.storages.file.disk import replace_file, segment_files
-from gauss.plugins.storages.file.integrity import Files
+from gauss.plugins.storages.file.integrity import Damage, Files
+from gauss.plugins.storages.file.mending import drop_damaged
+from gauss.plugins.storages.file.recover import inspect
 from gauss.plugins.storages.file.rolled import RolledSegment
+from gauss.plugins.storages.file.spec import NO_FRAMING
 
 ELSEWHERE = "elsewhere.json"
 
@@ -34,6 +38,63 @@ class FileOffline:
     def records(self, folder: Path) -> int:
         rolled = [RolledSegment(path) for path in segment_files(folder, "arrow")]
         return sum(block.records for block in self.blocks(folder)) + sum(each.end - each.base for each in rolled)
+
+    def size(self, folder: Path) -> int:
+        suffixes = ("log", "index", "times", "arrow")
+        return sum(path.stat().st_size for suffix in suffixes for path in segment_files(folder, suffix))
+
+    def verify(self, folder: Path, read: Callable[[int], None]) -> list[Finding]:
+        try:
+            known = meta.load(folder)
+        except (StorageError, OSError) as error:
+            message = error.message if isinstance(error, StorageError) else f"{folder / meta.NAME} is missing"
+            read(self.size(folder))
+            return [self._of_meta(folder, message)]
+        if known.framing == NO_FRAMING:  # captures are bytes as they came: nothing tells what they were
+            return []
+        findings: list[Finding] = []
+        for segment in inspect(folder, known.built_framing(), known.gaps):
+            segment.check_all()
+            findings += [_of_damage(damage) for damage in segment.damage]
+            read(sum(path.stat().st_size for path in segment.folder.glob(f"{segment.base:020d}.*")))
+            segment.unmap()
+        return findings
+
+    def _of_meta(self, folder: Path, message: str) -> Finding:
+        choices = [Choice("aside", "move the whole folder of the topic aside; the topic begins anew, without records")]
+        try:
+            meta.read(folder / meta.COPY)
+            choices.insert(0, Choice("restore", f"write it again from {meta.COPY}; nothing is lost"))
+        except (StorageError, OSError):
+            pass
+        return Finding("meta", folder / meta.NAME, message, self.records(folder), tuple(choices))
+
+    def repair(self, folder: Path, finding: Finding, choice: str) -> str:
+        if choice == "restore":
+            meta.restore(folder)
+            return f"{finding.path} is written again"
+        if choice == "aside":
+            kept = aside.folder_for(folder, "topic")
+            for path in folder.iterdir():
+                if path.name not in (aside.NAME, "lock"):
+                    path.rename(kept / path.name)
+            return f"{folder} is empty; what it held is in {kept}"
+        known = meta.load(folder)
+        segments = inspect(folder, known.built_framing(), known.gaps)
+        for segment in segments:
+            if segment.base <= finding.first < segment.end:
+                segment.check_all()
+                kept = drop_damaged(folder, known, segment, last=segment is segments[-1])
+                return f"{finding.records:,} records are out of the topic; the old files are in {kept}"
+        return "it is mended already"
+
+
+def _of_damage(damage: Damage) -> Finding:
+    records = damage.stop - damage.first
+    does = f"take these {records:,} records out of the topic; readers go on behind them"
+    return Finding(
+        "records", damage.path, damage.what, records, (Choice("drop", does),), first=damage.first, stop=damage.stop
+    )
 
 
 def note_elsewhere(directory: Path, root: Path) -> None:

@@ -49,6 +49,21 @@ def open_segments(
     return found
 
 
+def inspect(root: Path, framing: Framing, gaps: list[tuple[int, int]] | None) -> list[AnySegment]:
+    """The segments as `open_segments` would find them if every publish were committed; nothing is changed."""
+    segments = _measured(root, framing)
+    if segments:
+        tail, last = Tail(Files(segments[-1].path("log"))), segments[-1]
+        last.blocks, last.end, last.size = tail.blocks, tail.end, tail.size
+        if not tail.ends_soundly:
+            last.end += max(record_count(framing, tail.rest()), tail.unsound_records)
+    logs = {segment.base for segment in segments}
+    rolled = [RolledSegment(path) for path in segment_files(root, "arrow") if int(path.stem) not in logs]
+    found: list[AnySegment] = sorted([*rolled, *segments], key=lambda segment: segment.base)
+    _join(found, gaps)
+    return found
+
+
 def _measured(root: Path, framing: Framing) -> list[Segment]:
     """Segments by the names of their files, with end, size and last time as the last entry of the index has them."""
     places = {path.with_suffix(".log") for path in [*segment_files(root, "index"), *segment_files(root, "log")]}

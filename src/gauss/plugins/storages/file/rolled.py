@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -64,14 +64,15 @@ class RolledSegment:
 
     def ends_soundly(self) -> bool:
         """Whether end and newest time can be trusted."""
-        self._batches()
+        self.sound()
         return not self.damage or self.damage[-1].stop < self.end
 
-    def is_sound(self) -> bool:
-        self._batches()
+    def check_all(self) -> bool:
+        """Whether every record is as it was written."""
+        self.sound()
         return not self.damage
 
-    def _batches(self) -> tuple[list[pa.RecordBatch], np.ndarray]:
+    def sound(self) -> tuple[list[pa.RecordBatch], np.ndarray]:
         """The sound batches, which stay in the file, and the offset at which each begins."""
         opened = self._opened
         if opened is None:
@@ -84,7 +85,7 @@ class RolledSegment:
     def read(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
         """Records of [start, stop) that lie here, up to about `max_bytes`; one batch at least. Raises Damaged when
         the record at `start` is."""
-        batches, starts = self._batches()
+        batches, starts = self.sound()
         stop = undamaged(self.damage, start, stop)
         number = max(int(np.searchsorted(starts, start, side="right")) - 1, 0)
         placed: list[Placed] = []
@@ -102,7 +103,7 @@ class RolledSegment:
 
     def offset_at(self, ts_ms: int) -> int:
         """The first record here whose ts_ms is not below the given one; damaged ones may be such."""
-        batches, starts = self._batches()
+        batches, starts = self.sound()
         for batch, start in zip(batches, starts.tolist(), strict=True):
             times = batch.column(1).to_numpy()
             if times[-1] >= ts_ms:
@@ -119,26 +120,31 @@ class RolledSegment:
 def roll(segment: Segment) -> RolledSegment:
     """The Arrow file of a segment that is written no more; the segment's own files stay. FileNotFoundError when the
     segment has gone meanwhile, Damaged when not all of it can be read."""
-    target = segment.path("arrow")
-    fresh = segment.path("arrow.new")
-    told = {"base": segment.base, "end": segment.end, "bytes": segment.size, "last_ts": segment.last_ts}
+    told = Sums(segment.base, segment.end, segment.size, segment.last_ts)
+    for path in write_rolled(segment.folder, told, _batches(segment)):
+        path.rename(path.with_suffix(""))
+    sync_folder(segment.folder)
+    return RolledSegment(segment.path("arrow"))
+
+
+def write_rolled(folder: Path, sums: Sums, batches: Iterable[pa.RecordBatch]) -> list[Path]:
+    """Writes records as an Arrow file with its checksums; gives both files, which have yet to lose the suffix `.new`,
+    the checksums first."""
+    fresh = folder / f"{sums.base:020d}.arrow.new"
+    told = {"base": sums.base, "end": sums.end, "bytes": sums.bytes, "last_ts": sums.last_ts}
     schema = RECORD_SCHEMA.with_metadata({META: json.dumps(told).encode()})
-    sums = Sums(segment.base, segment.end, segment.size, segment.last_ts)
     try:
         with create(fresh) as file:
             with pa.ipc.new_file(file, schema) as writer:
-                for batch in _batches(segment):
+                for batch in batches:
                     sums.add(batch)
                     writer.write_batch(batch)
             file.flush()
             os.fsync(file.fileno())
-        sums.write(fresh, target.with_suffix(".sum"))
-        fresh.rename(target)
+        return [sums.write(fresh, folder / f"{sums.base:020d}.sum.new"), fresh]
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
-    sync_folder(segment.folder)
-    return RolledSegment(target)
 
 
 def _batches(segment: Segment) -> Iterator[pa.RecordBatch]:
@@ -153,7 +159,7 @@ def _batches(segment: Segment) -> Iterator[pa.RecordBatch]:
 def open_rolled(root: Path) -> list[RolledSegment]:
     """The rolled segments of a folder. What a crash left of writing one goes, and the log that a sound one was made
     of; if the log is still there, a damaged one is set aside for it."""
-    for unfinished in segment_files(root, "arrow.new"):
+    for unfinished in [*segment_files(root, "arrow.new"), *segment_files(root, "sum.new")]:
         unfinished.unlink()  # the log that it was being made of is there: it goes only behind the finished file
     found: list[RolledSegment] = []
     for path in segment_files(root, "arrow"):
@@ -161,7 +167,7 @@ def open_rolled(root: Path) -> list[RolledSegment]:
         left = [
             path.with_suffix(suffix) for suffix in (".index", ".log", ".times") if path.with_suffix(suffix).exists()
         ]
-        if left and rolled.is_sound():
+        if left and rolled.check_all():
             for each in left:
                 each.unlink()
         elif left:

@@ -143,7 +143,7 @@ class Segment:
     def index(self) -> BlockIndex:
         found = self._index
         if found is None:
-            found, self.damage = check_index(Files(self.path("log")), self.end)
+            found, self.damage = check_index(Files(self.path("log"), self.blocks), self.end)
             self._sound = bytearray(len(found))
             self._index = found
         return found
@@ -179,6 +179,11 @@ class Segment:
         payload = self._bytes(entry.position, entry.end_position)
         own = self._own_times(entry.offset, entry.records) if entry.flags & OWN_TIMES else b""
         return len(payload) == entry.length and entry.holds(payload, own)
+
+    def check_all(self) -> bool:
+        """Whether every record is as it was written."""
+        self.check(0, len(self.index()))
+        return not self.damage
 
     def ends_soundly(self) -> bool:
         """Whether the last block is sound, and so what was taken from its entry: end, size and newest time."""
