@@ -88,13 +88,18 @@ def _facts(spec: PluginSpec) -> str:
             ),
         ]
         if spec.role != "source":
-            said.append(f"reads by {', '.join(sorted(spec.reads))}")
+            said.append(f"reads by {', '.join(sorted(spec.reads))}{_rows_of_tables(spec)}")
         return f"*{'; '.join(said)}.*\n"
     if isinstance(spec, StorageSpec):
         kept = "survives the engine" if spec.durable else "is lost with the engine"
         modes = ", ".join(sorted(spec.read_modes(spec.validate({}))))
         return f"*Read modes: {modes}; what it holds {kept}.*\n"
     return ""
+
+
+def _rows_of_tables(spec: ProcessorSpec) -> str:
+    takes = spec.role == "transform" and spec.where != "engine" and not spec.stateful and "query" in spec.reads
+    return ", tables by query, snapshot, subscribe" if takes and not spec.own_side else ""
 
 
 def _active(spec: ProcessorSpec) -> str:

@@ -107,3 +107,23 @@ def test_a_transform_reads_a_table_whole_or_by_times(judge: Judge, sound: str, r
     table = 'storage = "memory"\nstorage_config = { mode = "table", key_field = "symbol", format = "json" }'
     copied = COPY.replace('topic = "quotes"', 'topic = "live"').replace("SOURCE", read)
     assert judge(f'{sound}\n[[topics]]\nname = "live"\n{table}\n{copied}').errors == []
+
+
+def test_a_transform_subscribes_to_snapshots_and_not_to_changes(judge: Judge) -> None:
+    text = """
+[[topics]]
+name = "rows"
+storage = "memory"
+storage_config = { mode = "table", format = "json", key_field = "k" }
+[[topics]]
+name = "out"
+storage = "memory"
+[[processors]]
+name = "p"
+plugin = "passthrough"
+source = { topic = "rows", read = "subscribe"MORE }
+target = { topic = "out" }
+"""
+    assert judge(text.replace("MORE", "")).errors == []
+    [fault] = judge(text.replace("MORE", ', subscribe = "changes"')).errors
+    assert '"changes" is for sinks' in fault.message

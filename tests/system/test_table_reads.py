@@ -160,3 +160,55 @@ def test_tables_are_queried_scanned_and_read_by_processors_once(gauss: Make) -> 
     wait_until(lambda: row(run, "keep-dear")["state"] == "done", 120, "done still")
     assert run.topic("dear")["end"] == 10
     assert lines(run, "scan", "all.pg", "agg(n: count)") == [{"n": 1_000}]
+
+
+SUBSCRIBED = (
+    TABLES
+    + """
+[[topics]]
+name = "copied"
+storage = "file"
+
+[[topics]]
+name = "dear"
+storage = "file"
+
+[[processors]]
+name = "copy"
+plugin = "passthrough"
+source = { topic = "quotes.mem", read = "subscribe" }
+target = { topic = "copied" }
+
+[[processors]]
+name = "keep-dear"
+plugin = "filter"
+source = { topic = "quotes.mem", read = "subscribe" }
+target = { topic = "dear" }
+config = { input = { format = "quote" }, where = ".bid >= 5" }
+"""
+)
+
+
+def test_transforms_subscribe_to_a_table_snapshot_by_snapshot(gauss: Make) -> None:
+    run = gauss(SUBSCRIBED).start(seconds=180)
+    feed(run, "quotes.mem", 0, 10)
+    wait_until(lambda: run.topic("copied")["end"] >= 10 and run.topic("dear")["end"] >= 5, 120, "a first snapshot")
+    assert row(run, "copy")["state"] == "running"
+    for number in range(20):  # conflated: far fewer snapshots than changes
+        feed(run, "quotes.mem", number % 10, number % 10 + 1)
+    feed(run, "quotes.mem", 10, 11)
+    wait_until(lambda: [each["symbol"] for each in records(run, "copied")[-11:]] == KEYS, 120, "the newest snapshot")
+    wait_until(lambda: records(run, "dear")[-1]["symbol"] == "s9", 60, "the filtered snapshot")
+    run.kill(DRIVER)
+    before = run.topic("copied")["end"]
+    feed(run, "quotes.mem", 0, 1)
+    wait_until(lambda: run.topic("copied")["end"] > before, 120, "a snapshot after the driver was killed")
+    found = [each["symbol"] for each in records(run, "copied")]
+    while found:  # nothing but whole snapshots, each once
+        count = 11 if found[:11] == KEYS else 10
+        assert found[:count] == sorted(found[:count]) and len(set(found[:count])) == count, found[:12]
+        found = found[count:]
+    assert run.stop() == 0
+
+
+KEYS = sorted(f"s{n}" for n in range(11))

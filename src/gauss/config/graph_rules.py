@@ -35,6 +35,7 @@ def check_graph(entries: Entries, faults: Faults) -> None:
         state_fits(processor, entries, topics)
         _start_fits(processor)
         bounds_fit(processor)
+        _subscribes_to_snapshots(processor)
         _own_lint(processor, entries)
         _no_latest_into_table(processor, topics)
         _no_records_into_captures(processor, topics)
@@ -172,11 +173,15 @@ def _looks_up_in_tables(processor: Processor, topics: dict[str, Topic]) -> None:
 
 
 def _reads_rows(processor: Processor, mode: str) -> bool:
-    """Whether it may read a table's rows: a transform on Spark, by `snapshot` or `query`."""
+    """Whether it may read a table's rows: a transform on Spark, by `snapshot`, `query` or `subscribe`."""
     spec = processor.spec
     if spec is None or spec.role is not Role.TRANSFORM or spec.where is Where.ENGINE or spec.stateful:
         return False
-    return mode in _BOUNDED and ReadMode.QUERY in spec.reads and processor.definition.source is not None
+    return (
+        mode in (*_BOUNDED, ReadMode.SUBSCRIBE)
+        and ReadMode.QUERY in spec.reads
+        and processor.definition.source is not None
+    )
 
 
 def _refuse_table(processor: Processor, spec: TableSpec, source: SourceRef, at: Keys, usable: list[str]) -> None:
@@ -205,6 +210,16 @@ def _start_fits(processor: Processor) -> None:
             expected='"earliest", "end" or an offset from 0 on',
             found=source.start,
             hint=did_you_mean(str(source.start), ("earliest", "end")),
+        )
+
+
+def _subscribes_to_snapshots(processor: Processor) -> None:
+    source, spec = processor.definition.source, processor.spec
+    if source is not None and source.subscribe == "changes" and spec is not None and spec.role is Role.TRANSFORM:
+        processor.scope.add(
+            ("source", "subscribe"),
+            'a transform subscribes to snapshots, each of which is an epoch; "changes" is for sinks',
+            hint='remove "subscribe", or read the topic from which the table is made by "offset" to see every change',
         )
 
 

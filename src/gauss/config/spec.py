@@ -85,7 +85,7 @@ class SourceRef(Section):
     """With `query` or `snapshot`: repeats it at this interval; each query begins where the one before ended."""
     subscribe: Literal["snapshots", "changes"] | None = None
     """With `subscribe`: `snapshots` (default) gives the newest whole table whenever it has changed, `changes` gives the
-    table once and then every change."""
+    table once and then every change, to sinks only."""
 
 
 class TargetRef(Section):

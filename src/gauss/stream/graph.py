@@ -15,6 +15,7 @@ from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec, Role, Where
 from gauss.contracts.storage import Capacity, ReadMode, StorageSpec, WriteFull
 from gauss.contracts.table import TableSpec
+from gauss.stream.orders import ROW_READS
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def _topic_node(topic: TopicDef) -> TopicNode:
 
 def _reads_rows(reading: Reading, topic: TopicNode) -> bool:
     """Whether it reads a table, whose rows only Spark's tasks make into records."""
-    return reading.read in (ReadMode.QUERY, ReadMode.SNAPSHOT) and ReadMode.OFFSET not in topic.read_modes
+    return reading.read in ROW_READS and ReadMode.OFFSET not in topic.read_modes
 
 
 def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> ProcessorNode:

@@ -1,4 +1,4 @@
-"""Bounded reads of tables by processors. A read is ordered by a record in a hidden topic, and the processor reads those
+"""Reads of whole tables by processors. A read is ordered by a record in a hidden topic, and the processor reads those
 records as any other: an epoch is one whole read, and whatever happens to it, it is published once."""
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from gauss import registry
 from gauss.config.spec import Pipeline, ProcessorDef, TopicDef
 from gauss.contracts.storage import ReadMode, StorageSpec
 from gauss.contracts.table import TableSpec
+from gauss.stream.protocol import At
 
 PREFIX = "_reads."
-BOUNDED = (ReadMode.SNAPSHOT, ReadMode.QUERY)
+ROW_READS = (ReadMode.SNAPSHOT, ReadMode.QUERY, ReadMode.SUBSCRIBE)
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -25,6 +26,8 @@ class Order(msgspec.Struct, frozen=True):
     from_ms: int | None = None
     """With to_ms: a range of the records' time; None: all rows."""
     to_ms: int | None = None
+    seen: At | None = None
+    """With `subscribe`: the table's incarnation and version when it was ordered."""
 
 
 def orders_topic(processor: str) -> str:
@@ -35,7 +38,7 @@ def orders_topic(processor: str) -> str:
 def reads_table(pipeline: Pipeline, processor: ProcessorDef) -> bool:
     """Whether a processor reads the rows of a table, once or again and again."""
     source = processor.source
-    if source is None or source.read not in BOUNDED:
+    if source is None or source.read not in ROW_READS:
         return False
     topic = next((each for each in pipeline.topics if each.name == source.topic), None)
     return topic is not None and is_table(topic)

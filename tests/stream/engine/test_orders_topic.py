@@ -11,9 +11,12 @@ from gauss.plugins.storages.file.log import FileLog
 from gauss.plugins.storages.file.spec import FileConfig
 from gauss.stream.engine.bounded import SETTLE_MS
 from gauss.stream.engine.orders_topic import OrdersTopic
+from gauss.stream.engine.table_topic import TableTopic
 from gauss.stream.orders import Order
 from gauss.stream.protocol import At
-from helpers.logs import framing
+from helpers.edges import until
+from helpers.logs import arrow, framing
+from helpers.tables import open_table, record
 
 NOW = 1_000_000
 
@@ -111,3 +114,52 @@ def test_reading_begins_anew_with_the_newest_snapshot_or_with_all_queries(tmp_pa
     queries.topic.close()
     changed = Reads(tmp_path / "q", read="query", every="20s", **{"from": 1 << 40})
     assert changed.topic.ordered.begin().from_ms == NOW + 30_001  # what was asked before is not read again
+
+
+class Subscribed(Reads):
+    """Orders that follow a real table; `published` is how far its processor has come."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, read="subscribe")
+        self.table = TableTopic("t", open_table(), Capacity(None, None, WriteFull.DROP))
+        self.published: At | None = None
+        self.topic.follow(self.table, lambda: self.published)
+
+    def orders(self) -> list[int]:
+        """The version of the table that each order was given for."""
+        return [order.seen.off for order, _ in self.topic.all_orders() if order.seen is not None]
+
+    def publish_all(self) -> None:
+        self.published = At(self.topic.inc, self.topic.version())
+
+    def close(self) -> None:
+        self.topic.close()
+        self.table.close()
+
+
+def test_a_subscription_orders_a_snapshot_per_change_with_one_in_flight(tmp_path: Path) -> None:
+    reads = Subscribed(tmp_path)
+    assert reads.after(0) == []  # an empty table has no snapshot yet
+    reads.table.append(arrow(record("a", 1)))
+    until(lambda: reads.orders() == [1])
+    for number in range(5):  # the first is not published: these are one snapshot
+        reads.table.append(arrow(record("a", number)))
+    assert reads.after(1 << 20) == []
+    reads.publish_all()
+    until(lambda: reads.orders() == [1, 6])
+    assert not reads.is_done()
+    reads.publish_all()
+    assert reads.after(1 << 20) == []  # nothing has changed since
+    reads.close()
+
+
+def test_a_subscription_begins_with_the_table_as_it_is_after_a_restart(tmp_path: Path) -> None:
+    reads = Subscribed(tmp_path)
+    reads.table.append(arrow(record("a", 1)))
+    until(lambda: reads.orders() == [1])
+    reads.close()
+    again = Subscribed(tmp_path)
+    again.table.append(arrow(record("b", 1), record("c", 1)))
+    until(lambda: again.orders()[-1:] == [2])
+    assert again.topic.ordered.begin().from_ms == NOW
+    again.close()

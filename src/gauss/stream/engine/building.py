@@ -83,12 +83,23 @@ class TopicBuilder:
             if self.graph.processors[processor.name].role is not Role.TRANSFORM:
                 continue
             name = orders_topic(processor.name)
-            topic = self._open(TopicDef.model_construct(name=name, storage="file", storage_config={}), OrdersTopic)
+            subscribes = processor.source.read == ReadMode.SUBSCRIBE
+            kept = {"retention": "1h", "segment_bytes": 65_536} if subscribes else {}  # one order per change
+            topic = self._open(TopicDef.model_construct(name=name, storage="file", storage_config=kept), OrdersTopic)
             assert isinstance(topic, OrdersTopic)
-            topic.watch(processor.source, clock, partial(_settled, topics[processor.source.topic]))
-            topic.maintain()
+            table = topics[processor.source.topic]
+            topic.watch(processor.source, clock, partial(_settled, table))
+            if subscribes:
+                topic.follow(table, partial(self._published, processor.name, name))
+            else:
+                topic.maintain()
             found[name] = topic
         return found
+
+    def _published(self, processor: str, orders: str) -> At | None:
+        """How far a processor has come in its orders."""
+        row = self.ledger.row(processor)
+        return None if row is None else row.ends.get(orders)
 
     def _open(self, definition: TopicDef, kind: type[LogTopic] = LogTopic) -> Topic:
         name = definition.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,11 @@ from gauss.stream.protocol import At
 FOREVER = 1 << 62
 
 
+PENDING_S = 0.05
+"""How soon a changed table is looked at again while its last snapshot is not published."""
+IDLE_S = 1.0
+
+
 class OrdersTopic(LogTopic):
     """Orders the next read whenever it is due; what was ordered lasts as long as the data directory."""
 
@@ -33,12 +39,33 @@ class OrdersTopic(LogTopic):
         """Begins to order. `settled` is the time before which every record is a row of the table; None: now."""
         self.ordered = Ordered(source, clock)
         self.ordered.orders, self.ordered.settled = self, settled
+        self._ordering = threading.Lock()
+
+    def follow(self, table: Topic, published: Callable[[], At | None]) -> None:
+        """Orders a snapshot of a table whenever it has changed and the snapshot before is published."""
+        self.ordered.table, self.ordered.published = table, published
+        threading.Thread(target=self._follow, args=[table], name=f"follow {self.name}", daemon=True).start()
+
+    def _follow(self, table: Topic) -> None:
+        while not self._closed:
+            seen = table.version()
+            self._order()
+            if self.ordered.pending():
+                threading.Event().wait(PENDING_S)
+            else:
+                table.wait(seen, IDLE_S)
 
     def maintain(self, now_ms: int | None = None) -> None:
         super().maintain(now_ms)
-        if (order := self.ordered.due(self.last_order())) is not None:
+        self._order()
+
+    def _order(self) -> None:
+        with self._ordering:
+            if self._closed or (order := self.ordered.due(self.last_order())) is None:
+                return
             data = pa.array([msgspec.json.encode(order)], pa.binary())
             self.append(Chunk(data, 1, int(self.ordered.clock() * 1000)))
+            self.ordered.newest = order
 
     def last_order(self) -> tuple[Order, int] | None:
         """The newest order and when it was given."""
@@ -60,10 +87,15 @@ class OrdersTopic(LogTopic):
 
 
 class Ordered(Bounded):
-    """A bounded read of a table: done when every order is published and none is due."""
+    """Reads of a table. Bounded ones are done when every order is published and none is due, a subscription never."""
 
     orders: OrdersTopic
     settled: Callable[[], int | None]
+    table: Topic
+    published: Callable[[], At | None]
+    """How far the processor's published epochs go."""
+    newest: Order | None = None
+    """The last order of this run."""
     _aim: int | None = None
 
     @property
@@ -74,6 +106,8 @@ class Ordered(Bounded):
         """The read that is due now."""
         source, now = self.source, self._now()
         before, at = last if last is not None and last[0].asked == self.asked else (None, 0)
+        if source.read == ReadMode.SUBSCRIBE:
+            return self._changed(self.newest or before)
         if before is not None and (source.every is None or now < at + source.every or self._is_over(before)):
             return None
         if source.read == ReadMode.SNAPSHOT:
@@ -83,6 +117,23 @@ class Ordered(Bounded):
             start = before.to_ms
         stop = self._reach(now)
         return None if stop is None else Order(source.topic, self.asked, start, max(stop, start))
+
+    def _changed(self, before: Order | None) -> Order | None:
+        """A snapshot, if the table is another than the last one was ordered for, which must be published."""
+        now = At(self.table.inc, self.table.version())
+        if not now.off or (before is not None and before.seen == now) or self._in_flight():
+            return None
+        return Order(self.source.topic, self.asked, seen=now)
+
+    def _in_flight(self) -> bool:
+        if self.newest is None:
+            return False  # one of an earlier run: the table it meant is gone with its engine
+        at = self.published()
+        return at is None or at.inc != self.orders.inc or at.off < self.orders.version()
+
+    def pending(self) -> bool:
+        """Whether the table has changed since the last order."""
+        return self.newest is not None and self.newest.seen != At(self.table.inc, self.table.version())
 
     def _reach(self, now: int) -> int | None:
         """How far a query may go; None: not all of its rows are in the table yet."""
@@ -109,13 +160,15 @@ class Ordered(Bounded):
         if not given or given[-1][0].asked != self.asked:
             return given[-1][1] + 1 if given else 0
         own = [at for order, at in given if order.asked == self.asked]
-        return own[-1] if self.source.read == ReadMode.SNAPSHOT else own[0]
+        return own[0] if self.source.read == ReadMode.QUERY else own[-1]
 
     def end(self, topic: Topic) -> int:
         return topic.version()
 
     def is_done(self, topic: Topic, at: At) -> bool:
         last = self.orders.last_order()
+        if self.source.read == ReadMode.SUBSCRIBE:
+            return False
         return last is not None and not self.behind(topic, at) and self.due(last) is None
 
     def outlook(self) -> str:
