@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gauss.cli.arguments import file_and_name
 from gauss.cli.main import main
 
 CONFIG = """
@@ -110,3 +111,13 @@ def test_the_table_is_shown_as_a_source_too(config: Path, capsys: pytest.Capture
     shown = " ".join(capsys.readouterr().out.split())
     assert "table orders; query of all rows: no column has the record's time, a row per id" in shown
     assert "timestamptz" in shown
+
+
+def test_file_comes_first_and_a_name_alone_or_before_its_file_is_understood(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    file.touch()
+    assert file_and_name(file, "quotes.ch") == (file, "quotes.ch")
+    assert file_and_name(Path("quotes.ch"), "") == (Path(), "quotes.ch")
+    assert file_and_name(Path("quotes.ch"), str(file)) == (file, "quotes.ch")
+    assert file_and_name(Path("missing.toml"), "quotes.ch") == (Path("missing.toml"), "quotes.ch")
+    assert file_and_name(Path("missing.toml"), "") == (Path("missing.toml"), "")

@@ -349,10 +349,10 @@ def test_unknown_schema_map_is_refused(judge: Judge, sound: str) -> None:
     assert any("schema_map" in fault.message for fault in judge(broken).errors)
 
 
-def test_empty_config_is_a_warning(judge: Judge) -> None:
-    checked = judge("")
-    assert checked.errors == []
-    assert "nothing would run" in checked.warnings[0].message
+def test_empty_config_is_a_fault(judge: Judge) -> None:
+    [fault] = judge("").errors
+    assert fault.message == "there is no [[processors]] entry: nothing would run"
+    assert fault.hint == "gauss new writes a starter"
 
 
 def test_tables_alone_are_not_said_to_do_nothing(judge: Judge) -> None:

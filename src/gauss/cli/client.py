@@ -140,6 +140,9 @@ def _find(data_dir: Path) -> tuple[str, str]:
     path = data_dir / "engine.json"
     try:
         found = json.loads(path.read_bytes())
+        endpoint = urlsplit(str(found["endpoint"]))
+        if endpoint.hostname is None or endpoint.port is None:
+            raise ValueError(f"expected an http URL as endpoint, found {found['endpoint']!r}")
         if Path(f"/proc/{int(found['pid'])}").exists():
             return str(found["endpoint"]), str(found["token"])
         why = f"the run that used {data_dir} (pid {found['pid']}) is gone"

@@ -38,7 +38,10 @@ def url(
     from gauss.clients.endpoint import owned, read_endpoint
 
     directory = DataDir(data_dir.absolute()).server(system.value)
-    endpoint = read_endpoint(directory) if owned(directory) else None
+    try:
+        endpoint = read_endpoint(directory) if owned(directory) else None
+    except OSError as error:
+        raise Unavailable(f"{directory} can't be read: {error.strerror}", hint="name the run's --data-dir") from error
     if endpoint is None:
         raise Unavailable(
             f"no embedded {system.value} runs with the data directory {data_dir}",

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gauss.cli.arguments import file_and_name
 from gauss.cli.output import JsonOption, Output
 from gauss.config.check import check_or_raise
 from gauss.model.errors import NotFound
@@ -26,6 +27,7 @@ def command(
     from gauss.stream.graph import build_graph
 
     out = Output(json=json)
+    file, processor = file_and_name(file, processor)
     pipeline, checked = check_or_raise(file)
     out.redactor = checked.redactor
     pipeline = with_absolute_files(pipeline, checked.base_dir)

@@ -74,12 +74,12 @@ def command(
 ) -> None:
     """Write a commented starter pipeline. An existing file is never overwritten."""
     file = path if path.suffix == ".toml" else path / FILE_NAME
+    if file.exists():
+        raise ConfigError(f"{file} exists already", hint="choose another name: gauss new NAME")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as opened:
             opened.write(STARTER.format(file=file))
-    except FileExistsError as error:
-        raise ConfigError(f"{file} exists already", hint="choose another name: gauss new NAME") from error
     except OSError as error:
         raise ConfigError(f"can't write {file}: {error.strerror}", hint="choose another place") from error
     out = Output(json=json)

@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gauss.cli.arguments import file_and_name
 from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.config.check import check_or_raise
 from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN
-from gauss.model.errors import GaussError
+from gauss.model.errors import ConfigError, GaussError
 from gauss.model.paths import DataDir
 from gauss.model.units import counted
 
 if TYPE_CHECKING:
+    from gauss.config.spec import Pipeline
     from gauss.contracts.format import FieldType
     from gauss.stream.tables import TableTopic
 
 
 def command(
-    topic: Annotated[str, typer.Argument(help="A topic whose storage is a table.")],
     file: Annotated[Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.")] = Path(),
+    topic: Annotated[str, typer.Argument(help="A topic whose storage is a table; left out: the only one.")] = "",
     explain: Annotated[bool, typer.Option("--explain", help="Also how each value is converted.")] = False,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
@@ -30,14 +32,16 @@ def command(
     """Show a table topic's source fields, its columns and its DDL, and how the live table differs.
 
     Nothing is changed. The table is compared when its server can be reached; the embedded one runs while its pipeline
-    does. Examples: gauss schema quotes.ch · gauss schema quotes.ch pipeline.toml --explain
+    does. Examples: gauss schema pipeline.toml quotes.ch · gauss schema quotes.ch --explain
     """
     from gauss.config.files import with_absolute_files
     from gauss.stream.live_formats import with_live_formats
     from gauss.stream.tables import table_topic
 
     output = Output(json=json)
+    file, topic = file_and_name(file, topic)
     pipeline, checked = check_or_raise(file)
+    topic = topic or _only_table(pipeline)
     output.redactor = checked.redactor
     pipeline = with_absolute_files(pipeline, checked.base_dir)
     paths = DataDir(data_dir.absolute())
@@ -64,6 +68,15 @@ def command(
     for line in live["differences"] or []:
         output.line(f"{line['change']}\n    {line['statement']}", style="yellow")
     output.line(str(live["verdict"]))
+
+
+def _only_table(pipeline: Pipeline) -> str:
+    from gauss.stream.tables import table_names
+
+    names = table_names(pipeline)
+    if len(names) == 1:
+        return names[0]
+    raise ConfigError("which topic?", hint=f"topics that are tables in this config: {', '.join(names) or 'none'}")
 
 
 def _row(found: TableTopic, name: str, converters: dict[str, str]) -> dict[str, Any]:

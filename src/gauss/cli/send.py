@@ -83,6 +83,8 @@ def _pieces(source: BinaryIO) -> Iterator[bytes]:
 
 
 def _to_socket(host: str, port: int, source: BinaryIO) -> int:
+    if port > 65535:
+        raise ConfigError(f"there is no port {port}", hint="ports end at 65535")
     try:
         peer = socket.create_connection((host, port), timeout=10)
     except OSError as error:
@@ -112,6 +114,7 @@ def _to_topic(client: Client, topic: str, source: BinaryIO, framing: str, option
             sent += len(piece)
             yield piece
 
+    client.get("topics", topic)  # whatever is sent, even nothing, needs a topic
     if framing == "newline":
         bodies: Iterator[Any] = counted(_whole_lines(source, options.get("delimiter") or "\n"))
     else:

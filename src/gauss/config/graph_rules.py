@@ -347,8 +347,9 @@ def _folders_differ(entries: Entries, faults: Faults) -> None:
 def _everything_is_written(entries: Entries, faults: Faults) -> None:
     if faults.has(("processors",)):
         return  # some processor could not be read, so what it writes is not known
-    if not entries.processors and not entries.topics:  # tables are filled without one, and topics take what is sent
-        faults.add((), "there is no [[processors]] entry: nothing would run", warning=True)
+    # Tables are filled without one, and topics take what is sent.
+    if not entries.processors and not entries.topics and not faults.errors:
+        faults.add((), "there is no [[processors]] entry: nothing would run", hint="gauss new writes a starter")
     written = {topic for entry in entries.processors for _, topic in targets_of(*_parts(entry))}
     for topic in entries.topics:
         if topic.definition.name not in written:

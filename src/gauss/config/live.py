@@ -98,8 +98,10 @@ def _bind_problem(address: Address) -> tuple[str, str] | None:
 def check_disk(folder: Path, min_free_bytes: int) -> Phase:
     """Below `min_free_bytes` sources would stop reading at once."""
     there = folder.absolute()
-    while not there.exists():
+    while not there.exists() and not there.is_symlink():
         there = there.parent
+    if not there.is_dir():
+        return Phase("disk", Mark.FAIL, f"{there} is not a directory", "choose another --data-dir")
     free = shutil.disk_usage(there).free
     said = f"{human_bytes(free)} free in {there}"
     if free < min_free_bytes:

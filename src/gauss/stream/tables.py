@@ -55,15 +55,17 @@ class TableTopic:
         return [field for field in self.columns().fields if field.name in known]
 
 
+def table_names(pipeline: Pipeline) -> list[str]:
+    """The topics whose storage is a table."""
+    return [each.name for each in pipeline.topics if isinstance(registry.spec(StorageSpec, each.storage), TableSpec)]
+
+
 def table_topic(pipeline: Pipeline, name: str, base_dir: Path, data_dir: DataDir) -> TableTopic:
     """Reads a topic's format and runs its schema map; raises ConfigError, and connects to nothing."""
     definition = next((topic for topic in pipeline.topics if topic.name == name), None)
     spec = registry.spec(StorageSpec, definition.storage) if definition else None
     if definition is None or not isinstance(spec, TableSpec):
-        tables = [
-            each.name for each in pipeline.topics if isinstance(registry.spec(StorageSpec, each.storage), TableSpec)
-        ]
-        raise NotFound(f'no table topic "{name}"', hint=f"in this config: {', '.join(tables) or 'none'}")
+        raise NotFound(f'no table topic "{name}"', hint=f"in this config: {', '.join(table_names(pipeline)) or 'none'}")
     config: TableConfig = spec.validate(definition.storage_config)  # type: ignore[assignment]
     place = TablePlace(name, data_dir.server(spec.system))
     store: TableStore = _loaded(spec.writer)(config, place)
