@@ -33,7 +33,7 @@ name = "quote"
 plugin = "json"
 config = { fields = [{ name = "symbol", type = "string" }, { name = "bid", type = "double" }] }
 """
-TABLES = ("prices", "paged", "missed", "gone", "followed", "conflated", "large")
+TABLES = ("prices", "paged", "missed", "rooted", "gone", "followed", "conflated", "large")
 LOGS = ("quotes", "polled", "ticks")
 
 
@@ -154,6 +154,17 @@ def test_long_poll_of_a_table_gives_its_rows_and_then_every_change_once(run: Run
     assert (rows(idle), idle.headers["gauss-position"]) == ([], str(position))
     refused = scan(ask, "missed", program="seq", wait="1s", limit=10)
     assert refused.status == 422 and "limit" in refused.json()["error"]["hint"]
+
+
+def test_first_long_poll_of_a_table_gives_its_rows_though_they_take_longer_than_it_waits(run: Run, ask: Ask) -> None:
+    put(run, "rooted", *(quote_of(f"S{n:05}", 1) for n in range(9_000)))
+    for program in ("seq", "select(.bid > 0) | {symbol}", 'prefix("S") | {symbol}'):
+        first = scan(ask, "rooted", program=program, wait="1ms")
+        assert len(rows(first)) == int(first.headers["gauss-position"]) == 9_000
+    nothing = scan(ask, "rooted", program="select(.bid < 0)", wait="1ms")
+    assert (rows(nothing), nothing.headers["gauss-position"]) == ([], "9000")
+    later = scan(ask, "rooted", program="seq(from: 9000)", wait="1ms")
+    assert (rows(later), later.headers["gauss-position"]) == ([], "9000")
 
 
 def test_long_poll_from_a_version_that_is_gone_says_so(run: Run, ask: Ask) -> None:

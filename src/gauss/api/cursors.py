@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response, WebSocket, WebSocketDisconnect
@@ -15,7 +14,7 @@ from pyarrow import flight
 from starlette.concurrency import run_in_threadpool
 
 from gauss.api.sockets import refuse
-from gauss.api.tail import KEEP_SECONDS, follow
+from gauss.api.tail import Taken, follow, in_pieces
 from gauss.contracts.cursor import Code, Step
 from gauss.model.errors import ConfigError, GaussError
 from gauss.scan.program.blob import decode_program, encode_step
@@ -44,8 +43,8 @@ def routes(running: Running) -> APIRouter:
         request: Request, name: str, limit: Limit = Step.limit, max_bytes: Bytes = Step.max_bytes
     ) -> Response:
         cursor = await run_in_threadpool(opened, name, await _body(request))
-        steps = Steps(cursor, Step(limit, max_bytes))
-        return StreamingResponse(follow(steps, bytes), media_type=BLOBS)
+        steps, taken = Steps(cursor, Step(limit, max_bytes)), Taken()
+        return StreamingResponse(in_pieces(follow(steps, bytes, taken=taken), taken), media_type=BLOBS)
 
     @router.websocket("/{name}/cursor")
     async def step_by_step(socket: WebSocket, name: str) -> None:
@@ -56,7 +55,7 @@ def routes(running: Running) -> APIRouter:
             cursor = await run_in_threadpool(opened, name, await _message(socket))
             await socket.send_text(msgspec.json.encode(cursor.opened).decode())
             while True:
-                step = await _message(socket, cursor)
+                step = await _message(socket)
                 code, blob = await run_in_threadpool(take, cursor, step)
                 await socket.send_bytes(bytes([code]) + blob)
         except flight.FlightError as error:
@@ -113,20 +112,12 @@ async def _body(request: Request) -> bytes:
     return found
 
 
-async def _message(socket: WebSocket, cursor: RemoteCursor | None = None) -> bytes:
-    """The next message; meanwhile the cursor is told that its reader is there."""
-    coming: asyncio.Task[Any] = asyncio.create_task(_received(socket))
-    while not (await asyncio.wait({coming}, timeout=KEEP_SECONDS))[0]:
-        if cursor is not None:
-            await run_in_threadpool(cursor.wait, 0)
-    message = coming.result()
+async def _message(socket: WebSocket) -> bytes:
+    """The next message. Whoever sends none for as long as the lease loses the cursor, as over Flight."""
+    message = await socket.receive()
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect
     if message.get("bytes") is None:
         raise ConfigError("expected a binary message: a program, then steps", hint="see docs/scan-programs.md")
     found: bytes = message["bytes"]
     return found
-
-
-async def _received(socket: WebSocket) -> Any:
-    return await socket.receive()

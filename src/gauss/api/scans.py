@@ -6,7 +6,7 @@ import asyncio
 import base64
 import contextlib
 import functools
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -20,7 +20,7 @@ from gauss.api.reading import Reading
 from gauss.api.records import MOST, Decode, change_lines, entries, object_lines
 from gauss.api.sockets import Lines, first_message, serve_socket
 from gauss.api.stored import is_stored, keyed_entries, listed
-from gauss.api.tail import follow
+from gauss.api.tail import Taken, follow, in_pieces
 from gauss.contracts.cursor import Code, Mode, Program, Seq, Step
 from gauss.model.errors import Collected, ConfigError, GaussError
 from gauss.model.units import duration_ms
@@ -34,6 +34,7 @@ NDJSON = "application/x-ndjson"
 POLL_ROWS = 1000
 MODES = ("snapshot", "changes")
 MOST_WAIT_MS = 60_000
+LOOK_SECONDS = 0.05
 MOST_POLL_BYTES = 64 << 20
 
 Text = Annotated[str, Query(alias="program", description="such as `select(.bid > 100) | {symbol, bid}`; empty: all")]
@@ -63,9 +64,9 @@ def routes(running: Running) -> APIRouter:
         tail = await run_in_threadpool(running.client().tail, name, program, limit=most, full=wait is not None)
         if milliseconds is not None:
             return await _poll(tail, milliseconds)
-        return StreamingResponse(
-            with_error_line(follow(tail, object_lines)), media_type=NDJSON, headers=_headers(tail.scanning.cursor)
-        )
+        taken = Taken()
+        lines = in_pieces(with_error_line(follow(tail, object_lines, taken=taken)), taken)
+        return StreamingResponse(lines, media_type=NDJSON, headers=_headers(tail.scanning.cursor))
 
     @router.get("/topics/{name}/scan/explain", summary="What a scan would do, in words")
     def explain(name: str, text: Text = "", live: Live = False, format: Format = None) -> dict[str, Any]:
@@ -79,8 +80,7 @@ def routes(running: Running) -> APIRouter:
             return await _stored_snapshot(running, name)
         decode = reading.rows_of(name, format)
         tail = await run_in_threadpool(running.client().tail, name, Program())
-        parts = follow(tail, lambda batch: entries(batch, decode))
-        return StreamingResponse(_object(parts), media_type="application/json", headers=_headers(tail.scanning.cursor))
+        return _as_object(tail, lambda batch: entries(batch, decode))
 
     @router.websocket("/topics/{name}/subscribe")
     async def subscribe(socket: WebSocket, name: str) -> None:
@@ -112,11 +112,16 @@ async def _stored_snapshot(running: Running, name: str) -> Response:
     described = await run_in_threadpool(lambda: running.command("table", topic=name))
     key = tuple(described["key"])
     tail = await run_in_threadpool(running.client().tail, name, Program(), full=True)
-    parts = follow(tail, (lambda batch: keyed_entries(batch, key)) if key else listed)
-    brackets = (b"{", b"}") if key else (b"[", b"]")
-    return StreamingResponse(
-        _object(parts, *brackets), media_type="application/json", headers=_headers(tail.scanning.cursor)
-    )
+    if key:
+        return _as_object(tail, lambda batch: keyed_entries(batch, key))
+    return _as_object(tail, listed, b"[", b"]")
+
+
+def _as_object(tail: Tail, encode: Callable[[Any], bytes], begin: bytes = b"{", end: bytes = b"}") -> Response:
+    """A table as one JSON value."""
+    taken = Taken()
+    parts = in_pieces(_object(follow(tail, encode, taken=taken), begin, end), taken)
+    return StreamingResponse(parts, media_type="application/json", headers=_headers(tail.scanning.cursor))
 
 
 async def _subscribed(running: Running, reading: Reading, asked: dict[str, Any]) -> Lines:
@@ -195,37 +200,52 @@ async def _poll(tail: Tail, milliseconds: int) -> Response:
 
 
 async def _poll_table(running: Running, name: str, program: Program, milliseconds: int, limit: int | None) -> Response:
-    """The same of a table: its rows come all at once, for they have no order in which another poll could go on."""
-    if limit is not None and not (isinstance(program.view, Seq) and program.view.start is not None):
+    """The same of a table: its rows come all at once, for they have no order in which another poll could go on, however
+    long they take. The time is for the wait for changes."""
+    whole = not (isinstance(program.view, Seq) and program.view.start is not None)
+    if limit is not None and whole:
         raise ConfigError("the first poll of a table gives all its rows", hint="leave limit out, or say seq(from: …)")
     open_ = functools.partial(running.client().scan_cursor, name, program, name="http", returns=True)
-    rows = TableRows(await run_in_threadpool(open_), limit)
-    body = await _first(follow(rows, bytes, ahead=0), milliseconds)
+    rows = TableRows(await run_in_threadpool(open_), limit, whole=whole)
+    body = await _first(follow(rows, bytes, ahead=0), milliseconds, lambda: rows.idle_at is not None)
     return _polled(body, rows.cursor, rows.idle_at)
 
 
-async def _first(batches: AsyncGenerator[bytes, None], milliseconds: int) -> bytes:
+async def _first(
+    batches: AsyncGenerator[bytes, None], milliseconds: int, may_end: Callable[[], bool] = lambda: True
+) -> bytes:
+    """The first batch; none when the time is over and `may_end`."""
+    coming = asyncio.create_task(_next(batches))
     try:
-        return await asyncio.wait_for(anext(batches), milliseconds / 1000)
-    except (TimeoutError, StopAsyncIteration):
-        return b""
+        await asyncio.wait({coming}, timeout=milliseconds / 1000)
+        while not coming.done() and not may_end():
+            await asyncio.wait({coming}, timeout=LOOK_SECONDS)
+        return coming.result() if coming.done() else b""
     finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
         await batches.aclose()
 
 
-def _polled(body: bytes, cursor: RemoteCursor, idle_at: int) -> Response:
+async def _next(batches: AsyncGenerator[bytes, None]) -> bytes:
+    return await anext(batches, b"")
+
+
+def _polled(body: bytes, cursor: RemoteCursor, idle_at: int | None) -> Response:
     # Rows that came just as the time was over were not given: the next poll begins before them.
-    position = cursor.position if body else idle_at
+    position = cursor.position if body or idle_at is None else idle_at
     return Response(body, media_type=NDJSON, headers={**_headers(cursor), "Gauss-Position": str(position)})
 
 
 class TableRows:
     """All that a live cursor of a table has now; nothing before there is something."""
 
-    def __init__(self, cursor: RemoteCursor, limit: int | None) -> None:
+    def __init__(self, cursor: RemoteCursor, limit: int | None, *, whole: bool) -> None:
+        """`whole`: its scan begins with the table's rows."""
         self.cursor = cursor
-        self.idle_at = cursor.position
-        """Up to there is nothing to give."""
+        self.idle_at = None if whole else cursor.position
+        """Up to there is nothing to give. None: the table's rows have not been read to their end, and a poll from any
+        version would leave them out."""
         self._left = limit
         self._cancelled = False
 
@@ -268,7 +288,7 @@ class TableRows:
         self.cursor.cancel()
 
 
-async def with_error_line(texts: Lines) -> AsyncIterator[bytes]:
+async def with_error_line(texts: Lines) -> Lines:
     """The same; what fails after the answer has begun is told by its last line."""
     try:
         async with contextlib.aclosing(texts):  # whoever leaves in the middle ends the read at once
@@ -278,7 +298,7 @@ async def with_error_line(texts: Lines) -> AsyncIterator[bytes]:
         yield msgspec.json.encode({"error": error.to_dict()}) + b"\n"
 
 
-async def _object(parts: Lines, begin: bytes = b"{", end: bytes = b"}") -> AsyncIterator[bytes]:
+async def _object(parts: Lines, begin: bytes = b"{", end: bytes = b"}") -> Lines:
     before = begin
     async with contextlib.aclosing(parts):
         async for part in parts:
