@@ -16,8 +16,17 @@ OPENING = """<!-- Written by docs/conformance.py from tests/scan/conformance: ch
 
 Every read in Gauss is a cursor of the scan engine (ZeroBus Scan Engine v1.2.1). Each clause of its contract has tests,
 which are named by its number and run against every provider that can serve it: `reference` (fifty lines over a Python
-list, with which the others are compared), `memory` (the ring), `file` (segments) and `table` (the newest record per
-key). `engine` marks what no provider has a part in.
+list, with which the others are compared), `memory` (the ring), `file` (segments), `rolled` (Arrow files) and `table` (the
+newest record per key). `engine` marks what no provider has a part in.
+
+What a program may change is tried on every kind of program, without stages, with stages and `agg`, in every output that
+it supports (`test_every_program.py`), and through Flight, HTTP and WebSocket (`tests/scan/test_transports.py`).
+
+Clauses 11.1 and (j) meet in `offset_len`: a batch must not depend on how a log is cut, and records must not be framed
+without need. A step that comes as a blob is cut exactly, by records and their bytes without framing, and its blob holds
+records without framing: the same for every storage, append portion and restart. A reader in the engine's process that
+passes bytes on asks with `fill=False`: it gets chunks as they lie, unframed, cut at their borders; only a chunk above a
+limit is framed.
 
 U, P, I, R are the codes unset (success), panic, invalid and rejected; letters are the profile's choices where the
 specification is silent.
@@ -88,8 +97,8 @@ def _add(clause: Clause, node: ast.FunctionDef) -> None:
             argument.value for argument in marks["providers"].args if isinstance(argument, ast.Constant)
         }
     else:
-        takes_world = any(argument.arg == "world" for argument in node.args.args)
-        clause.providers |= set(PROVIDERS) if takes_world else {"engine"}
+        over_providers = any(argument.arg in ("world", "case") for argument in node.args.args)
+        clause.providers |= set(PROVIDERS) if over_providers else {"engine"}
     if marks.keys() & {"xfail", "skip", "skipif"}:
         clause.failing.append(node.name)
 

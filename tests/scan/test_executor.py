@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gauss.contracts.cursor import Capabilities, Code, Mode, Output, Program, Provider, Seq, Step
 from gauss.model.errors import ConfigError
-from gauss.scan import executor
+from gauss.scan import row_executor
 from gauss.scan.log_cursor import LogProvider
 from gauss.scan.outputs import decode_item
 from gauss.scan.program.parse import parse_scan
@@ -75,8 +75,8 @@ def test_same_answers_however_candidates_are_cut(
     for sizes, most in ((one, 65_536), (other, fewest)):
         source = SourceTask("t", _provider(data, sizes, limits))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(executor, "FEWEST_CANDIDATES", min(most, 1024))
-            patch.setattr(executor, "MOST_CANDIDATES", most)
+            patch.setattr(row_executor, "FEWEST_CANDIDATES", min(most, 1024))
+            patch.setattr(row_executor, "MOST_CANDIDATES", most)
             opened = source.open(program)
             seen: list[object] = [opened.code]
             for step in taken if opened.code is Code.UNSET else ():

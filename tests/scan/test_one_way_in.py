@@ -71,7 +71,7 @@ def _opened(topic: LogTopic, program: Program) -> TaskCursor:
 def test_reader_of_a_topic_is_a_task_with_counters(topic: LogTopic) -> None:
     cursor = _opened(topic, Program(Seq(), Mode.LIVE, Output.CHUNKS))
     assert list(topic.source.readers) == [cursor.task]
-    assert cursor.next(Step()) is Code.UNSET
+    assert cursor.next(Step(fill=False)) is Code.UNSET
     _, placed = cursor.read()
     assert isinstance(placed, list)
     used = cursor.task.resources

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pytest
 from websockets.sync.client import connect as ws_connect
 
@@ -47,10 +48,20 @@ name = "log"
 storage = "memory"
 
 [[topics]]
+name = "file"
+storage = "file"
+
+[[topics]]
+name = "rolled"
+storage = "file"
+storage_config = {{ file_format = "arrow_ipc_file", roll_rows = 4 }}
+
+[[topics]]
 name = "table"
 storage = "memory"
 storage_config = {{ mode = "table", format = "docs", key_field = "k", delete_when = ".gone == true" }}
 """
+TOPICS = ("log", "file", "rolled", "table")
 LOGS = {"memory": "", "file": 'storage_config = { framing = "newline" }\n'}
 PIPELINE += "".join(
     f'\n[[topics]]\nname = "as-it-lies-{name}"\nstorage = "{name}"\n{more}' for name, more in LOGS.items()
@@ -62,23 +73,29 @@ DOCS = [*(doc(number) for number in range(60)), doc(60, "k3", gone=True)]
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     started = Run(tmp_path_factory.mktemp("transports"), PIPELINE).start()
     lines = b"".join(msgspec.json.encode(each) + b"\n" for each in DOCS)
-    for topic in ("log", "table"):
+    for topic in TOPICS:
         assert started.api(f"/api/topics/{topic}/records", "POST", lines) == {"accepted": len(DOCS)}
     yield started
     started.end()
 
 
 @pytest.fixture(scope="module")
-def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
-    """The same records in this process."""
+def worlds(client: EngineClient, tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
+    """The same records in this process, with the times at which they arrived; every log in memory."""
     folder = tmp_path_factory.mktemp("worlds")
     formats = {"formats": lambda _: json_format()}
-    found: dict[str, World] = {
-        "log": LogWorld("memory", folder, **formats),
-        "table": TableWorld("table", folder, **formats),
-    }
-    for world in found.values():
-        world.emit(*DOCS)
+    found: dict[str, World] = {}
+    for topic in TOPICS:
+        found[topic] = world = (
+            TableWorld("table", folder, **formats) if topic == "table" else LogWorld("memory", folder, **formats)
+        )
+        with client.scan_cursor(topic, "seq") as cursor:
+            assert cursor.next(Step()) is Code.UNSET
+            batch = cursor.read()[1]
+            assert isinstance(batch, pa.RecordBatch)
+            (arrival,) = set(batch.column("ts_ms").to_pylist())
+        world._append([arrival] * len(DOCS), [msgspec.json.encode(each) for each in DOCS])
+        world.wal += [(arrival, each, msgspec.json.encode(each)) for each in DOCS]
     return found
 
 
@@ -136,10 +153,11 @@ def by_websocket(run: Run, topic: str, blob: bytes, steps: list[bytes]) -> Golde
         return found
 
 
-def by_http(run: Run, topic: str, blob: bytes, limit: int) -> Golden:
+def by_http(run: Run, topic: str, blob: bytes, limit: int, max_bytes: int = Step.max_bytes) -> Golden:
     endpoint, token = _address(run)
+    query = f"limit={limit}&max_bytes={max_bytes}"
     request = urllib.request.Request(
-        f"{endpoint}/api/topics/{topic}/cursor?limit={limit}", blob, {"Authorization": f"Bearer {token}"}
+        f"{endpoint}/api/topics/{topic}/cursor?{query}", blob, {"Authorization": f"Bearer {token}"}
     )
     try:
         with urllib.request.urlopen(request, timeout=60) as reply:
@@ -154,16 +172,17 @@ def by_http(run: Run, topic: str, blob: bytes, limit: int) -> Golden:
     return found
 
 
-def steps_of(*limits: int) -> list[bytes]:
-    return [encode_step(Step(limit)) for limit in limits]
+def steps_of(*limits: int, max_bytes: int = Step.max_bytes) -> list[bytes]:
+    return [encode_step(Step(limit, max_bytes)) for limit in limits]
 
 
 def asked(topic: str, text: str, **more: Any) -> Program:
-    """The table has a format of its own, for the log the program names it."""
-    return dataclasses.replace(parse_scan(text, **more), format="docs" if topic == "log" else "")
+    """The table has a format of its own, for a log the program names it."""
+    return dataclasses.replace(parse_scan(text, **more), format="" if topic == "table" else "docs")
 
 
 PROGRAMS = {
+    "14.1 everything": "seq",
     "5.2.3 a snapshot to its end and beyond": "seq | {n, symbol}",
     "4.4 rows are filtered beside the data": 'select(.symbol == "BTC" and .bid > 20) | {n, twice: .bid * 2}',
     "2.7 null is a row": "select(.n < 50) | {x: .bid / 0}",
@@ -174,19 +193,21 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("topic", ["log", "table"])
-@pytest.mark.parametrize("output", [Output.ROWS, Output.COLUMNAR, Output.SCALAR])
+@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("output", list(Output))
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
 def test_golden_sequence_is_the_same_through_every_transport(
     *, run: Run, worlds: dict[str, World], client: EngineClient, topic: str, text: str, output: Output
 ) -> None:
     program = asked(topic, text, output=output)
-    blob, steps = encode_program(program), steps_of(*[7] * 12)
-    golden = in_process(worlds[topic], blob, steps)
-    assert by_flight(client, topic, program, steps) == golden
-    assert by_websocket(run, topic, blob, steps) == golden
-    ended = next(at for at, (code, _) in enumerate(golden) if code is not Code.UNSET)
-    assert by_http(run, topic, blob, 7) == golden[: ended + 1]
+    blob = encode_program(program)
+    for limit, max_bytes in ((7, Step.max_bytes), (1000, 300)):
+        steps = steps_of(*[limit] * 32, max_bytes=max_bytes)
+        golden = in_process(worlds[topic], blob, steps)
+        assert by_flight(client, topic, program, steps) == golden
+        assert by_websocket(run, topic, blob, steps) == golden
+        ended = next(at for at, (code, _) in enumerate(golden) if code is not Code.UNSET)
+        assert by_http(run, topic, blob, limit, max_bytes) == golden[: ended + 1]
 
 
 @pytest.mark.parametrize("storage", LOGS)

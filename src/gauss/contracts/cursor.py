@@ -167,6 +167,9 @@ class Program:
     """The format by which the candidates' `data` is decoded; empty: the provider's own, if it has one."""
     text: str = field(default="", compare=False)
     """What was written, if it was: errors point into it."""
+    held: int | None = None
+    """An older version of a table that the engine holds for this reader. Neither text nor blob can say it: a snapshot
+    pins the newest version."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,9 @@ class Step:
     seek: int | str | None = None
     """Where to go on, within the view: an offset of a log, a key of a table; only where `Capabilities.seek`."""
     fill: bool = True
-    """Whether rows must fill the batch. Whoever cuts them anew leaves them as the provider has them: no copy."""
+    """Whether the batch is filled up to its limits. Readers in the engine's process that do not mind how records are
+    cut say False: they get them as the provider has them, without a copy, and `max_bytes` is a target. A step that
+    comes as a blob always fills."""
 
 
 class Placed(NamedTuple):

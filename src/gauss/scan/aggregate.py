@@ -9,25 +9,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gauss.contracts.cursor import Agg, Code, Cursor, Program, Step
+from gauss.contracts.cursor import Agg, Capabilities, Code, Cursor, Program, Step
 from gauss.scan.binding import Binding
-from gauss.scan.program.columns import TYPES
-from gauss.scan.program.fuel import FIELD, unread
+from gauss.scan.outputs import lengths
+from gauss.scan.program.columns import TYPES, WIDE
+from gauss.scan.program.fuel import FIELD, ROW, Unread
 from gauss.scan.program.ir import Kind
 
-STEP = Step(65_536, 4 << 20)
+ROWS, BYTES = 65_536, 4 << 20
+"""What is read and charged at a time."""
+
+
+def row_cost(binding: Binding) -> int:
+    """What aggregates cost for each candidate, beside the bytes that are decoded."""
+    return ROW + FIELD * len(binding.bound.fields)
 
 
 class AggCursor:
     """Reads a snapshot to its end at the first step and gives one row."""
 
-    def __init__(self, cursor: Cursor, binding: Binding, program: Program) -> None:
+    def __init__(self, cursor: Cursor, binding: Binding, program: Program, limits: Capabilities) -> None:
         assert isinstance(program.view, Agg)
         self.pinned_version = cursor.pinned_version
-        self.fuel = 0
         self.cursor = cursor
         self._binding = binding
         self._asked = program.view.aggregates
+        self._limits = limits
+        self._unread = Unread(row_cost(binding))
+        self._charged = self._rows = 0
         self._values: dict[str, list[pa.Array]] = {name: [] for name in binding.bound.fields}
         self._batch: pa.RecordBatch | None = None
         self._given = False
@@ -40,57 +49,80 @@ class AggCursor:
     def hold(self) -> int:
         return self.cursor.hold
 
+    def charged(self) -> int:
+        """The fuel spent since this was last asked."""
+        before, self._charged = self._charged, self._unread.spent
+        return self._charged - before
+
     def next(self, step: Step) -> Code:  # noqa: ARG002 - one row fits any
         self._batch = None
         if self._given:
             return Code.INVALID
-        rows = size = 0
-        while (code := self.cursor.next(STEP)) is Code.UNSET:
+        while (code := self.cursor.next(self._piece())) is Code.UNSET:
             candidates = self.cursor.read()[1]
             if isinstance(candidates, list):  # nobody looks inside the records: they are only counted
-                rows += sum(entry.chunk.count for entry in candidates)
-                continue
-            assert isinstance(candidates, pa.RecordBatch)
-            fields, _, sizes = self._binding.decode(candidates)
-            rows += fields.num_rows
-            size += 0 if sizes is None else int(sizes.sum())
-            for name, parts in self._values.items():
-                parts.append(fields.column(name))
+                count = sum(entry.chunk.count for entry in candidates)
+                code = self._pay(count, None)
+                self._rows += count
+            else:
+                assert isinstance(candidates, pa.RecordBatch)
+                sizes = lengths(candidates.column("data")) if self._binding.decoded else None
+                if (code := self._pay(candidates.num_rows, sizes)) is Code.UNSET:
+                    self._add(candidates)
+            if code is not Code.UNSET:
+                return code
         if code is not Code.INVALID:
             return code
-        self.fuel = unread(rows, size) + FIELD * rows * len(self._values)
         self._given = True
-        self._batch = pa.RecordBatch.from_pylist(
-            [{name: self._value(what, of, rows) for name, what, of in self._asked}], self._schema()
-        )
+        values = {name: self._value(what, of) for name, what, of in self._asked}
+        self._batch = pa.RecordBatch.from_pylist([values], self._schema(values))
         return Code.UNSET
 
-    def _value(self, what: str, of: str, rows: int) -> Any:
+    def _piece(self) -> Step:
+        """No more than the fuel that is left may pay for, and one: it says whether that is the end."""
+        return Step(min(ROWS, self._unread.affordable(self._limits.max_fuel_scan) + 1), BYTES, fill=False)
+
+    def _pay(self, rows: int, sizes: np.ndarray | None) -> Code:
+        """Charges candidates before they are decoded."""
+        each = np.zeros(rows, np.int64) if sizes is None else sizes.astype(np.int64)
+        admitted, over = self._unread.admit(
+            rows, int(each.sum()), lambda: each, self._limits.max_fuel_item, self._limits.max_fuel_scan
+        )
+        self._unread.add(admitted, int(each[:admitted].sum()))
+        return Code.UNSET if over is None else Code.REJECTED
+
+    def _add(self, candidates: pa.RecordBatch) -> None:
+        fields, _, _ = self._binding.decode(candidates)
+        self._rows += fields.num_rows
+        for name, parts in self._values.items():
+            parts.append(fields.column(name))
+
+    def _value(self, what: str, of: str) -> Any:
         if what == "count":
-            return rows
+            return self._rows
         kind = self._binding.bound.fields[of]
         parts = self._values[of]
         column = pa.chunked_array(parts, parts[0].type).drop_null() if parts else pa.chunked_array([], TYPES[kind])
         if not len(column):
             return None
         if what in ("min", "max"):
-            return (pc.min if what == "min" else pc.max)(column).cast(TYPES[kind]).as_py()
-        # Rounded once: a sum of sums would depend on the batches.
-        try:
-            total = math.fsum(np.asarray(column.cast(pa.float64())).tolist())
-        except (OverflowError, ValueError):  # beyond a double, as everywhere: null
-            return None
-        return total if what == "sum" else total / len(column)
+            found = (pc.min if what == "min" else pc.max)(column).as_py()
+            return int(found) if kind is Kind.INT else pa.array([found]).cast(TYPES[kind])[0].as_py()
+        total = _exact_sum(column) if kind is Kind.INT else _rounded_sum(column)
+        return total if total is None or what == "sum" else total / len(column)
 
-    def _schema(self) -> pa.Schema:
+    def _schema(self, values: dict[str, Any]) -> pa.Schema:
         kinds = self._binding.bound.fields
 
-        def type_of(what: str, of: str) -> pa.DataType:
+        def type_of(name: str, what: str, of: str) -> pa.DataType:
             if what == "count":
                 return TYPES[Kind.INT]
-            return TYPES[Kind.NUMBER if what in ("sum", "avg") else kinds[of]]
+            kind = Kind.NUMBER if what == "avg" else kinds[of]
+            if kind is Kind.INT and not -(1 << 63) <= (values[name] or 0) < 1 << 63:
+                return WIDE
+            return TYPES[kind]
 
-        return pa.schema([pa.field(name, type_of(what, of)) for name, what, of in self._asked])
+        return pa.schema([pa.field(name, type_of(name, what, of)) for name, what, of in self._asked])
 
     def read(self) -> tuple[Code, pa.RecordBatch | None]:
         return (Code.INVALID if self._batch is None else Code.UNSET), self._batch
@@ -98,3 +130,23 @@ class AggCursor:
     def close(self) -> None:
         self._given, self._batch, self._values = True, None, {}
         self.cursor.close()
+
+
+def _exact_sum(column: pa.ChunkedArray) -> int:
+    """The sum of whole numbers, of any size."""
+    if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type):
+        return sum(map(int, column.to_pylist()))
+    total = 0
+    for part in column.chunks:
+        values = np.asarray(part).astype(np.int64)
+        total += (int((values >> 32).sum()) << 32) + int((values & 0xFFFF_FFFF).sum())  # neither half can overflow
+    return total
+
+
+def _rounded_sum(column: pa.ChunkedArray) -> float | None:
+    """The sum of doubles, rounded once: a sum of sums would depend on the batches. None: it is beyond a double."""
+    try:
+        total = math.fsum(np.asarray(column.cast(pa.float64(), safe=False)).tolist())
+    except (OverflowError, ValueError):
+        return None
+    return total if math.isfinite(total) else None

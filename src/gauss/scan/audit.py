@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gauss.contracts.cursor import Code, Cursor, Output, Step
+from typing import cast
+
+from gauss.contracts.cursor import Code, Cursor, Output, Seekable, Step
 from gauss.model.errors import GaussError
 from gauss.scan.outputs import Item, encode_item
 
@@ -23,6 +25,12 @@ class Audited:
     @property
     def hold(self) -> int:
         return self._first.hold
+
+    def seek(self, to: int | str) -> bool:
+        one, two = (bool(cast(Seekable, cursor).seek(to)) for cursor in (self._first, self._second))
+        if one is not two:
+            raise _parted("answered a seek by", one, two)
+        return one
 
     def next(self, step: Step) -> Code:
         code, other = self._first.next(step), self._second.next(step)

@@ -78,6 +78,20 @@ class Binding:
         self.decoded = [name for name in self.bound.fields if name not in own]
         """The fields that are decoded of each record."""
         self._wanted = pa.schema([_asked(name, declared.get(name), self.bound.fields[name]) for name in self.decoded])
+        if self.decoded:
+            self._check_decodable()
+
+    def _check_decodable(self) -> None:
+        """Lets the format plan the fields: what it can't read is known before the first record comes."""
+        nothing = pa.array([], pa.binary())
+        try:
+            self._decode(nothing)
+        except Exception as error:
+            named = ", ".join(repr(name) for name in self.decoded)
+            raise ConfigError(
+                f"the format can't read the fields {named}: {error!r}",
+                hint="name fields as the records have them",
+            ) from error
 
     def prepare(self, candidates: pa.RecordBatch) -> Prepared:
         """Decodes what the program reads, and counts what it will cost."""

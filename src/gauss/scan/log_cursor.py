@@ -24,8 +24,7 @@ from gauss.contracts.cursor import (
 )
 from gauss.model.batch import MOST_BYTES, RECORD_SCHEMA
 from gauss.model.errors import Collected, ConfigError
-from gauss.scan.ahead import Ahead, look_ahead, reach, rows
-from gauss.scan.merge import fitting
+from gauss.scan.merge import fitting, rows
 from gauss.scan.outputs import Item
 from gauss.scan.waiting import Waiting
 
@@ -46,7 +45,7 @@ _UNSET = Code.UNSET  # a member of an enum is dear to look up, and every step do
 
 
 class LogCursor:
-    """A scan of a log. `position` is the offset of the next record it would give."""
+    """A scan of a log: records as they lie, for the executor to cut. `position` is the offset of the next one."""
 
     def __init__(self, provider: LogProvider, log: Log, program: Program) -> None:
         self.pinned_version = log.end
@@ -57,8 +56,6 @@ class LogCursor:
         self._placed: list[Placed] | None = None
         self._batch: pa.RecordBatch | None = None
         self._refused: Code | None = None
-        self._ahead: Ahead | None = None
-        self._small = False  # the last step took as many records as it may, and few bytes: the next will too
         self.position, self._stop = self._place(program)
         self._start = self.position
 
@@ -69,7 +66,7 @@ class LogCursor:
     def seek(self, to: int | str) -> bool:
         """Goes on at an offset of the view; False when it lies outside."""
         stop = self._log.end if self._stop is None else self._stop
-        if not isinstance(to, int) or not self._start <= to <= stop:
+        if type(to) is not int or not self._start <= to <= stop:
             return False
         self.position = to
         return True
@@ -112,17 +109,14 @@ class LogCursor:
         if step.limit <= 0 or step.max_bytes <= 0:
             return Code.INVALID
         while True:
-            stop = end = self._log.end if self._stop is None else self._stop
+            stop = self._log.end if self._stop is None else self._stop
             if self.position >= stop:
                 return Code.INVALID
             if self._rows:
                 stop = min(stop, self.position + step.limit)
             try:
-                if self._small and step.fill and self._cut(stop, end, step):
-                    return _UNSET
-                placed = self._fetch(stop, step)
+                placed = self._log.chunks(self.position, stop, step.max_bytes)
             except Collected:
-                self._ahead = None
                 self._refused = Code.REJECTED
                 return self._refused
             if not placed:  # a gap left by a restart: no record stands there
@@ -130,32 +124,6 @@ class LogCursor:
                 continue
             self._take(placed, step)
             return _UNSET
-
-    def _cut(self, stop: int, end: int, step: Step) -> bool:
-        """Takes [position, stop) of what is at hand; False: it must be fetched."""
-        ahead, start = self._ahead, self.position
-        if ahead is None or start < self._log.floor or not ahead.holds(start, stop, step.max_bytes):
-            ahead = self._ahead = look_ahead(self._log.chunks(start, *reach(start, end, step)), start, step)
-            if ahead is None or not ahead.holds(start, stop, step.max_bytes):
-                return False
-        self._batch, size = ahead.cut(start, stop)
-        self.position = stop
-        self._provider.counted_out(stop - start, size)
-        return True
-
-    def _fetch(self, stop: int, step: Step) -> list[Placed]:
-        """Chunks from the position on. Rows fill their batch, so that batches do not depend on how a log is cut."""
-        placed = self._log.chunks(self.position, stop, step.max_bytes)
-        if not self._rows or not step.fill:
-            return placed
-        left = step.max_bytes - sum(entry.chunk.nbytes for entry in placed)
-        while placed and left > 0 and (at := placed[-1].offset + placed[-1].chunk.count) < stop:
-            more = self._log.chunks(at, stop, left)
-            if not more:
-                break
-            placed += more
-            left -= sum(entry.chunk.nbytes for entry in more)
-        return placed
 
     def _take(self, placed: list[Placed], step: Step) -> None:
         """Keeps what the step allows, cut at chunk borders; only a chunk above the limit is itself cut."""
@@ -178,7 +146,6 @@ class LogCursor:
         last_offset, last = placed[-1]
         self.position = last_offset + last.count
         self._placed = placed
-        self._small = self._rows and count == step.limit and 4 * size <= step.max_bytes
         self._provider.counted_out(count, size)
 
     def read(self) -> tuple[Code, Item | None]:
@@ -192,7 +159,7 @@ class LogCursor:
         return _UNSET, self._batch
 
     def close(self) -> None:
-        self._placed = self._batch = self._ahead = None
+        self._placed = self._batch = None
         self._refused = Code.INVALID
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Placed
-from gauss.model.batch import value_lengths
+from gauss.model.batch import RECORD_SCHEMA, value_lengths
 
 
 def same_kind(first: Chunk, second: Chunk) -> bool:
@@ -39,6 +39,15 @@ def joined_times(chunks: list[Chunk]) -> int | np.ndarray:
             for chunk in chunks
         ]
     )
+
+
+def rows(placed: list[Placed]) -> pa.RecordBatch:
+    """One batch (offset, ts_ms, data) of chunks in order."""
+    batches = [entry.chunk.batch(entry.offset) for entry in placed]
+    if len(batches) == 1:
+        return batches[0]
+    columns = [pa.concat_arrays([batch.column(index) for batch in batches]) for index in range(len(RECORD_SCHEMA))]
+    return pa.RecordBatch.from_arrays(columns, schema=RECORD_SCHEMA)
 
 
 def record_ends(chunk: Chunk) -> np.ndarray:

@@ -1,8 +1,13 @@
 """The blob of a batch, by output. rows: a MessagePack map of column names and rows. columnar: an Arrow IPC stream.
-scalar: a MessagePack array of values. offset_len: a MessagePack array of [offset, count, ts_ms, framing, bytes]."""
+scalar: a MessagePack array of values. offset_len: a MessagePack array of [offset, count, ts_ms, lengths, bytes], one
+for each run of consecutive offsets: `ts_ms` is one number if all records share it, else an array; `bytes` are the
+records one after the other, without framing."""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
@@ -11,11 +16,14 @@ import pyarrow as pa
 
 from gauss.contracts.cursor import Output, Placed
 from gauss.model.batch import packed, value_lengths
+from gauss.scan.compact import compacted
 
 Item: TypeAlias = pa.RecordBatch | list[Placed] | bytes
 """What a cursor gives in process: a batch for rows and scalar, an IPC stream for columnar, chunks for offset_len."""
 
 
+_LEAST_INT, _MOST_INT = -(1 << 63), (1 << 64) - 1
+"""The whole numbers of MessagePack."""
 JSON_TEXT = {b"gauss": b"json"}
 """Metadata of a column that holds any value as its JSON text; decoders are asked for one by the same mark."""
 
@@ -39,6 +47,8 @@ def lengths(data: pa.BinaryArray) -> np.ndarray:
 
 
 def ipc_stream(batch: pa.RecordBatch) -> bytes:
+    """An Arrow IPC stream of the batch's own bytes: the same whatever the buffers hold beside its rows."""
+    batch = pa.RecordBatch.from_arrays([compacted(column) for column in batch.columns], schema=batch.schema)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -55,29 +65,77 @@ def encode_item(output: Output, item: Item) -> bytes:
     if isinstance(item, bytes):
         return item
     if isinstance(item, list):
-        return msgspec.msgpack.encode([_placed(entry) for entry in item])
+        return msgspec.msgpack.encode([_records(run) for run in _runs(item)])
+    try:
+        return _encoded(output, item, msgspec.json.decode)
+    except (msgspec.MsgspecError, OverflowError, UnicodeError, RecursionError):  # a value of some record can't be held
+        return _encoded(output, item, json_value)
+
+
+def _encoded(output: Output, batch: pa.RecordBatch, parse: Callable[[str], Any]) -> bytes:
     if output is Output.SCALAR:
-        return msgspec.msgpack.encode(_values(item, 0))
-    columns = [_values(item, index) for index in range(item.num_columns)]
-    rows = list(zip(*columns, strict=True)) if columns else [()] * item.num_rows
-    return msgspec.msgpack.encode({"columns": item.schema.names, "rows": rows})
+        return msgspec.msgpack.encode(_values(batch, 0, parse))
+    columns = [_values(batch, index, parse) for index in range(batch.num_columns)]
+    rows = list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
+    return msgspec.msgpack.encode({"columns": batch.schema.names, "rows": rows})
 
 
-def _values(batch: pa.RecordBatch, index: int) -> list[Any]:
+def _values(batch: pa.RecordBatch, index: int, parse: Callable[[str], Any]) -> list[Any]:
     """A column's values; of a field that no schema describes, what its JSON text says."""
-    values: list[Any] = batch.column(index).to_pylist()
+    column = batch.column(index)
+    if pa.types.is_decimal(column.type) and column.type.scale == 0:
+        return [None if value is None else _whole(int(value)) for value in column.to_pylist()]
+    values: list[Any] = column.to_pylist()
     if (batch.schema.field(index).metadata or {}) != JSON_TEXT:
         return values
-    return [None if value is None else msgspec.json.decode(value) for value in values]
+    return [None if value is None else parse(value) for value in values]
 
 
-def _placed(entry: Placed) -> list[Any]:
-    offset, chunk = entry
-    times = chunk.ts_ms if isinstance(chunk.ts_ms, int) else np.asarray(chunk.ts_ms).tolist()
-    if chunk.framing is not None:
-        return [offset, chunk.count, times, list(chunk.framing.key), bytes(chunk.payload)]
-    # Without a framing the lengths say where records end.
-    return [offset, chunk.count, times, value_lengths(chunk.payload).tolist(), bytes(packed(chunk.payload))]
+def json_value(text: str) -> Any:
+    """What a JSON text says, as far as MessagePack can hold it: a whole number beyond 64 bits is a double, and null
+    stands for what is beyond a double, nested too deep or no text."""
+    try:
+        value = json.loads(text, parse_int=lambda digits: _whole(int(digits)), parse_float=_finite)
+        msgspec.msgpack.encode(value)
+    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return None
+    return value
+
+
+def _whole(value: int) -> int | float | None:
+    if _LEAST_INT <= value <= _MOST_INT:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def _runs(placed: list[Placed]) -> Iterator[list[Placed]]:
+    """Chunks without a gap between their offsets, together."""
+    run: list[Placed] = []
+    for entry in placed:
+        if run and run[-1].offset + run[-1].chunk.count != entry.offset:
+            yield run
+            run = []
+        run.append(entry)
+    if run:
+        yield run
+
+
+def _records(run: list[Placed]) -> list[Any]:
+    """Consecutive records; the same however the log has cut, framed and stamped them."""
+    times = np.concatenate([np.full(chunk.count, chunk.ts_ms, np.int64) for _, chunk in run])
+    data = [chunk.data() for _, chunk in run]
+    lengths = [length for each in data for length in value_lengths(each).tolist()]
+    same = bool((times == times[0]).all())
+    stamp = int(times[0]) if same else times.tolist()
+    return [run[0].offset, len(lengths), stamp, lengths, b"".join(packed(each) for each in data)]
 
 
 def decode_item(output: Output, blob: bytes) -> Any:

@@ -8,18 +8,21 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gauss.contracts.cursor import Agg, Code, Cursor, Mode, Narrow, Output, Program, Provider, Seq, Step
 from gauss.model.errors import ConfigError, Rejected
-from gauss.scan.aggregate import AggCursor
+from gauss.scan.aggregate import AggCursor, row_cost
 from gauss.scan.audit import Audited
 from gauss.scan.binding import Binding, Formats, plugin_format
+from gauss.scan.chunk_executor import Chunks
 from gauss.scan.codes import code_of
-from gauss.scan.executor import Executor, Plain, Staged
+from gauss.scan.executor import Executor, check_row_cost
 from gauss.scan.outputs import Item, encode_item
 from gauss.scan.program.declared import check_declared
+from gauss.scan.program.fuel import ROW
 from gauss.scan.program.ir import Expr, Select
+from gauss.scan.row_executor import Plain, Staged
 
 if TYPE_CHECKING:
     from gauss.scan.tasks import ReaderTask
@@ -29,6 +32,7 @@ KEPT_STEPS = 64
 KEPT_STEP_BYTES = 64
 
 ALL = Narrow()
+_Given = TypeVar("_Given")
 
 log = logging.getLogger(__name__)
 _ids = itertools.count(1)  # one row of numbers for all sources: a foreign cursor is an unknown one
@@ -113,7 +117,8 @@ class SourceTask:
             return Code.REJECTED
         try:
             typed = step if isinstance(step, Step) else _decoded_step(step)
-        except ConfigError:
+        except (ConfigError, TypeError):
+            executor.discard()
             return Code.INVALID
         try:
             return executor.next(typed)
@@ -122,22 +127,24 @@ class SourceTask:
 
     def read(self, cursor_id: int) -> tuple[Code, Item | None]:
         """The prepared batch, as it is."""
+        return self._read(cursor_id, lambda _, item: item)
+
+    def read_blob(self, cursor_id: int) -> tuple[Code, bytes]:
+        """The prepared batch, encoded as the program's output says."""
+        code, blob = self._read(cursor_id, encode_item)
+        return code, b"" if blob is None else blob
+
+    def _read(self, cursor_id: int, given: Callable[[Output, Item], _Given]) -> tuple[Code, _Given | None]:
         executor = self._cursors.get(cursor_id)
         if executor is None:
             return Code.INVALID, None
         if self._dead:
             return Code.REJECTED, None
         try:
-            return executor.read()
+            code, item = executor.read()
+            return code, None if item is None else given(executor.program.output, item)
         except Exception as error:
             return self._broke(executor, error), None
-
-    def read_blob(self, cursor_id: int) -> tuple[Code, bytes]:
-        """The prepared batch, encoded as the program's output says."""
-        code, item = self.read(cursor_id)
-        if item is None:
-            return code, b""
-        return code, encode_item(self._cursors[cursor_id].program.output, item)
 
     def close(self, cursor_id: int) -> None:
         """Lets go what the cursor held."""
@@ -195,16 +202,20 @@ class SourceTask:
             check_declared(program, self.capabilities)
             if program.format:
                 self.formats(program.format)  # nothing is decoded, but a name that there is not is a slip
-            return Plain(self._candidates(program), program, self.capabilities)
+            check_row_cost(ROW, self.capabilities)
+            executor = Chunks if program.output is Output.CHUNKS else Plain
+            return executor(self._candidates(program), program, self.capabilities)
         binding = self._bind(program)
         if not agg:
             return Staged(self._candidates(program, _narrowed(program, binding)), program, self.capabilities, binding)
         if program.mode is Mode.LIVE:
             raise ConfigError("expected a snapshot for agg, found a live scan")
+        check_row_cost(row_cost(binding), self.capabilities)
         counts = self._native and not binding.bound.fields and Output.CHUNKS in self.capabilities.outputs
         inner = Program(Seq(), output=Output.CHUNKS if counts else Output.ROWS)
         candidates = self._candidates(inner, Narrow(tuple(binding.own)))
-        return Staged(AggCursor(candidates, binding, program), program, self.capabilities, binding)
+        cursor = AggCursor(candidates, binding, program, self.capabilities)
+        return Staged(cursor, program, self.capabilities, binding)
 
     def _bind(self, program: Program) -> Binding:
         """Checked once for programs that come again and again."""
@@ -220,7 +231,7 @@ class SourceTask:
     def _candidates(self, program: Program, narrow: Narrow = ALL) -> Cursor:
         """What the provider yields: chunks where they are asked for, else rows."""
         output = Output.CHUNKS if program.output is Output.CHUNKS else Output.ROWS
-        asked = Program(program.view, program.mode, output)
+        asked = Program(program.view, program.mode, output, held=program.held)
         if (opened := getattr(self.provider, "open_narrow", None)) is not None:
             narrowed: Cursor = opened(asked, narrow)
             return narrowed
@@ -257,6 +268,8 @@ def _decoded_program(given: bytes) -> Program:
 
 
 def _decoded_step(given: bytes) -> Step:
+    if not isinstance(given, bytes):
+        raise TypeError(f"expected a step, found {type(given).__name__}")
     return _known_step(given) if len(given) <= KEPT_STEP_BYTES else _new_step(given)
 
 

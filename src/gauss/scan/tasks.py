@@ -68,7 +68,7 @@ class ReaderTask:
         """Allocates a slot, the lowest free one unless a number is named."""
         if self.ended is not None:
             return Code.PANIC, 0
-        self._entered()
+        self.resources.init = 1
         self.resources.slot += 1
         if self._refused(OpKind.SLOT):
             return self._answer(Code.REJECTED), 0
@@ -89,10 +89,17 @@ class ReaderTask:
         if self.ended is not None:
             return Code.PANIC
         began = time.perf_counter_ns()
-        self._entered()
+        self.resources.init = 1
         self.resources.scan += 1
         self.fault = None
-        code = self._scan(slot, task_id, program)
+        self._busy = True
+        try:
+            code = self._scan(slot, task_id, program)
+        finally:
+            self._busy = False
+        if self.ended is not None:  # it was ended meanwhile: what was opened since is closed too
+            self._empty(slot)
+            return Code.PANIC
         self.resources.exec += time.perf_counter_ns() - began
         return self._answer(code)
 
@@ -128,25 +135,31 @@ class ReaderTask:
         if self.ended is not None:
             return Code.PANIC
         resources, began = self.resources, time.perf_counter_ns()
-        self._busy = True
+        resources.init = 1  # the first call is its INIT
         resources.next += 1
-        held = self._slots.get(slot)
-        if held is None:
-            code = Code.INVALID
-        elif self._refused(OpKind.NEXT):
-            code = Code.REJECTED
-        else:
-            handle, source, executor = held
-            before = executor.fuel
-            if isinstance(step, bytes):
-                resources.sent += len(step)
-            code = source.next(handle.cursor_id, step)
-            resources.fuel += executor.fuel - before + 1  # an empty step is work too
-        self._touched = now = time.perf_counter_ns()
-        self._busy = False
+        self._busy = True
+        try:
+            code = self._next(slot, step)
+        finally:
+            self._touched = now = time.perf_counter_ns()
+            self._busy = False
         resources.exec += now - began
         if code is not _UNSET:
             resources.errs += 1
+        return code
+
+    def _next(self, slot: int, step: bytes | Step) -> Code:
+        held = self._slots.get(slot)
+        if held is None:
+            return Code.INVALID
+        if self._refused(OpKind.NEXT):
+            return Code.REJECTED
+        handle, source, executor = held
+        before = executor.fuel
+        if isinstance(step, bytes):
+            self.resources.sent += len(step)
+        code = source.next(handle.cursor_id, step)
+        self.resources.fuel += executor.fuel - before + 1  # an empty step is work too
         return code
 
     def read(self, slot: int) -> tuple[Code, bytes]:
@@ -162,6 +175,7 @@ class ReaderTask:
         if self.ended is not None:
             return Code.PANIC, None
         resources, began = self.resources, time.perf_counter_ns()
+        resources.init = 1
         resources.read += 1
         held = self._slots.get(slot)
         item: Item | None = None
@@ -256,11 +270,6 @@ class ReaderTask:
             held.source.close(held.handle.cursor_id)
             if not any(other is not None and other.source is held.source for other in list(self._slots.values())):
                 held.source.left(self)
-
-    def _entered(self) -> None:
-        """The first call is its INIT."""
-        if not self.resources.init:
-            self.resources.init = 1
 
     def _refused(self, op: OpKind) -> bool:
         if self._allow is None or self._allow(op):

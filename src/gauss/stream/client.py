@@ -221,14 +221,15 @@ class EngineClient:
         *,
         inc: int | None = None,
         name: str = "",
+        held: int | None = None,
         returns: bool = False,
     ) -> RemoteCursor:
-        """A cursor over a topic, pinned now: a program, or its text for a snapshot of rows. `returns`: its reader means
-        to open another at the position of this one."""
+        """A cursor over a topic, pinned now: a program, or its text for a snapshot of rows. `held`: a table's version
+        that is held for the reader. `returns`: its reader means to open another at the position of this one."""
         from gauss.stream.cursors import RemoteCursor, opening, parsed
 
         asked = parsed(program)
-        head = opening(topic, asked, inc=inc, name=name, returns=returns)
+        head = opening(topic, asked, inc=inc, name=name, held=held, returns=returns)
         return self._call(lambda: RemoteCursor(self._connection(), self._options(), head))
 
     def _get(self, ticket: Read) -> Any:

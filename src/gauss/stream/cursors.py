@@ -234,5 +234,13 @@ def parsed(program: Program | str) -> Program:
     return parse_scan(program)
 
 
-def opening(topic: str, program: Program, *, inc: int | None = None, name: str = "", returns: bool = False) -> Open:
-    return Open(topic, encode_program(program), inc, name, returns)
+def opening(
+    topic: str,
+    program: Program,
+    *,
+    inc: int | None = None,
+    name: str = "",
+    held: int | None = None,
+    returns: bool = False,
+) -> Open:
+    return Open(topic, encode_program(program), inc, name, held, returns)

@@ -126,8 +126,8 @@ class LatestReply(msgspec.Struct):
 
 
 class Read(msgspec.Struct, tag=True):
-    """Ticket of `do_get`: records [start, stop) of one incarnation. Those of a dead incarnation, or behind the
-    floor, are counted as lost for `processor` and left out."""
+    """Ticket of `do_get`: records [start, stop) of one incarnation. Those behind the floor are left out, and counted as
+    lost for `processor`. So are those of a dead incarnation, which without a processor is rejected."""
 
     topic: str
     inc: int
@@ -150,6 +150,8 @@ class Open(msgspec.Struct, tag=True):
     """None: the incarnation that lives."""
     name: str = ""
     """Who reads, for people."""
+    held: int | None = None
+    """A version of a table that `Pinned` holds for the reader."""
     returns: bool = False
     """Whether its reader will come back with the position it had, which only a table must be told."""
 

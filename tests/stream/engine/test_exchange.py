@@ -24,7 +24,7 @@ from gauss.scan.program.ir import Path, Value
 from gauss.scan.program.parse import parse_scan
 from gauss.stream.client import EngineClient
 from gauss.stream.engine.runtime import Engine
-from gauss.stream.protocol import Ask, Open
+from gauss.stream.protocol import Ask, Open, Read
 from helpers.engine_process import prepare
 from helpers.run import wait_until
 
@@ -232,6 +232,20 @@ def test_reader_without_a_lease_left_loses_its_cursor(
     wait_until(lambda: engine.topic("plain").source.watermark() is None, 60, "the pins are free")
     assert cursor.next(Step()) is Code.PANIC
     cursor.close()
+
+
+def test_i_range_of_a_dead_incarnation_is_rejected_and_one_outside_the_topic_invalid(
+    engine: Engine, client: EngineClient
+) -> None:
+    put(client, "plain", b"one", b"two")
+    topic = engine.topic("plain")
+    end = topic.version()
+    assert sum(batch.num_rows for batch in client.read(Read("plain", topic.inc, end - 2, end))) == 2
+    with pytest.raises(Rejected, match=f"no incarnation {topic.inc + 1}"):
+        list(client.read(Read("plain", topic.inc + 1, 0, end)))
+    for start, stop in ((-5, end), (0, end + 1), (0, 1 << 63)):
+        with pytest.raises(ConfigError, match="expected"):
+            list(client.read(Read("plain", topic.inc, start, stop)))
 
 
 @pytest.mark.fault

@@ -155,8 +155,8 @@ class Evaluation:
 
     def value(self, node: Expr) -> Vector:
         match node:
-            case Literal(value=value, kind=kind):
-                return constant(value, kind)
+            case Literal():
+                return constant(node)
             case Path():
                 return self._column(node.name)
             case Unary(op="not"):
@@ -199,7 +199,7 @@ class Evaluation:
 
     def _double(self, node: Expr) -> Vector:
         if isinstance(node, Literal) and type(node.value) is int:
-            return constant(float(node.value), Kind.NUMBER)
+            return constant(Literal(float(node.value), Kind.NUMBER))
         return as_double(self.value(node))
 
     def _is_order(self, node: Expr) -> bool:

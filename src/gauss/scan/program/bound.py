@@ -63,7 +63,7 @@ def _seen(program: Program, schema: Kinds | None) -> tuple[dict[str, Kind] | Non
         if kind not in able:
             at = _field_at(program.text, of, what)
             raise fault(program.text, at, f"{what} is not defined for .{of}, which is {kind}")
-        seen[name] = Kind.NUMBER if what in ("sum", "avg") else kind
+        seen[name] = Kind.NUMBER if what == "avg" else kind
     return decoded, seen
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gauss.scan.program.ir import Kind
+from gauss.scan.program.ir import Kind, Literal
 
 Vector = Any
 """An array, or a scalar that stands for every row."""
 
 TYPES = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.NUMBER: pa.float64(), Kind.STRING: pa.string()}
-WIDE = pa.decimal128(20, 0)
-"""Whole numbers beyond 64 bits with a sign."""
+WIDE = pa.decimal128(38, 0)
+"""Whole numbers beyond 64 bits with a sign: unsigned ones, and sums."""
 
 # Made from arrays: `pa.scalar` imports pandas, which every process that reads a topic would wait for.
 _NO_NUMBER = pa.nulls(1, pa.float64())[0]
@@ -42,7 +42,7 @@ def as_kind(column: pa.Array, kind: Kind) -> pa.Array:
         case Kind.NUMBER if pa.types.is_integer(held) or pa.types.is_floating(held) or pa.types.is_decimal(held):
             return _without_nan(as_double(column))
         case Kind.INT if pa.types.is_uint64(held) or (
-            pa.types.is_decimal(held) and held.scale == 0 and held.precision <= 20
+            pa.types.is_decimal(held) and held.scale == 0 and held.precision <= WIDE.precision
         ):
             return pc.cast(column, WIDE)
         case Kind.INT if pa.types.is_integer(held):
@@ -56,10 +56,10 @@ def as_kind(column: pa.Array, kind: Kind) -> pa.Array:
     return pa.nulls(len(column), TYPES.get(kind, pa.null()))
 
 
-@lru_cache(maxsize=1024, typed=True)
-def constant(value: Any, kind: Kind) -> pa.Scalar:
-    """A literal; the same ones come with every batch."""
-    return pa.scalar(value, TYPES.get(kind))
+@lru_cache(maxsize=1024)
+def constant(literal: Literal) -> pa.Scalar:
+    """A literal as a scalar; the same ones come with every batch."""
+    return pa.scalar(literal.value, TYPES.get(literal.kind))
 
 
 def as_double(value: Vector) -> Vector:

@@ -7,7 +7,7 @@ are one sum over Arrow offsets, and a row that would cost too much is known befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -55,11 +55,6 @@ MAX_COST = 1 << 40
 
 Size = dict[str, int]
 """Bytes as a sum of fields' bytes times a weight; `""` is a constant."""
-
-
-def unread(rows: int, nbytes: int) -> int:
-    """The cost of candidates that no expression looks at."""
-    return ROW * rows + nbytes // BYTES_PER_UNIT
 
 
 @dataclass(frozen=True)
@@ -289,3 +284,45 @@ class Meter:
             return Limit.ITEM
         self.spent += cost
         return None
+
+
+class Unread:
+    """The fuel of candidates that no expression reads: `row` for each, and a unit for every 64 bytes of all together,
+    so that the sum does not depend on how they are cut."""
+
+    def __init__(self, row: int = ROW) -> None:
+        self.row = row
+        self._rows = self._bytes = 0
+
+    @property
+    def spent(self) -> int:
+        return self.row * self._rows + self._bytes // BYTES_PER_UNIT
+
+    def add(self, rows: int, nbytes: int) -> None:
+        self._rows += rows
+        self._bytes += nbytes
+
+    def affordable(self, most: int) -> int:
+        """Candidates that `most` can pay for at the best: no more are worth fetching."""
+        return max(0, most - self.spent) // self.row
+
+    def admit(
+        self, rows: int, nbytes: int, sizes: Callable[[], Lengths], max_item: int, max_scan: int
+    ) -> tuple[int, Limit | None]:
+        """How many of the next candidates may be taken, and the limit that the one after them would exceed. `sizes`
+        gives the bytes of each, and is called only when a limit may be reached."""
+        after = self.row * (self._rows + rows) + (self._bytes + nbytes) // BYTES_PER_UNIT
+        if after <= max_scan and self.item(nbytes) <= max_item:
+            return rows, None
+        each = sizes().astype(np.int64)
+        over = np.flatnonzero(each > (max_item - self.row) * BYTES_PER_UNIT)
+        item = int(over[0]) if len(over) else rows
+        total = self.row * np.arange(1, rows + 1) + (self._bytes + np.cumsum(each)) // BYTES_PER_UNIT
+        scan = int(np.searchsorted(total, max_scan - self.row * self._rows, side="right"))
+        if min(item, scan) == rows:
+            return rows, None
+        return min(item, scan), Limit.SCAN if scan <= item else Limit.ITEM
+
+    def item(self, nbytes: int) -> int:
+        """What one candidate of so many bytes adds at the most."""
+        return self.row - -nbytes // BYTES_PER_UNIT

@@ -20,11 +20,19 @@ class Kind(StrEnum):
     OPAQUE = "opaque"  # a typed value without operations here: timestamp, bytes, array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Literal:
+    """A constant. Two are equal if they are written alike: 0.0 and -0.0 are not."""
+
     value: bool | int | float | str | None
     kind: Kind
-    at: int = field(default=0, compare=False)
+    at: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and (self.kind, repr(self.value)) == (other.kind, repr(other.value))
+
+    def __hash__(self) -> int:
+        return hash((self.kind, repr(self.value)))
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ _OF_TEXTS: dict[str, Callable[[str, str], Any]] = {
 _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 _CASE = {"ascii_downcase": str.maketrans(_UPPER, _LOWER), "ascii_upcase": str.maketrans(_LOWER, _UPPER)}
 _JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_WIDEST = 10**20
+_WIDEST = 10**38
 
 
 def compile_row(typed: Typed) -> Fn:

@@ -130,7 +130,7 @@ def look_up(read: ReadPlan, ref: TableRef, fields: list[SourceField] | None, at:
     table = _tables.pop(key, None)
     if table is None or not _moved_on(client, ref.topic, table, held):
         table = SideTable(format_of(ref.format), _schema(fields))
-        for batch in _rows(client, ref.topic, Program(Seq(held.off)), held):
+        for batch in _rows(client, ref.topic, Program(), held):
             table.change(batch)
         table.at = held
     _tables[key] = table
@@ -162,7 +162,8 @@ def _moved_on(client: EngineClient, topic: str, table: SideTable, to: At) -> boo
 
 def _rows(client: EngineClient, topic: str, program: Program, to: At) -> Iterator[pa.RecordBatch]:
     """What a scan gives up to a version."""
-    with client.scan_cursor(topic, program, inc=to.inc, name="join") as cursor:
+    held = to.off if program.mode is Mode.SNAPSHOT else None
+    with client.scan_cursor(topic, program, inc=to.inc, name="join", held=held) as cursor:
         yield from coalesced(_steps(cursor, to.off, live=program.mode is Mode.LIVE))
 
 

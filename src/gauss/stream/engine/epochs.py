@@ -100,7 +100,7 @@ def skipped_letters(topics: Mapping[str, Topic], processor: str, start: Ends, en
         if at.inc != topic.inc or (begin := max(begin, topic.floor())) >= at.off:
             continue
         cursor = topic.open(Program(OffsetRange(begin, at.off), output=Output.CHUNKS))
-        while cursor.next(Step()) is Code.UNSET:
+        while cursor.next(Step(fill=False)) is Code.UNSET:
             _, placed = cursor.read()
             assert isinstance(placed, list)
             for offset, chunk in placed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from gauss.contracts.cursor import Code
+from gauss.contracts.cursor import Code, Program
 from gauss.model.errors import ConfigError, GaussError
 from gauss.scan.codes import error_of
 from gauss.scan.outputs import encode_item
@@ -38,7 +39,7 @@ def serve(engine: Engine, head: Open, reader: Any, writer: Any, gone: Callable[[
         topic.let_go(topic.hold())  # the place stays in its tail
     with _task(engine, head.name) as (number, task):
         task.slot(SLOT)
-        code = task.scan(SLOT, SourceId(head.topic, inc), head.program)
+        code = task.scan(SLOT, SourceId(head.topic, inc), _program(head))
         handle = task.handle(SLOT)
         if handle is None:
             raise task.fault or error_of(code, f'topic "{head.topic}" can\'t be read')
@@ -56,6 +57,15 @@ def serve(engine: Engine, head: Open, reader: Any, writer: Any, gone: Callable[[
             if metadata is None or not 0 < metadata.size <= MOST_ASK_BYTES:
                 raise ConfigError(f"expected metadata of 1 to {MOST_ASK_BYTES} bytes, found none or more")
             cursor.answer(metadata.to_pybytes())
+
+
+def _program(head: Open) -> bytes | Program:
+    """What a client asks for; at a version that is held for it only the engine can say so."""
+    if head.held is None:
+        return head.program
+    from gauss.scan.program.blob import decode_program  # brings the grammar
+
+    return dataclasses.replace(decode_program(head.program), held=head.held)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from gauss.contracts.cursor import (
 from gauss.scan.aggregate import AggCursor
 from gauss.scan.binding import Binding
 from gauss.scan.codes import error_of
-from gauss.scan.program.fuel import unread
+from gauss.scan.program.fuel import ROW
 from gauss.scan.program.ir import Make, Select
 from gauss.stream.formats import topic_format
 
@@ -50,7 +50,7 @@ def explain(engine: Engine, topic: Topic | StoredTable, program: Program) -> dic
     candidates = _candidates(topic, program.view, start, pinned, is_log)
     looks = bool(program.stages) or isinstance(program.view, Agg)
     binding = Binding(program, topic, topic.source.formats, topic.source.default_format) if looks else None
-    cost = unread(1, 0) if binding is None else binding.bound.static_cost
+    cost = ROW if binding is None else binding.bound.static_cost
     return {
         "topic": topic.name,
         "mode": "live: the pinned version, then what follows" if program.mode is Mode.LIVE else "snapshot",

@@ -19,7 +19,7 @@ from gauss.stream.engine.sources import Sources
 from gauss.stream.engine.topic import Topic
 from gauss.stream.protocol import At, Claim, Ends, QueryStatus
 
-STEP = Step(limit=65_536, max_bytes=4 << 20)
+STEP = Step(limit=65_536, max_bytes=4 << 20, fill=False)
 WAIT_S = 0.25
 MAX_FAILURES = 5
 

@@ -17,7 +17,7 @@ from gauss.stream.engine.topic import Topic
 if TYPE_CHECKING:
     from gauss.stream.engine.runtime import Engine
 
-STEP = Step(limit=65_536, max_bytes=4 << 20)
+STEP = Step(limit=65_536, max_bytes=4 << 20, fill=False)
 
 log = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from gauss.contracts.cursor import Code, Cursor, Mode, OffsetRange, Output, Program, Seq, Step
 from gauss.contracts.edge import TopicHandle
-from gauss.model.errors import Collected, ConfigError
+from gauss.model.errors import Collected, ConfigError, Rejected
 from gauss.scan.codes import error_of
 from gauss.stream.protocol import Read
 
 if TYPE_CHECKING:
     from gauss.stream.engine.runtime import Engine
 
-STEP = Step(limit=1 << 20, max_bytes=1 << 20)
+STEP = Step(limit=1 << 20, max_bytes=1 << 20, fill=False)
 
 
 def batches(cursor: Cursor) -> Generator[pa.RecordBatch, None, Code]:
@@ -45,10 +45,12 @@ def program_of(read: Read, start: int, stop: int) -> Program:
 
 
 def read_range(engine: Engine, read: Read) -> Iterator[pa.RecordBatch]:
-    """Records [start, stop) of one incarnation; what is not there any more is counted as lost for the reader."""
+    """Records [start, stop) of one incarnation. What is not there any more is counted as lost for a processor; anybody
+    else is refused."""
     topic = engine.topic(read.topic)
     if read.processor:
         engine.publisher.check_generation(read.processor, read.generation)
+    _check_range(read, topic.inc, topic.version())
     if read.inc != topic.inc:
         engine.sources.lost_range(read, read.start, read.stop)
         return
@@ -71,6 +73,23 @@ def read_range(engine: Engine, read: Read) -> Iterator[pa.RecordBatch]:
             return
         if code is Code.PANIC or start >= topic.floor():
             raise error_of(code, f'the read of topic "{read.topic}" was ended at offset {start}')
+
+
+def _check_range(read: Read, inc: int, end: int) -> None:
+    if not 0 <= read.start <= read.stop:
+        raise ConfigError(f"expected offsets 0 ≤ start ≤ stop, found [{read.start}, {read.stop})")
+    if read.processor:
+        return
+    if read.inc != inc:
+        raise Rejected(
+            f'topic "{read.topic}" has no incarnation {read.inc} any more',
+            hint=f"ask for its offsets again: it is {inc}",
+        )
+    if read.stop > end:
+        raise ConfigError(
+            f"expected a range below {end}, found [{read.start}, {read.stop})",
+            hint=f"the topic ends at offset {end}: end the range there, or wait for more",
+        )
 
 
 def start_offset(topic: TopicHandle, start: str | int) -> int | None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from gauss.contracts.cursor import Code, Step
 from gauss.contracts.table_read import READ_SECONDS, Asked, Pages, TableReader
 from gauss.model.errors import GaussError, Rejected, StorageError, Unavailable
-from gauss.scan.executor import byte_counter, row_sizes
+from gauss.scan.sizes import byte_counter, row_sizes
 
 WAIT_SECONDS = READ_SECONDS + 5.0
 AHEAD = 1

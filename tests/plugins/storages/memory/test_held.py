@@ -11,7 +11,7 @@ from helpers.tables import open_table, record, rows, upsert
 
 
 def values(table: Table, version: int) -> dict[str, bytes]:
-    return {row["key"]: row["data"] for row in rows(table.open(Program(Seq(version))))}
+    return {row["key"]: row["data"] for row in rows(table.open(Program(held=version)))}
 
 
 def changes(table: Table, version: int) -> list[str]:
@@ -37,8 +37,17 @@ def test_version_is_gone_once_every_hold_was_let_go() -> None:
     table.let_go(first)
     assert values(table, second) == {"a": record("a", 1)}
     table.let_go(second)
-    with pytest.raises(ConfigError, match="held by nobody"):
-        table.open(Program(Seq(second)))
+    with pytest.raises(Collected, match="held by nobody"):
+        table.open(Program(held=second))
+
+
+def test_program_of_a_client_names_no_version_of_a_snapshot_even_a_held_one() -> None:
+    table = open_table()
+    upsert(table, record("a", 1))
+    version = table.hold()
+    upsert(table, record("a", 2))
+    with pytest.raises(ConfigError, match="of the newest version, which is 2"):
+        table.open(Program(Seq(version)))
 
 
 def test_changes_since_a_version_are_there_after_it_was_let_go() -> None:

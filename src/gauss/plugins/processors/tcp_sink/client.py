@@ -17,9 +17,9 @@ from gauss.plugins.processors.tcp_sink.client_config import ClientConfig
 from gauss.plugins.processors.tcp_sink.encode import Encoded, Encodes
 from gauss.plugins.processors.tcp_sink.wire import TICK_SECONDS, Wire
 
-STEP = Step(limit=1 << 20, max_bytes=1 << 20)
+STEP = Step(limit=1 << 20, max_bytes=1 << 20, fill=False)
 """Small enough that the topic gets room again while the rest is still being sent."""
-FILE_STEP = Step(limit=1 << 20, max_bytes=32 << 20)
+FILE_STEP = Step(limit=1 << 20, max_bytes=32 << 20, fill=False)
 """For one who catches up from files: they hold nobody back, and the kernel sends long runs with few steps here."""
 FIRST_LOOK_SECONDS = 0.001
 DRAIN_LOOK_SECONDS = 0.01

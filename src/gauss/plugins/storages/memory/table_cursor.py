@@ -42,21 +42,29 @@ class TableCursor:
         self._batch: pa.RecordBatch | None = None
         self._in_root = True
         self._refused: Code | None = None
+        if program.held is not None:
+            self._start_at_held(table, program.held)
         if start is not None:
             self._start_after(table, start)
 
+    def _start_at_held(self, table: Table, version: int) -> None:
+        """A snapshot of a version that somebody holds."""
+        runs = table.held(version)
+        if runs is None:
+            raise Collected(f"version {version} is held by nobody", hint="scan without a version")
+        self.pinned_version = self.position = self.hold = version
+        self._runs = runs
+
     def _start_after(self, table: Table, version: int) -> None:
-        """A live scan that has Root(version) already: the tail alone. A snapshot: of Root(version), if it is held."""
-        if version > self.pinned_version:
-            raise ConfigError(f"expected a version up to {self.pinned_version}, found {version}")
+        """A live scan that has Root(version) already: the tail alone."""
+        newest = self.pinned_version
+        if version > newest:
+            raise ConfigError(f"expected a version up to {newest}, found {version}")
         if not self._live:
-            runs = table.held(version)
-            if runs is None:
-                # A snapshot pins the newest version; an older one is known only while somebody holds it.
-                raise ConfigError(f"version {version} is held by nobody", hint="scan without a version")
-            self.pinned_version = self.position = self.hold = version
-            self._runs = runs
-            return
+            raise ConfigError(
+                f"expected a snapshot of the newest version, which is {newest}, found {version}",
+                hint="scan without a version, or live from one",
+            )
         self._tail = table.tail_at(version)
         if self._tail is None:
             raise Collected(f"the events after version {version} are gone", hint="scan without a version")
