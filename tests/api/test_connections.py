@@ -115,7 +115,22 @@ def test_connection_that_waits_longest_gives_way(
 
 def test_only_allowed_networks_are_answered(serve: Callable[..., Connect]) -> None:
     assert b"200" in get(serve(("127.0.0.0/8",))())
-    refused = serve(("10.0.0.0/8", "::1"))()
+    for host, allowed in {
+        "127.0.0.1": True,
+        "::1": True,
+        "10.1.2.3": True,
+        "::ffff:10.1.2.3": True,
+        "192.0.2.1": False,
+        "2001:db8::1": False,
+        "": False,
+    }.items():
+        assert connections.Connections(("10.0.0.0/8",)).allows(host) is allowed, host
+    assert connections.Connections().allows("192.0.2.1")
+
+
+def test_peer_outside_the_allow_list_is_closed(serve: Callable[..., Connect], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "is_loopback", lambda _: False)
+    refused = serve(("10.0.0.0/8",))()
     wait_until(lambda: is_closed(refused), what="refused")
 
 

@@ -107,11 +107,11 @@ def test_table_promises_what_its_config_allows(tmp_path: Path, storage: str, con
 @pytest.mark.parametrize(
     ("storage", "config", "host", "port"),
     [
-        ("clickhouse", 'host = "db.example"', "db.example", 8123),
+        ("clickhouse", 'host = "db.example", secure = false', "db.example", 8123),
         ("clickhouse", 'host = "db.example", secure = true', "db.example", 8443),
-        ("postgres", 'host = "db.example"', "db.example", 5432),
-        ("postgres", 'dsn = "postgresql://me:pw@db.example:5433/x"', "db.example", 5433),
-        ("postgres", "dsn = \"host=db.example port='5434' dbname=x\"", "db.example", 5434),
+        ("postgres", 'host = "db.example", sslmode = "prefer"', "db.example", 5432),
+        ("postgres", 'dsn = "postgresql://me:pw@db.example:5433/x?sslmode=require"', "db.example", 5433),
+        ("postgres", "dsn = \"host=db.example port='5434' dbname=x sslmode=require\"", "db.example", 5434),
     ],
 )
 def test_named_server_is_looked_for_and_needs_no_embedded_one(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import resource
 import socket
@@ -16,6 +15,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from gauss.contracts.network import Networks, is_loopback
 from gauss.model.errors import GaussError
 
 HEAD_BYTES = 32 << 10
@@ -35,7 +35,7 @@ class Connections:
     """The connections of one server."""
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
-        self._networks = [ipaddress.ip_network(entry, strict=False) for entry in allow]
+        self._networks = Networks(allow)
         # Descriptors must be left for the run's own files, pipes and children.
         self._most = min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
         self._waiting: dict[Connection, None] = {}
@@ -46,7 +46,7 @@ class Connections:
 
     def admit(self, one: Connection, count: int) -> bool:
         """Whether a new connection may stay, as one of `count`."""
-        if not self._allowed(one.client):
+        if not self.allows(one.client[0] if one.client else ""):
             return False
         self._waiting[one] = None
         if len(self._waiting) > MOST_WAITING or count > self._most:
@@ -56,21 +56,16 @@ class Connections:
             return oldest is not one
         return True
 
+    def allows(self, host: str) -> bool:
+        """Whether a peer may connect; commands on this machine always may."""
+        return is_loopback(host) or self._networks.allow(host)
+
     def waits(self, one: Connection) -> None:
         self._waiting.setdefault(one)
 
     def started(self, one: Connection) -> None:
         """A request of it is under way, or it has ended."""
         self._waiting.pop(one, None)
-
-    def _allowed(self, client: tuple[str, int] | None) -> bool:
-        if not self._networks:
-            return True
-        if client is None:
-            return False
-        address = ipaddress.ip_address(client[0].partition("%")[0])
-        plain = getattr(address, "ipv4_mapped", None) or address
-        return any(plain in network for network in self._networks)
 
 
 class Connection(H11Protocol):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from gauss.model.errors import ConfigError
@@ -27,17 +29,39 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, *, tls: bool = False) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def tls_context(cert: Path, key: Path) -> ssl.SSLContext:
+    """Made before anything starts, so that a bad file is found then."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(cert, key)
+    except OSError as error:  # SSLError is one
+        reason = getattr(error, "reason", None) or error.strerror or error
+        raise ConfigError(
+            f"api.tls: can't use certificate {cert} with key {key}: {reason}",
+            hint="expected PEM files, the key belonging to the first certificate",
+        ) from error
+    return context
 
 
 class Server:
     """Serves what `make_app` gives, which is called in the server's own thread, imports included."""
 
-    def __init__(self, listener: socket.socket, make_app: Callable[[], Any], *, allow: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        make_app: Callable[[], Any],
+        *,
+        allow: Sequence[str] = (),
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._listener = listener
         self._allow = allow
+        self._tls = tls
         self._make_app = make_app
         self._server: Any = None
         self._stopping = threading.Event()
@@ -55,6 +79,7 @@ class Server:
             self._make_app(),
             http=Connections(self._allow).protocol,  # type: ignore[arg-type]
             ws=Socket,
+            ssl_context_factory=None if (tls := self._tls) is None else lambda *_: tls,
             ws_max_size=MOST_MESSAGE_BYTES,
             h11_max_incomplete_event_size=HEAD_BYTES,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,

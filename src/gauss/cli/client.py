@@ -15,7 +15,7 @@ from gauss.model.errors import GaussError, Unavailable, from_dict
 
 if TYPE_CHECKING:
     from email.message import Message
-    from http.client import HTTPResponse
+    from http.client import HTTPConnection, HTTPResponse
 
 DEFAULT_DATA_DIR = Path(".gauss")
 DataDirOption = Annotated[
@@ -35,7 +35,7 @@ class Client:
     def __init__(self, data_dir: Path, timeout: float | None = 30.0) -> None:
         self.data_dir = data_dir
         self.timeout = timeout
-        self.endpoint, self._token = _find(data_dir)
+        self.endpoint, self._token, self._cert = _find(data_dir)
 
     def get(self, *path: str, **query: Any) -> Any:
         return self._ask("GET", path, query)
@@ -63,11 +63,9 @@ class Client:
     def _open(
         self, method: str, path: tuple[str, ...], query: Query, body: Any = None, accept: str = "application/json"
     ) -> HTTPResponse:
-        from http.client import HTTPConnection, HTTPException  # `gauss run` takes the options from here, not this
+        from http.client import HTTPException  # `gauss run` takes the options from here, not this
 
-        url = urlsplit(self.endpoint)
-        assert url.hostname is not None
-        connection = HTTPConnection(url.hostname, url.port, timeout=self.timeout)
+        connection = self._connection()
         headers = {"Authorization": f"Bearer {self._token}", "Accept": accept}
         if body is not None and not isinstance(body, bytes | Iterator):
             body = json.dumps(body).encode()
@@ -91,6 +89,25 @@ class Client:
         if response.status >= 400:
             raise _error(response)
         return response
+
+    def _connection(self) -> HTTPConnection:
+        from http.client import HTTPConnection, HTTPSConnection
+
+        url = urlsplit(self.endpoint)
+        assert url.hostname is not None
+        if url.scheme != "https":
+            return HTTPConnection(url.hostname, url.port, timeout=self.timeout)
+        import ssl
+
+        # The certificate itself is known, whatever name it bears and whoever signed it.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        try:
+            context.load_verify_locations(self._cert)
+        except OSError as error:
+            raise Unavailable(f"the certificate {self._cert} of the run can't be read: {error}") from error
+        return HTTPSConnection(url.hostname, url.port, timeout=self.timeout, context=context)
 
 
 class _Body(io.RawIOBase):
@@ -136,7 +153,8 @@ def _error(response: HTTPResponse) -> GaussError:
         return GaussError(f"the run answered {response.status}: {text[:200].decode(errors='replace')}")
 
 
-def _find(data_dir: Path) -> tuple[str, str]:
+def _find(data_dir: Path) -> tuple[str, str, str]:
+    """Address, token and, for HTTPS, the certificate of a run."""
     path = data_dir / "engine.json"
     try:
         found = json.loads(path.read_bytes())
@@ -144,7 +162,7 @@ def _find(data_dir: Path) -> tuple[str, str]:
         if endpoint.hostname is None or endpoint.port is None:
             raise ValueError(f"expected an http URL as endpoint, found {found['endpoint']!r}")
         if Path(f"/proc/{int(found['pid'])}").exists():
-            return str(found["endpoint"]), str(found["token"])
+            return str(found["endpoint"]), str(found["token"]), str(found.get("cert", ""))
         why = f"the run that used {data_dir} (pid {found['pid']}) is gone"
     except FileNotFoundError:
         why = f"nothing runs with the data directory {data_dir}"

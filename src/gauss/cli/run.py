@@ -40,7 +40,7 @@ def command(
     the data directory is taken, 3 the pipeline could not be started (a port is taken, no Java) or kept up.
     """
     # Everything heavy is imported after the engine has been spawned: it starts up meanwhile, on another core.
-    from gauss.api.server import Server, listen, url_of
+    from gauss.api.server import Server, listen, tls_context, url_of
     from gauss.config.check import check_or_raise
     from gauss.stream.control.run import Running
 
@@ -53,9 +53,12 @@ def command(
     output.redactor = checked.redactor
     for warning in checked.warnings:
         output.note(str(warning), style="yellow")
-    listener = listen(pipeline.api.host, pipeline.api.port)
+    api = pipeline.api
+    cert = None if api.tls is None else checked.base_dir / api.tls.cert
+    tls = None if api.tls is None or cert is None else tls_context(cert, checked.base_dir / api.tls.key)
+    listener = listen(api.host, api.port)
     running = Running(pipeline, config=checked.file, data_dir=data_dir, redactor=checked.redactor)
-    running.url = url_of(listener)
+    running.url = url_of(listener, tls=tls is not None)
     running.start()
     started = ", ".join(child.spec.name for child in running.children)
     log.step(f"starting {started}; data in {running.held.paths.root}, API at {running.url}")
@@ -65,11 +68,11 @@ def command(
 
         return create_app(running)
 
-    server = Server(listener, make_app)
+    server = Server(listener, make_app, allow=api.allow, tls=tls)
     server.start()
     failure: GaussError | None = None
     try:
-        running.held.announce(running.url, running.tokens.full)
+        running.held.announce(running.url, running.tokens.full, cert)
         with _spinner(running, output, quiet=quiet):
             ready = running.wait_ready(stops.asked, lambda: log.waiting(running))
         if ready:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gauss import registry
 from gauss.config.entries import Entries, read_entries
-from gauss.config.faults import Fault, Faults
-from gauss.config.files import check_file
+from gauss.config.faults import Fault, Faults, Scope
+from gauss.config.files import check_file, check_files
 from gauss.config.graph_rules import check_graph
 from gauss.config.io_rules import IoRules
 from gauss.config.load import find_file, load
@@ -63,6 +63,8 @@ def check(given: Path) -> Checked:
     entries = read_entries(data, base_dir, faults)
     for scope, schema_map in entries.schema_maps:
         check_file(schema_map.script, "script", base_dir, scope)
+    if entries.api.tls is not None:
+        check_files(entries.api.tls, base_dir, Scope(faults, ("api", "tls"), "[api]"))
     formats = IoRules(entries)
     formats.check()
     check_graph(entries, faults)

@@ -9,12 +9,13 @@ from gauss.config.bounds_rules import bounds_fit
 from gauss.config.cycles import no_blocking_cycle
 from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults, Scope
-from gauss.config.listeners import is_loopback, ports_differ
+from gauss.config.listeners import outside_is_guarded, ports_differ, servers_are_encrypted
 from gauss.config.spec import ProcessorDef, SourceRef, TopicDef
 from gauss.config.state_rules import state_fits
 from gauss.config.topics import Keys, sources_of, tables_of, targets_of
 from gauss.config.validate import did_you_mean
 from gauss.contracts.live import LiveFormatSpec
+from gauss.contracts.network import is_loopback
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.contracts.storage import ReadMode
@@ -43,6 +44,8 @@ def check_graph(entries: Entries, faults: Faults) -> None:
     _tables_have_columns(entries)
     _folders_differ(entries, faults)
     ports_differ(entries, faults)
+    outside_is_guarded(entries, faults)
+    servers_are_encrypted(entries, faults)
     no_blocking_cycle(entries, topics)
     _everything_is_written(entries, faults)
     _executors_reach_the_engine(entries, faults)

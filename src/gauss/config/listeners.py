@@ -6,11 +6,12 @@ import ipaddress
 from typing import NamedTuple
 
 from gauss import registry
-from gauss.config.entries import Entries
+from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults
 from gauss.config.positions import KeyPath
 from gauss.config.spec import Pipeline
 from gauss.contracts.live import PullSpec
+from gauss.contracts.network import is_loopback
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageSpec
@@ -85,16 +86,45 @@ def ports_differ(entries: Entries, faults: Faults) -> None:
                 break
 
 
+def outside_is_guarded(entries: Entries, faults: Faults) -> None:
+    """A listener beyond loopback needs TLS beside its token, or a list of networks. Listeners of processors are judged
+    by their own configs."""
+    api, engine = entries.api, entries.engine
+    if not is_loopback(api.host) and api.tls is None and not api.allow:
+        faults.add(
+            ("api", "host"),
+            f"[api]: a listener on {api.host} can be reached from outside, and its token would go over the network as"
+            " plain text",
+            hint='add tls = { cert = "cert.pem", key = "key.pem" }, or allow = ["10.0.0.0/8"]: who may connect',
+        )
+    if not is_loopback(engine.host) and not engine.allow:
+        faults.add(
+            ("engine", "host"),
+            f"[engine]: a listener on {engine.host} can be reached from outside",
+            hint='add allow = ["10.0.0.0/8"]: the networks of this machine and of Spark\'s executors',
+        )
+
+
+def servers_are_encrypted(entries: Entries, faults: Faults) -> None:
+    """Warns of a password that goes to another machine as plain text, unless the config says that it may."""
+    found: list[Topic | Processor] = [*entries.topics, *entries.processors]
+    for entry in found:
+        spec, config = entry.spec, entry.config
+        if config is None or not isinstance(spec, TableSpec | PullSpec):
+            continue
+        server = spec.server(config)
+        hint = getattr(config, "encryption_hint", str)()
+        if server is not None and hint and not is_loopback(server[0]):
+            faults.add(
+                (*entry.scope.path, "storage_config" if isinstance(spec, TableSpec) else "config"),
+                f"{entry.scope.subject}: password and rows may go to {server[0] or 'its server'} as plain text",
+                hint=hint,
+                warning=True,
+            )
+
+
 def _overlap(one: str, other: str) -> bool:
     return one == other or {one, other} == {"localhost", "127.0.0.1"} or _is_wildcard(one) or _is_wildcard(other)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _is_wildcard(host: str) -> bool:

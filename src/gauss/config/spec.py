@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from gauss.contracts.network import Network
 from gauss.contracts.plugin import Bytes, Millis
 from gauss.model.units import moment
 
@@ -148,17 +149,32 @@ class EngineSection(Section):
     hang_after: Annotated[Millis, Field(ge=1_000)] = 30_000
     """An engine that has not answered for so long is restarted; a slow disk or a full topic does not keep it from
     answering."""
+    allow: tuple[Network, ...] = ()
+    """Addresses and networks that may connect; required beyond loopback."""
     token_file: Path | None = None
     """Where executors on other machines find the token; default: in the data directory."""
+
+
+class ApiTls(Section):
+    """The certificate of the API; relative paths start at the config file."""
+
+    cert: Path
+    """Certificate chain (PEM)."""
+    key: Path
+    """Its private key (PEM)."""
 
 
 class ApiSection(Section):
     """`[api]`: the HTTP API of the control process."""
 
     host: str = "127.0.0.1"
-    """Address of the API, the metrics and the pages."""
+    """Address of the API and the metrics; another than loopback needs `tls` or `allow`."""
     port: Port = 0
     """0 takes a free one; `engine.json` in the data directory tells which."""
+    tls: ApiTls | None = None
+    """HTTPS: `{ cert = "cert.pem", key = "key.pem" }`."""
+    allow: tuple[Network, ...] = ()
+    """Addresses and networks that may connect; left out: everybody who reaches the address."""
 
 
 class Pipeline(Section):

@@ -43,6 +43,14 @@ class PostgresServer(PluginConfig):
     ca_file: Path | None = None
     """With `host`: the authority that signed the server's certificate, as a PEM file."""
 
+    def encryption_hint(self) -> str:
+        """What to add if nothing says whether the connection is encrypted."""
+        if self.dsn is not None:
+            return "" if "sslmode" in self.dsn else "add sslmode=verify-full (or another mode of Postgres) to the dsn"
+        if self.sslmode is not None or self.ca_file is not None:
+            return ""
+        return 'set sslmode = "verify-full" with a ca_file, or another mode of Postgres if the network can be trusted'
+
     @model_validator(mode="after")
     def _one_server(self) -> Self:
         if self.dsn is not None and self.host is not None:

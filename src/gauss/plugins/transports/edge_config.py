@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from gauss.contracts.network import Network
 from gauss.contracts.plugin import Millis, PluginConfig
 from gauss.plugins.transports.tcp_client.spec import ClientConfig
-from gauss.plugins.transports.tcp_server.spec import Network, ServerConfig
+from gauss.plugins.transports.tcp_server.spec import ServerConfig
 from gauss.plugins.transports.tls_config import TlsConfig
 
 _MODELS: dict[str, type[PluginConfig]] = {"tcp-server": ServerConfig, "tcp-client": ClientConfig}
@@ -30,7 +31,7 @@ class TcpEdgeConfig(PluginConfig):
     max_connections: Annotated[int, Field(gt=0)] | None = None
     """Server: connections above it (default 1000) are closed at once and counted as refused."""
     allow: tuple[Network, ...] | None = None
-    """Server: addresses and networks that may connect; required when bound off loopback."""
+    """Server: addresses and networks that may connect; required beyond loopback, unless `tls` has a `ca`."""
     keepalive: Millis = 60_000
     """Quiet time after which TCP probes whether the peer is still there."""
 

@@ -53,9 +53,10 @@ class Held:
             },
         )
 
-    def announce(self, endpoint: str, token: str) -> None:
-        """By this file the other commands find the run."""
-        write_private(self.paths.engine_json, {"pid": os.getpid(), "endpoint": endpoint, "token": token})
+    def announce(self, endpoint: str, token: str, cert: Path | None = None) -> None:
+        """By this file the other commands find the run; `cert` is what it shows over HTTPS."""
+        shown = {} if cert is None else {"cert": str(cert)}
+        write_private(self.paths.engine_json, {"pid": os.getpid(), "endpoint": endpoint, "token": token, **shown})
 
     def release(self) -> None:
         """What belongs to the run goes; the lock is let go last."""

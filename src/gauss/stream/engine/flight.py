@@ -8,12 +8,14 @@ import itertools
 import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
 from gauss.contracts.chunk import Chunk
+from gauss.contracts.network import Networks, is_loopback
 from gauss.model.batch import RECORD_SCHEMA
 from gauss.model.errors import ConfigError, GaussError
 from gauss.stream.engine.exchange import serve
@@ -61,9 +63,10 @@ def answers_errors(method: F) -> F:
     """Errors travel as the error shape in the message, so that the client raises the same class again."""
 
     @functools.wraps(method)
-    def wrapped(*args: Any) -> Any:
+    def wrapped(self: FlightServer, context: Any, *args: Any) -> Any:
         try:
-            return method(*args)
+            self.admit(context.peer())
+            return method(self, context, *args)
         except flight.FlightError:
             raise
         except Exception as error:
@@ -78,6 +81,14 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     def __init__(self, engine: Engine, endpoint: str, token: str) -> None:
         super().__init__(endpoint, middleware={"token": Token(token)})
         self._engine = engine
+        self._host = engine.pipeline.engine.host
+        self._networks = Networks(engine.pipeline.engine.allow)
+
+    def admit(self, peer: str) -> None:
+        """Raises unless a peer, such as `ipv4:10.1.2.3:4567`, is on this machine or in the allow list."""
+        host = unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
+        if not (is_loopback(host) or host == self._host or self._networks.allow(host)):
+            raise flight.FlightUnauthorizedError(f"{host} is not in engine.allow")
 
     @answers_errors
     def do_action(self, context: Any, action: Any) -> list[bytes]:  # noqa: ARG002

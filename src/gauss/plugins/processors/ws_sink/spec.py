@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from gauss.contracts.io import RecordIO
+from gauss.contracts.network import EVERYBODY, Network, is_loopback
 from gauss.contracts.plugin import Millis, PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.plugins.processors.tcp_sink.client_config import ClientConfig, start_faults
-from gauss.plugins.transports.tcp_server.spec import Network, ServerConfig, is_loopback
+from gauss.plugins.transports.tcp_server.spec import ServerConfig
 from gauss.plugins.transports.tls_config import TlsConfig
 
 
@@ -40,7 +41,8 @@ class WsSinkConfig(ClientConfig):
     `subscribe = "changes"`, one snapshot and then every change."""
 
     host: str = "127.0.0.1"
-    """Address to bind; `0.0.0.0` for every interface, which then needs `allow`."""
+    """Address to bind; `0.0.0.0` for every interface, which then needs `allow`, or `tls` with a `token` or
+    a `ca`."""
     port: Annotated[int, Field(ge=0, le=65535)]
     """Port to bind; 0 takes a free one."""
     path: Annotated[str, Field(pattern="^/")] = "/"
@@ -62,7 +64,7 @@ class WsSinkConfig(ClientConfig):
     max_connections: Annotated[int, Field(gt=0)] = 1000
     """Clients above it are closed at once and counted as refused."""
     allow: tuple[Network, ...] = ()
-    """Addresses and networks that may connect; required when bound off loopback."""
+    """Addresses and networks that may connect; required beyond loopback, unless `tls` goes with a `token` or a `ca`."""
     keepalive: Millis = 60_000
     """Quiet time after which TCP probes whether the client is still there."""
 
@@ -77,6 +79,8 @@ class WsSinkConfig(ClientConfig):
         """Connections come as they do to a tcp-sink."""
         given = {key: getattr(self, key) for key in _TRANSPORT_KEYS}
         config = {key: value for key, value in given.items() if value is not None}
+        if not self.allow and self.token is not None and self.tls is not None:
+            config["allow"] = EVERYBODY  # whoever knows the token may come from anywhere
         return "tcp-server", {**config, "keepalive": f"{self.keepalive}ms"}
 
     @model_validator(mode="after")

@@ -43,6 +43,12 @@ class ClickHouseConfig(TableConfig):
     async_insert: bool = False
     """Lets the server gather inserts: at least once, since it deduplicates none of them then."""
 
+    def encryption_hint(self) -> str:
+        """What to add if nothing says whether the connection is encrypted."""
+        if "secure" in self.model_fields_set:
+            return ""
+        return "set secure = true (port 8443), or secure = false if the network can be trusted"
+
     @property
     def engine(self) -> str:
         return str(self.table_schema.get("engine") or "MergeTree")

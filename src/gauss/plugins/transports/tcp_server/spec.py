@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from gauss.contracts.network import Network, is_loopback
 from gauss.contracts.plugin import Millis, PluginConfig
 from gauss.contracts.transport import TransportSpec
 from gauss.plugins.transports.tls_config import TlsConfig
-
-
-def _network(value: str) -> str:
-    try:
-        ipaddress.ip_network(value, strict=False)
-    except ValueError as error:
-        raise ValueError(f'expected an address or a network such as "10.0.0.0/8" ({error})') from error
-    return value
-
-
-Network = Annotated[str, AfterValidator(_network)]
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to a listener on `host`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class ServerConfig(PluginConfig):
     """A listener."""
 
     host: str = "127.0.0.1"
-    """Address to bind; `0.0.0.0` for every interface, which then needs `allow`."""
+    """Address to bind; `0.0.0.0` for every interface, which then needs `allow`, or `tls` with a `ca`."""
     port: Annotated[int, Field(ge=0, le=65535)]
     """Port to bind; 0 takes a free one."""
     tls: TlsConfig | None = None
@@ -50,11 +31,13 @@ class ServerConfig(PluginConfig):
 
     @model_validator(mode="after")
     def _is_safe(self) -> ServerConfig:
-        if not is_loopback(self.host) and not self.allow:
+        knows_clients = self.tls is not None and self.tls.ca is not None
+        if not is_loopback(self.host) and not self.allow and not knows_clients:
             raise PydanticCustomError(
                 "open_listener",
                 'a listener on {host} can be reached from outside, so it needs "{key}": the networks that may'
-                ' connect, such as ["10.0.0.0/8"] (["0.0.0.0/0", "::/0"] for everybody)',
+                ' connect, such as ["10.0.0.0/8"] (["0.0.0.0/0", "::/0"] for everybody), or "tls" with a "ca" that'
+                " signed the certificates of its clients",
                 {"host": self.host, "key": "allow"},
             )
         if self.tls is not None and (self.tls.cert is None or self.tls.key is None):
