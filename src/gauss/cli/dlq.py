@@ -65,7 +65,8 @@ def show(
     output.data(found)
     for letter in found["letters"]:
         output.line(f"#{letter['dead_offset']}  {_time(letter['ts_ms'])}  {letter['processor']}", style="bold")
-        output.line(f"    {letter['reason']} ({letter['stage']}): {letter['detail']}")
+        again = f", refused {letter['attempts']} times" if letter["attempts"] > 1 else ""
+        output.line(f"    {letter['reason']} ({letter['stage']}{again}): {letter['detail']}")
         if letter.get("topic"):
             output.line(f"    {_origin(letter)}")
         output.line(f"    {_preview(letter)}", style="dim")
@@ -83,7 +84,8 @@ def replay(
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Gives dead letters to the processor that refused them, once each; other readers see nothing twice.
+    """Gives dead letters to the processor that refused them; other readers see nothing twice. A letter that is still
+    refused comes back, with its attempts counted.
 
     Examples: gauss dlq replay --processor enrich · gauss dlq replay 17 18 · gauss dlq replay --all
     """

@@ -127,13 +127,22 @@ def test_a_query_that_fails_five_times_at_an_epoch_stops_and_can_skip_it(make_en
         return found
 
     deadline = time.monotonic() + 240
+    while not shown()["failures"] and time.monotonic() < deadline:
+        time.sleep(0.1)
     while shown()["state"] != "failed" and time.monotonic() < deadline:
-        time.sleep(0.3)
+        # Started again is not well again.
+        assert run.client.command("health")["status"] == "degraded"
+        time.sleep(0.1)
     assert (shown()["state"], shown()["failures"]) == ("failed", 5)
     assert "unlucky" in shown()["detail"]
+    assert "gauss processors retry p" in shown()["detail"]
+    assert "gauss processors skip p" in shown()["detail"]
     assert "\tat " not in shown()["detail"]
 
     run.client.command("processors.skip", {"name": "p"})
     run.send("in", [b'{"n":2}'])
     assert run.wait_for("out", 2) == [b'{"n":1}', b'{"n":2}']
     assert driver.poll() is None
+    while run.client.command("health")["status"] != "ready":
+        assert time.monotonic() < deadline + 240
+        time.sleep(0.1)

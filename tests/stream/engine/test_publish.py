@@ -144,7 +144,7 @@ def test_dead_letters_of_the_epochs_ranges_are_published_with_it(delivery: Deliv
     delivery.stages.put_dead(StageDead("p", delivery.generation, "in", inc, 5, 10, [letter]))
     delivery.publish(0, 5)
     (found,) = [json.loads(data) for data in delivery.data(DEAD_TOPIC)]
-    assert found == {**letter, "detail": "", "processor": "p", "ts_ms": 0, "column": ""}
+    assert found == {**letter, "detail": "", "processor": "p", "ts_ms": 0, "column": "", "attempts": 1}
     delivery.publish(1, 10)
     assert len(delivery.data(DEAD_TOPIC)) == 2
 

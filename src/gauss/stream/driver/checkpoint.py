@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gauss.model.errors import ConfigError
+from gauss.model.errors import ConfigError, ProtocolError
 from gauss.model.paths import DataDir
 from gauss.stream.driver.sink import offsets_of
 
@@ -55,7 +55,7 @@ class Checkpoint:
         self._identity = self.root / "id"
 
     def open(self) -> str:
-        """The identity; a new one when Spark's files are missing or can't be read: they are thrown away then."""
+        """The identity; a new one when Spark's files are missing or damaged: they are set aside then."""
         self.root.mkdir(parents=True, exist_ok=True)
         known = self._identity.read_text().strip() if self._identity.exists() else ""
         if known and self._readable():
@@ -64,9 +64,12 @@ class Checkpoint:
 
     def renew(self) -> str:
         """A fresh checkpoint: the engine then says where it begins, never silently from 0."""
-        shutil.rmtree(self.spark, ignore_errors=True)
+        if self.spark.exists():
+            aside = self.root / "spark.damaged"
+            shutil.rmtree(aside, ignore_errors=True)
+            self.spark.rename(aside)
         fresh = uuid.uuid4().hex
-        self._identity.write_text(fresh)
+        write_whole(self._identity, fresh.encode())
         return fresh
 
     def clear(self) -> None:
@@ -82,7 +85,11 @@ class Checkpoint:
             newest = self.planned()
             if newest is not None:
                 offsets_of(str(self.spark), newest)
-        except (OSError, ValueError, Exception):
+        except FileNotFoundError:
+            return False
+        except OSError:
+            raise  # no descriptors left, say: the files are as good as before
+        except (ValueError, ProtocolError):
             return False
         return True
 
@@ -97,7 +104,7 @@ class Checkpoint:
 
     def mark_started(self, basis: Basis) -> None:
         """From now on an absent Spark folder means that it was lost."""
-        self._started.write_bytes(msgspec.json.encode(basis))
+        write_whole(self._started, msgspec.json.encode(basis))
 
     def planned(self) -> int | None:
         """The newest epoch in Spark's offset log."""
@@ -116,6 +123,13 @@ class Checkpoint:
         temporary = folder / f".{epoch}.new"
         temporary.write_text('v1\n{"nextBatchWatermarkMs":0}')
         temporary.rename(folder / str(epoch))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replaces a file: on a full disk the old one stays."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_bytes(content)
+    temporary.replace(path)
 
 
 def _newest(folder: Path) -> int | None:

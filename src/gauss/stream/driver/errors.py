@@ -32,6 +32,14 @@ _REFUSED = {
     ),
 }
 """What Spark refuses to do with a stream, by a part of its message: why, and what to do."""
+_TRANSIENT = (
+    "gauss.model.errors.Unavailable",
+    "gauss.clients.errors.Unclear",
+    "gauss.model.errors.DiskFull",
+    "No space left on device",
+    "Disk quota exceeded",
+)
+"""Parts of an error's text, whoever of Python, Java and the servers raised it."""
 _NOISE = re.compile(r"STREAM_FAILED|PYTHON_STREAMING_DATA_SOURCE|PYTHON_DATA_SOURCE_ERROR|Job aborted|Writing job")
 
 
@@ -52,6 +60,13 @@ def sentence(error: BaseException | str) -> str:
             kind, message = causes[-1]
             return _line(message if pattern is _CONDITION else f"{message} ({kind.rsplit('.', 1)[-1]})")
     return _line(text) or "Spark gave no reason"
+
+
+def is_transient(error: BaseException | str) -> bool:
+    """Whether it ends by itself: a server that is away, or a full disk."""
+    if isinstance(error, GaussError):
+        return error.retryable
+    return any(part in str(error) for part in _TRANSIENT)
 
 
 def refusal(error: BaseException | str) -> tuple[str, str] | None:

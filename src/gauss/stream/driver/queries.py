@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from gauss.config.spec import Pipeline, ProcessorDef, SourceRef
 from gauss.config.topics import topics_of
-from gauss.model.errors import ConfigError, GaussError, Unavailable
+from gauss.model.errors import ConfigError, GaussError
 from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
 from gauss.stream.driver import compile as compiling
 from gauss.stream.driver import detect
 from gauss.stream.driver.checkpoint import Basis, Checkpoint
-from gauss.stream.driver.errors import sentence
+from gauss.stream.driver.errors import is_transient, sentence
 from gauss.stream.driver.fingerprint import plan_hash
 from gauss.stream.driver.plan import STATEFUL_MS, FieldRef, ReadPlan, WritePlan, encode_fields
 from gauss.stream.driver.reading import rows_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_FAILURES = 5
+MAX_PAUSE_S = 15.0
 LOADING = "loading its state"
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,8 @@ class Query:
     batch_ms: int = 0
     rows_per_second: float = 0.0
     _failed_epoch: int | None = None
+    _at_epoch: int = 0
+    """How often it failed there."""
     _next_try: float = 0.0
     _shown: bool = False
     _running: Any = None
@@ -149,7 +152,9 @@ class Query:
             self._claimed = self._claim(stateful)
         kinds = self._kinds(self._design, self._claimed)
         if kinds is None:
-            self.detail = "detecting: waits for the first records to see what kinds their fields have"
+            # It is up: there is nothing to do, or to fail at, before the first record.
+            self._forget_failures()
+            self._began("detecting: waits for the first records to see what kinds their fields have")
             return
         section = self.context.pipeline.spark
         fields = self._design.decided(kinds)
@@ -183,7 +188,13 @@ class Query:
         self.checkpoint.mark_started(self._basis())
         self._running = compiling.start(self.context.session, read, write, self._design)
         table = self._design.ref.table
-        self.state, self.detail = State.RUNNING, f"loading table {table.topic} with its first records" if table else ""
+        self._began(f"loading table {table.topic} with its first records" if table else "")
+
+    def _began(self, detail: str) -> None:
+        """It runs. After a failure that failure is shown until an epoch has passed: a start is no progress."""
+        self.state = State.RUNNING
+        if not self.failures:
+            self.detail = detail
 
     def _keeps_state(self, design: compiling.Design) -> bool:
         """As its plugin declares, or else as Spark's plan of it says; its checkpoint is then that of this state."""
@@ -267,19 +278,28 @@ class Query:
         return found
 
     def _fail(self, error: BaseException | str) -> None:
-        """Counts failures at one epoch; a later epoch starts the count anew."""
+        """Tries again later. Failures at one epoch that do not end by themselves are counted; after some of them a
+        person must decide."""
         self._claimed = None
-        epoch = self.checkpoint.planned()
-        self.failures = self.failures + 1 if epoch == self._failed_epoch else 1
-        self._failed_epoch = epoch
+        self.failures += 1
         self.detail = sentence(error)
-        log.error("%s failed (%d): %s\n%s", self.name, self.failures, self.detail, error)
-        # A server that is away, or a table that is not there yet, is waited for.
-        if self.failures >= MAX_FAILURES and not isinstance(error, Unavailable):
-            self.state = State.FAILED
-            return
         self.state = State.WAITING
-        self._next_try = time.monotonic() + min(30.0, 0.5 * 2 ** min(self.failures - 1, 6))
+        self._next_try = time.monotonic() + min(MAX_PAUSE_S, 0.5 * 2 ** min(self.failures - 1, 5))
+        if is_transient(error):
+            log.warning("%s waits (%d): %s", self.name, self.failures, self.detail)
+            return
+        log.error("%s failed (%d): %s\n%s", self.name, self.failures, self.detail, error)
+        epoch = self.checkpoint.planned()
+        self._at_epoch = self._at_epoch + 1 if epoch == self._failed_epoch else 1
+        self._failed_epoch = epoch
+        if self._at_epoch >= MAX_FAILURES:
+            self.state, self.detail = State.FAILED, f"{self.detail} ({self._choices()})"
+
+    def _choices(self) -> str:
+        retry = f"once the cause is gone: gauss processors retry {self.name}"
+        if self._design is not None and (self._design.stateful or self._state):
+            return retry  # a batch that is left out would tear its state
+        return f"{retry}; or send what it fails at to the dead letters: gauss processors skip {self.name}"
 
     def _look(self) -> None:
         progress = self._running.lastProgress
@@ -287,13 +307,18 @@ class Query:
             return
         batch = int(progress["batchId"])
         done = progress["numInputRows"] > 0
+        failed = -1 if self._failed_epoch is None else self._failed_epoch
+        if self.failures and (batch > failed or (done and batch == failed)):
+            self._forget_failures()
+            self.detail = ""
         if done and batch != self.epoch:
             self.epoch, self.detail = batch, ""
             self.batch_rows = self._rows(progress)
             self.batch_ms = int(progress["durationMs"].get("triggerExecution", 0))
-            if self._failed_epoch is not None and batch > self._failed_epoch:
-                self.failures, self._failed_epoch = 0, None
         self.rows_per_second = self.batch_rows / max(self.batch_ms, 1) * 1000 if done else 0.0
+
+    def _forget_failures(self) -> None:
+        self.failures, self._at_epoch, self._failed_epoch = 0, 0, None
 
     def _rows(self, progress: Any) -> int:
         return rows_of(progress, self._claimed.start if self._claimed else {}, self._sources[0].read)
@@ -314,7 +339,8 @@ class Query:
             log.error("%s: %s", self.name, error.message)
             if self.state is State.FAILED:
                 return
-        self.failures, self._failed_epoch, self._next_try = 0, None, 0.0
+        self._forget_failures()
+        self._next_try = 0.0
         self._design, self._claimed = None, None
         self.state = State.STARTING
 

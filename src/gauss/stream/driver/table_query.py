@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from pathlib import Path
 
 import msgspec
 
 from gauss.config.spec import SourceRef
 from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Emptying
-from gauss.model.errors import DiskFull, Unavailable
 from gauss.stream.child import assignment
 from gauss.stream.driver import compile as compiling
-from gauss.stream.driver.errors import sentence
+from gauss.stream.driver.checkpoint import write_whole
 from gauss.stream.driver.plan import ReadPlan, TableWork, WritePlan
-from gauss.stream.driver.queries import Query, State
+from gauss.stream.driver.queries import Query
 from gauss.stream.engine.dead import RETRY_PREFIX
 from gauss.stream.protocol import At, Claimed, Ends
 from gauss.stream.tables import TableTopic, table_topic
@@ -23,10 +20,6 @@ from gauss.stream.tables import TableTopic, table_topic
 LOCAL_SETTLE_S = 5.0
 CLUSTER_SETTLE_S = 150.0
 """Spark takes an executor for lost after 120 s; until then it may still insert."""
-TRANSIENT = ("gauss.model.errors.Unavailable", "gauss.clients.errors.Unclear", "gauss.model.errors.DiskFull")
-MAX_PAUSE_S = 15.0
-
-log = logging.getLogger(__name__)
 
 
 class TableQuery(Query):
@@ -96,8 +89,7 @@ class TableQuery(Query):
         self.checkpoint.mark_started(self._basis())
         self._running = compiling.start_table(context.session, read, write)
         unmarked = config.exactly_once and OFFSET_COLUMN in lacking
-        self.state = State.RUNNING
-        self.detail = f"at least once: the table has no {INC_COLUMN} and {OFFSET_COLUMN}" if unmarked else ""
+        self._began(f"at least once: the table has no {INC_COLUMN} and {OFFSET_COLUMN}" if unmarked else "")
 
     def _empty(self, topic: TableTopic, claimed: Claimed) -> None:
         """After a rebuild: rows that will be made again go before the first of them comes. Only rows of older records
@@ -125,7 +117,7 @@ class TableQuery(Query):
                 name: At(at.inc, self.context.client.command("topic", {"name": name})["end"])
                 for name, at in claimed.start.items()
             }
-            self._rewound_json.write_bytes(msgspec.json.encode(ends))
+            write_whole(self._rewound_json, msgspec.json.encode(ends))
         return claimed
 
     @property
@@ -137,21 +129,3 @@ class TableQuery(Query):
             return msgspec.json.decode(self._rewound_json.read_bytes(), type=Ends)
         except (OSError, msgspec.DecodeError):
             return {}
-
-    def _fail(self, error: BaseException | str) -> None:
-        """What the server's return will cure is no failure of an epoch."""
-        transient = isinstance(error, Unavailable | DiskFull) or any(name in str(error) for name in TRANSIENT)
-        if not transient:
-            super()._fail(error)
-            return
-        self._claimed = None
-        self.failures += 1
-        self.state, self.detail = State.WAITING, sentence(error)
-        self._next_try = time.monotonic() + min(MAX_PAUSE_S, 0.5 * 2 ** min(self.failures - 1, 5))
-        log.warning("%s waits (%d): %s", self.name, self.failures, self.detail)
-
-    def _look(self) -> None:
-        before = self.epoch
-        super()._look()
-        if self.epoch > before and self._failed_epoch is None:
-            self.failures = 0

@@ -38,7 +38,8 @@ Shapes:
   Spark), trace}`; `state`: starting, running, waiting, failed, stopped, done.
 - `DeadGroup`: `{reason, stage, processor, count, first_ts_ms, last_ts_ms}`. `before` and `offsets` are `dead_offset`s.
 - `Letter`: `{dead_offset, reason, detail, stage, processor, topic, inc, offset, ts_ms, column, data (base64), truncated
-  (only if cut: the original length)}`.
+  (only if cut: the original length), attempts (how often its processor refused it)}`; replayed ones are left out until
+  they come back.
 - `Scan`: `{scan (its number), topic, name, mode, program, pinned_version, position, hold, floor, end, fuel, read_bytes,
   seconds}`.
 - `Plan`: `{topic, mode, view, stages: [str], output, columns: [str], backend, format: {name, why} or null, decodes:

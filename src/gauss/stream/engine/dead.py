@@ -6,7 +6,8 @@ import base64
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -43,10 +44,14 @@ class Letter(msgspec.Struct, omit_defaults=False):
     """The original bytes in base64, at most 1 MiB of them."""
     truncated: int | msgspec.UnsetType = msgspec.UNSET
     """The original length, if longer."""
+    attempts: int = 1
+    """How often its processor has refused it."""
 
     @property
     def key(self) -> tuple[str, int, int]:
-        return self.topic, self.inc, self.offset
+        """Which letter it is: one that came back from a replay is another than the one before."""
+        topic = self.topic if self.attempts == 1 else f"{self.topic}#{self.attempts}"
+        return topic, self.inc, self.offset
 
 
 def letter_of(dead: DeadLetter) -> Letter:
@@ -112,10 +117,12 @@ def read_letters(topic: TopicHandle, start: int, stop: int) -> Iterator[tuple[in
 
 
 class DeadLetters:
-    """The `_dead` topic: writes letters from edges, counts them for `ls`, finds them for `show` and `replay`."""
+    """The `_dead` topic: writes letters from edges, counts them for `ls`, finds them for `show` and `replay`. A letter
+    that was replayed is a dead letter no more, until it comes back."""
 
-    def __init__(self, topic: TopicHandle) -> None:
+    def __init__(self, topic: TopicHandle, was_replayed: Callable[[Letter], bool] = lambda _: False) -> None:
         self.topic = topic
+        self._was_replayed = was_replayed
         self._lock = threading.Lock()
         self._counted = 0
         self._groups: dict[tuple[str, str, str], list[int]] = {}
@@ -129,9 +136,9 @@ class DeadLetters:
         with self._lock:
             end = self.topic.version()
             for _, letter in read_letters(self.topic, self._counted, end):
-                group = self._groups.setdefault(
-                    (letter.reason, letter.stage, letter.processor), [0, letter.ts_ms, letter.ts_ms]
-                )
+                if self._was_replayed(letter):
+                    continue
+                group = self._groups.setdefault(_group(letter), [0, letter.ts_ms, letter.ts_ms])
                 group[0] += 1
                 group[1], group[2] = min(group[1], letter.ts_ms), max(group[2], letter.ts_ms)
             self._counted = end
@@ -145,7 +152,17 @@ class DeadLetters:
                     "last_ts_ms": last,
                 }
                 for (reason, stage, processor), (count, first, last) in sorted(self._groups.items())
+                if count
             ]
+
+    @contextmanager
+    def replaying(self, letters: Iterable[tuple[int, Letter]]) -> Iterator[None]:
+        """Takes letters out of the count, if what happens meanwhile succeeds; they are given with their offsets."""
+        with self._lock:
+            yield
+            for offset, letter in letters:
+                if offset < self._counted:
+                    self._groups[_group(letter)][0] -= 1
 
     def newest(self, processor: str, reason: str, limit: int, before: int | None) -> list[tuple[int, Letter]]:
         """Letters that match, newest first, below the offset `before`."""
@@ -156,11 +173,17 @@ class DeadLetters:
             page = [
                 (offset, letter)
                 for offset, letter in read_letters(self.topic, start, stop)
-                if processor in ("", letter.processor) and reason in ("", letter.reason)
+                if processor in ("", letter.processor)
+                and reason in ("", letter.reason)
+                and not self._was_replayed(letter)
             ]
             found += reversed(page)
             stop = start
         return found[:limit]
+
+
+def _group(letter: Letter) -> tuple[str, str, str]:
+    return letter.reason, letter.stage, letter.processor
 
 
 class DeadRatio:

@@ -86,13 +86,23 @@ class Pulled(msgspec.Struct, tag=True):
     topics: Ends
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """Where a replayed record came from, and how often it has been refused."""
+
+    topic: str
+    inc: int
+    offset: int
+    attempts: int
+
+
 class LettersReplayed(msgspec.Struct, tag=True):
-    """Dead letters that went to their processor's retry inlet."""
+    """Dead letters that went to their processor's retry inlet, in this order."""
 
     number: int
     processor: str
     keys: list[DeadKey]
     topics: Ends
+    origins: list[Origin] = []
 
 
 class ProcessorRow(msgspec.Struct):
@@ -134,6 +144,8 @@ class State(msgspec.Struct, tag=True):
     replayed: dict[str, set[DeadKey]] = {}
     pulled: dict[str, str] = {}
     """Where each source stands that asks for its records, in its own words."""
+    retried: dict[str, dict[int, Origin]] = {}
+    """Retry inlet → offset → what the record there was; until it has been read."""
     emptied: Ends = {}
     """Where topics were emptied by a rebuild: records below these places are made again."""
 

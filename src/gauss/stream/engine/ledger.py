@@ -18,6 +18,7 @@ from gauss.stream.engine.entries import (
     Incarnated,
     Moved,
     Opened,
+    Origin,
     ProcessorRow,
     State,
 )
@@ -113,6 +114,15 @@ class Ledger:
     def replayed(self, processor: str) -> set[DeadKey]:
         with self._lock:
             return set(self.state.replayed.get(processor, ()))
+
+    def was_replayed(self, processor: str, key: DeadKey) -> bool:
+        with self._lock:
+            return key in self.state.replayed.get(processor, ())
+
+    def origin(self, inlet: str, offset: int) -> Origin | None:
+        """What a record of a retry inlet was, while it is not passed."""
+        with self._lock:
+            return self.state.retried.get(inlet, {}).get(offset)
 
     def drop(self, readers: Iterable[tuple[str, str]], processors: Iterable[str]) -> None:
         """Forgets positions; the records they held back may go."""

@@ -57,6 +57,9 @@ def apply(state: State, entry: Entry) -> State:
         commit_number(state, entry.number)
     else:
         state.replayed.setdefault(entry.processor, set()).update(entry.keys)
+        for inlet, at in entry.topics.items():
+            first = at.off - len(entry.origins)
+            state.retried.setdefault(inlet, {}).update(enumerate(entry.origins, first))
         state.published.update(entry.topics)
         commit_number(state, entry.number)
     return state
@@ -99,6 +102,10 @@ def _published(state: State, entry: EpochPublished) -> None:
     for name, places in entry.moved.items():
         member = state.processors[name]
         member.start, member.ends = {**member.start, **places}, {**member.ends, **places}
+    for inlet in state.retried.keys() & entry.ends.keys():
+        waiting = state.retried[inlet]
+        for offset in [offset for offset in waiting if offset < entry.ends[inlet].off]:
+            del waiting[offset]
     state.published.update(entry.topics)
     commit_number(state, entry.number)
 

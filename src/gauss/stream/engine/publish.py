@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
+import msgspec
+
 from gauss.contracts.chunk import Chunk
 from gauss.model.errors import Fenced, ProtocolError, Unavailable
 from gauss.stream.engine.chained import Chained, decoded_letters, offsets_filled
 from gauss.stream.engine.claims import Claims
-from gauss.stream.engine.dead import DEAD_TOPIC, LATE, SKIPPED, Letter, letter_of, letters_chunk
+from gauss.stream.engine.dead import DEAD_TOPIC, LATE, RETRY_PREFIX, SKIPPED, Letter, letter_of, letters_chunk
 from gauss.stream.engine.entries import EpochPublished, ProcessorRow
 from gauss.stream.engine.epochs import (
     input_ts,
@@ -29,6 +31,10 @@ from gauss.stream.engine.topic import Topic
 from gauss.stream.protocol import At, Ends, Member, Publish, Published
 
 log = logging.getLogger(__name__)
+
+
+def _inlets(running: Running, ends: Ends) -> list[str]:
+    return [name for name in running.sources if name.startswith(RETRY_PREFIX) and name in ends]
 
 
 class Publisher(Claims):
@@ -124,6 +130,7 @@ class Publisher(Claims):
         chain: Chained | None = None,
     ) -> Ends:
         chain = chain or Chained()
+        letters = [self._returned(letter) for letter in letters]
         ready: dict[str, list[Chunk]] = {}
         for name, parts in chunks.items():
             ready[name] = []
@@ -150,14 +157,24 @@ class Publisher(Claims):
             self.running[chain.writer(name, running.name)].bytes += sum(chunk.nbytes for chunk in parts)
         for name, count in taken.items():
             own = [letter for letter in letters if not chain.members or letter.processor == name]
-            self._count(self.running[name], count, own)
+            again = sum(rows_between(begin, {inlet: ends[inlet]}) for inlet in _inlets(self.running[name], ends))
+            self._count(self.running[name], count, again, [letter for letter in own if letter.attempts == 1])
         return ended
 
-    def _count(self, running: Running, records: int, letters: list[Letter]) -> None:
-        running.records += records
+    def _returned(self, letter: Letter) -> Letter:
+        """A letter of a replayed record is the letter that the record was, once more."""
+        origin = self._ledger.origin(letter.topic, letter.offset) if letter.topic.startswith(RETRY_PREFIX) else None
+        if origin is None:
+            return letter
+        where = {"topic": origin.topic, "inc": origin.inc, "offset": origin.offset}
+        return msgspec.structs.replace(letter, **where, attempts=origin.attempts + 1)
+
+    def _count(self, running: Running, records: int, again: int, letters: list[Letter]) -> None:
+        """`records` were taken in, `again` of them by a replay; these and their letters were counted before."""
+        running.records += records - again
         running.dead += len(letters)
         failed = sum(letter.reason not in (SKIPPED, LATE) for letter in letters)
-        if reason := running.ratio.add(records, failed, time.monotonic()):
+        if reason := running.ratio.add(records - again, failed, time.monotonic()):
             self.stop(running, reason)
 
     def _append(  # noqa: PLR0917 (as above)

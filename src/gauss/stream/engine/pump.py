@@ -55,7 +55,7 @@ class Pump(threading.Thread):
         self.status = QueryStatus(running.name, "starting")
 
     def run(self) -> None:
-        pause = 0.1
+        pause, lasting = 0.1, 0
         while not self._stopping.is_set():
             before = self._running.records
             try:
@@ -66,11 +66,13 @@ class Pump(threading.Thread):
                 if isinstance(error, Unavailable) and self._stopping.is_set():
                     break
                 if self._running.records > before:
-                    self.status.failures, pause = 0, 0.1
+                    self.status.failures, lasting, pause = 0, 0, 0.1
                 self._failed(error)
-                if self.status.failures >= MAX_FAILURES:
+                # A full disk, for one, ends by itself.
+                lasting += not (isinstance(error, GaussError) and error.retryable)
+                if lasting >= MAX_FAILURES:
                     self._rest()
-                    pause = 0.1
+                    lasting, pause = 0, 0.1
                 else:
                     self._stopping.wait(pause)
                     pause = min(pause * 2, 5.0)
@@ -86,6 +88,10 @@ class Pump(threading.Thread):
         """Failed for good: waits for a retry or skip."""
         self._retried.clear()  # before anybody can see the state and ask for another try
         self.status.state = "failed"
+        self.status.detail += (
+            f" (once the cause is gone: gauss processors retry {self.name}; or send what it fails at to the dead"
+            f" letters: gauss processors skip {self.name})"
+        )
         log.error("transform %s failed %d times at one place: %s", self.name, MAX_FAILURES, self.status.detail)
         while not self._stopping.is_set() and not self._retried.wait(WAIT_S):
             pass
@@ -113,7 +119,9 @@ class Pump(threading.Thread):
         known = row.ends if row.epoch >= 0 else claimed.start
         ends = self._current({source: known[source] for source in sources})
         self._close_cursors()
-        self.status.state, self.status.detail = "running", ""
+        self.status.state = "running"
+        if not self.status.failures:
+            self.status.detail = ""
         try:
             while not self._stopping.is_set():
                 if self._running.stopped:
@@ -160,6 +168,7 @@ class Pump(threading.Thread):
             self._stopping.wait(WAIT_S)  # what comes in may lie behind its range
         else:
             self._topics[source].wait(ends[source].off, WAIT_S)
+        self.status.failures, self.status.detail = 0, ""  # there is nothing left at which it could fail
         return ends
 
     def _take(self, topic: Topic, at: At) -> tuple[list[Placed], int]:

@@ -1,4 +1,5 @@
-"""Replaying dead letters: their bytes go to the retry inlet of their processor, each once; nobody else sees them."""
+"""Replaying dead letters: their bytes go to the retry inlet of their processor, each once; nobody else sees them. What
+is refused again is the same letter with one more attempt."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from gauss.contracts.chunk import Chunk
 from gauss.model.errors import ConfigError, NotFound
 from gauss.stream.engine.dead import Letter, read_letters
-from gauss.stream.engine.entries import DeadKey, LettersReplayed
+from gauss.stream.engine.entries import LettersReplayed, Origin
 from gauss.stream.engine.running import retry_inlet
 from gauss.stream.protocol import At
 
@@ -38,7 +39,7 @@ def replay(engine: Engine, processor: str, reason: str, offsets: list[int] | Non
     done = engine.ledger.replayed(processor)
     wanted = None if offsets is None else set(offsets)
     replayed = already = refused = 0
-    letters: dict[DeadKey, Letter] = {}
+    letters: list[tuple[int, Letter]] = []
     for offset, letter in read_letters(engine.dead.topic, 0, engine.dead.topic.version()):
         if letter.processor != processor or reason not in ("", letter.reason):
             continue
@@ -50,11 +51,11 @@ def replay(engine: Engine, processor: str, reason: str, offsets: list[int] | Non
             already += 1
         else:
             done.add(letter.key)
-            letters[letter.key] = letter
+            letters.append((offset, letter))
             replayed += 1
         if len(letters) == BATCH:
             _send_all(engine, processor, letters)
-            letters = {}
+            letters = []
     _send_all(engine, processor, letters)
     return {
         "replayed": replayed,
@@ -70,30 +71,33 @@ def _made_anew(engine: Engine, letter: Letter) -> bool:
     return emptied is not None and emptied.inc == letter.inc and letter.offset < emptied.off
 
 
-def _send_all(engine: Engine, processor: str, letters: dict[DeadKey, Letter]) -> None:
+def _send_all(engine: Engine, processor: str, letters: list[tuple[int, Letter]]) -> None:
     """Each to the inlet beside the topic that it came from; a letter of an inlet goes there again."""
     node = engine.graph.processors[processor]
     beside = {each: retry_inlet(processor, each) for each in node.beside}
     beside |= {inlet: inlet for inlet in beside.values()}
-    by_inlet: dict[str, dict[DeadKey, Letter]] = {}
-    for key, letter in letters.items():
-        by_inlet.setdefault(beside.get(letter.topic, retry_inlet(processor)), {})[key] = letter
+    by_inlet: dict[str, list[tuple[int, Letter]]] = {}
+    for offset, letter in letters:
+        by_inlet.setdefault(beside.get(letter.topic, retry_inlet(processor)), []).append((offset, letter))
     for inlet, found in by_inlet.items():
         _send(engine, processor, inlet, found)
 
 
-def _send(engine: Engine, processor: str, inlet: str, letters: dict[DeadKey, Letter]) -> None:
-    """One journal entry: the records in the inlet, and that these letters are done."""
-    data = pa.array([base64.b64decode(letter.data) for letter in letters.values()], pa.binary())
+def _send(engine: Engine, processor: str, inlet: str, numbered: list[tuple[int, Letter]]) -> None:
+    """One journal entry: the records in the inlet, what they were, and that these letters are done."""
+    letters = [letter for _, letter in numbered]
+    data = pa.array([base64.b64decode(letter.data) for letter in letters], pa.binary())
     topic = engine.topics[inlet]
     chunk, _ = topic.fit(Chunk(data, len(data), int(time.time() * 1000)))
     assert chunk is not None
-    with topic.lock:
+    keys = [letter.key for letter in letters]
+    origins = [Origin(letter.topic, letter.inc, letter.offset, letter.attempts) for letter in letters]
+    with engine.dead.replaying(numbered), topic.lock:
         number = engine.ledger.next_number()
         try:
             topic.stage_append(chunk, number)
             ended = {topic.name: At(topic.inc, topic.staged_end())}
-            engine.ledger.commit(LettersReplayed(number, processor, list(letters), ended), sync=True)
+            engine.ledger.commit(LettersReplayed(number, processor, keys, ended, origins), sync=True)
         except BaseException:
             topic.rollback()
             raise

@@ -80,7 +80,9 @@ class Engine:
         self.topics = builder.all()
         self.topics |= builder.orders(self.topics, lambda: self.clock() / 1000)
         self.scans = scan_engine(self.topics, self.pipeline)
-        self.dead = DeadLetters(self.topics[DEAD_TOPIC])
+        self.dead = DeadLetters(
+            self.topics[DEAD_TOPIC], lambda letter: self.ledger.was_replayed(letter.processor, letter.key)
+        )
         self.stages = Stages(self.paths.stages, self.pipeline.engine.staged_bytes)
         volatile = {name for name, node in self.graph.topics.items() if not node.durable}
         durable = frozenset(self.topics) - volatile
@@ -224,7 +226,9 @@ class Engine:
         return self.free_bytes >= self.pipeline.engine.min_free_bytes
 
     def _dead(self, letter: DeadLetter) -> None:
-        self.dead.write(letter)
+        """A letter from an edge, or from a topic that can't hold a record and does not know who wrote it."""
+        writers = [writer.name for writer in self.graph.writers(letter.topic)] if not letter.processor else []
+        self.dead.write(letter._replace(processor=", ".join(writers)) if writers else letter)
 
     def _places(self) -> list[tuple[str, Path]]:
         """Topics that are kept outside the data directory."""

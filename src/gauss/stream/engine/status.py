@@ -9,7 +9,6 @@ import msgspec
 
 from gauss.contracts.processor import Role, Where
 from gauss.model.units import human_bytes
-from gauss.stream.engine.dead import DEAD_TOPIC
 from gauss.stream.engine.driver_board import SILENT_S
 from gauss.stream.engine.epochs import behind, held, last_ts
 from gauss.stream.engine.topic import Topic
@@ -190,7 +189,7 @@ def health_reasons(engine: Engine) -> list[str]:
         query = query_of(engine, name)
         if query.state in ("failed", "stopped") and not engine.draining:
             reasons.append(f"transform {name} {query.state}: {query.detail}")
-        elif query.state == "waiting" and query.failures:
+        elif query.failures:  # also while it runs: until an epoch passes, it has only been started again
             times = "a failure" if query.failures == 1 else f"{query.failures} failures"
             reasons.append(f"transform {name} starts again after {times}: {query.detail}")
     if engine.board.silence() > SILENT_S:
@@ -200,5 +199,4 @@ def health_reasons(engine: Engine) -> list[str]:
 
 def dead_total(engine: Engine) -> int:
     """How many dead letters there are."""
-    topic = engine.topics[DEAD_TOPIC]
-    return topic.version() - topic.floor()
+    return sum(int(group["count"]) for group in engine.dead.groups())

@@ -1,0 +1,106 @@
+"""A disk that is full for a while: every transform waits, says so, and goes on by itself afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.run import Run, wait_until
+
+Make = Callable[[str], Run]
+pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(900)]
+
+TOO_OFTEN = 6
+"""More failures at one epoch than any other cause is given."""
+TRANSFORMS = {
+    "pump": 'plugin = "passthrough"',
+    "hosted": 'plugin = "filter"\nconfig = { input = { format = "number" }, where = ".n >= 0" }',
+    "columns": 'plugin = "sql"\nconfig = { input = { format = "number" }, query = "SELECT n FROM input" }',
+}
+PIPELINE = """
+[engine]
+min_free_bytes = 0
+
+[[formats]]
+name = "number"
+plugin = "json"
+config = { fields = [{ name = "n", type = "int64" }] }
+
+[[topics]]
+name = "raw"
+storage = "memory"
+""" + "".join(
+    f"""
+[[topics]]
+name = "{name}.out"
+storage = "file"
+
+[[processors]]
+name = "{name}"
+{plugin}
+source = {{ topic = "raw", read = "offset" }}
+target = {{ topic = "{name}.out" }}
+"""
+    for name, plugin in TRANSFORMS.items()
+)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of 900 MiB: Spark keeps its class archive there."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    mount = tmp_path / "small"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900m", "tmpfs", str(mount)], check=True)
+    yield mount
+    subprocess.run(["umount", "-l", str(mount)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Takes whatever is left, down to the last page."""
+    with path.open("wb", buffering=0) as file:
+        for size in (1 << 20, 4096):
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(b"\0" * size)
+
+
+def test_transforms_go_on_by_themselves_after_a_full_disk(gauss: Make, small_disk: Path) -> None:
+    run = gauss(PIPELINE)
+    run.data_dir = small_disk / ".gauss"
+    run.start()
+
+    def shown() -> dict[str, dict[str, Any]]:
+        return {row["name"]: row for row in run.api("/api/processors")["processors"]}
+
+    def has_all(count: int) -> bool:
+        return all(run.topic(f"{name}.out")["records"] == count for name in TRANSFORMS)
+
+    run.cli("send", "raw", text='{"n":0}\n')
+    wait_until(lambda: has_all(1), 240, "flow")
+    ballast = small_disk / "ballast"
+    fill(ballast)
+    run.cli("send", "raw", text="".join(f'{{"n":{n}}}\n' for n in range(1, 100)))
+
+    def all_tried() -> bool:
+        fill(small_disk / "more")  # whatever was freed meanwhile
+        rows = shown()
+        assert all(rows[name]["state"] != "failed" for name in TRANSFORMS), rows
+        return all(rows[name]["failures"] >= TOO_OFTEN for name in TRANSFORMS)
+
+    wait_until(all_tried, 300, "every transform has failed often")
+    health = run.api("/api/health")
+    assert health["status"] == "degraded"
+    assert all(any(name in reason for reason in health["reasons"]) for name in TRANSFORMS), health
+    ballast.unlink()
+    (small_disk / "more").unlink()
+    wait_until(lambda: has_all(100), 240, "all records, once")
+    run.wait_ready()
+    assert has_all(100)
