@@ -62,7 +62,8 @@ def retry(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOpti
 
 @app.command()
 def skip(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:
-    """Starts a failed processor again, leaving out the epoch that failed; not one that keeps a state.
+    """Starts a failed processor again without the records at which it fails, which become dead letters; not one that
+    keeps a state.
 
     Example: gauss processors skip enrich
     """

@@ -277,6 +277,8 @@ class Publish(msgspec.Struct, tag=True):
     """Topic → stages in partition order; targets that got nothing are named too."""
     skip: bool = False
     """An operator passes this epoch over: its records become dead letters instead."""
+    why: str = ""
+    """What the epoch failed with, for those letters."""
     members: list[Member] = []
     """Of a chain: everybody behind its head."""
 

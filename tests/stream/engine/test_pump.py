@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -133,3 +134,17 @@ def test_latest_reader_gets_the_newest_record_and_never_an_older_one(tmp_path: P
         delivery.feed(b"next")
         assert eventually(lambda: len(delivery.data()) == 2)
     assert delivery.data() == [b"R099", b"NEXT"]
+
+
+def test_skip_leaves_out_only_the_records_that_it_fails_at_and_keeps_the_reason(tmp_path: Path) -> None:
+    delivery = Delivery(tmp_path)
+    delivery.feed(b"a", b"b?", b"c", b"d", b"e?")
+    with pumping(delivery) as pump:
+        assert eventually(lambda: pump.status.state == "failed")
+        assert "gauss processors skip p" in pump.status.detail
+        pump.retry(skip=True)
+        assert eventually(lambda: len(delivery.data()) == 3)
+    assert delivery.data() == [b"A", b"C", b"D"]
+    letters = [json.loads(data) for data in delivery.data(DEAD_TOPIC)]
+    assert [(letter["reason"], letter["offset"]) for letter in letters] == [("skipped", 1), ("skipped", 4)]
+    assert all("can't do this" in letter["detail"] for letter in letters)

@@ -114,6 +114,11 @@ class Checkpoint:
         """The newest epoch in Spark's commit log."""
         return _newest(self.spark / "commits")
 
+    def unplan(self, epoch: int) -> None:
+        """Lets Spark plan an epoch anew that it has planned and not committed."""
+        for path in (self.spark / "offsets" / str(epoch), self.spark / "offsets" / f".{epoch}.crc"):
+            path.unlink(missing_ok=True)
+
     def mark_committed(self, epoch: int) -> None:
         """Tells Spark that an epoch is done, so that it is not run again."""
         if self.planned() != epoch:

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from gauss.contracts.format import Format
+from gauss.stream.client import EngineClient
 from gauss.stream.driver.plan import FieldRef
+from gauss.stream.protocol import Claimed, Latest, Read, places
 
 SAMPLE_ROWS = 1_000
 
@@ -26,6 +28,20 @@ def save(path: Path, kinds: dict[str, FieldRef]) -> None:
     temporary = path.with_suffix(".new")
     temporary.write_bytes(msgspec.json.encode(kinds))
     temporary.rename(path)
+
+
+def sample(client: EngineClient, processor: str, claimed: Claimed, inlets: set[str]) -> list[bytes]:
+    """The first records that a processor would read, but for those of retry inlets that are not its own."""
+    asked = Latest(processor, claimed.generation, claimed.start, max_rows=SAMPLE_ROWS, max_bytes=8 << 20)
+    records: list[bytes] = []
+    for topic, end in places(client.latest(asked).end).items():
+        if topic in inlets:
+            continue
+        begin = claimed.start[topic]
+        start = begin.off if begin.inc == end.inc else 0
+        for batch in client.read(Read(topic, end.inc, start, end.off, processor, claimed.generation)):
+            records.extend(batch.column(2).to_pylist())
+    return records
 
 
 def decide(names: list[str], records: list[bytes], format_: Format) -> dict[str, FieldRef]:

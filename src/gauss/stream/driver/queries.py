@@ -6,7 +6,7 @@ import logging
 import time
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gauss.config.spec import Pipeline, ProcessorDef, SourceRef
 from gauss.config.topics import topics_of
@@ -20,8 +20,8 @@ from gauss.stream.driver.errors import is_transient, sentence
 from gauss.stream.driver.fingerprint import plan_hash
 from gauss.stream.driver.plan import STATEFUL_MS, FieldRef, ReadPlan, WritePlan, encode_fields
 from gauss.stream.driver.reading import rows_of
-from gauss.stream.driver.sink import offsets_of
-from gauss.stream.protocol import Claim, Claimed, DriverCommand, Latest, Member, Publish, QueryStatus, Read, places
+from gauss.stream.driver.skipping import Skipping
+from gauss.stream.protocol import Claim, Claimed, DriverCommand, QueryStatus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +54,9 @@ class Context:
 class Query:
     """One processor on Spark."""
 
+    skips_whole: ClassVar[bool] = False
+    """Whether a skip leaves out the whole epoch: what its tasks have done of it can't be told apart by records."""
+
     context: Context
     processor: ProcessorDef
     state: State = State.STARTING
@@ -75,6 +78,7 @@ class Query:
     """What its Spark plan keeps; None: not looked at yet."""
 
     def __post_init__(self) -> None:
+        self._skipping = Skipping(self.name, self.context.client, whole=self.skips_whole)
         self._renew()
 
     def _renew(self) -> None:
@@ -167,7 +171,7 @@ class Query:
             read=self._sources[0].read,
             format=self._design.input,
             fields=encode_fields(fields),
-            max_rows=section.max_batch_rows,
+            max_rows=min(section.max_batch_rows, self._skipping.max_rows or section.max_batch_rows),
             max_bytes=section.max_batch_bytes,
             # A batch with state has a higher fixed cost: aimed at too short a time, batches would only shrink.
             target_ms=max(section.target_batch_ms, STATEFUL_MS if stateful else 0),
@@ -257,18 +261,7 @@ class Query:
         known = detect.load(self.checkpoint.kinds)
         if all(name in known for name in design.undecided):
             return known
-        client = self.context.client
-        latest = client.latest(
-            Latest(self.name, claimed.generation, claimed.start, max_rows=detect.SAMPLE_ROWS, max_bytes=8 << 20)
-        )
-        records: list[bytes] = []
-        for topic, end in places(latest.end).items():
-            if topic in self._inlets():
-                continue
-            begin = claimed.start[topic]
-            start = begin.off if begin.inc == end.inc else 0
-            for batch in client.read(Read(topic, end.inc, start, end.off, self.name, claimed.generation)):
-                records.extend(batch.column(2).to_pylist())
+        records = detect.sample(self.context.client, self.name, claimed, self._inlets())
         if not records:
             return None
         assert design.input is not None
@@ -289,11 +282,24 @@ class Query:
             log.warning("%s waits (%d): %s", self.name, self.failures, self.detail)
             return
         log.error("%s failed (%d): %s\n%s", self.name, self.failures, self.detail, error)
+        if self._skipping.max_rows and self._narrow():
+            return
         epoch = self.checkpoint.planned()
         self._at_epoch = self._at_epoch + 1 if epoch == self._failed_epoch else 1
         self._failed_epoch = epoch
         if self._at_epoch >= MAX_FAILURES:
             self.state, self.detail = State.FAILED, f"{self.detail} ({self._choices()})"
+
+    def _narrow(self) -> bool:
+        """Goes on with a skip; what it fails at becomes smaller each time."""
+        try:
+            self._skip(self.detail)
+        except Exception as error:
+            log.error("%s can't skip: %s", self.name, sentence(error))
+            return False
+        self._claimed, self._next_try = None, 0.0
+        self.detail = f"looks for what it fails at: {self.detail}"
+        return True
 
     def _choices(self) -> str:
         retry = f"once the cause is gone: gauss processors retry {self.name}"
@@ -315,6 +321,9 @@ class Query:
             self.epoch, self.detail = batch, ""
             self.batch_rows = self._rows(progress)
             self.batch_ms = int(progress["durationMs"].get("triggerExecution", 0))
+            if self._skipping.is_over(self.checkpoint):
+                self.stop()  # starts again, with epochs of any size
+                return
         self.rows_per_second = self.batch_rows / max(self.batch_ms, 1) * 1000 if done else 0.0
 
     def _forget_failures(self) -> None:
@@ -333,7 +342,7 @@ class Query:
         self.stop()
         try:
             if command.action == "skip":
-                self._skip()
+                self._skip(self.detail.removesuffix(f" ({self._choices()})"))
         except GaussError as error:
             self.detail = error.message
             log.error("%s: %s", self.name, error.message)
@@ -344,21 +353,8 @@ class Query:
         self._design, self._claimed = None, None
         self.state = State.STARTING
 
-    def _skip(self) -> None:
-        """Sends the failing epoch to the dead letters, and tells Spark that it is done: its range is not read again."""
-        epoch = self.checkpoint.planned()
-        if epoch is None or epoch == self.checkpoint.committed():
-            raise ConfigError("no epoch is half done: there is nothing to skip", hint="gauss processors retry")
-        claimed = self._claim(stateful=False)
-        if self.checkpoint.planned() != epoch:
-            return
-        ends = offsets_of(str(self.checkpoint.spark), epoch)
-        targets: dict[str, list[str]] = {target: [] for target in self._all_targets()}
-        members = [Member(name, generation, []) for name, generation in claimed.members.items()]
-        self.context.client.publish(
-            Publish(self.name, claimed.generation, self._identity, epoch, ends, targets, skip=True, members=members)
-        )
-        self.checkpoint.mark_committed(epoch)
+    def _skip(self, why: str) -> None:
+        self._skipping.narrow(self.checkpoint, lambda: self._claim(stateful=False), self._all_targets(), why)
 
     def stop(self) -> None:
         """Ends the query after the batch it is in, or within Spark's stop timeout."""

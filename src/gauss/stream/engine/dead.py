@@ -77,13 +77,13 @@ def staged_letter(processor: str, fields: dict[str, Any]) -> Letter:
     return letter
 
 
-def skipped(chunk: Chunk, offset: int) -> list[DeadLetter]:
+def skipped(chunk: Chunk, offset: int, why: str) -> list[DeadLetter]:
     """Letters for records that an operator passed over."""
     times = chunk.ts_ms
     return [
         DeadLetter(
             SKIPPED,
-            "the operator skipped this place",
+            f"the operator skipped it; it failed with: {why}" if why else "the operator skipped it",
             "transform",
             "",
             data.as_py(),

@@ -91,7 +91,7 @@ def staged_chunks(staged: Staged, ts_ms: int) -> list[Chunk]:
     return chunks
 
 
-def skipped_letters(topics: Mapping[str, Topic], processor: str, start: Ends, end: Ends) -> list[Letter]:
+def skipped_letters(topics: Mapping[str, Topic], processor: str, start: Ends, end: Ends, why: str) -> list[Letter]:
     """A letter for each record of an epoch that is still there."""
     letters: list[Letter] = []
     for name, at in places(end).items():
@@ -106,7 +106,7 @@ def skipped_letters(topics: Mapping[str, Topic], processor: str, start: Ends, en
             for offset, chunk in placed:
                 letters += [
                     letter_of(letter._replace(processor=processor, topic=name, inc=at.inc))
-                    for letter in skipped(chunk, offset)
+                    for letter in skipped(chunk, offset, why)
                 ]
         cursor.close()
     return letters

@@ -88,7 +88,7 @@ class Publisher(Claims):
             offsets_filled(by_stage, said, self._topics)
             letters = [chain.letter(publish.processor, fields) for fields in said]
             if publish.skip:
-                letters = skipped_letters(self._topics, publish.processor, begin, publish.ends)
+                letters = skipped_letters(self._topics, publish.processor, begin, publish.ends, publish.why)
             chunks = {name: [chunk for _, found in stages for chunk in found] for name, stages in by_stage.items()}
             of_time = seen_by(times)
             ends = self._commit(running, row, publish.epoch, publish.ends, chunks, letters, cancel, of_time, chain)

@@ -11,7 +11,7 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Mode, OffsetRange, Output, Placed, Program, ReaderCursor, Seq, Step
 from gauss.contracts.edge import DeadLetter, EngineTransform
 from gauss.model.errors import Fenced, GaussError, Unavailable
-from gauss.stream.engine.dead import letter_of, skipped
+from gauss.stream.engine.dead import SKIPPED, letter_of, skipped
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.running import Running
@@ -51,6 +51,7 @@ class Pump(threading.Thread):
         self._stopping = threading.Event()
         self._retried = threading.Event()
         self._skip = False
+        self._failure = ""
         self._cursors: dict[str, tuple[int, ReaderCursor]] = {}
         self.status = QueryStatus(running.name, "starting")
 
@@ -81,7 +82,7 @@ class Pump(threading.Thread):
     def _failed(self, error: Exception) -> None:
         self.status.failures += 1
         self.status.state = "waiting"
-        self.status.detail = error.message if isinstance(error, GaussError) else f"{type(error).__name__}: {error}"
+        self.status.detail = self._failure = _said(error)
         log.warning("transform %s: %s", self.name, self.status.detail, exc_info=not isinstance(error, GaussError))
 
     def _rest(self) -> None:
@@ -217,10 +218,35 @@ class Pump(threading.Thread):
     def _apply(self, placed: list[Placed]) -> tuple[list[Chunk], list[DeadLetter]]:
         if self._skip:
             self._skip = False
-            return [], [letter for offset, chunk in placed for letter in skipped(chunk, offset)]
+            chunks, letters = self._without_bad([(offset, chunk) for offset, chunk in placed])
+            if any(letter.reason == SKIPPED for letter in letters):
+                return chunks, letters
+            # Each record passes the transform: it is the epoch as a whole that fails, somewhere else.
+            return [], [letter for offset, chunk in placed for letter in skipped(chunk, offset, self._failure)]
         changed = [self._transform.apply(chunk, offset) for offset, chunk in placed]
         chunks = [made.chunk for made in changed if made.chunk is not None and made.chunk.count]
         return chunks, [letter for made in changed for letter in made.dead]
+
+    def _without_bad(self, placed: list[tuple[int, Chunk]]) -> tuple[list[Chunk], list[DeadLetter]]:
+        """What the transform makes of the records that it does not fail at, and letters for the others: found by
+        halves."""
+        chunks: list[Chunk] = []
+        letters: list[DeadLetter] = []
+        for offset, chunk in placed:
+            try:
+                made = self._transform.apply(chunk, offset)
+            except Exception as error:
+                if chunk.count == 1:
+                    letters += skipped(chunk, offset, _said(error))
+                    continue
+                half = chunk.count // 2
+                halves = [(offset, chunk.slice(0, half)), (offset + half, chunk.slice(half, chunk.count - half))]
+                more, dead = self._without_bad(halves)
+                chunks, letters = chunks + more, letters + dead
+                continue
+            chunks += [made.chunk] if made.chunk is not None and made.chunk.count else []
+            letters += made.dead
+        return chunks, letters
 
     def _told(self, placed: list[Placed], seconds: float) -> None:
         self.status.epoch += 1
@@ -232,6 +258,10 @@ class Pump(threading.Thread):
         for _, cursor in self._cursors.values():
             cursor.close()
         self._cursors = {}
+
+
+def _said(error: Exception) -> str:
+    return error.message if isinstance(error, GaussError) else f"{type(error).__name__}: {error}"
 
 
 def _taken(cursor: ReaderCursor) -> list[Placed]:

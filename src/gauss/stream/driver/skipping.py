@@ -1,0 +1,83 @@
+"""Skipping what an epoch fails at: its range is planned again in smaller epochs until single records are left. Those
+become dead letters; records beside them pass as always."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from gauss.model.errors import ConfigError
+from gauss.stream.client import EngineClient
+from gauss.stream.driver.checkpoint import Checkpoint
+from gauss.stream.driver.sink import offsets_of
+from gauss.stream.engine.epochs import rows_between
+from gauss.stream.protocol import Claimed, Ends, Member, Publish, places
+
+MOST_RECORDS = 100
+"""So many records are looked for one by one; what fails behind them is skipped by whole epochs."""
+
+log = logging.getLogger(__name__)
+
+
+class Skipping:
+    """The skip of one query, from a person's word until its range is passed."""
+
+    def __init__(self, name: str, client: EngineClient, *, whole: bool) -> None:
+        """`whole`: by whole epochs alone."""
+        self._name, self._client, self._whole = name, client, whole
+        self._until: Ends = {}
+        self._buried = 0
+        self.max_rows = 0
+        """Of an epoch, while the skip lasts; 0: no skip is under way."""
+
+    def narrow(self, checkpoint: Checkpoint, claim: Callable[[], Claimed], targets: list[str], why: str) -> None:
+        """The newest epoch has failed: it is planned again with half of its records, or its one record is a letter."""
+        epoch = checkpoint.planned()
+        if epoch is None or epoch == checkpoint.committed():
+            raise ConfigError("no epoch is half done: there is nothing to skip", hint="gauss processors retry")
+        claimed = claim()
+        if checkpoint.planned() != epoch:
+            return
+        folder = str(checkpoint.spark)
+        ends = offsets_of(folder, epoch)
+        rows = rows_between(offsets_of(folder, epoch - 1) if epoch else claimed.start, ends)
+        self._until = self._until or ends
+        if rows > 1 and not self._whole and self._buried < MOST_RECORDS:
+            self.max_rows = rows // 2
+            checkpoint.unplan(epoch)
+            return
+        members = [Member(name, generation, []) for name, generation in claimed.members.items()]
+        self._client.publish(
+            Publish(
+                self._name,
+                claimed.generation,
+                checkpoint.open(),
+                epoch,
+                ends,
+                {target: [] for target in targets},
+                skip=True,
+                members=members,
+                why=why,
+            )
+        )
+        checkpoint.mark_committed(epoch)
+        log.warning("%s: epoch %d of %d records is skipped: %s", self._name, epoch, rows, why)
+        self._buried += 1
+        self.max_rows = rows_between(ends, self._until)
+        if self.max_rows <= 0:
+            self._end()
+
+    def is_over(self, checkpoint: Checkpoint) -> bool:
+        """Whether the whole range that once failed has passed; the next epochs may be of any size again."""
+        epoch = checkpoint.committed()
+        if not self.max_rows or epoch is None:
+            return False
+        ends = offsets_of(str(checkpoint.spark), epoch)
+        same = all(name in ends and ends[name].inc == at.inc for name, at in places(self._until).items())
+        if same and rows_between(ends, self._until) > 0:
+            return False
+        self._end()
+        return True
+
+    def _end(self) -> None:
+        self._until, self._buried, self.max_rows = {}, 0, 0
