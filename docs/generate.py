@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs import conformance
+from docs import conformance, http_page
 from gauss import registry
 from gauss.config.spec import Pipeline
 from gauss.config.type_words import type_of, unit_of
@@ -27,6 +27,8 @@ from gauss.contracts.storage import StorageSpec
 from gauss.contracts.transport import TransportSpec
 from gauss.stream.graph import STATE
 
+BESIDE = (conformance, http_page)
+"""Pages that stand beside the reference."""
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the config models: change those, then run `make docs`. -->\n\n"
 
@@ -207,12 +209,14 @@ def main() -> None:
     there = {file.name: file.read_text(encoding="utf-8") for file in FOLDER.glob("*.md")}
     if "--check" in sys.argv:
         stale = sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
-        if not conformance.PAGE.exists() or conformance.PAGE.read_text(encoding="utf-8") != conformance.page():
-            stale.append(f"../{conformance.PAGE.name}")
+        for module in BESIDE:
+            if not module.PAGE.exists() or module.PAGE.read_text(encoding="utf-8") != module.page():
+                stale.append(f"../{module.PAGE.name}")
         if stale:
             sys.exit(f"docs/reference is stale ({', '.join(stale)}): run `make docs`")
         return
-    conformance.PAGE.write_text(conformance.page(), encoding="utf-8")
+    for module in BESIDE:
+        module.PAGE.write_text(module.page(), encoding="utf-8")
     FOLDER.mkdir(exist_ok=True)
     for name in there.keys() - wanted.keys():
         (FOLDER / name).unlink()

@@ -31,6 +31,7 @@ class Running:
         self.folder = folder / "example"
         text = (source / file).read_text()
         self.feed, self.out = free_port(), free_port()
+        text = text.replace("port = 8042", "port = 0")
         text = text.replace("port = 9100", f"port = {self.feed}").replace("port = 9300", f"port = {self.out}")
         self.run = Run(self.folder, text)
 
@@ -111,6 +112,11 @@ def test_4_the_snapshot_has_the_newest_quote_of_each_symbol(example: Callable[..
     running.send("quotes.bin")
     table = running.run.api("/api/topics/quotes.live/snapshot")
     assert {symbol: row["bid"] for symbol, row in table.items()} == {"BTC": 50010.0, "ETH": 3000.5}
+    readme = (ROOT / "examples" / "04-table-mode" / "README.md").read_text()
+    command = next(line.strip() for line in readme.splitlines() if line.strip().startswith("curl"))
+    command = command.replace("http://127.0.0.1:8042", running.run.api("/api/health")["url"])
+    done = subprocess.run(["bash", "-c", command], cwd=running.run.folder, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == table
 
 
 @pytest.mark.system

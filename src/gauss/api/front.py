@@ -57,13 +57,13 @@ def routes(running: Running, app: FastAPI) -> APIRouter:
     def docs() -> Response:
         return pages.reference(app.openapi())
 
-    @router.get("/livez", summary="200 while the process answers; needs no token")
+    @router.get("/livez", summary="200 while the process answers")
     def live() -> dict[str, Any]:
         return {"status": "up"}
 
     @router.get(
         "/readyz",
-        summary="200 while health is `ready`, else 503; needs no token",
+        summary="200 while health is `ready`, else 503",
         responses={503: {"description": "down"}},
     )
     def ready() -> JSONResponse:

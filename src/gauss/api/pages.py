@@ -71,9 +71,10 @@ def _operation(operation: Operation) -> Iterator[str]:
     yield f" <small>Token: {escape(operation.token or 'none')}.</small></p>"
     if operation.socket:
         yield f"<p>As a WebSocket: {escape(operation.socket)}</p>"
-    if operation.parameters:
+    shown = [given for given in operation.parameters if given.where != "path" or given.meaning]
+    if shown:
         yield "<table>"
-        for given in operation.parameters:
+        for given in shown:
             needed = "required" if given.required else given.where
             cells = (f"<code>{escape(given.name)}</code>", escape(given.type), needed, escape(given.meaning))
             yield "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

@@ -28,7 +28,10 @@ BACKUP_SECONDS = 3600.0
 
 From = Annotated[str | None, Query(alias="from", description="ISO time, ms, or a duration before now such as -5m")]
 To = Annotated[str | None, Query(description="as `from`; records before it")]
-Limit = Annotated[int | None, Query(ge=1, le=MOST, description="records at most; a page has 10,000 or 8 MiB at most")]
+Limit = Annotated[int | None, Query(ge=1, le=MOST, description="records at most")]
+PageLimit = Annotated[
+    int | None, Query(ge=1, le=MOST, description="records at most; a page of JSON has 10,000 or 8 MiB at most")
+]
 Start = Annotated[str | None, Query(description="earliest, end, an offset, or -N for the last N records")]
 Format = Annotated[str | None, Query(description="a format of the pipeline that decodes `data`")]
 After = Annotated[str | None, Query(pattern=r"^-?[0-9]{1,19}(:[0-9]{1,19})?$", description="`next` of the page before")]
@@ -60,7 +63,7 @@ def routes(running: Running) -> APIRouter:
         start: From = None,
         to: To = None,
         after: After = None,
-        limit: Limit = None,
+        limit: PageLimit = None,
         format: Format = None,
     ) -> Response:
         decode = reading.decoder(format)
@@ -136,9 +139,13 @@ def routes(running: Running) -> APIRouter:
         name: str,
         *,
         framing: Annotated[str, Query(description="how the body is cut into records")] = "newline",
-        delimiter: str | None = None,
-        prefix_type: Literal["u16be", "u32be", "varint"] | None = None,
-        frame_size: Annotated[int | None, Query(ge=1, le=MAX_RECORD_BYTES)] = None,
+        delimiter: Annotated[str | None, Query(description="of `newline`; default a newline")] = None,
+        prefix_type: Annotated[
+            Literal["u16be", "u32be", "varint"] | None, Query(description="of `length_prefixed`")
+        ] = None,
+        frame_size: Annotated[
+            int | None, Query(ge=1, le=MAX_RECORD_BYTES, description="of `fixed_size`, in bytes")
+        ] = None,
     ) -> dict[str, Any]:
         given = {"delimiter": delimiter, "prefix_type": prefix_type, "frame_size": frame_size}
         appending = await run_in_threadpool(Appending, running, name, framing, given)
