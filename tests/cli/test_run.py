@@ -155,7 +155,10 @@ def test_second_run_on_the_same_directory_is_refused_with_the_pid(make: Make) ->
     assert run.process is not None
     done = run.cli("run", str(run.config), check=False)
     assert done.returncode == 1
-    assert f"is in use by another gauss run (pid {run.process.pid})" in done.stderr
+    said = done.stderr
+    assert (
+        "already running" in said and f"pid {run.process.pid}, since " in said and run.api("/api/health")["url"] in said
+    )
 
 
 def test_taken_port_is_one_sentence(make: Make) -> None:
@@ -164,7 +167,40 @@ def test_taken_port_is_one_sentence(make: Make) -> None:
     done = second.cli("run", str(second.config), check=False)
     assert done.returncode == 3 and "Traceback" not in done.stderr
     assert "in use" in done.stderr
+    assert "in use" in done.stderr.partition("stopped in")[0]  # why it ended comes before the end
     gone(second)
+
+
+def test_second_run_with_a_fixed_api_port_is_told_of_the_first_run_not_of_the_port(make: Make) -> None:
+    run = make()
+    run.config.write_text(f"[api]\nport = {free_port()}\n" + run.config.read_text())
+    run.start()
+    done = run.cli("run", str(run.config), check=False)
+    assert done.returncode == 1 and "already running" in done.stderr and "api.port" not in done.stderr
+
+
+def test_taken_api_port_leaves_the_data_directory_free(make: Make) -> None:
+    first, second = make(), make()
+    first.config.write_text(f"[api]\nport = {free_port()}\n" + first.config.read_text())
+    first.start()
+    free, api = second.config.read_text(), first.config.read_text().partition("[[topics]]")[0]
+    second.config.write_text(api + free)
+    done = second.cli("run", str(second.config), check=False)
+    assert done.returncode == 1 and "api.port" in done.stderr
+    second.config.write_text(free)
+    second.start()
+
+
+@pytest.mark.fault
+def test_stop_names_what_did_not_end_in_time(make: Make) -> None:
+    run = make().start()
+    engine = run.part("gauss.stream.engine")
+    engine.suspend()
+    assert run.stop(120) == 0
+    named = f"engine (gauss.stream.engine pid {engine.pid})"
+    assert f"killed, since it did not end within 10 s: {named}" in " ".join(run.output.read_text().split())
+    assert named in (run.data_dir / "logs" / "control.log").read_text()
+    gone(run)
 
 
 def test_config_with_faults_starts_nothing(make: Make) -> None:

@@ -56,8 +56,13 @@ def command(
     api = pipeline.api
     cert = None if api.tls is None else checked.base_dir / api.tls.cert
     tls = None if api.tls is None or cert is None else tls_context(cert, checked.base_dir / api.tls.key)
-    listener = listen(api.host, api.port)
+    # The data directory first: of two runs with one config the second is told of the first, not of its port.
     running = Running(pipeline, config=checked.file, data_dir=data_dir, redactor=checked.redactor)
+    try:
+        listener = listen(api.host, api.port)
+    except GaussError:
+        running.held.release()
+        raise
     running.url = url_of(listener, tls=tls is not None)
     running.start()
     started = ", ".join(child.spec.name for child in running.children)
@@ -89,10 +94,10 @@ def command(
                 _watch(running, show, stops, limit=limit)
     except GaussError as error:
         failure = error
+        output.error(failure)
     finally:
         _stop(running, server, output, log, stops)
     if failure is not None:
-        output.error(failure)
         raise typer.Exit(1 if isinstance(failure, ConfigError) else 3)
 
 
@@ -167,14 +172,16 @@ def _shower(output: Output, log: RunLog, *, quiet: bool) -> Iterator[Callable[[d
 
 
 def _stop(running: Running, server: Any, output: Output, log: RunLog, stops: Stops) -> None:
+    from gauss.stream.control.run import STOP_SECONDS
+
     began = time.monotonic()
     with contextlib.suppress(OSError):
         if running.engine.state == "ready":
             output.note(log.timed("stopping; once more ends it at once"))
-    polite = running.stop(stops.now)
+    killed = running.stop(stops.now)
     server.stop()
     with contextlib.suppress(OSError):
-        if not polite:
-            killed = f"not everything ended in time and was killed; see {running.held.paths.logs}"
-            output.note(log.timed(killed), style="yellow")
+        if killed and not stops.now.is_set():
+            said = f"killed, since it did not end within {STOP_SECONDS:.0f} s: {', '.join(killed)}"
+            output.note(log.timed(f"{said}; see {running.held.paths.logs}"), style="yellow")
         output.note(log.timed(f"stopped in {time.monotonic() - began:.1f} s"))

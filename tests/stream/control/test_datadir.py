@@ -55,7 +55,7 @@ def test_second_holder_is_told_the_pid_of_the_first(held: Held) -> None:
     said = subprocess.run(
         [sys.executable, "-c", program, str(held.paths.root)], capture_output=True, text=True, check=True
     ).stdout
-    assert f"in use by another gauss run (pid {os.getpid()})" in said
+    assert "already running" in said and f"pid {os.getpid()}, since 20" in said
 
 
 def test_directory_can_be_held_again_after_release(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -125,10 +126,12 @@ def _lock(paths: DataDir) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        since = datetime.fromtimestamp(os.fstat(descriptor).st_mtime).astimezone()
         os.close(descriptor)
+        url = (read_json(paths.engine_json) or {}).get("endpoint", "not ready yet")
         raise ConfigError(
-            f"the data directory {paths.root} is in use by another gauss run (pid {pid})",
-            hint="stop that one first, or choose another directory with --data-dir",
+            f"already running on the data directory {paths.root}: pid {pid}, since {since:%Y-%m-%d %H:%M:%S}, {url}",
+            hint=f"stop it first (kill {pid}), or choose another directory with --data-dir",
         ) from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

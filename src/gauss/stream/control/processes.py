@@ -26,6 +26,17 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
+def process_name(pid: int) -> str:
+    """What runs: `java`, or for Python the module after `-m`."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return "ended"
+    if "-m" in words[1:-1]:
+        return words[words.index("-m", 1) + 1]
+    return Path(words[0]).name or "?"
+
+
 def process_age() -> float:
     """Seconds since this process was started, the interpreter's own start-up included."""
     started = start_time(os.getpid()) or 0

@@ -197,8 +197,8 @@ class Running:
             ],
         }
 
-    def stop(self, now: threading.Event) -> bool:
-        """Drains and ends all within STOP_SECONDS, at once when `now` is set; True if nobody had to be killed."""
+    def stop(self, now: threading.Event) -> list[str]:
+        """Drains and ends all within STOP_SECONDS, at once when `now` is set; names what had to be killed."""
         self.draining = True
         deadline = time.monotonic() + STOP_SECONDS - _KILL_SECONDS
         self._watchdog.stop()
@@ -218,13 +218,15 @@ class Running:
             server.stop()
         while not all(server.join(0.02) for server in self.servers) and time.monotonic() < deadline:
             pass
-        polite = all(child.join(0) for child in self.children)
+        killed = [f"{child.spec.name} ({child.living()})" for child in self.children if not child.join(0)]
+        if killed:
+            log.warning("killed, since not ended in time: %s", ", ".join(killed))
         for child in self.children:
             child.kill()
         for child in self.children:
             child.join(_KILL_SECONDS * 5)
         self.held.release()
-        return polite
+        return killed
 
     def _drain(self) -> None:
         try:

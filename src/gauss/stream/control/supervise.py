@@ -19,8 +19,8 @@ from gauss.model.errors import GaussError, Unavailable, from_dict
 from gauss.stream.control.datadir import Held
 from gauss.stream.control.descriptors import Reserve
 from gauss.stream.control.guard import __file__ as guard_file
-from gauss.stream.control.guard import end_session
-from gauss.stream.control.processes import RUN_VARIABLE
+from gauss.stream.control.guard import end_session, session_members
+from gauss.stream.control.processes import RUN_VARIABLE, process_name
 
 SWEEP_SECONDS = 0.5
 """Pause after a look for leftover processes that failed."""
@@ -82,6 +82,15 @@ class Child:
     @property
     def guard_pid(self) -> int:
         return self._guard.pid if self._guard is not None else 0
+
+    def living(self) -> str:
+        """Name and pid of each process of the tree, such as `java pid 12, python pid 13`."""
+        try:
+            with reserve.released():
+                found = session_members(self.guard_pid)
+                return ", ".join(f"{process_name(pid)} pid {pid}" for pid in found) or "its guard"
+        except OSError as error:
+            return f"its processes can't be looked at: {error.strerror}"
 
     def stop(self) -> None:
         """Asks the child to end; it is not started again."""

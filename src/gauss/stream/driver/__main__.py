@@ -128,7 +128,7 @@ def main(kind: type[Driver] = Driver) -> int:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     driver = kind(data_dir)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: driver.ended.set())
+        signal.signal(number, lambda *_: os._exit(0))  # while it starts: a kill is safe, and Java would be waited for
     try:
         set_up_logs(data_dir.logs, "driver", assignment(data_dir).redactor)
         driver.start()
@@ -140,6 +140,8 @@ def main(kind: type[Driver] = Driver) -> int:
         known.hint = known.hint or f"the whole story is in {data_dir.logs}: driver.log, spark.log, spark.out"
         report({"error": known.to_dict()})
         os._exit(1)  # py4j's threads would keep the process
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: driver.ended.set())
     report({"ready": True, "pid": os.getpid(), "queries": len(driver.queries)})
     log.info("ready: %s", counted(len(driver.queries), "query", "queries"))
     code = driver.run()

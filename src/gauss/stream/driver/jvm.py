@@ -96,6 +96,8 @@ def _java_options(java: Java, memory: str, training: bool, optimising: bool) -> 
     # that is missing or does not fit is ignored silently.
     flag = "ArchiveClassesAtExit" if training else "SharedArchiveFile"
     target = java.archive.with_suffix(".new") if training else java.archive
+    if training:
+        options.append("-Xrs")  # a stop ends it at once; else Java would write the archive first, for many seconds
     return [*options, f"-XX:{flag}={target}", "-Xlog:disable", "-Xlog:all=off"]
 
 
