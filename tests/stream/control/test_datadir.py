@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,44 @@ def test_new_directory_gets_version_and_folders(tmp_path: Path) -> None:
     assert held.paths.topics.is_dir() and held.paths.logs.is_dir()
     assert stat.S_IMODE(held.paths.run.stat().st_mode) == 0o700
     held.release()
+
+
+def modes(root: Path) -> dict[str, int]:
+    """Permissions that others have in a tree."""
+    return {str(path): stat.S_IMODE(path.stat().st_mode) & 0o077 for path in [root, *root.rglob("*")]}
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_new_directory_is_closed_to_others_whatever_the_umask(tmp_path: Path) -> None:
+    held = hold(tmp_path / "data")
+    held.record("guard", os.getpid())
+    (held.paths.logs / "engine.log").write_text("")
+    assert not any(modes(tmp_path / "data").values())
+    held.release()
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_existing_directory_is_closed_to_others(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    hold(root).release()
+    (root / "topics" / "t").mkdir()
+    (root / "topics" / "t" / "records.log").write_text("")
+    (root / "link").symlink_to(tmp_path / "nowhere")
+    for path in [root, *root.rglob("*")]:
+        if not path.is_symlink():
+            path.chmod(0o777 if path.is_dir() else 0o666)
+    hold(root).release()
+    (root / "link").unlink()
+    assert not any(modes(root).values())
+    assert stat.S_IMODE((root / "topics" / "t").stat().st_mode) == 0o700
+    assert stat.S_IMODE((root / "topics" / "t" / "records.log").stat().st_mode) == 0o600
 
 
 def test_another_format_version_is_refused_with_both_numbers(tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ def _runs(folder: Path, user: RunAs) -> bool:
 
 def _copy(source: Path, copy: Path) -> None:
     fresh = Path(tempfile.mkdtemp(prefix=f".{copy.name}.", dir=copy.parent))
-    (fresh / _PACKAGE).mkdir(mode=0o755)
+    (fresh / _PACKAGE).mkdir()
+    (fresh / _PACKAGE).chmod(0o755)  # whatever the umask: another user runs what is in it
     for part in (Path(_PACKAGE) / _VERSION, Path(_LIBRARIES)):
         shutil.copytree(source / part, fresh / part, symlinks=True)
     fresh.chmod(0o755)

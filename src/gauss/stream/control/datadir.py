@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from gauss.model.errors import ConfigError, StorageError
-from gauss.model.files import is_locked, read_json, write_private
+from gauss.model.files import PRIVATE_FOLDER, is_locked, read_json, write_private
 from gauss.model.paths import FORMAT_VERSION, DataDir
 from gauss.stream.control.processes import boot_id, end_leftovers, guarded, start_time
 
 LEFTOVER_SECONDS = 10.0
+OTHERS = 0o077
+"""Permissions of everybody but the owner."""
 _OURS_BEFORE_VERSION = {"VERSION", "lock", "logs", "cache", "run", "lost+found"}
 
 log = logging.getLogger("gauss.control")
@@ -69,6 +71,8 @@ class Held:
 def hold(root: Path) -> Held:
     """Makes or opens a data directory and takes it for this process; ConfigError when another run has it."""
     paths = DataDir(root.absolute())
+    # Records, logs and databases are their owner's alone: whatever this process or a child of it makes from now on.
+    os.umask(OTHERS)
     try:
         _make(paths)
         lock_fd = _lock(paths)
@@ -98,7 +102,7 @@ def _clear_run(paths: DataDir) -> None:
 
 
 def _make(paths: DataDir) -> None:
-    paths.root.mkdir(parents=True, exist_ok=True)
+    paths.root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     if not paths.version.exists():
         strangers = {entry.name for entry in paths.root.iterdir()} - _OURS_BEFORE_VERSION
         if strangers:
@@ -117,7 +121,18 @@ def _make(paths: DataDir) -> None:
         )
     for folder in (paths.run, paths.logs, paths.topics, paths.stages, paths.checkpoints, paths.cache):
         folder.mkdir(exist_ok=True)
-    paths.run.chmod(0o700)
+    _tighten(paths.root)
+
+
+def _tighten(root: Path) -> None:
+    """Closes a directory that others could enter to them, and all that is in it; the root last, for it is the mark that
+    this was done."""
+    if not root.stat().st_mode & OTHERS:
+        return
+    for folder, _, names in os.walk(root, topdown=False):
+        for path in [*(Path(folder, name) for name in names), Path(folder)]:
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode & ~OTHERS)
 
 
 def _lock(paths: DataDir) -> int:
