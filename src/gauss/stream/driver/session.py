@@ -36,7 +36,7 @@ def _python(java: Java, folder: Path) -> Path:
     script = java.home / "bin" / "python"
     command = [sys.executable, "-I", "-S", launcher.__file__, str(folder), sys.executable]
     script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-    script.chmod(0o755)
+    script.chmod(0o700)
     return script
 
 
