@@ -22,6 +22,7 @@ from gauss.stream.engine.running import Running, retry_inlet
 from gauss.stream.engine.sources import Sources
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.topic import Topic
+from gauss.stream.engine.volatile_ends import keep_ends, read_ends
 from gauss.stream.graph import Graph
 from gauss.stream.protocol import At, Claim, Claimed, Ends, Latest, LatestReply, Publish, Published, Stage
 
@@ -46,7 +47,9 @@ class Delivery:
         self.ledger = Ledger(directory / "journal")
         self.stages = Stages(directory / "stages", 1 << 20)
         names = ("in", "out", "other", INLET, DEAD_TOPIC)
+        ended = read_ends(directory / "memory.ends")
         self.topics = {name: self._topic(name, size if name in ("in", "out") else None) for name in names}
+        keep_ends(directory / "memory.ends", self.topics.values())
         self.stopped: list[str] = []
         self.publisher = Publisher(
             self.topics,
@@ -58,7 +61,7 @@ class Delivery:
         self.now = 1000
         self.graph = Graph({}, {})
         heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, lambda: self.now)
-        self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat)
+        self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat, ended=ended)
         self.running = Running("p", ("in", INLET), DeadRatio(0.5), read=read, bounded=bounded, on_restart=on_restart)
         self.publisher.add(self.running)
         self.generation = 0
@@ -95,9 +98,9 @@ class Delivery:
         return {"in": At(self.topics["in"].inc, offset), INLET: At(self.topics[INLET].inc, 0)}
 
     def publish(self, epoch: int, offset: int, *stages: str, **given: Any) -> Published:
-        targets = given.pop("targets", {"out": list(stages)})
+        targets, ends = given.pop("targets", {"out": list(stages)}), given.pop("ends", None) or self.ends(offset)
         facts = {"processor": "p", "generation": self.generation, "checkpoint": "c", **given}
-        return self.publisher.publish(Publish(epoch=epoch, ends=self.ends(offset), targets=targets, **facts))
+        return self.publisher.publish(Publish(epoch=epoch, ends=ends, targets=targets, **facts))
 
     def latest(self, start: Ends, rows: int = 1000, size: int = 1 << 30, wait_ms: int = 0) -> LatestReply:
         return self.sources.latest(Latest("p", self.generation, start, rows, size, wait_ms))

@@ -63,6 +63,11 @@ class DataDir:
         return self.root / "journal"
 
     @property
+    def memory_ends(self) -> Path:
+        """Where memory topics end, by the moment: `stream/engine/volatile_ends.py`."""
+        return self.root / "memory.ends"
+
+    @property
     def topics(self) -> Path:
         return self.root / "topics"
 

@@ -100,3 +100,13 @@ def test_committed_ranges_answer_as_a_set_would(order: list[int], kept: int) -> 
     spelled = {number for first, last in state.committed for number in range(first, last + 1)}
     assert spelled == set(order[:kept])
     assert state.committed == sorted(state.committed)
+
+
+def test_saved_position_is_there_after_a_kill(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.move("t", "out", At(7, 3))
+    ledger.move("t", "out", At(7, 5))
+    ledger.save_positions()
+    again = Ledger(tmp_path)  # without closing the first: as after a kill
+    assert again.position("t", "out") == At(7, 5)
+    again.close()

@@ -23,9 +23,7 @@ from gauss.contracts.edge import DeadLetter
 from gauss.model.errors import ConfigError, NotFound
 from gauss.stream.client import EngineClient
 from gauss.stream.engine import status
-from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.runtime import Engine
-from gauss.stream.engine.sources import END_MARK
 from gauss.stream.protocol import Append, Claim, Latest
 from helpers.engine_process import EngineProcess, prepare
 from helpers.run import free_port, wait_until
@@ -274,16 +272,6 @@ def test_memory_topic_begins_a_new_incarnation_and_file_topic_keeps_its_own(proc
     assert after["b"] == before["b"]
 
 
-def noted_end(engine: EngineProcess, copy: Path) -> int:
-    """The end of topic a that the next engine would find in the journal, were this one killed now."""
-    copy.mkdir(exist_ok=True)
-    (copy / "commits").write_bytes((engine.paths.journal / "commits").read_bytes())
-    ledger = Ledger(copy)
-    ledger.close()
-    found = ledger.position("a", END_MARK)
-    return found.off if found is not None else 0
-
-
 def test_unread_records_of_a_memory_topic_are_counted_as_lost(tmp_path: Path) -> None:
     made = config()
     made["processors"][1]["plugin"] = "filter"
@@ -292,9 +280,7 @@ def test_unread_records_of_a_memory_topic_are_counted_as_lost(tmp_path: Path) ->
     engine.restart_ready()
     feed(engine.client, "a", *[b"x"] * 40)
     claimed = engine.client.claim(Claim("pass", "c", ["a"], ["b"]))
-    # The ledger notes the ends of memory topics every second or so.
-    wait_until(lambda: noted_end(engine, tmp_path / "copy") == 40, 60, "the end of a in the journal")
-    engine.kill()
+    engine.kill()  # at once: no record is too young to be counted
     engine.restart_ready()
     again = engine.client.claim(Claim("pass", "c", ["a"], ["b"]))
     assert again.start == claimed.start

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from gauss.model.errors import StorageError
-from gauss.stream.engine.sources import END_MARK
 from gauss.stream.protocol import At, Read
 from helpers.delivery import INLET, Delivery
 
@@ -84,7 +83,6 @@ def test_dead_incarnation_ends_in_the_current_one_and_is_counted_once(tmp_path: 
     delivery.claim()
     delivery.publish(0, 20)
     old = delivery.ends(20)
-    delivery.ledger.move("in", END_MARK, At(old["in"].inc, 50))
     delivery.ledger.close()
     again = Delivery(tmp_path)
     again.claim()
@@ -142,3 +140,20 @@ def test_durable_topic_keeps_the_last_two_epochs_until_it_is_read_to_its_end(tmp
     delivery.publish(4, 50)
     delivery.latest(delivery.ends(50))
     assert delivery.running.readers["in"].position == 50
+
+
+def test_records_that_died_with_the_engine_are_lost_and_not_taken_in(tmp_path: Path) -> None:
+    delivery = Delivery(tmp_path)
+    delivery.feed(*[b"x"] * 50)
+    delivery.claim()
+    delivery.publish(0, 20)
+    planned = delivery.ends(50)
+    delivery.ledger.close()  # killed: the epoch up to 50 was planned, and is run again
+    again = Delivery(tmp_path)
+    again.claim()
+    again.sources.lost_range(Read("in", planned["in"].inc, 20, 50, "p", again.generation), 20, 50)
+    again.publish(1, 50, ends={**planned, INLET: again.ends(0)[INLET]})
+    assert (again.running.records, again.running.readers["in"].lost_on_restart) == (0, 30)
+    again.feed(b"new", b"newer")
+    again.publish(2, 2)
+    assert again.running.records == 2

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gauss.contracts.storage import Capacity, WriteFull
 from gauss.model.errors import ConfigError, NotFound
+from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.readers import Position
-from helpers.logs import numbered
+from gauss.stream.protocol import At
+from helpers.logs import numbered, open_log
 from helpers.topics import at_once, file_topic, memory_topic, offsets
 
 
@@ -83,3 +86,15 @@ def test_seek_moves_a_reader_and_its_owner_learns_it(tmp_path: Path) -> None:
     assert (reader.sought(), reader.sought(), reader.position) == (8, None, 8)
     with pytest.raises(NotFound, match="no reader"):
         topic.seek("nobody", "end")
+
+
+def test_kept_reader_of_a_memory_topic_learns_what_died_with_the_engine(tmp_path: Path) -> None:
+    topic = LogTopic(
+        "t",
+        open_log("memory", tmp_path),
+        Capacity(None, None, WriteFull.BLOCK),
+        positions={"out": Position(1, 30)},
+        ended=At(1, 72),
+    )
+    (reader,) = topic.readers.all()
+    assert (reader.position, reader.lost_on_restart) == (0, 42)

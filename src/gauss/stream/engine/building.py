@@ -33,13 +33,12 @@ from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.orders_topic import OrdersTopic
 from gauss.stream.engine.readers import Position
 from gauss.stream.engine.running import retry_inlet, retry_inlets
-from gauss.stream.engine.sources import END_MARK
 from gauss.stream.engine.stored_table import StoredTable
 from gauss.stream.engine.table_topic import TableTopic
 from gauss.stream.engine.topic import Topic
 from gauss.stream.graph import TABLE_PREFIX, Graph, ProcessorNode
 from gauss.stream.orders import orders_topic, reads_table
-from gauss.stream.protocol import At
+from gauss.stream.protocol import At, Ends
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +60,8 @@ class TopicBuilder:
     base_dir: Path
     ledger: Ledger
     dead: Callable[[DeadLetter], None]
+    ended: Ends
+    """Where memory topics ended that died with the last engine."""
 
     def all(self) -> dict[str, Topic]:
         """The config's topics, the dead letters and a retry inlet per transform."""
@@ -126,8 +127,9 @@ class TopicBuilder:
             opened,
             spec.capacity(config),
             dead=self.dead,
-            positions={reader: Position(at.inc, at.off) for reader, at in known.items() if reader != END_MARK},
+            positions={reader: Position(at.inc, at.off) for reader, at in known.items()},
             at_least=self.ledger.highest(name, opened.inc),
+            ended=self.ended.get(name),
             on_position=lambda topic, reader, inc, offset: self.ledger.move(topic, reader, At(inc, offset)),
         )
         if topic.counters.lost:
@@ -184,9 +186,7 @@ def drop_forgotten(graph: Graph, ledger: Ledger) -> None:
     """Positions of processors that are no longer in the config hold nothing back any more."""
     reading = {(source.topic, each.name) for each in graph.processors.values() for source in each.sources}
     readers = [
-        (topic, reader)
-        for topic, reader in ledger.readers()
-        if reader != END_MARK and (topic, reader.partition("#")[0]) not in reading
+        (topic, reader) for topic, reader in ledger.readers() if (topic, reader.partition("#")[0]) not in reading
     ]
     names = {each.name for each in graph.processors.values() if each.role is Role.TRANSFORM}
     processors = [name for name in ledger.state.processors if name not in names]

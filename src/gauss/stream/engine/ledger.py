@@ -93,7 +93,8 @@ class Ledger:
             return moved or self.state.positions.get(topic, {}).get(reader)
 
     def move(self, topic: str, reader: str, at: At) -> None:
-        """Notes a position; it is written with the next `maintain`, since a position only ever repeats records."""
+        """Notes a position; it is written with the next `save_positions`, since a position only ever repeats
+        records."""
         with self._lock:
             self._moved.setdefault(topic, {})[reader] = at
 
@@ -134,8 +135,8 @@ class Ledger:
         with self._lock:
             return [(topic, name) for topic, names in self.state.positions.items() for name in names]
 
-    def maintain(self) -> None:
-        """Every second or so: positions, fsync, and compaction when the journal has grown."""
+    def save_positions(self) -> None:
+        """Writes the positions that were noted since the last time."""
         with self._lock:
             if self._moved:
                 moved, self._moved = self._moved, {}
@@ -144,6 +145,10 @@ class Ledger:
                 except StorageError:
                     self._moved = moved
                     raise
+
+    def maintain(self) -> None:
+        """Every second or so: positions, fsync, and compaction when the journal has grown."""
+        self.save_positions()
         # Outside the lock, so that no publish waits for the disk; only this thread replaces the journal's file.
         self._journal.sync()
         with self._lock:

@@ -15,6 +15,7 @@ from gauss.scan.sources import SourceTask
 from gauss.stream.engine.admission import Admission, fit, lifted
 from gauss.stream.engine.readers import Position, Reader, Readers, place
 from gauss.stream.engine.topic import Blocked, Topic
+from gauss.stream.protocol import At
 
 OnPosition = Callable[[str, str, int, int], None]
 """(topic, reader, inc, offset): a kept reader has moved."""
@@ -36,10 +37,12 @@ class LogTopic(LogProvider, Topic):
         dead: Callable[[DeadLetter], None] = lambda _: None,
         positions: dict[str, Position] | None = None,
         at_least: int = 0,
+        ended: At | None = None,
         on_position: OnPosition | None = None,
     ) -> None:
         """`positions` are the kept readers of the running config; `at_least` is the highest offset of this
-        incarnation that any ledger has seen, so that none is used twice."""
+        incarnation that any ledger has seen, so that none is used twice; `ended` is where an incarnation that died
+        with its engine ended."""
         LogProvider.__init__(self, log)
         Topic.__init__(self, name, log, capacity, dead)
         self.source = SourceTask(name, self, opener=super().open)
@@ -49,6 +52,8 @@ class LogTopic(LogProvider, Topic):
         self._disk_full = False
         self._over = False
         self._on_position = on_position
+        self.note_end: Callable[[int], None] | None = None
+        """Told the visible end each time that it moves; of a memory topic."""
         self._last_ts = log.last_ts()
         self._staged_records = self._staged_bytes = 0
         self.counters.lost, self.counters.set_aside = getattr(log, "lost", 0), getattr(log, "set_aside", 0)
@@ -58,7 +63,7 @@ class LogTopic(LogProvider, Topic):
             self.counters.lost = max(self.counters.lost, highest - log.end)
             log.skip_to(highest)
         self.readers = Readers(kept, self._reader_moved)
-        self.readers.restore(log.inc, log.floor)
+        self.readers.restore(log.inc, log.floor, ended)
         self._admission = Admission(capacity, log, self.readers)
         self.trim()
 
@@ -165,6 +170,8 @@ class LogTopic(LogProvider, Topic):
     def reveal(self) -> None:
         """Moves the visible end over everything staged, and wakes who waits for it."""
         self._log.reveal()
+        if self.note_end is not None:
+            self.note_end(self._log.end)
         self.counters.records_in += self._staged_records
         self.counters.bytes_in += self._staged_bytes
         self._staged_records = self._staged_bytes = 0

@@ -28,7 +28,7 @@ from gauss.stream.engine.running import Running
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.times import seen_by
 from gauss.stream.engine.topic import Topic
-from gauss.stream.protocol import At, Ends, Member, Publish, Published
+from gauss.stream.protocol import At, Ends, Member, Publish, Published, places
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ class Publisher(Claims):
         ended = self._append(running.name, row, epoch, ends, ready, seen, chain)
         chain.pass_on(ended)
         taken = chain.taken(begin, ends, ended)
-        taken[running.name] = rows_between(begin, chain.of_head(ends))
+        taken[running.name] = self._taken_in(running, begin, chain.of_head(ends))
         for name, parts in ready.items():
             self.running[chain.writer(name, running.name)].bytes += sum(chunk.nbytes for chunk in parts)
         for name, count in taken.items():
@@ -160,6 +160,16 @@ class Publisher(Claims):
             again = sum(rows_between(begin, {inlet: ends[inlet]}) for inlet in _inlets(self.running[name], ends))
             self._count(self.running[name], count, again, [letter for letter in own if letter.attempts == 1])
         return ended
+
+    def _taken_in(self, running: Running, begin: Ends, ends: Ends) -> int:
+        """How many records of a range there were to read: not those that died with an engine or were overwritten."""
+        there = {name: at for name, at in places(ends).items() if self._topics[name].inc == at.inc}
+        rows = rows_between(begin, there)
+        for name, inc, start, stop in running.lost:
+            if name in there and there[name].inc == inc and start >= 0:
+                first = begin[name].off if name in begin and begin[name].inc == inc else 0
+                rows -= max(min(stop, there[name].off) - max(start, first), 0)
+        return rows
 
     def _returned(self, letter: Letter) -> Letter:
         """A letter of a replayed record is the letter that the record was, once more."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gauss.model.errors import ConfigError, NotFound
+from gauss.stream.protocol import At
 
 
 class Position(NamedTuple):
@@ -98,13 +99,15 @@ class Readers:
         readers = self._all
         return min(readers, key=_position) if readers else None
 
-    def restore(self, inc: int, floor: int) -> None:
+    def restore(self, inc: int, floor: int, ended: At | None = None) -> None:
         """Registers every kept reader at once, so that nothing gives way before its owner is back."""
         for name, position in self._stored.items():
             reader = Reader(name, position.offset, True, self._moved)
             reader.connected = False
             if position.inc != inc:
                 reader.position = floor
+                if ended is not None and ended.inc == position.inc:
+                    reader.lost(max(ended.off - position.offset, 0))
             elif position.offset < floor:
                 reader.missed(floor - position.offset)
                 reader.position = floor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -34,16 +35,19 @@ from gauss.stream.engine.pump import Pump
 from gauss.stream.engine.refill import refill
 from gauss.stream.engine.running import Running, retry_inlets
 from gauss.stream.engine.scanning import pipeline_formats, scan_engine
-from gauss.stream.engine.sources import END_MARK, Sources
+from gauss.stream.engine.sources import Sources
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.status import lag
 from gauss.stream.engine.topic import Topic
+from gauss.stream.engine.volatile_ends import keep_ends, read_ends
 from gauss.stream.formats import sink_formats
 from gauss.stream.graph import ProcessorNode, build_graph, table_queries
 from gauss.stream.orders import orders_topic
-from gauss.stream.protocol import Abort, Action, At, Claim, DriverSync, Latest, Pinned, Publish, StageDead, StageTime
+from gauss.stream.protocol import Abort, Action, Claim, DriverSync, Latest, Pinned, Publish, StageDead, StageTime
 
 MAINTAIN_S = 1.0
+SAVE_S = 0.1
+"""How old a resuming reader's position is at most when the engine is killed: so much may be sent again."""
 BIND_TRIES = 40
 CALLS_S = 2.0
 
@@ -76,7 +80,10 @@ class Engine:
         """The ledger, then the topics as far as the ledger vouches for them."""
         self.ledger: Ledger = open_ledger(self.paths, self._places())
         building.drop_forgotten(self.graph, self.ledger)
-        builder = building.TopicBuilder(self.pipeline, self.graph, self.paths, self.base_dir, self.ledger, self._dead)
+        ended = read_ends(self.paths.memory_ends)
+        builder = building.TopicBuilder(
+            self.pipeline, self.graph, self.paths, self.base_dir, self.ledger, self._dead, ended
+        )
         self.topics = builder.all()
         self.topics |= builder.orders(self.topics, lambda: self.clock() / 1000)
         self.scans = scan_engine(self.topics, self.pipeline)
@@ -87,7 +94,7 @@ class Engine:
         volatile = {name for name, node in self.graph.topics.items() if not node.durable}
         durable = frozenset(self.topics) - volatile
         synced = frozenset(each.name for each in self.pipeline.topics if each.storage_config.get("fsync") == "always")
-        self._volatile = [topic for name, topic in self.topics.items() if name not in durable]
+        keep_ends(self.paths.memory_ends, (topic for name, topic in self.topics.items() if name not in durable))
         self.publisher = Publisher(
             self.topics, self.ledger, self.stages, synced=synced, on_stop=lambda name, _: self.board.tell(name, "stop")
         )
@@ -95,7 +102,7 @@ class Engine:
             if name in self.topics and self.topics[name].inc == at.inc and self.topics[name].floor() < at.off:
                 self.topics[name].empty(at.off)  # an engine died in the middle of a rebuild
         heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, self.clock)
-        self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat)
+        self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat, ended=ended)
         for definition in [*self.pipeline.processors, *table_queries(self.pipeline)]:
             source, node = definition.source, self.graph.processors[definition.name]
             if node.role is not Role.TRANSFORM:
@@ -240,16 +247,18 @@ class Engine:
         self.free_bytes = min(shutil.disk_usage(place).free for place in places if place.exists())
 
     def _maintain(self) -> None:
-        while not self.stopping.wait(MAINTAIN_S):
+        due = time.monotonic() + MAINTAIN_S
+        while not self.stopping.wait(SAVE_S):
+            if time.monotonic() < due:
+                with contextlib.suppress(GaussError):  # a full disk, which the next maintenance tells
+                    self.ledger.save_positions()
+                continue
+            due = time.monotonic() + MAINTAIN_S
             try:
                 self.scans.reap()
                 self._watch_disk()
                 for topic in list(self.topics.values()):
                     topic.maintain(self.clock())
-                for topic in self._volatile:
-                    at = At(topic.inc, topic.version())
-                    if self.ledger.position(topic.name, END_MARK) != at:
-                        self.ledger.move(topic.name, END_MARK, at)
                 self.ledger.maintain()
             except (GaussError, OSError) as error:
                 log.warning("maintenance: %s", error)

@@ -18,9 +18,6 @@ from gauss.stream.engine.side_tables import SideTables
 from gauss.stream.engine.topic import Topic
 from gauss.stream.protocol import At, Ends, Latest, LatestReply, Read, places
 
-END_MARK = "@end"
-"""The pseudo reader under which the ledger keeps the end of a memory topic, so that a loss can be counted."""
-
 BOUNDED_LOOK_S = 0.02
 
 log = logging.getLogger(__name__)
@@ -37,13 +34,17 @@ class Sources:
         publisher: Publisher,
         durable: frozenset[str],
         heartbeat: Heartbeat,
+        *,
+        ended: Ends,
     ) -> None:
+        """`ended`: where memory topics ended that died with the last engine."""
         self._topics = topics
         self._ledger = ledger
         self._publisher = publisher
         self._durable = durable
         self.tables = SideTables(topics)
         self._heartbeat = heartbeat
+        self._ended = ended
 
     def latest(self, latest: Latest) -> LatestReply:
         """The end of the next batch; `start` itself when there is nothing new within `wait_ms`."""
@@ -131,21 +132,19 @@ class Sources:
         return sum(running.behind(self._topics[name], place) for name, place in at.items() if name in self._topics)
 
     def lost_on_restart(self, running: Running, topic: Topic, at: At) -> None:
-        """Counts, once, what the dead incarnation held behind this reader, as far as it is known."""
+        """Counts, once, what the dead incarnation held behind this reader."""
         if (key := whole(topic.name, at.inc)) not in running.lost:
             running.lost.add(key)
-            last, row = self._ledger.position(topic.name, END_MARK), self._ledger.row(running.name)
+            last, row = self._ended.get(topic.name), self._ledger.row(running.name)
             done = row.ends.get(topic.name) if row is not None else None
             begin = max(at.off, done.off) if done is not None and done.inc == at.inc else at.off
-            count = max(last.off - begin, 0) if last is not None and last.inc == at.inc else 0
+            known = last is not None and last.inc == at.inc
+            count = max(last.off - begin, 0) if last is not None and known else 0
             if topic.name in running.readers:
                 running.readers[topic.name].lost(count)
-            log.warning(
-                "processor %s: topic %s began anew with the engine; at least %d unread records are lost",
-                running.name,
-                topic.name,
-                count,
-            )
+            lost = f"{count} unread records are" if known else "an unknown number of unread records is"
+            where = f"processor {running.name}: memory topic {topic.name} was emptied by a restart"
+            log.warning("%s; %s lost", where, lost)
         if running.on_restart == "fail":
             raise StorageError(
                 f'processor "{running.name}" lost records of memory topic "{topic.name}" when the engine died',
