@@ -13,15 +13,6 @@ ROOT = Path(__file__).parents[2]
 GAUSS = str(Path(sys.executable).with_name("gauss"))
 
 
-def test_pipeline_of_the_readme_passes_the_check(tmp_path: Path) -> None:
-    found = re.search(r"<!-- check: pipeline -->\n```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert found is not None
-    config = tmp_path / "pipeline.toml"
-    config.write_text(found[1])
-    done = subprocess.run([GAUSS, "check", "--offline", str(config)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_files_named_in_the_walk_of_the_architecture_exist() -> None:
     named = re.findall(
         r"`((?:src/gauss|stream|plugins|scan|config|model|contracts|cli|api)/[\w/]+\.py)`",

@@ -31,7 +31,7 @@ class Appending:
             self._framing = registry.build(spec, spec.validate(options))
         except ValueError as error:  # pydantic's
             raise ConfigError(
-                f'framing "{framing}": {_first_fault(error)}', hint="see docs/reference for its parameters"
+                f'framing "{framing}": {_first_fault(error)}', hint="gauss docs reference/framings has its parameters"
             ) from error
         self._client = running.client()
         self._topic = topic

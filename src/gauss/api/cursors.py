@@ -118,6 +118,8 @@ async def _message(socket: WebSocket) -> bytes:
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect
     if message.get("bytes") is None:
-        raise ConfigError("expected a binary message: a program, then steps", hint="see docs/scan-programs.md")
+        raise ConfigError(
+            "expected a binary message: a program, then steps", hint="gauss docs scan-programs has their layout"
+        )
     found: bytes = message["bytes"]
     return found

@@ -40,6 +40,8 @@ COMMANDS = {
     "verify": "Check a data directory that no run has open.",
     "repair": "Show what is damaged in a data directory, and mend it.",
     "db": "Reach the servers that come with Gauss.",
+    "docs": "Print a page of the documentation.",
+    "examples": "List or copy the example pipelines.",
 }
 
 EXIT_CODES = """Exit codes: 0 done · 1 the config has faults · 2 wrong command line · 3 failed while running ·

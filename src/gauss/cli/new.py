@@ -16,7 +16,7 @@ STARTER = """\
 #   gauss check {file}     judges this file
 #   gauss run {file}       runs it
 #   gauss graph {file}     draws it
-# Try it: printf '{{"symbol":"BTC","bid":100.5}}\\n' | gauss send 127.0.0.1:9100
+# Try it: printf '{{"symbol":"BTC","bid":100.5}}\\n' | gauss send 127.0.0.1:7100
 #   and see it come out: gauss tap quotes.high
 
 # A format turns a record's bytes into fields. Only what looks inside a record needs one.
@@ -44,7 +44,7 @@ storage_config = {{ fsync = "interval" }} # never, interval or always
 name = "feed"
 plugin = "tcp-source"
 target = {{ topic = "quotes.raw" }}
-config = {{ port = 9100, input = {{ framing = "newline", delimiter = "\\n" }} }}
+config = {{ port = 7100, input = {{ framing = "newline", delimiter = "\\n" }} }}
 
 # A transform reads one topic and writes another. Remove this one, and no Java is needed.
 [[processors]]
@@ -62,7 +62,7 @@ config = {{
 name = "out"
 plugin = "tcp-sink"
 source = {{ topic = "quotes.high", read = "offset" }}
-config = {{ port = 9300, output = {{ framing = "newline", delimiter = "\\n" }} }}
+config = {{ port = 7300, output = {{ framing = "newline", delimiter = "\\n" }} }}
 
 # Secrets come from outside and are never printed: "${{PASSWORD}}" or "${{file:secret.txt}}"; "$${{" is a plain "${{".
 """

@@ -26,7 +26,9 @@ Format = Annotated[
 
 def command(
     topic: Annotated[str, typer.Argument(help="The topic.")],
-    program: Annotated[str, typer.Argument(help="A view and stages, see docs/scan-programs.md; left out: all.")] = "",
+    program: Annotated[
+        str, typer.Argument(help="A view and stages, see gauss docs scan-programs; left out: all.")
+    ] = "",
     *,
     live: Annotated[bool, typer.Option("--live", help="Go on with what comes.")] = False,
     limit: Limit = None,

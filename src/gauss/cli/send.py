@@ -33,7 +33,7 @@ def command(
 ) -> None:
     """Sends a file or standard input to a topic, or as it is to a socket.
 
-    Examples: gauss send quotes.raw quotes.jsonl · seq 1000 | gauss send numbers · gauss send 127.0.0.1:9100 feed.bin
+    Examples: gauss send quotes.raw quotes.jsonl · seq 1000 | gauss send numbers · gauss send 127.0.0.1:7100 feed.bin
     """
     output = Output(json=json)
     began = time.monotonic()

@@ -100,7 +100,7 @@ def _other_language(script: str) -> str:
         return ""
     return (
         "it looks like Rhai, and scripts are Starlark, which has Python's syntax: `def map_schema(source, target):`"
-        ' instead of `fn`, {"name": "sym"} instead of #{ name: "sym" }, # instead of //; see docs/schema-maps.md'
+        ' instead of `fn`, {"name": "sym"} instead of #{ name: "sym" }, # instead of //; see gauss docs schema-maps'
     )
 
 

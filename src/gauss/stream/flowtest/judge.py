@@ -69,7 +69,9 @@ def _test_files(given: Path) -> list[Path]:
     file = find_file(given)
     beside = file.with_name(file.stem + SUFFIX)
     if not beside.is_file():
-        raise ConfigError(f"{file} has no tests: there is no {beside}", hint="docs/testing.md shows how to write some")
+        raise ConfigError(
+            f"{file} has no tests: there is no {beside}", hint="gauss docs testing shows how to write some"
+        )
     return [beside]
 
 
