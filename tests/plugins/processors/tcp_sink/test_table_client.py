@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,9 +26,9 @@ def topic() -> TableTopic:
     return TableTopic("t", table, Capacity(None, None, WriteFull.DROP))
 
 
-def sink(topic: TableTopic, folder: Path, read: str, subscribe: str = "snapshots") -> Running:
+def sink(topic: TableTopic, folder: Path, read: str, subscribe: str = "snapshots", **given: Any) -> Running:
     spec = registry.spec(ProcessorSpec, "tcp-sink")
-    config = spec.validate({"port": 0, "output": {"framing": "newline"}})
+    config = spec.validate({"port": 0, "output": {"framing": "newline"}, **given})
     context = EdgeContext(
         name="sink",
         config=config,
@@ -109,6 +110,66 @@ def test_reader_of_changes_too_far_behind_gets_the_whole_table_again(topic: Tabl
         missed = max(int(str(shown.get("missed", 0))) for shown in running.status.clients.values())
         assert missed > 0
     running.edge.close()
+
+
+def test_every_snapshot_ends_with_the_record_that_was_asked_for(topic: TableTopic, tmp_path: Path) -> None:
+    topic.append(arrow(record("a", 1), record("b", 1)))
+    running = sink(topic, tmp_path, "subscribe", snapshot_end="")
+    with running.connect() as sock, sock.makefile("rb") as stream:
+        assert [stream.readline() for _ in range(3)] == [record("a", 1) + b"\n", record("b", 1) + b"\n", b"\n"]
+        topic.append(arrow(record("b", 2)))
+        assert [stream.readline() for _ in range(3)] == [record("a", 1) + b"\n", record("b", 2) + b"\n", b"\n"]
+    running.edge.close()
+
+
+def test_end_of_an_empty_snapshot_is_told(topic: TableTopic, tmp_path: Path) -> None:
+    running = sink(topic, tmp_path, "snapshot", snapshot_end="--")
+    with running.connect() as sock, sock.makefile("rb") as stream:
+        assert stream.read() == b"--\n"
+    running.edge.close()
+
+
+def test_changes_follow_the_end_of_the_snapshot(topic: TableTopic, tmp_path: Path) -> None:
+    topic.append(arrow(record("a", 1)))
+    running = sink(topic, tmp_path, "subscribe", "changes", snapshot_end="--")
+    with running.connect() as sock, sock.makefile("rb") as stream:
+        assert [stream.readline() for _ in range(2)] == [record("a", 1) + b"\n", b"--\n"]
+        topic.append(arrow(record("a", 2)))
+        assert stream.readline() == record("a", 2) + b"\n"
+    running.edge.close()
+
+
+@pytest.mark.parametrize(
+    ("output", "mark"),
+    [
+        ({"framing": "newline"}, "a\nb"),
+        ({"framing": "newline", "delimiter": "|"}, "a|"),
+        ({"framing": "fixed_size", "frame_size": 4}, "----"),
+        ({"framing": "arrow_ipc_streaming"}, "--"),
+    ],
+)
+def test_end_mark_that_the_framing_can_not_carry_is_a_fault(output: dict[str, Any], mark: str) -> None:
+    with pytest.raises(ValueError, match='"snapshot_end"'):
+        registry.spec(ProcessorSpec, "tcp-sink").validate({"port": 0, "output": output, "snapshot_end": mark})
+
+
+@pytest.mark.parametrize(
+    ("plugin", "given", "key"),
+    [
+        ("tcp-sink", {"output": {"framing": "newline"}, "snapshot_end": ""}, "snapshot_end"),
+        ("ws-sink", {"snapshot_marks": True}, "snapshot_marks"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("read", "fits"), [("offset", False), ("latest", False), ("snapshot", True), ("subscribe", True)]
+)
+def test_marks_have_no_meaning_without_snapshots(
+    plugin: str, given: dict[str, Any], key: str, read: str, fits: bool
+) -> None:
+    spec = registry.spec(ProcessorSpec, plugin)
+    assert spec.lint is not None
+    told = spec.lint(spec.validate({"port": 0, **given}), LintContext(None, read=read))
+    assert [key in fault for fault in told] == ([] if fits else [True])
 
 
 def test_stopping_sink_drains_its_subscribers(topic: TableTopic, tmp_path: Path) -> None:

@@ -47,3 +47,10 @@ def start_faults(plugin: str, config: ClientConfig, context: LintContext) -> lis
     if context.read == "offset" and (context.start in ("earliest", "end") or isinstance(context.start, int)):
         told.append(f'"start" of a {plugin} stands in its config, since each client begins there: move it from source')
     return told
+
+
+def snapshot_faults(key: str, context: LintContext) -> list[str]:
+    """Where a mark of snapshots has no meaning."""
+    if context.read in ("snapshot", "subscribe"):
+        return []
+    return [f'"{key}" has no meaning with read = "{context.read}", which sends no snapshots: leave it out']

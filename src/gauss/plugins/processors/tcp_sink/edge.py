@@ -95,7 +95,9 @@ class TcpSink:
     def _ends(self, connection: Connection) -> tuple[Wire, Encodes]:
         """A client's socket, and what makes bytes for it."""
         assert self._context.framing is not None
-        return Wire(connection.sock), Encoder(self._context.framing, self._conversion, self._bury)
+        assert isinstance(self._config, TcpSinkConfig)
+        framing, end = self._context.framing, self._config.snapshot_end
+        return Wire(connection.sock), Encoder(framing, self._conversion, self._bury, end)
 
     def _converting(self) -> Conversion | None:
         """How records become the output's format; None: they are sent as they are."""

@@ -35,12 +35,23 @@ class Encodes(Protocol):
 
     def encode(self, placed: Placed) -> Encoded: ...
 
+    def begin(self, version: int) -> bytes:
+        """What goes before the rows of a snapshot of this version; may be nothing."""
+        ...
+
+    def end(self, version: int, rows: int) -> bytes:
+        """What goes behind them."""
+        ...
+
 
 class Encoder:
     """One client's; a container framing keeps state between records."""
 
-    def __init__(self, framing: Framing, conversion: Conversion | None, bury: Bury) -> None:
+    def __init__(
+        self, framing: Framing, conversion: Conversion | None, bury: Bury, snapshot_end: str | None = None
+    ) -> None:
         self._framing = framing
+        self._snapshot_end = snapshot_end
         self._joiner = framing.joiner()
         self._conversion = conversion
         self._bury = bury
@@ -70,6 +81,14 @@ class Encoder:
         alike = self._framing.raw and (origins is None or np.array_equal(origins, np.arange(chunk.count)))
         frames = Chunk(payload, chunk.count, chunk.ts_ms, self._framing) if alike else None
         return Encoded(offset, stop, payload, frames)
+
+    def begin(self, version: int) -> bytes:  # noqa: ARG002
+        return b""
+
+    def end(self, version: int, rows: int) -> bytes:  # noqa: ARG002
+        if self._snapshot_end is None:
+            return b""
+        return bytes(self._joiner.join(pa.array([self._snapshot_end.encode()], pa.binary())))
 
     def _without_multiples(self, unfit: np.ndarray, data: pa.BinaryArray) -> np.ndarray:
         # A record of several frame sizes is cut: on the wire, frames of a fixed size have no borders.

@@ -10,10 +10,10 @@ from pydantic_core import PydanticCustomError
 from gauss.contracts.io import RecordIO, StreamIO
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
-from gauss.plugins.processors.tcp_sink.client_config import ClientConfig, start_faults
+from gauss.plugins.processors.tcp_sink.client_config import ClientConfig, snapshot_faults, start_faults
 from gauss.plugins.transports.edge_config import TcpEdgeConfig
 
-_FRAMED_ONLY = ("input", "output", "tls", "start", "slow_client", "slow_client_bytes")
+_FRAMED_ONLY = ("input", "output", "tls", "start", "slow_client", "slow_client_bytes", "snapshot_end")
 
 
 class TcpSinkConfig(ClientConfig, TcpEdgeConfig):
@@ -31,6 +31,25 @@ class TcpSinkConfig(ClientConfig, TcpEdgeConfig):
     """How records are framed on the wire and, with a `format`, in which format: records of another format are
     converted, and one that can't be is a dead letter. Bytes that have this framing and format already are sent as they
     are. Not with `passthrough`. See [formats](../formats.md)."""
+
+    snapshot_end: str | None = None
+    """A record that is sent behind the last row of every snapshot, so that a client sees where it ends: `""` is an
+    empty line with `framing = "newline"`. Choose what no row can be. Left out: rows follow each other without a
+    border."""
+
+    @model_validator(mode="after")
+    def _fits_framing(self) -> TcpSinkConfig:
+        if self.snapshot_end is None or self.output is None:
+            return self
+        told = ""
+        if self.output.framing not in ("newline", "length_prefixed"):
+            told = f'goes with framing = "newline" or "length_prefixed", not with "{self.output.framing}"'
+        elif self.output.framing == "newline":
+            delimiter = str((self.output.model_extra or {}).get("delimiter", "\n"))
+            told = "holds the delimiter of the framing" if delimiter in self.snapshot_end else ""
+        if told:
+            raise PydanticCustomError("snapshot_end", '"{key}" {told}', {"key": "snapshot_end", "told": told})
+        return self
 
     @model_validator(mode="after")
     def _fits_mode(self) -> TcpSinkConfig:
@@ -62,6 +81,8 @@ class TcpSinkConfig(ClientConfig, TcpEdgeConfig):
 def _lint(config: PluginConfig, context: LintContext) -> list[str]:
     assert isinstance(config, TcpSinkConfig)
     told = start_faults("tcp-sink", config, context)
+    if config.snapshot_end is not None:
+        told += snapshot_faults("snapshot_end", context)
     if (context.read == "raw") != (config.mode == "passthrough"):
         told.append('mode: "passthrough" and read = "raw" go together: captures are sent as they are')
     return told

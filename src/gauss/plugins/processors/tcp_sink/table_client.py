@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +23,10 @@ SEND_AGAIN_SECONDS = 0.05
 
 class TableClient(Client):
     """It holds no writer back: what it is too slow for is conflated."""
+
+    _snapshot: int | None = None
+    """Version of the snapshot whose rows are being sent."""
+    _snapshot_rows = 0
 
     def follow_table(self) -> None:
         """As the sink's source reads, until the peer goes or the sink stops."""
@@ -67,7 +72,11 @@ class TableClient(Client):
         """The table as it is now; gives its version."""
         cursor = self._topic.open(Program())
         try:
-            while not self._stop.now.is_set() and cursor.next(STEP) is Code.UNSET:
+            self._begin_snapshot(cursor)
+            while not self._stop.now.is_set():
+                if cursor.next(STEP) is not Code.UNSET:
+                    self._end_snapshot()
+                    break
                 self._send_rows(cursor)
             return cursor.pinned_version
         finally:
@@ -76,8 +85,11 @@ class TableClient(Client):
     def _follow_changes(self) -> None:
         cursor = self._topic.open(Program(mode=Mode.LIVE))
         try:
+            self._begin_snapshot(cursor)
             while not self._stop.now.is_set():
                 code = cursor.next(STEP)
+                if code is Code.INVALID:
+                    self._end_snapshot()
                 if code is Code.UNSET:
                     self._send_rows(cursor)
                 elif code is Code.REJECTED:
@@ -104,7 +116,25 @@ class TableClient(Client):
             missed,
         )
         self.shown["missed"] = int(str(self.shown.get("missed", 0))) + missed
+        self._begin_snapshot(cursor)
         return cursor
+
+    def _begin_snapshot(self, cursor: ReaderCursor) -> None:
+        self._snapshot, self._snapshot_rows = cursor.pinned_version, 0
+        self._send_mark(self._encoder.begin(cursor.pinned_version))
+
+    def _end_snapshot(self) -> None:
+        """Idempotent: a live cursor goes on with changes."""
+        if self._snapshot is not None:
+            self._send_mark(self._encoder.end(self._snapshot, self._snapshot_rows))
+            self._snapshot = None
+
+    def _send_mark(self, payload: bytes) -> None:
+        if payload:
+            self._wire.send([payload], self._stalled)
+            self._count(0, len(payload))
+            self.shown["bytes"] = int(str(self.shown["bytes"])) + len(payload)
+            self.shown["blocked_since_ms"] = None
 
     def _send_rows(self, cursor: ReaderCursor) -> None:
         batch = cursor.read()[1]
@@ -113,12 +143,23 @@ class TableClient(Client):
         deleted = batch.column("deleted")
         if deleted.true_count:  # a key that gave way has no record of its own that could be sent
             batch = batch.filter(pc.invert(pc.and_(deleted, pc.equal(pc.binary_length(data), 0))))
-            data = batch.column("data")
-        if len(data):
-            times = batch.column("ts_ms").to_numpy()
+        if self._snapshot is not None:
+            # A live cursor may give the last rows of the snapshot and the first changes, which are newer, in one batch.
+            newer = np.flatnonzero(batch.column("version").to_numpy() > self._snapshot)
+            border = int(newer[0]) if len(newer) else batch.num_rows
+            self._snapshot_rows += border
+            self._send_part(batch.slice(0, border))
+            batch = batch.slice(border)
+            if batch.num_rows:
+                self._end_snapshot()
+        self._send_part(batch)
+        self._position = cursor.position
+        self.shown["position"] = cursor.position
+
+    def _send_part(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            data, times = batch.column("data"), batch.column("ts_ms").to_numpy()
             self._send([Placed(int(batch.column("version")[0].as_py()), Chunk(data, len(data), times))], False)
-            self._position = cursor.position
-            self.shown["position"] = cursor.position
 
     def _look_for_peer(self) -> None:
         if self._wire.peer_has_gone():

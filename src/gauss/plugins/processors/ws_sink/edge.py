@@ -54,7 +54,8 @@ class WsSink(TcpSink):
 
     def _ends(self, connection: Connection) -> tuple[Wire, Encodes]:
         assert isinstance(connection, WsConnection)
-        return WsWire(connection.sock, connection.protocol, self._stop), Messages(self._conversion, self._bury)
+        messages = Messages(self._conversion, self._bury, marks=self._ws.snapshot_marks)
+        return WsWire(connection.sock, connection.protocol, self._stop), messages
 
     def _converting(self) -> Conversion | None:
         """With an input format alone, messages are JSON objects."""

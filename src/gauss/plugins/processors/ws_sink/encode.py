@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -22,9 +23,10 @@ TEXT, BINARY = 0x81, 0x82
 class Messages:
     """Records as they are, or converted to another format."""
 
-    def __init__(self, conversion: Conversion | None, bury: Bury) -> None:
+    def __init__(self, conversion: Conversion | None, bury: Bury, *, marks: bool = False) -> None:
         self._conversion = conversion
         self._bury = bury
+        self._marks = marks
 
     def encode(self, placed: Placed) -> Encoded:
         offset, chunk = placed
@@ -32,6 +34,15 @@ class Messages:
         if self._conversion is not None:
             data, _ = converted(self._conversion, offset, data, self._bury)
         return Encoded(offset, offset + chunk.count, frames(data, is_text(data)), None)
+
+    def begin(self, version: int) -> bytes:
+        return self._mark({"_snapshot": "begin", "version": version})
+
+    def end(self, version: int, rows: int) -> bytes:
+        return self._mark({"_snapshot": "end", "version": version, "rows": rows})
+
+    def _mark(self, content: dict[str, Any]) -> bytes:
+        return frames(pa.array([msgspec.json.encode(content)], pa.binary()), True) if self._marks else b""
 
 
 def is_text(data: pa.BinaryArray) -> bool | np.ndarray:

@@ -12,7 +12,7 @@ from gauss.contracts.io import RecordIO
 from gauss.contracts.network import EVERYBODY, Network, is_loopback
 from gauss.contracts.plugin import Millis, PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
-from gauss.plugins.processors.tcp_sink.client_config import ClientConfig, start_faults
+from gauss.plugins.processors.tcp_sink.client_config import ClientConfig, snapshot_faults, start_faults
 from gauss.plugins.transports.tcp_server.spec import ServerConfig
 from gauss.plugins.transports.tls_config import TlsConfig
 
@@ -59,6 +59,10 @@ class WsSinkConfig(ClientConfig):
     output: RecordIO | None = None
     """The format of the messages: records of another format are converted, and one that can't be is a dead letter.
     Without `output` and `input` records are sent as they are. See [formats](../formats.md)."""
+    snapshot_marks: bool = False
+    """Of a table: before a snapshot's rows `{"_snapshot": "begin", "version": 7}` is sent as a text message of its own,
+    and behind them `{"_snapshot": "end", "version": 7, "rows": 2}`; with `subscribe = "changes"` what follows are
+    changes. Left out: rows follow each other without a border."""
     tls: TlsConfig | None = None
     """`cert` and `key` for `wss://`, and `ca` to demand client certificates."""
     max_connections: Annotated[int, Field(gt=0)] = 1000
@@ -91,7 +95,8 @@ class WsSinkConfig(ClientConfig):
 
 def _lint(config: PluginConfig, context: LintContext) -> list[str]:
     assert isinstance(config, WsSinkConfig)
-    return start_faults("ws-sink", config, context)
+    marks = snapshot_faults("snapshot_marks", context) if config.snapshot_marks else []
+    return start_faults("ws-sink", config, context) + marks
 
 
 SPEC = ProcessorSpec(
