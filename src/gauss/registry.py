@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import difflib
 import functools
 import importlib
@@ -15,15 +16,18 @@ from typing import Any, TypeVar
 from gauss.contracts.format import FormatSpec
 from gauss.contracts.framing import FramingSpec
 from gauss.contracts.plugin import ABI_VERSION, PluginSpec
-from gauss.contracts.processor import ProcessorSpec
+from gauss.contracts.processor import ProcessorSpec, Role
 from gauss.contracts.storage import StorageSpec
 from gauss.contracts.transport import TransportSpec
+from gauss.model.closing import close_process, hold
 from gauss.model.errors import PluginError
 
 S = TypeVar("S", bound=PluginSpec)
 
 PLUGIN_DIR = "GAUSS_PLUGIN_DIR"
 """The environment's name for the folder of the config; Spark's workers inherit it."""
+
+atexit.register(close_process)
 
 KINDS: tuple[type[PluginSpec], ...] = (FormatSpec, FramingSpec, TransportSpec, StorageSpec, ProcessorSpec)
 
@@ -104,10 +108,14 @@ def _load_path(path: str, kind: str) -> object:
 
 
 def build(plugin: PluginSpec, *args: Any) -> Any:
-    """Imports a plugin's implementation and constructs it."""
+    """Imports a plugin's implementation and constructs it. A format, framing or transform that has a `close` is closed
+    with the scope it is built in (`model/closing.py`), else at the process's end; all others by whoever built them."""
     module_name, _, attribute = plugin.implementation.partition(":")
     try:
         factory = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
         raise PluginError(f'{plugin.KIND} "{plugin.name}" has no implementation: {error}') from error
-    return factory(*args)
+    made = factory(*args)
+    if isinstance(plugin, FormatSpec | FramingSpec) or getattr(plugin, "role", "") == Role.TRANSFORM:
+        hold(made)
+    return made

@@ -12,6 +12,7 @@ from gauss.api.records import Decode, decoding, whole_number
 from gauss.contracts.cursor import Mode, Program, Seq
 from gauss.contracts.format import FormatSpec
 from gauss.contracts.format_batch import batched
+from gauss.model.closing import Closing, hold, scope
 from gauss.model.errors import ConfigError, NotFound, PluginError
 from gauss.scan.program.ir import Select
 from gauss.scan.program.parse import parse, parse_scan
@@ -24,6 +25,8 @@ class Reading:
 
     def __init__(self, running: Running) -> None:
         self._running = running
+        self._kept: dict[str, Decode] = {}
+        """Formats that must be closed: one for all requests, closed with the process."""
 
     def known(self, topic: str) -> dict[str, Any]:
         """What the engine says of a topic; raises before a stream has begun to answer 200."""
@@ -35,18 +38,23 @@ class Reading:
 
     def decoder(self, name: str | None) -> Decode | None:
         """A format of the pipeline, or a plugin that needs no settings; None: bytes are shown as text."""
-        if name is None:
-            return None
-        found = self._running.pipeline.format(name)
+        if name is None or name in self._kept:
+            return None if name is None else self._kept[name]
+        found, held = self._running.pipeline.format(name), Closing()
         try:
             spec = registry.installed(FormatSpec, name) if found is None else registry.spec(FormatSpec, found.plugin)
             config = spec.validate({} if found is None else found.config)
-            return decoding(batched(registry.build(spec, config)).decode)
+            with scope(held):
+                made = decoding(batched(registry.build(spec, config)).decode)
         except (PluginError, ValidationError):
             if found is not None:
                 raise
             known = ", ".join(entry.name for entry in self._running.pipeline.formats) or "none"
             raise NotFound(f'the pipeline has no format "{name}"', hint=f"it has: {known}") from None
+        if len(held):
+            hold(held)
+            self._kept[name] = made
+        return made
 
     def rows_of(self, topic: str, format_name: str | None) -> Decode | None:
         """How rows of a table are shown: by the named format, else the topic's own."""

@@ -46,7 +46,8 @@ class PluginSpec:
     summary: str
     config: type[PluginConfig]
     implementation: str
-    """`package.module:Class`, called with what the kind's contract says."""
+    """`package.module:Class`, called with what the kind's contract says. If what it gives has a `close`, that is called
+    once."""
     abi: int = ABI_VERSION
 
     def validate(self, config: dict[str, Any]) -> PluginConfig:

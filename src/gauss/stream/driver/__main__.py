@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gauss.contracts.processor import ProcessorSpec, Where
+from gauss.model.closing import close_process
 from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
 from gauss.model.units import counted
@@ -148,6 +149,7 @@ def main(kind: type[Driver] = Driver) -> int:
     if code == 0:
         driver.close()
         log.info("stopped")
+    close_process()
     logging.shutdown()
     os._exit(code)
 

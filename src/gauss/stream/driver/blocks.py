@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 
 from gauss.contracts.time import BEAT, EVENT, EVENT_MS
 from gauss.stream.driver.plan import BLOCK, FIRST, LAST, NUMBER, PairWork, ReadPlan, TransformRef
+from gauss.stream.driver.reading import FORGET, Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from gauss.contracts.two_sided import TwoSided
-    from gauss.stream.driver.reading import Range
 
 MOST_RECORDS, MOST_BYTES = 65_536, 8 << 20
 """Of a block. Two that meet are a row of Spark's, so large ones are copied less often: with a window of a few seconds
@@ -114,3 +114,6 @@ def _records(rows: pa.RecordBatch, side: str, schema: pa.Schema) -> tuple[pa.Rec
 def _transform(ref: bytes) -> TwoSided:
     transform, _ = msgspec.json.decode(ref, type=TransformRef).build()
     return cast("TwoSided", transform)
+
+
+FORGET.append(_transform.cache_clear)

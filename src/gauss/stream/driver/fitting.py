@@ -10,6 +10,7 @@ import pyarrow as pa
 from gauss.config.spec import Pipeline, ProcessorDef
 from gauss.contracts.format import BadRows
 from gauss.contracts.processor import ProcessorSpec, Role, Where
+from gauss.model.closing import scope
 from gauss.model.errors import ConfigError, GaussError
 from gauss.registry import build, spec
 from gauss.stream.driver.plan import BEAT, FormatRef, format_ref, transform_ref
@@ -24,17 +25,14 @@ def misfits(pipeline: Pipeline, graph: Graph) -> Iterator[tuple[str, GaussError]
     that reads a table is left out: the table's columns take the place of its input format."""
     for entry in pipeline.processors:
         node = graph.processors[entry.name]
-        if node.role is Role.SINK:
-            try:
-                _fit_sink(pipeline, entry)
-            except GaussError as error:
-                yield entry.name, error
-        if node.role is not Role.TRANSFORM or node.where is Where.ENGINE:
+        fits = _fit_sink if node.role is Role.SINK else _fit
+        if node.role is Role.SOURCE or (node.role is Role.TRANSFORM and node.where is Where.ENGINE):
             continue
-        if any(graph.topics[reading.topic].table for reading in node.sources):
+        if fits is _fit and any(graph.topics[reading.topic].table for reading in node.sources):
             continue
         try:
-            _fit(pipeline, entry)
+            with scope():
+                fits(pipeline, entry)
         except GaussError as error:
             yield entry.name, error
 
@@ -75,7 +73,8 @@ def can_write(processor: str, columns: Iterable[str], read: FormatRef | None, wr
     if written is None:
         _takes_all(processor, names, read)
         return
-    schema = written.build().schema()
+    with scope():
+        schema = written.build().schema()
     fields = [field.name.removeprefix("$.") for field in schema.fields] if schema is not None else []
     if missing := [name for name in fields if name not in names and name.partition(".")[0] not in names]:
         raise ConfigError(
@@ -89,7 +88,9 @@ def _takes_all(processor: str, names: list[str], read: FormatRef | None) -> None
     if read is None:
         return
     try:
-        read.build().encode_batch(pa.RecordBatch.from_arrays([pa.nulls(1) for _ in names], names))
+        with scope():
+            made = read.build()
+            made.encode_batch(pa.RecordBatch.from_arrays([pa.nulls(1) for _ in names], names))
     except ConfigError as error:
         raise ConfigError(
             f"processor \"{processor}\" names no output format, and the input's can't hold its result: {error.message}",

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from gauss.stream.driver.plan import TransformRef, Work
-from gauss.stream.driver.reading import Range, read_decoded, with_marks
+from gauss.stream.driver.reading import FORGET, Range, read_decoded, with_marks
 
 if TYPE_CHECKING:
     from gauss.contracts.processor import ArrowTransform, TableTransform
@@ -21,6 +21,9 @@ def transform_of(ref: bytes) -> ArrowTransform:
     """The transform, built once per process; `ref` is a TransformRef as JSON."""
     transform, _ = msgspec.json.decode(ref, type=TransformRef).build()
     return transform  # type: ignore[return-value]  # the plan is hosted only for those that are
+
+
+FORGET.append(transform_of.cache_clear)
 
 
 def run(work: Work, part: Range) -> Iterator[pa.RecordBatch]:

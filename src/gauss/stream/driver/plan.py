@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
+from gauss.model.closing import scope
 from gauss.stream.protocol import Ends, Member, Timing
 
 if TYPE_CHECKING:
@@ -107,11 +108,12 @@ class TransformRef(msgspec.Struct, frozen=True):
 
         found = spec(ProcessorSpec, self.plugin)
         made: Transform = build(found, found.validate(self.config))
-        if self.table is not None:
-            made.bind_table(self.table.format.build().schema(), self.table.key)  # type: ignore[attr-defined]
-        if self.beside is not None:
-            made.bind_beside(self.beside.format.build().schema())  # type: ignore[attr-defined]
-        schemas = [ref.build().schema() if ref else None for ref in (self.input, self.output)]
+        with scope():  # of the formats only the schemas are wanted here
+            if self.table is not None:
+                made.bind_table(self.table.format.build().schema(), self.table.key)  # type: ignore[attr-defined]
+            if self.beside is not None:
+                made.bind_beside(self.beside.format.build().schema())  # type: ignore[attr-defined]
+            schemas = [ref.build().schema() if ref else None for ref in (self.input, self.output)]
         fields = made.bind(*schemas)
         if (time := getattr(made, "time", None)) is not None and time.field:
             from gauss.contracts.time_field import with_event_time

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from gauss.model.closing import close_process
 from gauss.model.details import capped
 from gauss.stream.client import EngineClient
 from gauss.stream.driver.plan import BLOCK_ROWS, FormatRef, ReadPlan
@@ -55,6 +57,21 @@ def freeze_once(_work: str, _generation: int) -> None:
 @lru_cache(maxsize=32)
 def _format(ref: bytes) -> GuardedFormat:
     return msgspec.json.decode(ref, type=FormatRef).build()
+
+
+FORGET: list[Callable[[], object]] = [_format.cache_clear]
+"""Empties whatever keeps plugin objects from task to task."""
+
+
+@contextmanager
+def task() -> Iterator[None]:
+    """The work of a task. A plugin object with a `close` lives no longer: nobody tells a worker that it ends."""
+    try:
+        yield
+    finally:
+        if close_process():
+            for forget in FORGET:
+                forget()
 
 
 def format_of(ref: FormatRef) -> GuardedFormat:

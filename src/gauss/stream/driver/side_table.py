@@ -19,7 +19,7 @@ from gauss.model.errors import Collected, Rejected
 from gauss.stream.cursors import RemoteCursor, refused
 from gauss.stream.driver.key_index import NONE, KeyIndex
 from gauss.stream.driver.plan import FieldRef, ReadPlan, TableRef
-from gauss.stream.driver.reading import coalesced, engine, format_of
+from gauss.stream.driver.reading import FORGET, coalesced, engine, format_of
 from gauss.stream.protocol import At, Ends, Pinned
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def _first(bad: list[tuple[int, str, str]]) -> tuple[int, str]:
 
 
 _tables: OrderedDict[bytes, SideTable] = OrderedDict()
+FORGET.append(_tables.clear)
 
 
 def look_up(read: ReadPlan, ref: TableRef, fields: list[SourceField] | None, at: At) -> SideTable:

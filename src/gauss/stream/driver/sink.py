@@ -28,6 +28,7 @@ from gauss.stream.driver.reading import (
     engine,
     format_of,
     freeze_once,
+    task,
     with_marks,
 )
 from gauss.stream.engine.dead import DEAD_TOPIC
@@ -177,7 +178,8 @@ class Writing:
         self.plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        done = self._written(iterator)
+        with task():
+            done = self._written(iterator)
         freeze_once(self.plan.processor, self.plan.generation)
         return done
 

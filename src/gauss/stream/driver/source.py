@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from gauss.model.errors import ConfigError
 from gauss.stream.driver.pace import Pace
 from gauss.stream.driver.plan import MARK, RANGES, ReadPlan, WritePlan
-from gauss.stream.driver.reading import Range, Ranges, engine, ranges, read_decoded, shared_out
+from gauss.stream.driver.reading import Range, Ranges, engine, ranges, read_decoded, shared_out, task
 from gauss.stream.driver.timed import read_timed
 from gauss.stream.protocol import Ends, Latest
 
@@ -117,10 +117,11 @@ class _Reading:
             return
         schema = to_arrow_schema(self._schema, timezone="UTC")
         reads = read_decoded if self.plan.time is None else read_timed
-        for batch in chain.from_iterable(reads(self.plan, cast(Range, part)) for part in parts):
-            arrays = [(batch.column(field.name), field.type) for field in schema]
-            arrays = [array if array.type == kind else array.cast(kind) for array, kind in arrays]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        with task():
+            for batch in chain.from_iterable(reads(self.plan, cast(Range, part)) for part in parts):
+                arrays = [(batch.column(field.name), field.type) for field in schema]
+                arrays = [array if array.type == kind else array.cast(kind) for array, kind in arrays]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class BatchReader(_Reading, DataSourceReader):

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from gauss.model.errors import DiskFull, ProtocolError, Unavailable
 from gauss.model.paths import DataDir
 from gauss.stream.child import assignment
 from gauss.stream.driver.plan import TableWork
-from gauss.stream.driver.reading import Range, bury, coalesced, engine, letter
+from gauss.stream.driver.reading import FORGET, Range, bury, coalesced, engine, letter
 from gauss.stream.driver.sink import offsets_of
 from gauss.stream.protocol import Read
 from gauss.stream.tables import TableTopic, table_topic
@@ -66,14 +65,31 @@ class _Opened:
     lacking: frozenset[str]
 
 
-@lru_cache(maxsize=4)
-def _opened(data_dir: str, topic: str, lacking: tuple[str, ...], _generation: int) -> _Opened:
+_open: OrderedDict[tuple[object, ...], _Opened] = OrderedDict()
+KEPT_TABLES = 4
+
+
+def _opened(data_dir: str, topic: str, lacking: tuple[str, ...], generation: int) -> _Opened:
     """Once per process and start of the query."""
-    paths = DataDir(Path(data_dir))
-    given = assignment(paths)
-    found = table_topic(given.pipeline, topic, given.base_dir, paths)
-    found.store.open(found.target, lacking)
-    return _Opened(found, found.columns(), arrow_schema(found.decoded), frozenset(lacking))
+    key = (data_dir, topic, lacking, generation)
+    if key not in _open:
+        paths = DataDir(Path(data_dir))
+        given = assignment(paths)
+        found = table_topic(given.pipeline, topic, given.base_dir, paths)
+        found.store.open(found.target, lacking)
+        _open[key] = _Opened(found, found.columns(), arrow_schema(found.decoded), frozenset(lacking))
+        while len(_open) > KEPT_TABLES:
+            _open.popitem(last=False)[1].topic.store.close()
+    return _open[key]
+
+
+def _forget() -> None:
+    """Closes every table."""
+    while _open:
+        _open.popitem()[1].topic.store.close()
+
+
+FORGET.append(_forget)
 
 
 class _Rows(NamedTuple):

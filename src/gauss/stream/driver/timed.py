@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from gauss.contracts.time import BEAT, END, EVENT, EVENT_MS, INC, OFFSET, ORDER, SOURCE
 from gauss.stream.driver.blocks import blocks
 from gauss.stream.driver.plan import FIRST, LAST, ORDERED, ReadPlan, TimePlan, TransformRef
-from gauss.stream.driver.reading import Range, bury, engine, letter, read_judged
+from gauss.stream.driver.reading import FORGET, Range, bury, engine, letter, read_judged
 from gauss.stream.engine.dead import LATE
 from gauss.stream.protocol import StageTime
 
@@ -145,6 +145,9 @@ def _partial(time: TimePlan, part: Range, batch: pa.RecordBatch, events: pa.Arra
 def _transform(ref: bytes) -> PartialTransform:
     transform, _ = msgspec.json.decode(ref, type=TransformRef).build()
     return transform  # type: ignore[return-value]  # the plan names only those that are
+
+
+FORGET.append(_transform.cache_clear)
 
 
 def _marker(schema: pa.Schema, beat: int) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gauss.contracts.edge import Edge, EdgeStatus
+from gauss.model.closing import Closing, scope
 from gauss.model.errors import GaussError
 from gauss.stream.graph import ProcessorNode
 
@@ -20,6 +21,8 @@ class Listening:
 
     node: ProcessorNode
     build: Callable[[EdgeStatus], Edge]
+    built: Closing = field(default_factory=Closing)
+    """What holds the formats and framings that it builds."""
     status: EdgeStatus = field(default_factory=EdgeStatus)
     edge: Edge | None = None
 
@@ -35,7 +38,8 @@ class Listening:
             threading.Thread(target=self._keep_trying, args=(stopping,), name=name, daemon=True).start()
 
     def _try(self) -> None:
-        edge = self.build(self.status)
+        with scope(self.built):
+            edge = self.build(self.status)
         try:
             edge.start()
         except BaseException:

@@ -15,6 +15,7 @@ from typing import Any
 from gauss.contracts.edge import DeadLetter
 from gauss.contracts.processor import Role, Where
 from gauss.contracts.storage import ReadMode
+from gauss.model.closing import Closing, scope
 from gauss.model.errors import GaussError, NotFound, StorageError, Unavailable
 from gauss.model.paths import DataDir
 from gauss.stream.child import assignment
@@ -70,6 +71,8 @@ class Engine:
         self.free_bytes = 0
         self.draining = False
         self._closed = False
+        self.built = Closing()
+        """Formats, framings and transforms to be closed at the end."""
         self.board = DriverBoard()
         self.edges: dict[str, Listening] = {}
         self.pumps: dict[str, Pump] = {}
@@ -84,9 +87,10 @@ class Engine:
         builder = building.TopicBuilder(
             self.pipeline, self.graph, self.paths, self.base_dir, self.ledger, self._dead, ended
         )
-        self.topics = builder.all()
-        self.topics |= builder.orders(self.topics, lambda: self.clock() / 1000)
-        self.scans = scan_engine(self.topics, self.pipeline)
+        with scope(self.built):
+            self.topics = builder.all()
+            self.topics |= builder.orders(self.topics, lambda: self.clock() / 1000)
+        self.scans = scan_engine(self.topics, self.pipeline, self.built)
         self.dead = DeadLetters(
             self.topics[DEAD_TOPIC], lambda letter: self.ledger.was_replayed(letter.processor, letter.key)
         )
@@ -158,16 +162,19 @@ class Engine:
                 dead=self._dead,
                 may_read=self.may_read,
                 stopping=self.stopping,
-                format_=pipeline_formats(self.pipeline),
+                format_=pipeline_formats(self.pipeline, self.built),
                 formats=sink_formats(self.pipeline, node.name),
             ),
+            self.built,
         )
 
     def _start_pump(self, node: ProcessorNode) -> None:
+        with scope(self.built):
+            transform = building.transform(node)
         self.pumps[node.name] = Pump(
             self.publisher.processor(node.name),
             node.targets[0],
-            building.transform(node),
+            transform,
             topics=self.topics,
             ledger=self.ledger,
             publisher=self.publisher,
@@ -303,3 +310,4 @@ class Engine:
                 log.warning("topic %s: %s", topic.name, error.message)
         self.stages.clear()
         self.ledger.close()
+        self.built.close()

@@ -11,6 +11,7 @@ from gauss import registry
 from gauss.config.spec import Pipeline
 from gauss.contracts.format import Format, FormatSpec
 from gauss.contracts.format_batch import batched
+from gauss.model.closing import Closing, scope
 from gauss.model.errors import ConfigError, PluginError
 from gauss.scan.binding import Formats
 from gauss.scan.engine import ScanEngine
@@ -18,9 +19,9 @@ from gauss.stream.engine.topic import Topic
 from gauss.stream.formats import topic_format
 
 
-def scan_engine(topics: Mapping[str, Topic], pipeline: Pipeline) -> ScanEngine:
+def scan_engine(topics: Mapping[str, Topic], pipeline: Pipeline, held: Closing) -> ScanEngine:
     """Every topic as a source whose records are decoded by the pipeline's formats."""
-    engine, formats = ScanEngine(), pipeline_formats(pipeline)
+    engine, formats = ScanEngine(), pipeline_formats(pipeline, held)
     for name, topic in topics.items():
         topic.source.formats = formats
         found = topic_format(pipeline, name)
@@ -29,10 +30,23 @@ def scan_engine(topics: Mapping[str, Topic], pipeline: Pipeline) -> ScanEngine:
     return engine
 
 
-def pipeline_formats(pipeline: Pipeline) -> Formats:
-    """Formats of the config by their names, and plugins that need no settings by theirs."""
+def pipeline_formats(pipeline: Pipeline, held: Closing) -> Formats:
+    """Formats of the config by their names, and plugins that need no settings by theirs. Of one that must be closed
+    there is one for all, which `held` closes."""
+    kept: dict[str, Format] = {}
 
     def build(name: str) -> Format:
+        if name in kept:
+            return kept[name]
+        own = Closing()
+        with scope(own):
+            built = made(name)
+        if len(own):
+            held.add(own)
+            kept[name] = built
+        return built
+
+    def made(name: str) -> Format:
         defined = pipeline.format(name)
         try:
             spec = registry.spec(FormatSpec, defined.plugin) if defined else registry.installed(FormatSpec, name)
