@@ -97,3 +97,11 @@ def test_control_characters_of_an_error_are_shown_as_escapes_and_brackets_as_the
     status["processors"][1]["detail"] = "[red]\x9b2J\u202e[/red]"
     text = drawn(140, status)
     assert r"bad record \x1b]0;owned\x07" in text and r"[red]\x9b2J\u202e[/red]" in text
+
+
+def test_the_counts_of_a_table_are_said_to_be_those_of_its_inbox() -> None:
+    status = copy.deepcopy(STATUS)
+    status["topics"][0]["storage"] = "clickhouse"
+    status["topics"][1]["storage"] = "own.module:STORAGE"
+    text = drawn(140, status)
+    assert "clickhouse inbox" in text and "own.module:STORAGE" in text and "file inbox" not in text

@@ -117,6 +117,7 @@ def test_text_shows_storage_read_modes_traits_and_guarantees(tmp_path: Path) -> 
     assert "[calmer]  filter · active, stateless · on Spark" in drawn
     assert "listens on 127.0.0.1:9300" in drawn
     assert "out   may lose what was in memory" in drawn
+    assert "active: changes the number of records; passive: one out for each in" in drawn
 
 
 def test_text_ends_on_a_cycle(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.output import JsonOption, Output
 from gauss.config.check import Checked, check
 from gauss.config.live import Mark, Phase, check_connections, check_disk, check_java, check_ports
@@ -22,7 +23,9 @@ _SIGNS = {Mark.OK: ("âœ“", "green"), Mark.WARN: ("~", "yellow"), Mark.FAIL: ("âœ
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.")] = Path(),
+    file: Annotated[
+        Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.", autocompletion=complete.files)
+    ] = Path(),
     offline: Annotated[
         bool, typer.Option("--offline", help="Leave out transforms, Java, Spark's plans, ports, disk, connections.")
     ] = False,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output, visible
 from gauss.model.errors import ConfigError
@@ -18,7 +19,10 @@ app = typer.Typer(
     help="Dead letters: records that could not be framed, decoded or stored.",
 )
 
-Processor = Annotated[str | None, typer.Option("--processor", "-p", help="Only those of this processor.")]
+Processor = Annotated[
+    str | None,
+    typer.Option("--processor", "-p", help="Only those of this processor.", autocompletion=complete.processors),
+]
 Reason = Annotated[str | None, typer.Option("--reason", "-r", help="Only those with this reason code.")]
 
 

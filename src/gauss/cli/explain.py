@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.arguments import file_and_name
 from gauss.cli.output import JsonOption, Output
 from gauss.config.check import check_or_raise
@@ -15,8 +16,12 @@ from gauss.model.units import counted
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.")] = Path(),
-    processor: Annotated[str, typer.Argument(help="One of its processors; left out: all.")] = "",
+    file: Annotated[
+        Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.", autocompletion=complete.files)
+    ] = Path(),
+    processor: Annotated[
+        str, typer.Argument(help="One of its processors; left out: all.", autocompletion=complete.processors)
+    ] = "",
     json: JsonOption = False,
 ) -> None:
     """Say in words how processors run: which query, what is decoded where, what is published together, and why one

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.output import JsonOption, Output
 from gauss.config.check import check_or_raise
 from gauss.model.errors import ConfigError
@@ -20,7 +21,9 @@ class Drawing(StrEnum):
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.")] = Path(),
+    file: Annotated[
+        Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.", autocompletion=complete.files)
+    ] = Path(),
     format: Annotated[Drawing, typer.Option("--format", "-f", help="How to draw it.")] = Drawing.TEXT,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead.")] = None,
     json: JsonOption = False,

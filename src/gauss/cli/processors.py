@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.cli.topics import late, seconds
@@ -16,7 +17,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Processors: their states, and what to do with one that failed."
 )
 
-Name = Annotated[str, typer.Argument(help="The processor's name.")]
+Name = Annotated[str, typer.Argument(help="The processor's name.", autocompletion=complete.processors)]
 
 
 @app.command()

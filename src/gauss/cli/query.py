@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, visible, visible_json
 
@@ -17,7 +18,7 @@ Format = Annotated[str | None, typer.Option("--format", help="Decode with this f
 
 
 def command(
-    topic: Annotated[str, typer.Argument(help="The topic.")],
+    topic: Annotated[str, typer.Argument(help="The topic.", autocompletion=complete.topics)],
     *,
     begin: Begin = None,
     end: End = None,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.cli.topics import show_readers
@@ -17,13 +18,15 @@ app = typer.Typer(
     help="The registered readers of topics: where they are, and moving them.",
 )
 
-Topic = Annotated[str, typer.Argument(help="The topic that is read.")]
+Topic = Annotated[str, typer.Argument(help="The topic that is read.", autocompletion=complete.topics)]
 Reader = Annotated[str, typer.Argument(help="The reader, as `gauss readers ls` names it.")]
 
 
 @app.command()
 def ls(
-    topic: Annotated[str | None, typer.Argument(help="Only the readers of this topic.")] = None,
+    topic: Annotated[
+        str | None, typer.Argument(help="Only the readers of this topic.", autocompletion=complete.topics)
+    ] = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.client import DEFAULT_DATA_DIR
 from gauss.cli.output import JsonOption, Output
 from gauss.cli.run_log import RunLog
@@ -24,7 +25,9 @@ LOOK_SECONDS = 1.0
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="The pipeline's TOML file, or its folder.")] = Path(),
+    file: Annotated[
+        Path, typer.Argument(help="The pipeline's TOML file, or its folder.", autocompletion=complete.files)
+    ] = Path(),
     data_dir: Annotated[
         Path, typer.Option("--data-dir", help="Where everything is kept.", envvar="GAUSS_DATA_DIR")
     ] = DEFAULT_DATA_DIR,

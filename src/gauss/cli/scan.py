@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output, visible_json
 from gauss.cli.progress import watched
@@ -25,7 +26,7 @@ Format = Annotated[
 
 
 def command(
-    topic: Annotated[str, typer.Argument(help="The topic.")],
+    topic: Annotated[str, typer.Argument(help="The topic.", autocompletion=complete.topics)],
     program: Annotated[
         str, typer.Argument(help="A view and stages, see gauss docs scan-programs; left out: all.")
     ] = "",

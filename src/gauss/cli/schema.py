@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.arguments import file_and_name
 from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
 from gauss.cli.output import JsonOption, Output
@@ -23,8 +24,15 @@ if TYPE_CHECKING:
 
 
 def command(
-    file: Annotated[Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.")] = Path(),
-    topic: Annotated[str, typer.Argument(help="A topic whose storage is a table; left out: the only one.")] = "",
+    file: Annotated[
+        Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.", autocompletion=complete.files)
+    ] = Path(),
+    topic: Annotated[
+        str,
+        typer.Argument(
+            help="A topic whose storage is a table; left out: the only one.", autocompletion=complete.topics
+        ),
+    ] = "",
     explain: Annotated[bool, typer.Option("--explain", help="Also how each value is converted.")] = False,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,

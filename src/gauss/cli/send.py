@@ -11,6 +11,7 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.model.errors import ConfigError, Unavailable
@@ -21,7 +22,9 @@ _ADDRESS = re.compile(r"^(?P<host>\[[^]]+\]|[^:]+):(?P<port>\d{1,5})$")
 
 
 def command(
-    target: Annotated[str, typer.Argument(help="A topic of the run, or HOST:PORT of a listener.")],
+    target: Annotated[
+        str, typer.Argument(help="A topic of the run, or HOST:PORT of a listener.", autocompletion=complete.topics)
+    ],
     file: Annotated[str, typer.Argument(help="What to send; - is standard input.")] = "-",
     *,
     framing: Annotated[str, typer.Option(help="How the bytes are cut into records (topics only).")] = "newline",

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output, as_json, visible
 from gauss.model.errors import ConfigError, GaussError, NotFound, Unavailable
@@ -22,7 +23,9 @@ Lines = queue.Queue[tuple[str, bytes | GaussError | None]]
 
 
 def command(
-    topics: Annotated[list[str], typer.Argument(help="Topics, or globs such as 'quotes.*'.")],
+    topics: Annotated[
+        list[str], typer.Argument(help="Topics, or globs such as 'quotes.*'.", autocompletion=complete.topics)
+    ],
     *,
     where: Annotated[
         str | None, typer.Option(help="Only records for which this is true, decided in the engine: '.bid > 100'.")

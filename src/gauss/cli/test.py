@@ -9,13 +9,17 @@ from typing import Annotated
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.output import JsonOption, Output
 from gauss.model.errors import ConfigError
 
 
 def command(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Pipelines, their NAME.test.toml, or folders of such; default: here.")
+        list[Path] | None,
+        typer.Argument(
+            help="Pipelines, their NAME.test.toml, or folders of such; default: here.", autocompletion=complete.files
+        ),
     ] = None,
     case: Annotated[str | None, typer.Option("--case", help="Only the case of this name.")] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write the results as JUnit XML.")] = None,

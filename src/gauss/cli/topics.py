@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gauss.cli import complete
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output
 from gauss.model.errors import ConfigError
@@ -12,7 +13,9 @@ from gauss.model.units import counted, human_bytes
 
 
 def command(
-    name: Annotated[str | None, typer.Argument(help="One topic, with its readers.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="One topic, with its readers.", autocompletion=complete.topics)
+    ] = None,
     all: Annotated[bool, typer.Option("--all", help="Hidden topics too (dead letters, retry inlets).")] = False,
     backup: Annotated[
         Path | None, typer.Option(help="Copy a file topic into a new folder, as it is now, while it is written.")
@@ -48,7 +51,7 @@ def command(
         [
             [
                 topic["name"],
-                topic["storage"],
+                storage(topic),
                 topic["records"],
                 human_bytes(topic["bytes"]),
                 fill(topic),
@@ -59,8 +62,24 @@ def command(
             ]
             for topic in found["topics"]
         ],
-        spare=["storage", "fill"],
+        spare=["fill", "lost"],
     )
+    if inboxes := [topic["name"] for topic in found["topics"] if storage(topic).endswith(" inbox")]:
+        output.note(f"an inbox counts records on their way into the table; its rows: gauss query {inboxes[0]}")
+
+
+def storage(topic: dict[str, Any]) -> str:
+    """The storage. Of a table the engine knows the records on their way into it, not the rows."""
+    from gauss import registry
+    from gauss.contracts.storage import StorageSpec
+    from gauss.contracts.table import TableSpec
+    from gauss.model.errors import PluginError
+
+    name: str = topic["storage"]
+    try:
+        return f"{name} inbox" if isinstance(registry.spec(StorageSpec, name), TableSpec) else name
+    except PluginError:  # a storage of one's own, in a folder that this command does not know
+        return name
 
 
 def fill(topic: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gauss.cli.columns import Column, Columns
 from gauss.cli.output import visible
-from gauss.cli.topics import fill, late, seconds
+from gauss.cli.topics import fill, late, seconds, storage
 from gauss.model.units import counted, human_bytes
 
 Row = dict[str, Any]
@@ -75,7 +75,7 @@ def _remark(text: str, style: str) -> Text:
 
 def _topics(rows: list[Row], sort: str) -> Columns:
     columns = _titles(
-        sort, ("topic", "name", 0), ("storage", "", 2), ("holds", "", 0), ("in", "rate", 0), ("fill", "", 1),
+        sort, ("topic", "name", 0), ("storage", "", 1), ("holds", "", 0), ("in", "rate", 0), ("fill", "", 2),
         ("dropped", "", 0),
     )  # fmt: skip
     cells, remarks = [], []
@@ -85,7 +85,7 @@ def _topics(rows: list[Row], sort: str) -> Columns:
         cells.append(
             [
                 _text(row["name"]),
-                _text(row["storage"]),
+                _text(storage(row)),
                 _text(f"{row['records']:,} · {human_bytes(row['bytes'])}"),
                 _text(rated(row["appended"], _rate(row))),
                 _text(fill(row)),

@@ -6,9 +6,11 @@ from gauss.stream.draw.words import address_words, processor_words, topic_words
 from gauss.stream.graph import Graph, ProcessorNode
 from gauss.stream.guarantee import guarantees
 
+LEGEND = "active: changes the number of records; passive: one out for each in; stateful: remembers earlier records"
+
 
 def draw_text(graph: Graph) -> str:
-    """The tree, then each end's guarantee."""
+    """The tree, what its words mean, then each end's guarantee."""
     tree = _Tree(graph)
     for processor in graph.processors.values():
         if not processor.sources:
@@ -17,6 +19,8 @@ def draw_text(graph: Graph) -> str:
         if topic not in tree.seen:
             tree.topic(topic, "", "")
     lines = tree.lines
+    if graph.processors:
+        lines += ["", LEGEND]
     promised = guarantees(graph)
     if promised:
         lines.append("")
