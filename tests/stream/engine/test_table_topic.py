@@ -12,6 +12,7 @@ from gauss.contracts.cursor import Mode, Program
 from gauss.contracts.edge import Appended, DeadLetter
 from gauss.contracts.storage import Capacity, WriteFull
 from gauss.model.errors import ConfigError, Unavailable
+from gauss.plugins.storages.memory.table import KEY_BYTES
 from gauss.stream.engine.table_topic import TableTopic
 from helpers.logs import arrow, lines
 from helpers.tables import open_table, record, rows
@@ -83,7 +84,7 @@ def test_stats_count_keys_and_their_bytes() -> None:
         "readers": [],
         "blocked_by": "",
     }
-    assert stats["bytes"] == topic.bytes_from(0) == 2 * (len(record("a")) + 1)
+    assert stats["bytes"] == topic.bytes_from(0) == 2 * (KEY_BYTES + 2 + len(record("a")))
     assert topic.last_ts() == 77
 
 

@@ -24,6 +24,7 @@ from gauss.model.errors import Collected, ConfigError
 from gauss.plugins.storages.memory import table as tables
 from gauss.plugins.storages.memory.table import Table
 from helpers.logs import arrow
+from helpers.scan_worlds import run_child
 from helpers.tables import json_format, open_table, record, rows, stage, upsert
 
 LIVE = Program(mode=Mode.LIVE)
@@ -144,10 +145,36 @@ def test_full_table_refuses_new_keys_and_goes_on_with_those_it_has() -> None:
 
 
 def test_table_full_by_bytes_refuses_new_keys() -> None:
-    size = len(record("a")) + 1
+    size = tables.KEY_BYTES + 2 + len(record("a"))
     table = open_table(storage_bytes=2 * size)
     assert upsert(table, record("a"), record("b"), record("c"))[0] == Taken(2, 1)
     assert table.bytes == 2 * size
+
+
+_TINY_KEYS = """
+import gc, sys, psutil
+from helpers.logs import lines
+from helpers.tables import open_table, upsert
+table, process = open_table(storage_bytes=int(sys.argv[1])), psutil.Process()
+for key in range(3):  # what decodes keys is made first
+    upsert(table, *(b'{"k":"%d"}' % number for number in range(key, key + 1000)))
+gc.collect()
+before, number, dropped = process.memory_info().rss, 0, 0
+while not dropped:
+    dropped = upsert(table, *(b'{"k":"%d"}' % key for key in range(number, number + 1000)))[0].dropped
+    number += 1000
+    if number % 50_000 == 0:
+        table.maintain()
+print(table.rows, table.bytes, process.memory_info().rss - before)
+"""
+
+
+def test_bound_of_tiny_keys_is_about_what_the_process_takes() -> None:
+    limit = 32 << 20
+    rows_, counted, grown = map(int, run_child(_TINY_KEYS, limit).split())
+    assert rows_ > 50_000
+    assert limit - (1 << 20) < counted <= limit
+    assert grown < 2 * limit
 
 
 def test_single_row_above_the_bound_passes_alone() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gauss.contracts.cursor import Mode, Program, Step
 from gauss.plugins.storages.memory import runs, table
+from gauss.plugins.storages.memory.table import KEY_BYTES
 from gauss.plugins.storages.memory.table_cursor import TableCursor
 from helpers.cases import cases
 from helpers.logs import arrow
@@ -115,7 +116,7 @@ def test_every_scan_gives_the_fold_of_its_version_and_live_ones_every_event_afte
                 scan.found += batch.to_pylist()
         held = model.fold(len(model.events))
         assert (real.end, real.rows) == (len(model.events), len(held))
-        assert real.bytes == sum(len(row["key"].encode()) + len(row["data"]) for row in held)
+        assert real.bytes == sum(KEY_BYTES + 2 * len(row["key"].encode()) + len(row["data"]) for row in held)
         for scan in scans:
             assert scan.found == model.expected(scan)[: len(scan.found)]
         assert real.watermark() == min((scan.cursor.hold for scan in scans), default=real.end)

@@ -16,6 +16,9 @@ PAGE_BYTES = 16 << 20
 FOLD_ROWS = 32_768
 """So many at once where runs overlap: a reader's first rows wait for no more."""
 
+BATCH_BYTES = 2048
+"""What a batch takes beside its buffers: as much as many small records."""
+
 CANDIDATES = pa.schema(
     [
         pa.field("key", pa.string(), nullable=False),

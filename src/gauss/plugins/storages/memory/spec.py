@@ -34,7 +34,8 @@ class MemoryConfig(PluginConfig):
     storage_size: Annotated[int, Field(gt=0)] | Literal["unlimited"] | None = None
     """How many records a ring holds (default 65,536), how many keys a table holds (default "unlimited")."""
     storage_bytes: Annotated[Bytes, Field(gt=0)] = 256 << 20
-    """How many bytes it holds, of a table keys and newest records; a single record above it still passes alone."""
+    """How many bytes it holds; a single record above it still passes alone. Of a table: newest records, keys twice, and
+    256 bytes for each key, which is what it takes in memory beside them."""
     write_full: WriteFull | None = None
     """A ring full of records that a reader has not passed: `block` (default) waits, `drop` refuses the new ones,
     `overwrite` removes the oldest. A full table: `drop` (default) refuses new keys, `overwrite` removes the keys whose

@@ -28,12 +28,15 @@ from gauss.model.errors import ConfigError
 from gauss.plugins.storages.memory.decoded import DecodedColumns
 from gauss.plugins.storages.memory.held import HeldRoots
 from gauss.plugins.storages.memory.keys import Keyed, KeyReader
-from gauss.plugins.storages.memory.runs import CANDIDATES, Run, candidate_batch, merged
+from gauss.plugins.storages.memory.runs import BATCH_BYTES, CANDIDATES, Run, candidate_batch, merged
 from gauss.plugins.storages.memory.table_cursor import TableCursor
 
 if TYPE_CHECKING:
     from gauss.plugins.storages.memory.spec import MemoryConfig
 
+KEY_BYTES = 256
+"""What a key takes beside its bytes and its record's: the entry by which it is found, its row's other columns, and room
+to merge runs; measured over a million keys."""
 SEAL_ROWS = 65_536
 SEAL_BYTES = 16 << 20
 SEAL_BATCHES = 1_024
@@ -96,7 +99,7 @@ class Table:
         self._overwrite = config.full() is WriteFull.OVERWRITE
         self._tail_bytes = config.tail_bytes
         self._live: dict[str, int] = {}
-        """The bytes of each key's row; with `overwrite` in the order of their last change."""
+        """What each key takes in memory; with `overwrite` in the order of their last change."""
         self._pending: dict[str, int] = {}
         self._staged: list[pa.RecordBatch] = []
         self._staged_end = 0
@@ -129,8 +132,9 @@ class Table:
         return Taken(kept.count, chunk.count - kept.count, self._evict() if self._overwrite else 0)
 
     def _changes(self, chunk: Keyed) -> dict[str, int]:
-        """What the chunk leaves of each of its keys: the row's bytes, or GONE."""
-        sizes = value_lengths(chunk.payload) + value_lengths(chunk.keys)
+        """What the chunk leaves of each of its keys: the bytes it takes in memory, or GONE."""
+        # A key lies in its row, and beside it to be found by.
+        sizes = value_lengths(chunk.payload) + 2 * value_lengths(chunk.keys) + KEY_BYTES
         if chunk.deleted is not None:
             sizes = np.where(chunk.deleted, GONE, sizes)
         return dict(zip(chunk.keys.to_pylist(), sizes.tolist(), strict=True))
@@ -162,7 +166,8 @@ class Table:
     def _admitted(self, chunk: Keyed) -> Keyed | None:
         """What fits of a chunk: a full table refuses new keys, never changes of those it has."""
         rows, size = self._limit_rows, self._limit_bytes
-        if (rows is None or self._rows + chunk.count <= rows) and self._bytes + chunk.nbytes <= size:
+        most = chunk.nbytes + 2 * chunk.keys.nbytes + KEY_BYTES * chunk.count
+        if (rows is None or self._rows + chunk.count <= rows) and self._bytes + most <= size:
             return chunk
         changes = self._changes(chunk)
         new = self._sizes(changes) < 0
@@ -235,7 +240,7 @@ class Table:
             self._memtable, self._memtable_bytes = [], 0
         last = root.last
         for batch in staged:
-            size = batch.nbytes
+            size = batch.nbytes + BATCH_BYTES
             self._memtable_bytes += size
             rows += batch.num_rows
             last.next = Events(batch, last.stop + batch.num_rows, last.total + size)

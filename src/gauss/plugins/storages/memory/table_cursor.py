@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from gauss.contracts.cursor import Code, KeyRange, Mode, Point, Prefix, Program, Seq, Step, TimeRange
 from gauss.model.errors import Collected, ConfigError
-from gauss.plugins.storages.memory.runs import DATA, KEY, TS_MS, VERSION, Bound, in_range, rows_between
+from gauss.plugins.storages.memory.runs import BATCH_BYTES, DATA, KEY, TS_MS, VERSION, Bound, in_range, rows_between
 from gauss.scan.outputs import lengths, packed_size
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class TableCursor:
         if not runs:
             return {}
         newest = self._newest_parts()
-        return {id(part): part.nbytes for run in runs for part in run.parts() if id(part) not in newest}
+        return {id(part): part.nbytes + BATCH_BYTES for run in runs for part in run.parts() if id(part) not in newest}
 
     def reject(self) -> None:
         """It holds more of the tail than is kept for anybody, or more of old versions than its reader may."""
