@@ -297,3 +297,18 @@ def test_columns_marked_as_json_text_are_written_as_the_values_that_they_hold() 
     ]
     merged = make({}).merge_batch(pa.array([b'{"a":1}'] * 4, pa.binary()), batch.select(["o"])).to_pylist()
     assert merged == [b'{"a":1,"o":{"k":[1,2.50]}}', b'{"a":1,"o":"text"}', b'{"a":1,"o":7}', b'{"a":1}']
+
+
+@pytest.mark.parametrize("count", [1, 3, 200])
+@pytest.mark.parametrize("name", ["a\nb", "a\\b", "a\tb", "a\0b", 'a"b', "\x7f", "a[b", "é\u2028"])
+def test_a_name_that_is_written_with_escapes_is_found_as_any_other(name: str, count: int) -> None:
+    format_ = JsonFormat(JsonConfig())
+    records = [json.dumps({"n": index, name: f"v{index}", "o": {name: [index]}}).encode() for index in range(count)]
+    text, any_value = pa.field(name, pa.string()), pa.field(f"$.o.{name}", pa.string(), metadata={"gauss": "json"})
+    fields = pa.schema([text, pa.field("n", pa.int64()), any_value])
+    decoded = format_.decode_batch(pa.array([*records, b"{}", b"{"], pa.binary()), fields)
+    assert decoded.rows.column(0).to_pylist() == [*(f"v{index}" for index in range(count)), None]
+    assert decoded.rows.column(1).to_pylist() == [*range(count), None]
+    assert decoded.rows.column(2).to_pylist() == [*(f"[{index}]" for index in range(count)), None]
+    assert [(index, reason) for index, reason, _ in decoded.bad] == [(count + 1, "bad_json")]
+    assert json.loads(format_.encode_batch(decoded.rows.select([name])).to_pylist()[0]) == {name: "v0"}

@@ -13,7 +13,7 @@ from gauss.contracts.format_batch import decode_each
 from gauss.plugins.formats.json import encode as encoding
 from gauss.plugins.formats.json import walked
 from gauss.plugins.formats.json.merge import merge
-from gauss.plugins.formats.json.plan import Column, Found, column, path_parts, type_of
+from gauss.plugins.formats.json.plan import Column, Found, are_plain, column, path_parts, type_of
 from gauss.plugins.formats.json.slow import RowDecoder
 from gauss.plugins.formats.json.spec import JsonConfig, JsonType
 
@@ -32,6 +32,8 @@ class _Plan(NamedTuple):
     columns: list[Column]
     slow: RowDecoder
     tables: walked.Tables | None
+    plain: bool
+    """Whether polars finds the names."""
 
 
 class JsonFormat:
@@ -95,7 +97,8 @@ class JsonFormat:
         key = tuple((field.name, field.type, (field.metadata or {}).get(b"gauss")) for field in fields)
         if key not in self._plans:
             columns = [self._column(field) for field in fields]
-            self._plans[key] = _Plan(columns, RowDecoder(columns), walked.tables(columns))
+            plain = are_plain(columns)
+            self._plans[key] = _Plan(columns, RowDecoder(columns), walked.tables(columns) if plain else None, plain)
         return self._plans[key]
 
     def _column(self, field: pa.Field) -> Column:
@@ -143,7 +146,7 @@ def _vouched(data: pa.BinaryArray, plan: _Plan) -> Found | None:
     # polars is loaded where records are decoded, not where formats are only named.
     from gauss.plugins.formats.json import fast
 
-    other = fast.decode(data, plan.columns) if fast.can_decode(plan.columns) else None
+    other = fast.decode(data, plan.columns) if plan.plain and fast.can_decode(plan.columns) else None
     return other if other is not None else found
 
 

@@ -94,7 +94,7 @@ def encode_batch(rows: pa.RecordBatch, types: dict[str, JsonType]) -> pa.BinaryA
     """Many rows: numbers, text and booleans by polars in one pass; whatever it writes in another way, row by row."""
     names = rows.schema.names
     declared = as_declared(rows, {name: FieldType(type_.name, type_.attrs) for name, type_ in types.items()})
-    if declared is None:
+    if declared is None or any(map(_has_nul, rows.schema)):
         return encode_each(lambda row: encode_row(row, types), rows)
     rows = declared
     if names and all(_polars_agrees(field.type) and "$" not in field.name for field in rows.schema):
@@ -110,6 +110,12 @@ def encode_batch(rows: pa.RecordBatch, types: dict[str, JsonType]) -> pa.BinaryA
     if len(decimals) + len(times) + len(plain) == len(names) and not any("$" in name for name in names):
         return _join(rows, types)
     return encode_each(lambda row: encode_row(row, types), rows)
+
+
+def _has_nul(field: pa.Field) -> bool:
+    """Whether polars panics over the name of a column, or of a field inside it."""
+    kind = field.type
+    return "\0" in field.name or any(_has_nul(kind.field(index)) for index in range(kind.num_fields))
 
 
 def _polars_agrees(kind: pa.DataType) -> bool:

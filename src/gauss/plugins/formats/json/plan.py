@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 import numpy as np
@@ -18,6 +19,7 @@ RANGES = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8
     f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)
 }
 
+_ESCAPED = re.compile(r'[\x00-\x1f"\\]')
 _KINDS: dict[str, Any] = {"float": float, "double": float, "bool": bool, "decimal": Decimal, "json": msgspec.Raw}
 
 
@@ -98,7 +100,8 @@ class _Node:
 
 
 def struct_type(columns: list[Column]) -> Any:
-    """A msgspec struct that holds all columns, nested as their paths are."""
+    """What msgspec shall make of an object so that it holds all columns, nested as their paths are: a struct, or a
+    dict where a struct can't have the names."""
     root = _Node()
     for entry in columns:
         node = root
@@ -110,22 +113,30 @@ def struct_type(columns: list[Column]) -> Any:
         node.leaf = wire_type(entry.element if entry.spread and not last_spread else entry.type)
         if last_spread:
             node.spread = False
-    return _struct(root)
+    return _struct(root, are_plain(columns))
 
 
-def _struct(node: _Node) -> Any:
+def are_plain(columns: list[Column]) -> bool:
+    """Whether no name on the way to a column is written with escapes in JSON, which the faster readers do not know."""
+    return not any(_ESCAPED.search(part) for entry in columns for part in entry.parts)
+
+
+def _struct(node: _Node, plain: bool) -> Any:
     fields = []
     for index, (name, child) in enumerate(node.children.items()):
-        inner: Any = _struct(child) | None if child.children else child.leaf
+        inner: Any = _struct(child, plain) | None if child.children else child.leaf
         if child.spread:
             inner = list[inner] | None
         default = msgspec.Raw(b"null") if inner is msgspec.Raw else None
-        fields.append((f"f{index}", inner, msgspec.field(default=default, name=name)))
-    return msgspec.defstruct("Object", fields, gc=False)
+        fields.append((f"f{index}" if plain else name, inner, msgspec.field(default=default, name=name)))
+    if plain:
+        return msgspec.defstruct("Object", fields, gc=False)
+    return TypedDict("Object", {name: inner for name, inner, _ in fields}, total=False)  # type: ignore[operator]
 
 
 def getter(columns: list[Column]) -> list[tuple[str, ...]]:
-    """For each column, the attributes of `struct_type`'s objects that lead to its value."""
+    """For each column, the attributes (or keys) of `struct_type`'s objects that lead to its value."""
+    plain_names = are_plain(columns)
     order: dict[tuple[str, ...], dict[str, str]] = {}
     found = []
     for entry in columns:
@@ -134,7 +145,7 @@ def getter(columns: list[Column]) -> list[tuple[str, ...]]:
         for part in entry.parts:
             plain = part.removesuffix("[*]")
             names = order.setdefault(way, {})
-            names.setdefault(plain, f"f{len(names)}")
+            names.setdefault(plain, f"f{len(names)}" if plain_names else plain)
             attributes.append(names[plain] + ("[*]" if part.endswith("[*]") and part is not entry.parts[-1] else ""))
             way = (*way, plain)
         found.append(tuple(attributes))

@@ -88,10 +88,14 @@ def _pick(found: Any, way: Sequence[str]) -> Any:
         if found is None:
             return None
         if attribute.endswith("[*]"):
-            items = getattr(found, attribute[:-3])
+            items = _member(found, attribute[:-3])
             return None if items is None else [_pick(item, way[index + 1 :]) for item in items]
-        found = getattr(found, attribute)
+        found = _member(found, attribute)
     return found
+
+
+def _member(found: Any, name: str) -> Any:
+    return found.get(name) if isinstance(found, dict) else getattr(found, name)
 
 
 def _converter(entry: Column) -> Callable[[Any], Any]:
