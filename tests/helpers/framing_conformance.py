@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gauss import registry
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.framing import Frames, Framing, FramingSpec
+from gauss.contracts.framing import Frames, Framing, FramingSpec, cut
 from gauss.model.errors import FrameError
 from helpers.cases import cases
 
@@ -70,7 +70,9 @@ def cut_stream(
     records: list[bytes] = []
     try:
         for piece in pieces:
-            records += contents(framing, splitter.feed(piece))
+            for frames in cut(splitter, piece):
+                records += contents(framing, frames)
+            assert splitter.held() >= 0
         splitter.finish()
     except FrameError as error:
         return records, error

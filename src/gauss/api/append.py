@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gauss import registry
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.framing import Frames, FramingSpec
+from gauss.contracts.framing import Frames, FramingSpec, cut
 from gauss.model.batch import RECORD_SCHEMA
 from gauss.model.errors import ConfigError, FrameError
 from gauss.model.units import counted
@@ -44,7 +44,8 @@ class Appending:
         if self._delimiter:
             self._tail = (self._tail + piece)[-len(self._delimiter) :]
         try:
-            self._append(self._splitter.feed(piece))
+            for frames in cut(self._splitter, piece):
+                self._append(frames)
         except FrameError as error:
             raise self._told(error) from error
 
@@ -52,7 +53,8 @@ class Appending:
         """How many records became visible, and how many the topic did not take: it was full, or can't hold them."""
         try:
             if self._tail and self._tail != self._delimiter:
-                self._append(self._splitter.feed(self._delimiter))  # a last line without its newline is a record too
+                for frames in cut(self._splitter, self._delimiter):  # a last line without its newline is a record too
+                    self._append(frames)
             self._splitter.finish()
         except FrameError as error:
             raise self._told(error) from error

@@ -93,6 +93,10 @@ def _check_stream(table: dict[str, object], side: str, scope: Scope) -> None:
     spec = find_spec(FramingSpec, name, "framing", scope) if isinstance(name, str) else None
     if spec is None:
         return
+    if side == "output" and spec.splits_only:
+        hint = f"name one of {', '.join(each for each in registry.names(FramingSpec) if each != name)}"
+        scope.add(("framing",), f'framing "{name}" only reads: a sink must say what it writes', hint=hint)
+        return
     parameters = {key: value for key, value in table.items() if key not in ("format", "framing")}
     if spec.config.model_config.get("extra") == "forbid":
         known = sorted(spec.config.model_fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -23,6 +24,8 @@ class FramingSpec(PluginSpec):
 
     raw: bool
     """Whole frames may be kept, sliced and sent as they are: the wire form has no state between records."""
+    splits_only: bool = False
+    """Only for streams that come in: a sink must say what it writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,14 @@ class Splitter(Protocol):
     """Cuts one connection's stream; resumable at any byte."""
 
     def feed(self, data: Buffer) -> Frames:
-        """The whole records up to now. Bad bytes raise FrameError once what was whole before them has been
-        handed out: at once if there is nothing, else on the *next* feed (an empty one will do) or finish.
-        `data` may be filled anew by the caller afterwards."""
+        """The whole records up to now, or the first of them: a splitter that copies records hands out a few at a
+        time, and the next ones with the next feed (an empty one will do; see `cut`). Bad bytes raise FrameError once
+        what was whole before them has been handed out: at once if there is nothing, else on the *next* feed or
+        finish. `data` may be filled anew by the caller afterwards."""
+        ...
+
+    def held(self) -> int:
+        """Bytes that it keeps between two feeds: of an unfinished record, and what later records begin with."""
         ...
 
     def finish(self) -> None:
@@ -72,3 +80,11 @@ class Joiner(Protocol):
     """Builds one connection's stream (a container framing leaves out a header equal to the last)."""
 
     def join(self, data: pa.BinaryArray) -> bytes: ...
+
+
+def cut(splitter: Splitter, data: Buffer) -> Iterator[Frames]:
+    """All whole records up to now, in as many goes as the splitter takes; raises FrameError behind them."""
+    frames = splitter.feed(data)
+    while frames.count:
+        yield frames
+        frames = splitter.feed(b"")

@@ -20,5 +20,5 @@ print(*sorted(spec.name for spec in found))
 
 def test_specs_are_found_by_name_and_import_nothing_heavy() -> None:
     run = subprocess.run([sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True)
-    expected = "arrow_ipc_streaming avro_container fixed_size length_prefixed newline passthrough reframe"
+    expected = "arrow_ipc_streaming auto avro_container fixed_size length_prefixed newline passthrough reframe"
     assert run.stdout.split() == expected.split()

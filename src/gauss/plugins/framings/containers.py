@@ -14,6 +14,11 @@ from gauss.model.errors import FrameError
 from gauss.plugins.framings.splitting import BufferedSplitter, Cut, bad_frame, too_long
 
 NO_RECORDS = pa.array([], pa.binary())
+HANDED_OUT_BYTES = 1 << 20
+"""Records are handed out when they are so large together: each repeats what it shares with the others, so that a few
+bytes of stream can stand for a thousand times as many."""
+MOST_HEADER_BYTES = 1 << 20
+"""Of a header or schema, which every record repeats."""
 
 
 class Incomplete(Exception):
@@ -72,9 +77,9 @@ class ContainerSplitter(BufferedSplitter):
     def _cut(self, buffer: bytes | bytearray) -> Cut:
         view = memoryview(buffer)
         records: list[bytes] = []
-        position, need = 0, 1
+        position, need, size = 0, 1, 0
         error: FrameError | None = None
-        while position < len(view):
+        while position < len(view) and size < HANDED_OUT_BYTES:
             try:
                 part = self._part(view[position:])
             except Incomplete as incomplete:
@@ -88,8 +93,10 @@ class ContainerSplitter(BufferedSplitter):
                 break
             if part.record:
                 records.append(part.record)
+                size += len(part.record)
             position += part.size
-        return Cut(pa.array(records, pa.binary()), len(records), position, need, error)
+        more = size >= HANDED_OUT_BYTES
+        return Cut(pa.array(records, pa.binary()), len(records), position, need, error, more)
 
 
 def unfit_records(data: pa.BinaryArray, parse: Callable[[bytes], object]) -> np.ndarray | None:

@@ -25,6 +25,8 @@ class Cut(NamedTuple):
     need: int = 1
     """How many of the bytes after them must be there before another look can find more."""
     error: FrameError | None = None
+    more: bool = False
+    """Whether the rest may hold whole records too."""
 
 
 class BufferedSplitter(ABC):
@@ -35,6 +37,10 @@ class BufferedSplitter(ABC):
         self._held = bytearray()
         self._need = 1
         self._error: FrameError | None = None
+        self._more = False
+
+    def held(self) -> int:
+        return len(self._held)
 
     @abstractmethod
     def _cut(self, buffer: bytes | bytearray) -> Cut:
@@ -51,12 +57,12 @@ class BufferedSplitter(ABC):
         if self._error is not None:
             raise self._error
         fresh = len(data)
-        if fresh == 0:
+        if fresh == 0 and not self._more:
             return self._nothing()
         buffer: bytes | bytearray
         if self._held or fresh < self._need:
             self._held += data
-            if not self._may_cut(fresh):
+            if not self._more and not self._may_cut(fresh):
                 return self._nothing()
             buffer = self._held
         else:
@@ -66,6 +72,7 @@ class BufferedSplitter(ABC):
         self._held = bytearray() if cut.error else bytearray(memoryview(buffer)[cut.used :])
         self._need = cut.need
         self._error = cut.error
+        self._more = cut.more
         if cut.error is not None and cut.records == 0:
             raise cut.error
         return Frames(cut.payload, cut.records)

@@ -12,7 +12,7 @@ from gauss.config.spec import Pipeline
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.format import Format, FormatSpec
 from gauss.contracts.format_batch import batched
-from gauss.contracts.framing import Framing, FramingSpec
+from gauss.contracts.framing import Framing, FramingSpec, cut
 from gauss.contracts.io import StreamIO
 from gauss.contracts.processor import ProcessorSpec
 from gauss.model.errors import ConfigError, FrameError
@@ -83,17 +83,12 @@ class Codec:
         if framing.key[0] == "newline" and not data.endswith(b"\n"):
             data += b"\n"  # a last line without its newline is a record too
         try:
-            frames = splitter.feed(data)
-            splitter.feed(b"")
+            kept = framing if framing.raw else None
+            found = [Chunk(frames.payload, frames.count, 0, kept).data() for frames in cut(splitter, data)]
             splitter.finish()
         except FrameError as error:
             raise ConfigError(f"{file} can't be cut as {send} would: {error.message}") from error
-        if not frames.count:
-            return []
-        records: list[bytes] = (
-            Chunk(frames.payload, frames.count, 0, framing if framing.raw else None).data().to_pylist()
-        )
-        return records
+        return [record for records in found for record in records.to_pylist()]
 
     def _framing(self, send: str) -> Framing:
         """The framing of the source that `send` names; lines, if it names a topic."""

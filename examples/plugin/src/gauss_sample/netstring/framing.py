@@ -101,6 +101,9 @@ class NetstringSplitter:
         del self._held[:position]
         return Frames(buffer[:position], count)
 
+    def held(self) -> int:
+        return len(self._held)
+
     def finish(self) -> None:
         if self._error is not None:
             raise self._error

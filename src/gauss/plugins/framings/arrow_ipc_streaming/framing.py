@@ -18,6 +18,7 @@ from gauss.plugins.framings.arrow_ipc_streaming.messages import (
 )
 from gauss.plugins.framings.arrow_ipc_streaming.spec import ArrowIpcStreamingConfig
 from gauss.plugins.framings.containers import (
+    MOST_HEADER_BYTES,
     ContainerFraming,
     ContainerSplitter,
     Incomplete,
@@ -97,6 +98,10 @@ class ArrowIpcSplitter(ContainerSplitter):
         super().__init__(max_record_bytes)
         self._schema = b""
         self._dictionaries: Dictionaries = {}
+        self._dictionary_bytes = 0
+
+    def held(self) -> int:
+        return super().held() + len(self._schema) + self._dictionary_bytes
 
     def _part(self, data: memoryview) -> Part:
         found = message(data, self._limit)
@@ -104,16 +109,20 @@ class ArrowIpcSplitter(ContainerSplitter):
 
     def _take(self, found: Message, data: memoryview) -> bytes:
         """Notes what a message says of the stream; gives a record for a batch."""
-        if found.kind == SCHEMA:
-            self._schema, self._dictionaries = bytes(data), {}
-            return b""
-        if found.kind == 0:
-            self._schema, self._dictionaries = b"", {}
+        if found.kind in (SCHEMA, 0):
+            if found.kind == SCHEMA and found.size > MOST_HEADER_BYTES:
+                raise TooLong(found.size)
+            self._schema = bytes(data) if found.kind == SCHEMA else b""
+            self._dictionaries, self._dictionary_bytes = {}, 0
             return b""
         if not self._schema:
             raise Malformed(f"an Arrow {KIND_NAMES[found.kind]} before any schema")
         if found.kind == DICTIONARY:
+            replaced = [] if found.is_delta else self._dictionaries.get(found.dictionary, [])
+            self._dictionary_bytes += found.size - sum(map(len, replaced))
             note_dictionary(self._dictionaries, found, bytes(data))
+            if len(self._schema) + self._dictionary_bytes > self._limit:
+                raise TooLong(len(self._schema) + self._dictionary_bytes)
             return b""
         dictionaries = [part for parts in self._dictionaries.values() for part in parts]
         record = b"".join([self._schema, *dictionaries, data, END_OF_STREAM])

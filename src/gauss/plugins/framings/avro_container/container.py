@@ -7,7 +7,7 @@ from gauss.plugins.framings.containers import Incomplete, Malformed, TooLong, ex
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
-MOST_ENTRIES = 1_000
+MOST_ENTRIES = 100
 """Metadata entries a header may have; files have two to ten, and a header is read anew until it is all there."""
 
 

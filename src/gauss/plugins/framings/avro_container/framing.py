@@ -8,6 +8,7 @@ import pyarrow as pa
 from gauss.plugins.framings.avro_container.container import MAGIC, SYNC_BYTES, block_size, header_size
 from gauss.plugins.framings.avro_container.spec import AvroContainerConfig
 from gauss.plugins.framings.containers import (
+    MOST_HEADER_BYTES,
     ContainerFraming,
     ContainerSplitter,
     Incomplete,
@@ -55,10 +56,13 @@ class AvroContainerSplitter(ContainerSplitter):
         super().__init__(max_record_bytes)
         self._header = b""
 
+    def held(self) -> int:
+        return super().held() + len(self._header)
+
     def _part(self, data: memoryview) -> Part:
         # No block begins with the magic's first byte: it would be a negative count.
         if not self._header or data[0] == MAGIC[0]:
-            size = header_size(data, self._limit)
+            size = header_size(data, min(self._limit, MOST_HEADER_BYTES))
             self._header = bytes(data[:size])
             return Part(size, b"")
         size = block_size(data, self._limit - len(self._header))

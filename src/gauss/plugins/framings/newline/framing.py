@@ -91,7 +91,13 @@ class NewlineSplitter(BufferedSplitter):
     def _may_cut(self, fresh: int) -> bool:
         held, size = len(self._held), len(self._delimiter)
         # What was held has no delimiter in it: a long record is not searched again with every piece of it.
-        return held > self._limit + size - 1 or self._held.find(self._delimiter, max(0, held - fresh - size + 1)) >= 0
+        if held > self._limit + size - 1:
+            return True
+        start = max(0, held - fresh - size + 1)
+        if self._framing.unit == 1:
+            return self._held.find(self._delimiter, start) >= 0
+        start -= start % self._framing.unit  # what looks like a delimiter between two characters is none
+        return bool(len(self._framing.positions(memoryview(self._held)[start:])))
 
     def _cut(self, buffer: bytes | bytearray) -> Cut:
         size = len(self._delimiter)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from gauss import registry
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.edge import Changed, DeadLetter
-from gauss.contracts.framing import Framing, FramingSpec
+from gauss.contracts.framing import Framing, FramingSpec, cut
 from gauss.model.batch import MOST_BYTES, binary_array, gather, packed, value_buffer, value_offsets
 from gauss.model.errors import FrameError
 from gauss.plugins.processors.reframe.spec import ReframeConfig
@@ -110,10 +110,10 @@ class ReframeTransform:
             splitter = self._framing.splitter(MOST_BYTES)
             used = 0
             try:
-                frames = splitter.feed(record)
-                payloads.append(frames.payload)
-                counts[index] = frames.count
-                used = len(frames.payload) if self._framing.raw else 0
+                for frames in cut(splitter, record):
+                    payloads.append(frames.payload)
+                    counts[index] += frames.count
+                    used += len(frames.payload) if self._framing.raw else 0
                 splitter.finish()
             except FrameError as error:
                 left.append((index, error, record[used:] if self._framing.raw else error.bad))

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from gauss.contracts.capture import RawContext
 from gauss.contracts.edge import EdgeContext
 from gauss.contracts.transport import Connection
-from gauss.model.errors import GaussError
+from gauss.model.errors import GaussError, Rejected
 from gauss.plugins.processors.tcp_source.spec import TcpSourceConfig
 from gauss.plugins.transports.connection import hang_up
 
@@ -73,6 +73,9 @@ class Connections(ABC, Generic[Context]):
             told = error.message if isinstance(error, GaussError) else str(error.strerror or error)
             log.warning("%s: connection %s closed: %s", self._context.name, connection.peer, told)
             status.detail = f"{connection.peer}: {told}"
+            if isinstance(error, Rejected):
+                with self._quiet:
+                    status.refused += 1
         finally:
             with self._quiet:
                 self._open.discard(connection.sock)

@@ -13,10 +13,14 @@ from gauss.model.errors import FrameError
 
 PIECE_BYTES = 1 << 20
 """The most that comes out at once, however well it was compressed."""
-ZSTD_SLICE_BYTES = 1024
-"""zstandard has no output limit, but four bytes in give at most one block of 128 KiB out: so 32 MiB from a slice."""
-ZSTD_WINDOW_BYTES = 1 << 27
-"""What the zstd command accepts too."""
+ZSTD_SLICE_BYTES = 256
+"""zstandard has no output limit, but four bytes in give at most one block of 128 KiB out: so 8 MiB from a slice."""
+ZSTD_WINDOW_BYTES = 8 << 20
+"""As much as the specification asks every decoder to take: a window is there as soon as a frame begins, whoever sent
+it."""
+GZIP_HELD_BYTES = 48 << 10
+LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
+LZ4_LARGEST = 4 << 20
 
 
 class CompressionError(FrameError):
@@ -28,6 +32,10 @@ class Decompressor(Protocol):
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """What `data` holds, in pieces; raises CompressionError (reason `bad_compression`) where it is corrupt."""
+        ...
+
+    def held(self) -> int:
+        """Bytes that it keeps between two feeds, windows above all."""
         ...
 
     def finish(self) -> None:
@@ -58,6 +66,9 @@ class Gzip:
             if self._member.eof:
                 self._member = None
 
+    def held(self) -> int:
+        return GZIP_HELD_BYTES if self._member is not None else 0
+
     def finish(self) -> None:
         if self._member is not None:
             raise _cut_off("gzip member")
@@ -67,6 +78,7 @@ class Zstd:
     def __init__(self) -> None:
         self._context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
         self._frame: Any = None
+        self._window = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         for at in range(0, len(data), ZSTD_SLICE_BYTES):
@@ -74,6 +86,7 @@ class Zstd:
             while rest:
                 if self._frame is None:
                     self._frame = self._context.decompressobj()
+                    self._window = max(self._window, _zstd_window(rest))
                 try:
                     piece = self._frame.decompress(rest)
                 except zstandard.ZstdError as error:
@@ -84,6 +97,9 @@ class Zstd:
                 if piece:
                     yield piece
 
+    def held(self) -> int:
+        return self._window  # the library keeps the largest, also between frames
+
     def finish(self) -> None:
         if self._frame is not None:
             raise _cut_off("zstd frame")
@@ -93,9 +109,12 @@ class Lz4:
     def __init__(self) -> None:
         self._frame: Any = lz4.frame.LZ4FrameDecompressor()
         self._inside = False
+        self._block = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         while data or not self._frame.needs_input:
+            if not self._inside:
+                self._block = LZ4_BLOCK_BYTES.get(data[5] >> 4 & 7, 0) if len(data) > 5 else LZ4_LARGEST
             try:
                 piece = self._frame.decompress(data, PIECE_BYTES)
             except (RuntimeError, EOFError) as error:
@@ -109,12 +128,23 @@ class Lz4:
             if piece:
                 yield piece
 
+    def held(self) -> int:
+        return 2 * self._block if self._inside else 0  # a block as it came, and as it was
+
     def finish(self) -> None:
         if self._inside:
             raise _cut_off("lz4 frame")
 
 
 DECOMPRESSORS: dict[str, type[Gzip] | type[Zstd] | type[Lz4]] = {"gzip": Gzip, "zstd": Zstd, "lz4": Lz4}
+
+
+def _zstd_window(head: bytes) -> int:
+    """The window of the frame that begins here; the largest there is when its header is not all there."""
+    try:
+        return min(ZSTD_WINDOW_BYTES, int(zstandard.get_frame_parameters(head).window_size))
+    except zstandard.ZstdError:
+        return ZSTD_WINDOW_BYTES
 
 
 def _corrupt(kind: str, error: Exception, data: bytes) -> CompressionError:

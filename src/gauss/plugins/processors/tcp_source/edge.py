@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from gauss.contracts.edge import EdgeContext
 from gauss.contracts.transport import Connection
+from gauss.plugins.processors.tcp_source.budget import BufferBudget
 from gauss.plugins.processors.tcp_source.connections import Connections
 from gauss.plugins.processors.tcp_source.stream import Stream
+from gauss.plugins.transports.connection import hang_up
 
 
 class TcpSource(Connections[EdgeContext]):
     """Feeds one topic from every connection of its transport."""
 
+    def __init__(self, context: EdgeContext) -> None:
+        super().__init__(context)
+        self._budget = BufferBudget(self._config.max_buffer_bytes, self._cancel)
+
     def _take(self, connection: Connection) -> None:
-        Stream(self._context, self._config, connection, self._cancel, self._quiet).run(lambda: self._draining)
+        holding = self._budget.open(lambda: hang_up(connection.sock))
+        try:
+            stream = Stream(self._context, connection, self._cancel, self._quiet, holding)
+            stream.run(lambda: self._draining)
+        finally:
+            holding.close()

@@ -12,7 +12,10 @@ from gauss.contracts.plugin import Bytes, Millis, PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.plugins.transports.edge_config import TcpEdgeConfig
 
-_FRAMED_ONLY = ("input", "encoding", "detect_timeout", "tls", "compression", "max_record_bytes", "ack")
+_FRAMED_ONLY = (
+    *("input", "encoding", "detect_timeout", "tls", "compression"),
+    *("max_record_bytes", "max_buffer_bytes", "allow_http", "ack"),
+)
 
 
 class TcpSourceConfig(TcpEdgeConfig):
@@ -36,6 +39,13 @@ class TcpSourceConfig(TcpEdgeConfig):
     """The stream is decompressed before it is cut."""
     max_record_bytes: Bytes = 16 << 20
     """A longer record closes its connection; its bytes go to the dead letters."""
+    max_buffer_bytes: Bytes = 128 << 20
+    """What all connections together may hold in memory before it is in the topic: unfinished records, headers and
+    dictionaries of containers, decompression windows. When it is used up, the connection is closed that has kept most
+    for longest without finishing a record (dead letter `over_budget`); one that holds little is never closed for it."""
+    allow_http: bool = False
+    """Whether a connection may begin with an HTTP request line, such as `POST / HTTP/1.1`. It is closed otherwise: any
+    web page can have a browser send that to an address on this machine, with records in its body."""
     ack: Literal["none", "count"] = "none"
     """`count`: after each append the sender gets how many of its records are visible by now, as u64 big-endian."""
     idle_timeout: Millis | None = None
@@ -57,6 +67,12 @@ class TcpSourceConfig(TcpEdgeConfig):
                 )
         elif self.forward is not None:
             raise PydanticCustomError("raw_mode", '"{key}" needs mode = "passthrough"', {"key": "forward"})
+        elif self.max_buffer_bytes < 2 * self.max_record_bytes:
+            raise PydanticCustomError(
+                "budget",
+                '"{key}" = {found} is too small: expected at least twice max_record_bytes = {record}',
+                {"key": "max_buffer_bytes", "found": self.max_buffer_bytes, "record": self.max_record_bytes},
+            )
         elif self.input is None:
             raise PydanticCustomError("no_input", '"{key}" is missing: a byte stream must be cut', {"key": "input"})
         elif self.encoding is not None and (self.input.framing != "newline" or "encoding" in self.input.parameters()):

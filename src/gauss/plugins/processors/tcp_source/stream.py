@@ -6,17 +6,19 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.edge import DeadLetter, EdgeContext
-from gauss.contracts.framing import Buffer, Framing
+from gauss.contracts.framing import Buffer, Frames, Framing, cut
 from gauss.contracts.transport import Connection
 from gauss.model.errors import FrameError
 from gauss.plugins.framings.newline.framing import NewlineFraming
 from gauss.plugins.framings.newline.spec import NewlineConfig
+from gauss.plugins.processors.tcp_source.budget import OVER_BUDGET, Holding
 from gauss.plugins.processors.tcp_source.decompress import DECOMPRESSORS, CompressionError
 from gauss.plugins.processors.tcp_source.encoding import detect
+from gauss.plugins.processors.tcp_source.opening import Opening
 from gauss.plugins.processors.tcp_source.spec import TcpSourceConfig
 
 log = logging.getLogger("gauss.tcp_source")
@@ -25,6 +27,8 @@ SMALLEST_READ = 16 << 10
 LARGEST_READ = 1 << 20
 MANY_RECORDS = 8_192
 DISK_WAIT_SECONDS = 0.25
+MOST_UNFINISHED_BYTES = 64 << 10
+"""How much of an unfinished record is kept when its connection is closed for it."""
 
 
 class Stream:
@@ -33,21 +37,25 @@ class Stream:
     def __init__(
         self,
         context: EdgeContext,
-        config: TcpSourceConfig,
         connection: Connection,
         cancel: threading.Event,
         counting: threading.Condition,
+        holding: Holding,
     ) -> None:
+        config = context.config
+        assert isinstance(config, TcpSourceConfig)
         self._context = context
         self._config = config
         self._connection = connection
         self._cancel = cancel
         self._counting = counting
+        self._holding = holding
         assert context.framing is not None
         self._framing: Framing = context.framing
         self._splitter = self._framing.splitter(config.max_record_bytes)
         self._decompressor = None if config.compression == "none" else DECOMPRESSORS[config.compression]()
         self._visible = 0
+        self._opening = None if config.allow_http else Opening()
         self._head: bytearray | None = None
         """What came before the encoding was known."""
         self._decide_at: float | None = None
@@ -67,10 +75,13 @@ class Stream:
     def _run(self, draining: Callable[[], bool]) -> None:
         try:
             self._read(draining)
+            self._holding.hold(0)  # raises if it was closed for what it held
             self._decide(final=True)
             if self._decompressor is not None and not draining():
                 self._decompressor.finish()
         except FrameError as error:
+            if error.reason == OVER_BUDGET:
+                error.bad = self._half_record()[:MOST_UNFINISHED_BYTES]
             self._bury(error)
             if isinstance(error, CompressionError):
                 self._bury_half_record()
@@ -100,16 +111,35 @@ class Stream:
                 continue
             if not received:
                 return
-            count = 0
-            for piece in self._plain(memoryview(buffer)[:received]):
-                count += self._append(piece)
-                self._splitter.feed(b"")  # an error behind whole records: raised now, not with the next bytes
+            count = self._take(memoryview(buffer)[:received], len(buffer) - SMALLEST_READ)
             # Large reads only for senders that fill them (a thousand quiet connections need no gigabyte), and not
             # for tiny records: a chunk that fills a whole ring would be cut up to get in.
             if received == len(buffer) < LARGEST_READ and count < MANY_RECORDS:
-                buffer = bytearray(len(buffer) * 4)
+                if self._holding.may_grow(4 * len(buffer)):
+                    buffer = bytearray(len(buffer) * 4)
             elif received < SMALLEST_READ < len(buffer):
                 buffer = bytearray(SMALLEST_READ)
+
+    def _take(self, data: memoryview, buffered: int) -> int:
+        """Cuts and appends what was received; gives how many records that were."""
+        if self._opening is not None and self._opening.is_over(data):
+            self._opening = None
+        count = 0
+        if self._decompressor is None:
+            count = self._append(data)
+        else:
+            for piece in self._decompressor.feed(bytes(data)):
+                if self._cancel.is_set():  # a small read may hold a gigabyte
+                    break
+                self._holding.hold(self._held() + buffered + len(piece))
+                count += self._append(piece)
+        if count:
+            self._holding.finished()
+        self._holding.hold(self._held() + buffered)
+        return count
+
+    def _held(self) -> int:
+        return self._splitter.held() + (self._decompressor.held() if self._decompressor is not None else 0)
 
     def _receive(self, buffer: bytearray) -> int | None:
         """How much came; None: the time to detect the encoding is over."""
@@ -129,15 +159,6 @@ class Stream:
             raise TimeoutError(f"nothing received for {self._config.idle_timeout} ms (idle_timeout)") from None
         except ConnectionResetError:
             return 0
-
-    def _plain(self, data: memoryview) -> Iterator[Buffer]:
-        if self._decompressor is None:
-            yield data
-            return
-        for piece in self._decompressor.feed(bytes(data)):
-            if self._cancel.is_set():  # a small read may hold a gigabyte
-                return
-            yield piece
 
     def _append(self, data: Buffer) -> int:
         if self._head is not None:
@@ -162,9 +183,15 @@ class Stream:
         return self._cut(bytes(held[found.mark :]))
 
     def _cut(self, data: Buffer) -> int:
-        frames = self._splitter.feed(data)
-        if not frames.count:
-            return 0
+        count = 0
+        for frames in cut(self._splitter, data):
+            self._add(frames)
+            count += frames.count
+            if self._cancel.is_set():
+                break
+        return count
+
+    def _add(self, frames: Frames) -> None:
         framing = self._framing
         chunk = Chunk(frames.payload, frames.count, time.time_ns() // 1_000_000, framing if framing.raw else None)
         appended = self._context.topic.append(chunk, self._cancel)
@@ -183,7 +210,13 @@ class Stream:
             # A sender that has gone no longer wants to know; its records stay.
             with contextlib.suppress(ConnectionError):
                 self._connection.sock.sendall(self._visible.to_bytes(8, "big"))
-        return frames.count
+
+    def _half_record(self) -> bytes:
+        try:
+            self._splitter.finish()
+        except FrameError as half:
+            return half.bad
+        return b""
 
     def _bury_half_record(self) -> None:
         try:

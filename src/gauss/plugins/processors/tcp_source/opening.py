@@ -1,0 +1,30 @@
+"""A connection's first line: an HTTP request is none of ours."""
+
+from __future__ import annotations
+
+import re
+
+from gauss.model.errors import Rejected
+
+MOST_BYTES = 8 << 10
+"""As long as web servers let a request line be."""
+_REQUEST = re.compile(rb"(?:GET|POST|PUT|HEAD|DELETE|OPTIONS|PATCH|CONNECT|TRACE|PRI) [^ \r\n]+ HTTP/[0-9.]+\r?\n")
+_BEGINNING = re.compile(rb"(?:[A-Z]{1,7}|[A-Z]{3,7} [^ \r\n]*|[A-Z]{3,7} [^ \r\n]+ [HTP/0-9.]*\r?)\Z")
+
+
+class Opening:
+    """Watches the first bytes of a connection; holds none of them back."""
+
+    def __init__(self) -> None:
+        self._seen = b""
+
+    def is_over(self, data: memoryview) -> bool:
+        """Whether the bytes up to now are no request line and can't become one; raises Rejected if they are one."""
+        self._seen += bytes(data[: MOST_BYTES - len(self._seen)])
+        if _REQUEST.match(self._seen):
+            line = self._seen.split(b"\n", 1)[0].strip().decode("ascii", "replace")
+            raise Rejected(
+                f"it begins with an HTTP request line, {line:.80}: expected records",
+                hint="HTTP goes to the engine's API port; allow_http = true takes such lines as records",
+            )
+        return len(self._seen) >= MOST_BYTES or not _BEGINNING.match(self._seen)
