@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gauss.contracts.framing import cut
 from gauss.model.errors import FrameError
 from gauss.plugins.framings.arrow_ipc_streaming.framing import ArrowIpcStreamingFraming
 from gauss.plugins.framings.arrow_ipc_streaming.messages import END_OF_STREAM
@@ -146,3 +147,23 @@ def test_damaged_metadata_is_an_error_and_never_a_crash(place: int, damage: byte
 def test_joining_what_is_no_stream_is_refused(framing: ArrowIpcStreamingFraming) -> None:
     with pytest.raises(FrameError, match="Arrow"):
         framing.joiner().join(binary([b"{}"]))
+
+
+def test_dictionaries_above_the_limit_together_are_refused(framing: ArrowIpcStreamingFraming) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array(["x" * 40_000]))
+    stream = stream_of([pa.record_batch({f"c{index}": column for index in range(20)})])
+    records, error = cut_stream(framing, [stream[at : at + 1000] for at in range(0, len(stream), 1000)], 100_000)
+    assert (records, error and error.reason) == ([], "too_long")
+    splitter = framing.splitter(1 << 20)
+    assert sum(frames.count for frames in cut(splitter, stream)) == 1
+    assert splitter.held() == 0  # the stream has ended
+
+
+def test_batches_that_repeat_large_dictionaries_are_handed_out_a_few_at_a_time(
+    framing: ArrowIpcStreamingFraming,
+) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array(["x" * 400_000]))
+    stream = stream_of([pa.record_batch({"c": column})] * 100)
+    given = list(cut(framing.splitter(1 << 20), stream))
+    assert sum(frames.count for frames in given) == 100
+    assert max(frames.payload.nbytes for frames in given) < 3 << 20  # type: ignore[union-attr]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from gauss.contracts.framing import cut
 from gauss.model.errors import FrameError
 from gauss.plugins.framings.avro_container.framing import AvroContainerFraming
 from gauss.plugins.framings.avro_container.spec import AvroContainerConfig
@@ -118,3 +119,21 @@ def test_a_header_above_the_limit_is_refused_before_it_has_come(framing: AvroCon
 def test_joining_what_is_no_container_is_refused(framing: AvroContainerFraming) -> None:
     with pytest.raises(FrameError, match="Avro"):
         framing.joiner().join(pa.array([b"{}"], pa.binary()))
+
+
+def test_blocks_that_repeat_a_large_header_are_handed_out_a_few_at_a_time() -> None:
+    large = header((b"avro.schema", b"s" * 500_000))
+    splitter = AvroContainerFraming(AvroContainerConfig()).splitter(LIMIT)
+    stream = large + block(1, b"a") * 1_000
+    given = list(cut(splitter, stream))
+    assert sum(frames.count for frames in given) == 1_000
+    assert max(frames.payload.nbytes for frames in given) < 3 << 20  # type: ignore[union-attr]
+    assert splitter.held() == len(large)
+    splitter.finish()
+
+
+def test_a_header_above_a_mebibyte_is_refused() -> None:
+    records, error = cut_stream(
+        AvroContainerFraming(AvroContainerConfig()), [header((b"avro.schema", b"s" * (2 << 20)))], 16 << 20
+    )
+    assert (records, error and error.reason) == ([], "too_long")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from gauss.contracts.framing import Buffer
 from gauss.plugins.framings.newline.framing import NewlineFraming
 from gauss.plugins.framings.newline.spec import SPEC, NewlineConfig
 from helpers.framing_conformance import FramingCase, FramingConformance, cut_stream
@@ -126,3 +128,25 @@ def test_an_unterminated_line_is_refused_before_its_end_comes() -> None:
 def test_an_empty_delimiter_is_refused() -> None:
     with pytest.raises(ValidationError, match="delimiter"):
         SPEC.validate({"delimiter": ""})
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_long_record_is_not_searched_again_with_every_piece(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    framing = NewlineFraming(NewlineConfig(encoding=encoding))
+    searched = 0
+    search = NewlineFraming.positions
+
+    def counted(self: NewlineFraming, buffer: Buffer) -> np.ndarray:
+        nonlocal searched
+        searched += len(buffer)
+        return search(self, buffer)
+
+    monkeypatch.setattr(NewlineFraming, "positions", counted)
+    splitter = framing.splitter(1 << 20)
+    splitter.feed(b"x\0" * 200_000)
+    piece = b"\x01\n\0\x01" if encoding == "utf-16-le" else b"\x01\0\n\x01"  # a newline across two characters
+    for _ in range(100):
+        assert splitter.feed(piece).count == 0
+    frames = splitter.feed("\n".encode(encoding))
+    assert (frames.count, len(frames.payload)) == (1, 400_402)
+    assert searched < 5 * 400_402

@@ -55,7 +55,7 @@ class BufferedSplitter(ABC):
 
     def feed(self, data: Buffer) -> Frames:
         if self._error is not None:
-            raise self._error
+            raise _again(self._error)
         fresh = len(data)
         if fresh == 0 and not self._more:
             return self._nothing()
@@ -74,12 +74,12 @@ class BufferedSplitter(ABC):
         self._error = cut.error
         self._more = cut.more
         if cut.error is not None and cut.records == 0:
-            raise cut.error
+            raise _again(cut.error)
         return Frames(cut.payload, cut.records)
 
     def finish(self) -> None:
         if self._error is not None:
-            raise self._error
+            raise _again(self._error)
         if self._held:
             raise FrameError(
                 f"the stream ended in mid-record, {len(self._held)} bytes after the last whole one",
@@ -87,6 +87,12 @@ class BufferedSplitter(ABC):
                 bad=bytes(self._held[:MOST_BAD_BYTES]),
                 hint="the sender must finish its last frame before it closes",
             )
+
+
+def _again(error: FrameError) -> FrameError:
+    """The same error, to be raised: one that was raised knows the frames that held the buffer, and would keep it for as
+    long as it is kept itself."""
+    return FrameError(error.message, reason=error.reason, bad=error.bad, hint=error.hint)
 
 
 def head(buffer: bytes | bytearray, size: int) -> bytes | memoryview:

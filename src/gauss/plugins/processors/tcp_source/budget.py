@@ -7,16 +7,21 @@ finished a record. So senders that finish records, and those that hold little, o
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gauss.model.errors import FrameError
+from gauss.model.memory import give_back
 
 COUNTED_BYTES = 16 << 10
 """Counted in whole steps of this size: the remainder of a line that comes and goes with every read takes no lock."""
 SPARED_BYTES = 64 << 10
 """A connection that holds no more than this, or than half its share, is not closed for it."""
+PASSING_BYTES = 32 << 20
+"""Decompressed pieces that may be on their way at once; they are large, and gone as soon as they are cut."""
+MUCH_BYTES = 1 << 20
 WAIT_SECONDS = 1.0
 OVER_BUDGET = "over_budget"
 
@@ -25,7 +30,7 @@ class Holding:
     """What one connection holds."""
 
     def __init__(self, budget: BufferBudget, hang_up: Callable[[], None]) -> None:
-        self.nbytes = 0
+        self.nbytes = self.most = 0
         self.since = time.monotonic()
         """When it last finished a record, or began."""
         self.evicted = False
@@ -48,7 +53,17 @@ class Holding:
         """Whether there is room for more without closing anybody."""
         return self._budget.room() >= nbytes
 
+    @contextlib.contextmanager
+    def passing(self, nbytes: int) -> Iterator[None]:
+        """While pieces of so many bytes are on their way to the topic: waits until there is room for one more."""
+        self._budget.enter(self, nbytes)
+        try:
+            yield
+        finally:
+            self._budget.leave(nbytes)
+
     def close(self) -> None:
+        """Lets go of everything."""
         self._budget.remove(self)
 
 
@@ -58,7 +73,8 @@ class BufferBudget:
     def __init__(self, most: int, cancel: threading.Event) -> None:
         self._most = most
         self._cancel = cancel
-        self._used = 0
+        self._used = self._passing = 0
+        self._much_was_held = False
         self._holdings: set[Holding] = set()
         self._changed = threading.Condition()
 
@@ -90,14 +106,35 @@ class BufferBudget:
                     raise self.used_up(holding)
             self._used += nbytes - holding.nbytes
             holding.nbytes = nbytes
+            holding.most = max(holding.most, nbytes)
+            self._changed.notify_all()
+
+    def enter(self, holding: Holding, nbytes: int) -> None:
+        with self._changed:
+            while self._passing and self._passing + nbytes > PASSING_BYTES and not self._cancel.is_set():
+                self._changed.wait(WAIT_SECONDS)
+                if holding.evicted:
+                    raise self.used_up(holding)
+            self._passing += nbytes
+
+    def leave(self, nbytes: int) -> None:
+        with self._changed:
+            self._passing -= nbytes
             self._changed.notify_all()
 
     def remove(self, holding: Holding) -> None:
         with self._changed:
             self._used -= holding.nbytes
             holding.nbytes = 0
+            self._much_was_held |= holding.most >= MUCH_BYTES
             self._holdings.discard(holding)
             self._changed.notify_all()
+
+    def give_back(self) -> None:
+        """Returns memory to the system, if a connection that has held much of it is gone."""
+        if self._much_was_held:
+            self._much_was_held = False
+            give_back()
 
     def _victim(self, asking: Holding, nbytes: int) -> Holding | None:
         """Who is to go; None: somebody is going already."""

@@ -30,6 +30,9 @@ class CompressionError(FrameError):
 class Decompressor(Protocol):
     """One connection's stream."""
 
+    piece_bytes: int
+    """The most that comes out at once."""
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """What `data` holds, in pieces; raises CompressionError (reason `bad_compression`) where it is corrupt."""
         ...
@@ -44,6 +47,8 @@ class Decompressor(Protocol):
 
 
 class Gzip:
+    piece_bytes = PIECE_BYTES
+
     def __init__(self) -> None:
         self._member: Any = None
 
@@ -75,6 +80,8 @@ class Gzip:
 
 
 class Zstd:
+    piece_bytes = ZSTD_SLICE_BYTES // 4 * (128 << 10)
+
     def __init__(self) -> None:
         self._context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)
         self._frame: Any = None
@@ -106,6 +113,8 @@ class Zstd:
 
 
 class Lz4:
+    piece_bytes = PIECE_BYTES
+
     def __init__(self) -> None:
         self._frame: Any = lz4.frame.LZ4FrameDecompressor()
         self._inside = False

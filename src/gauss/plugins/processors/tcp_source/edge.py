@@ -17,6 +17,10 @@ class TcpSource(Connections[EdgeContext]):
         super().__init__(context)
         self._budget = BufferBudget(self._config.max_buffer_bytes, self._cancel)
 
+    def _serve(self, connection: Connection) -> None:
+        super()._serve(connection)
+        self._budget.give_back()  # not before the stream is gone with what it held
+
     def _take(self, connection: Connection) -> None:
         holding = self._budget.open(lambda: hang_up(connection.sock))
         try:

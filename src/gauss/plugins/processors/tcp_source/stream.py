@@ -16,7 +16,7 @@ from gauss.model.errors import FrameError
 from gauss.plugins.framings.newline.framing import NewlineFraming
 from gauss.plugins.framings.newline.spec import NewlineConfig
 from gauss.plugins.processors.tcp_source.budget import OVER_BUDGET, Holding
-from gauss.plugins.processors.tcp_source.decompress import DECOMPRESSORS, CompressionError
+from gauss.plugins.processors.tcp_source.decompress import DECOMPRESSORS, CompressionError, Decompressor
 from gauss.plugins.processors.tcp_source.encoding import detect
 from gauss.plugins.processors.tcp_source.opening import Opening
 from gauss.plugins.processors.tcp_source.spec import TcpSourceConfig
@@ -53,7 +53,9 @@ class Stream:
         assert context.framing is not None
         self._framing: Framing = context.framing
         self._splitter = self._framing.splitter(config.max_record_bytes)
-        self._decompressor = None if config.compression == "none" else DECOMPRESSORS[config.compression]()
+        self._decompressor: Decompressor | None = (
+            None if config.compression == "none" else DECOMPRESSORS[config.compression]()
+        )
         self._visible = 0
         self._opening = None if config.allow_http else Opening()
         self._head: bytearray | None = None
@@ -124,18 +126,20 @@ class Stream:
         """Cuts and appends what was received; gives how many records that were."""
         if self._opening is not None and self._opening.is_over(data):
             self._opening = None
-        count = 0
-        if self._decompressor is None:
-            count = self._append(data)
-        else:
-            for piece in self._decompressor.feed(bytes(data)):
-                if self._cancel.is_set():  # a small read may hold a gigabyte
-                    break
-                self._holding.hold(self._held() + buffered + len(piece))
-                count += self._append(piece)
+        count = self._append(data) if self._decompressor is None else self._inflate(self._decompressor, data, buffered)
         if count:
             self._holding.finished()
         self._holding.hold(self._held() + buffered)
+        return count
+
+    def _inflate(self, decompressor: Decompressor, data: memoryview, buffered: int) -> int:
+        count = 0
+        with self._holding.passing(decompressor.piece_bytes):
+            for piece in decompressor.feed(bytes(data)):
+                if self._cancel.is_set():  # a small read may hold a gigabyte
+                    break
+                self._holding.hold(self._held() + buffered)
+                count += self._append(piece)
         return count
 
     def _held(self) -> int:
