@@ -132,7 +132,7 @@ def test_an_empty_delimiter_is_refused() -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_a_long_record_is_not_searched_again_with_every_piece(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    framing = NewlineFraming(NewlineConfig(encoding=encoding))
+    framing = NewlineFraming(NewlineConfig.model_validate({"encoding": encoding}))
     searched = 0
     search = NewlineFraming.positions
 
