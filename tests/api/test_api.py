@@ -147,6 +147,14 @@ def test_query_from_before_1970_gives_all(ask: Ask) -> None:
     assert ask("GET", "/api/topics/queried/query?from=-99999d&limit=1").json()["records"]
 
 
+def test_discard_without_a_choice_is_refused_and_with_one_says_how_many_went(ask: Ask) -> None:
+    refused = ask("POST", "/api/dlq/discard", b"{}", **{"Content-Type": "application/json"})
+    assert refused.status == 422
+    assert "none were named" in refused.json()["error"]["message"]
+    done = ask("POST", "/api/dlq/discard", b'{"all": true}', **{"Content-Type": "application/json"})
+    assert (done.status, list(done.json())) == (200, ["discarded"])
+
+
 @pytest.mark.parametrize(
     ("kind", "body"),
     [("application/json", b'{"numbers": [1]}'), ("application/x-www-form-urlencoded", b'{"offsets": [1]}')],

@@ -71,7 +71,6 @@ source = {{ topic = "numbers{suffix}", read = "offset" }}
 target = {{ topic = "doubles{suffix}" }}
 config = {{
     input = {{ format = "numbers" }},
-    output = {{ format = "numbers" }},
     query = "SELECT n, n * 2 AS d FROM input WHERE n % 2 = 0",
 }}
 """

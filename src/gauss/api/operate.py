@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gauss.api.records import MOST, whole_number
 from gauss.contracts.processor import Role
+from gauss.model.errors import ConfigError
 from gauss.stream.control.run import Running
 from gauss.stream.graph import Graph
 
@@ -30,6 +31,12 @@ class Replay(BaseModel):
     processor: str | None = None
     reason: str | None = None
     offsets: list[Place] | None = None
+
+
+class Discard(Replay):
+    """Which dead letters; every one of them only if `all` says so."""
+
+    all: bool = False
 
 
 def routes(running: Running) -> APIRouter:
@@ -113,6 +120,16 @@ def routes(running: Running) -> APIRouter:
         if asked.processor is not None:
             return running.command("dlq.replay", **asked.model_dump())
         return _replay_all(running, asked.reason, asked.offsets)
+
+    @router.post("/dlq/discard", tags=["dead letters"], summary="Remove dead letters for good")
+    def discard(asked: Discard) -> dict[str, Any]:
+        which = asked.model_dump(exclude={"all"})
+        if not asked.all and not any(which.values()):
+            raise ConfigError(
+                "which dead letters? none were named",
+                hint='give "processor", "reason" or "offsets", or "all": true for every one',
+            )
+        return running.command("dlq.discard", **which)
 
     return router
 

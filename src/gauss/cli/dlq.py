@@ -1,9 +1,10 @@
-"""`gauss dlq ls|show|replay`."""
+"""`gauss dlq ls|show|replay|discard`."""
 
 from __future__ import annotations
 
 import base64
 import datetime
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from gauss.cli import complete
 from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
 from gauss.cli.output import JsonOption, Output, visible
 from gauss.model.errors import ConfigError
+from gauss.model.units import counted
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -104,6 +106,39 @@ def replay(
     output.line(f"{found['replayed']:,} replayed, {found['already']:,} had been already, {found['refused']:,} refused")
     if found["refused"] and found.get("refused_hint"):
         output.note(str(found["refused_hint"]))
+
+
+@app.command()
+def discard(
+    numbers: Annotated[list[int] | None, typer.Argument(help="Only the dead letters with these numbers.")] = None,
+    *,
+    processor: Processor = None,
+    reason: Reason = None,
+    all: Annotated[bool, typer.Option("--all", help="Every dead letter.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
+    json: JsonOption = False,
+) -> None:
+    """Removes dead letters for good. The others get new numbers.
+
+    Examples: gauss dlq discard --processor feed · gauss dlq discard --reason late --yes · gauss dlq discard 17 18
+    """
+    if not (numbers or processor or reason or all):
+        raise ConfigError(
+            "which dead letters? none were named", hint="give numbers, --processor, --reason, or --all for every one"
+        )
+    output = Output(json=json)
+    client = Client(data_dir)
+    if not yes:
+        groups = client.get("dlq", processor=processor)["groups"]
+        count = len(numbers) if numbers else sum(g["count"] for g in groups if reason in (None, g["reason"]))
+        if not sys.stdin.isatty():
+            raise ConfigError("discarding dead letters must be confirmed", hint="add --yes")
+        typer.confirm(f"Remove {counted(count, 'dead letter')} for good?", abort=True)
+    body = {"processor": processor, "reason": reason, "offsets": numbers or None, "all": all}
+    found = client.post("dlq", "discard", body=body)
+    output.data(found)
+    output.line(f"{counted(found['discarded'], 'dead letter')} discarded")
 
 
 def _time(ts_ms: int) -> str:

@@ -114,6 +114,9 @@ class ProcessorDef(Section):
     """What to do when a memory topic that it reads lost records because the engine died."""
     max_dead_ratio: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Above this share of dead letters over 10 s the processor stops instead of filling the disk."""
+    max_dead_bytes: Bytes = 256 << 20
+    """The most bytes of dead letters that are kept of this processor. At the limit a transform stops, and a connection
+    of a source waits with what it can't frame, until `gauss dlq replay` or `gauss dlq discard` makes room."""
 
 
 class SparkSection(Section):

@@ -39,7 +39,9 @@ def test_letter_goes_to_the_inlet_beside_its_topic_and_to_the_same_one_again(tmp
         left, right = "_retry.join", "_retry.join@orders"
         for topic in ("trades", "orders", left, right):
             inc = engine.topic(topic).inc
-            engine.dead.write(DeadLetter("bad_json", "", "decode", "join", topic.encode(), topic, inc, 0, 50))
+            engine.dead.write(
+                DeadLetter("bad_json", "", "decode", "join", topic.encode(), topic, inc, 0, 50), engine.stopping
+            )
         assert client.command("dlq.replay", {"processor": "join"})["replayed"] == 4
         assert content(client, left) == [b"trades", left.encode()]
         assert content(client, right) == [b"orders", right.encode()]

@@ -309,10 +309,9 @@ def test_dead_letters_are_listed_shown_and_replayed_once(run: Callable[..., Engi
     client = connected(engine)
     topic = engine.topic("a")
     for offset in (3, 4, 3):
-        engine.dead.write(
-            DeadLetter("bad_json", "no brace", "decode", "pass", b"bytes %d" % offset, "a", topic.inc, offset, 50)
-        )
-    engine.dead.write(DeadLetter("too_long", "", "frame", "in", b"z" * (2 << 20), ts_ms=60))
+        letter = DeadLetter("bad_json", "no brace", "decode", "pass", b"bytes %d" % offset, "a", topic.inc, offset, 50)
+        engine.dead.write(letter, engine.stopping)
+    engine.dead.write(DeadLetter("too_long", "", "frame", "in", b"z" * (2 << 20), ts_ms=60), engine.stopping)
     listed = client.command("dlq.ls")
     assert listed["total"] == 4
     assert [(group["reason"], group["count"]) for group in listed["groups"]] == [("bad_json", 3), ("too_long", 1)]

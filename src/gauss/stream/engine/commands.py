@@ -19,6 +19,7 @@
 | `dlq.ls`          | `processor` (optional)        | `{total, groups: [DeadGroup]}`                               |
 | `dlq.show`        | `processor`, `reason`, `limit` (20), `before` (all optional) | `{letters: [Letter]}`, newest |
 | `dlq.replay`      | `processor`; `reason`, `offsets` optional | `{replayed, already, refused, refused_hint}`      |
+| `dlq.discard`     | `processor`, `reason`, `offsets` (all optional) | `{discarded}`                             |
 | `scans`           |                               | `{scans: [Scan]}`: cursors of other processes                |
 | `scan.explain`    | `topic`, `program` (a blob in base64) | `Plan`                                               |
 | `metrics`         |                               | `{metrics: [Metric]}`                                        |
@@ -263,6 +264,19 @@ def _replay(engine: Engine, args: Arguments) -> dict[str, Any]:
     return replay.replay(engine, args.text("processor"), args.text("reason", ""), args.optional("offsets"))
 
 
+def _discard(engine: Engine, args: Arguments) -> dict[str, Any]:
+    processor, reason, offsets = args.text("processor", ""), args.text("reason", ""), args.optional("offsets")
+    return {
+        "discarded": engine.dead.discard(
+            lambda offset, letter: (
+                processor in ("", letter.processor)
+                and reason in ("", letter.reason)
+                and (offsets is None or offset in offsets)
+            )
+        )
+    }
+
+
 def _scans(engine: Engine, _: Arguments) -> dict[str, Any]:
     return {"scans": scan_rows(engine.scans, engine.topics)}
 
@@ -305,6 +319,7 @@ COMMANDS: dict[str, Callable[[Engine, Arguments], dict[str, Any]]] = {
     "dlq.ls": _dead_groups,
     "dlq.show": _dead_letters,
     "dlq.replay": _replay,
+    "dlq.discard": _discard,
     "scans": _scans,
     "scan.explain": _explain,
     "metrics": _metrics,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -17,13 +17,27 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, OffsetRange, Program, Step
 from gauss.contracts.edge import DeadLetter, TopicHandle
 from gauss.model.details import capped
+from gauss.model.units import human_bytes
+from gauss.stream.engine.entries import LettersKept
+from gauss.stream.protocol import At
+
+if TYPE_CHECKING:
+    from gauss.stream.engine.ledger import Ledger
+    from gauss.stream.engine.log_topic import LogTopic
 
 DEAD_TOPIC = "_dead"
 RETRY_PREFIX = "_retry."
 MAX_DATA_BYTES = 1 << 20
 SKIPPED = "skipped"
 LATE = "late"
+COUNT_SECONDS = 1.0
+"""How old the count of held bytes may be when a limit is checked."""
+ROOM_SECONDS = 0.25
 RATIO_SECONDS = 10
+KEPT_BATCH = 64
+"""Letters that are written again at once: each has 1.4 MiB at most."""
+LETTER_BYTES = 256
+"""What a letter takes beside its data and detail."""
 RATIO_LETTERS = 100
 """Fewer dead letters than this within the window stop nobody, whatever their share."""
 
@@ -120,28 +134,71 @@ class DeadLetters:
     """The `_dead` topic: writes letters from edges, counts them for `ls`, finds them for `show` and `replay`. A letter
     that was replayed is a dead letter no more, until it comes back."""
 
-    def __init__(self, topic: TopicHandle, was_replayed: Callable[[Letter], bool] = lambda _: False) -> None:
+    def __init__(self, topic: LogTopic, ledger: Ledger, limits: Mapping[str, int]) -> None:
+        """`limits` are the bytes that each processor's letters may take."""
         self.topic = topic
-        self._was_replayed = was_replayed
+        self.waiting: Counter[str] = Counter()
+        """Who waits with a letter for room, and how many connections of it."""
+        self.changing = threading.RLock()
+        """Held while letters are replayed or discarded: their numbers stay the same meanwhile."""
+        self._ledger = ledger
+        self._limits = limits
         self._lock = threading.Lock()
-        self._counted = 0
-        self._groups: dict[tuple[str, str, str], list[int]] = {}
+        self._forget_counts()
 
-    def write(self, dead: DeadLetter) -> None:
-        """Appends one letter now: from an edge, or from a topic that can't hold a record."""
+    def _forget_counts(self) -> None:
+        self._counted = 0
+        self._counted_at = float("-inf")
+        self._groups: dict[tuple[str, str, str], list[int]] = {}
+        self._held: Counter[str] = Counter()
+
+    def write(self, dead: DeadLetter, stopping: threading.Event) -> None:
+        """Appends one letter from an edge, or from a topic that can't hold a record. Waits while its processor has no
+        room for letters; at a stop the letter is kept all the same."""
+        if self.full(dead.processor):
+            self.waiting[dead.processor] += 1
+            try:
+                while self.full(dead.processor) and not stopping.wait(ROOM_SECONDS):
+                    pass
+            finally:
+                self.waiting[dead.processor] -= 1
         self.topic.append(letters_chunk([letter_of(dead)], int(time.time() * 1000)))
+
+    def full(self, processor: str) -> str:
+        """Why a processor may add no more letters; empty if it may."""
+        limit = self._limits.get(processor)
+        if limit is None:
+            return ""
+        with self._lock:
+            if time.monotonic() - self._counted_at > COUNT_SECONDS:
+                self._count()
+            held = self._held[processor]
+        if held < limit:
+            return ""
+        return (
+            f"its dead letters take {human_bytes(held)}, max_dead_bytes is {human_bytes(limit)}; make room by gauss dlq"
+            f" replay or gauss dlq discard --processor {processor}"
+        )
+
+    def _was_replayed(self, letter: Letter) -> bool:
+        return self._ledger.was_replayed(letter.processor, letter.key)
+
+    def _count(self) -> None:
+        """Counts what is new. Replayed letters take room too, until they are removed."""
+        end = self.topic.version()
+        for _, letter in read_letters(self.topic, self._counted, end):
+            self._held[letter.processor] += LETTER_BYTES + len(letter.data) + len(letter.detail)
+            if self._was_replayed(letter):
+                continue
+            group = self._groups.setdefault(_group(letter), [0, letter.ts_ms, letter.ts_ms])
+            group[0] += 1
+            group[1], group[2] = min(group[1], letter.ts_ms), max(group[2], letter.ts_ms)
+        self._counted, self._counted_at = end, time.monotonic()
 
     def groups(self) -> list[dict[str, Any]]:
         """How many there are by reason, stage and processor; only what is new since the last call is read."""
         with self._lock:
-            end = self.topic.version()
-            for _, letter in read_letters(self.topic, self._counted, end):
-                if self._was_replayed(letter):
-                    continue
-                group = self._groups.setdefault(_group(letter), [0, letter.ts_ms, letter.ts_ms])
-                group[0] += 1
-                group[1], group[2] = min(group[1], letter.ts_ms), max(group[2], letter.ts_ms)
-            self._counted = end
+            self._count()
             return [
                 {
                     "reason": reason,
@@ -163,6 +220,42 @@ class DeadLetters:
             for offset, letter in letters:
                 if offset < self._counted:
                     self._groups[_group(letter)][0] -= 1
+
+    def discard(self, unwanted: Callable[[int, Letter], bool]) -> int:
+        """Removes the unwanted letters, gives how many, and removes those that were replayed. Letters that stay are
+        written again behind them, with other numbers; one journal entry decides."""
+        topic, discarded = self.topic, 0
+        with self.changing, self._lock, topic.lock:
+            start, end = topic.empty_end(), topic.version()
+            number = self._ledger.next_number()
+            topic.skip(start)
+            try:
+                kept: list[Letter] = []
+                for offset, letter in read_letters(topic, 0, end):
+                    if self._was_replayed(letter):
+                        continue
+                    if unwanted(offset, letter):
+                        discarded += 1
+                        continue
+                    kept.append(letter)
+                    if len(kept) == KEPT_BATCH:
+                        self._stage(kept, number)
+                        kept = []
+                self._stage(kept, number)
+                emptied, ended = At(topic.inc, start), At(topic.inc, topic.staged_end())
+                self._ledger.commit(LettersKept(number, {DEAD_TOPIC: emptied}, {DEAD_TOPIC: ended}), sync=True)
+            except BaseException:
+                topic.rollback()
+                raise
+            topic.reveal()
+            topic.empty(start)
+            self._forget_counts()
+        return discarded
+
+    def _stage(self, letters: list[Letter], number: int) -> None:
+        chunk, _ = self.topic.fit(letters_chunk(letters, int(time.time() * 1000)))
+        if chunk is not None:
+            self.topic.stage_append(chunk, number)
 
     def newest(self, processor: str, reason: str, limit: int, before: int | None) -> list[tuple[int, Letter]]:
         """Letters that match, newest first, below the offset `before`."""

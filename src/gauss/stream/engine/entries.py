@@ -105,6 +105,15 @@ class LettersReplayed(msgspec.Struct, tag=True):
     origins: list[Origin] = []
 
 
+class LettersKept(msgspec.Struct, tag=True):
+    """The dead letters that are kept were written again at the end of their topic; those before them are gone, the
+    replayed ones among them."""
+
+    number: int
+    emptied: Ends
+    topics: Ends
+
+
 class ProcessorRow(msgspec.Struct):
     """The ledger's row of a processor: this, not Spark's batch id, is the truth."""
 
@@ -150,4 +159,16 @@ class State(msgspec.Struct, tag=True):
     """Where topics were emptied by a rebuild: records below these places are made again."""
 
 
-Entry = State | Opened | Incarnated | ClaimMade | Rebuilt | EpochPublished | Moved | Dropped | Pulled | LettersReplayed
+Entry = (
+    State
+    | Opened
+    | Incarnated
+    | ClaimMade
+    | Rebuilt
+    | EpochPublished
+    | Moved
+    | Dropped
+    | Pulled
+    | LettersReplayed
+    | LettersKept
+)

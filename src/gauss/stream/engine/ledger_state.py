@@ -15,6 +15,7 @@ from gauss.stream.engine.entries import (
     Entry,
     EpochPublished,
     Incarnated,
+    LettersKept,
     Moved,
     Opened,
     ProcessorRow,
@@ -53,6 +54,11 @@ def apply(state: State, entry: Entry) -> State:
             state.pulled.pop(processor, None)
     elif isinstance(entry, Pulled):
         state.pulled[entry.processor] = entry.position
+        state.published.update(entry.topics)
+        commit_number(state, entry.number)
+    elif isinstance(entry, LettersKept):
+        state.replayed.clear()
+        state.emptied.update(entry.emptied)
         state.published.update(entry.topics)
         commit_number(state, entry.number)
     else:

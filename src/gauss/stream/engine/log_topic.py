@@ -192,6 +192,11 @@ class LogTopic(LogProvider, Topic):
                 self._log.trim(keep.floor)
                 self.counters.overwritten += max(0, self._log.floor - max(before, keep.hold))
 
+    def skip(self, offset: int) -> None:
+        """Leaves offsets out: the next record gets this one."""
+        with self.lock:
+            self._log.skip_to(offset)
+
     def empty_end(self) -> int:
         # An offset is left out, so that a log which removes whole segments can remove them all.
         return self._log.end + (self._log.floor < self._log.end)

@@ -47,11 +47,14 @@ class Publisher(Claims):
         stages: Stages,
         *,
         synced: frozenset[str] = frozenset(),
+        dead_full: Callable[[str], str] = lambda _: "",
         on_stop: Callable[[str, str], None] = lambda _processor, _reason: None,
     ) -> None:
-        """`synced` are the topics whose commits must be on disk at once; `on_stop` is told who was stopped and why."""
+        """`synced` are the topics whose commits must be on disk at once; `dead_full` says why a
+        processor may add no more dead letters; `on_stop` is told who was stopped and why."""
         super().__init__(topics, ledger, stages)
         self._synced = synced
+        self._dead_full = dead_full
         self._on_stop = on_stop
 
     def publish(self, publish: Publish) -> Published:
@@ -184,7 +187,8 @@ class Publisher(Claims):
         running.records += records - again
         running.dead += len(letters)
         failed = sum(letter.reason not in (SKIPPED, LATE) for letter in letters)
-        if reason := running.ratio.add(records - again, failed, time.monotonic()):
+        reason = running.ratio.add(records - again, failed, time.monotonic())
+        if reason := reason or (self._dead_full(running.name) if letters else ""):
             self.stop(running, reason)
 
     def _append(  # noqa: PLR0917 (as above)

@@ -40,7 +40,10 @@ def _edge(engine: Engine, node: ProcessorNode, status: EdgeStatus) -> Edge:
     named = getattr(getattr(node.config, "input", None), "format", None)
 
     def publish(chunk: Chunk | None, position: str, cancel: threading.Event) -> None:
-        _publish(node.name, topic, ledger, chunk, position, cancel, engine.dead.write, synced=synced)
+        def dead(letter: DeadLetter) -> None:
+            engine.dead.write(letter, cancel)
+
+        _publish(node.name, topic, ledger, chunk, position, cancel, dead, synced=synced)
 
     context = PullContext(
         name=node.name,

@@ -36,8 +36,12 @@ def replay(engine: Engine, processor: str, reason: str, offsets: list[int] | Non
         )
     if processor not in engine.publisher.running:
         raise NotFound(f'no processor "{processor}"', hint="gauss processors ls shows them")
+    with engine.dead.changing:
+        return _replay(engine, processor, reason, None if offsets is None else set(offsets))
+
+
+def _replay(engine: Engine, processor: str, reason: str, wanted: set[int] | None) -> dict[str, Any]:
     done = engine.ledger.replayed(processor)
-    wanted = None if offsets is None else set(offsets)
     replayed = already = refused = 0
     letters: list[tuple[int, Letter]] = []
     for offset, letter in read_letters(engine.dead.topic, 0, engine.dead.topic.version()):
@@ -57,6 +61,8 @@ def replay(engine: Engine, processor: str, reason: str, offsets: list[int] | Non
             _send_all(engine, processor, letters)
             letters = []
     _send_all(engine, processor, letters)
+    if engine.dead.full(processor):
+        engine.dead.discard(lambda _offset, _letter: False)  # removes those that were replayed
     return {
         "replayed": replayed,
         "already": already,

@@ -28,6 +28,7 @@ from gauss.stream.engine.flight import FlightServer
 from gauss.stream.engine.heartbeat import Heartbeat
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.listening import Listening
+from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.opening import open_ledger
 from gauss.stream.engine.orders_topic import OrdersTopic
 from gauss.stream.engine.publish import Publisher
@@ -91,23 +92,29 @@ class Engine:
             self.topics = builder.all()
             self.topics |= builder.orders(self.topics, lambda: self.clock() / 1000)
         self.scans = scan_engine(self.topics, self.pipeline, self.built)
-        self.dead = DeadLetters(
-            self.topics[DEAD_TOPIC], lambda letter: self.ledger.was_replayed(letter.processor, letter.key)
-        )
+        dead = self.topics[DEAD_TOPIC]
+        assert isinstance(dead, LogTopic)
+        definitions = [*self.pipeline.processors, *table_queries(self.pipeline)]
+        self.dead = DeadLetters(dead, self.ledger, {each.name: each.max_dead_bytes for each in definitions})
         self.stages = Stages(self.paths.stages, self.pipeline.engine.staged_bytes)
         volatile = {name for name, node in self.graph.topics.items() if not node.durable}
         durable = frozenset(self.topics) - volatile
         synced = frozenset(each.name for each in self.pipeline.topics if each.storage_config.get("fsync") == "always")
         keep_ends(self.paths.memory_ends, (topic for name, topic in self.topics.items() if name not in durable))
         self.publisher = Publisher(
-            self.topics, self.ledger, self.stages, synced=synced, on_stop=lambda name, _: self.board.tell(name, "stop")
+            self.topics,
+            self.ledger,
+            self.stages,
+            synced=synced,
+            dead_full=self.dead.full,
+            on_stop=lambda name, _: self.board.tell(name, "stop"),
         )
         for name, at in self.ledger.state.emptied.items():
             if name in self.topics and self.topics[name].inc == at.inc and self.topics[name].floor() < at.off:
                 self.topics[name].empty(at.off)  # an engine died in the middle of a rebuild
         heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, self.clock)
         self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat, ended=ended)
-        for definition in [*self.pipeline.processors, *table_queries(self.pipeline)]:
+        for definition in definitions:
             source, node = definition.source, self.graph.processors[definition.name]
             if node.role is not Role.TRANSFORM:
                 continue
@@ -242,7 +249,7 @@ class Engine:
     def _dead(self, letter: DeadLetter) -> None:
         """A letter from an edge, or from a topic that can't hold a record and does not know who wrote it."""
         writers = [writer.name for writer in self.graph.writers(letter.topic)] if not letter.processor else []
-        self.dead.write(letter._replace(processor=", ".join(writers)) if writers else letter)
+        self.dead.write(letter._replace(processor=", ".join(writers)) if writers else letter, self.stopping)
 
     def _places(self) -> list[tuple[str, Path]]:
         """Topics that are kept outside the data directory."""

@@ -140,6 +140,8 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
         status = engine.edges[name].status
         keys = ("address", "detail", "connections", "accepted", "refused", "records", "bytes", "dead", "clients")
         row |= {"state": status.shown(), **{key: getattr(status, key) for key in keys}}
+        if engine.dead.waiting[name]:
+            row["detail"] = engine.dead.full(name) or row["detail"]
         if node.role is Role.SINK:
             mine = [each for each in reader_rows(engine, engine.topic(node.sources[0].topic)) if _is_of(name, each)]
             row["behind"] = max((each["behind"] for each in mine), default=0)
@@ -185,6 +187,8 @@ def health_reasons(engine: Engine) -> list[str]:
     for name, edge in engine.edges.items():
         if edge.status.state in ("waiting", "failed"):
             reasons.append(f"{roles[name]} {name}: {edge.status.detail}")
+        if engine.dead.waiting[name] and (full := engine.dead.full(name)):
+            reasons.append(f"{roles[name]} {name} waits with what it can't keep: {full}")
     for name in engine.publisher.running:
         query = query_of(engine, name)
         if query.state in ("failed", "stopped") and not engine.draining:
