@@ -6,9 +6,10 @@ import time
 import pyarrow as pa
 import pytest
 
-from gauss.api.records import decoding, lines, time_ms
+from gauss.api.records import decoding, lines, object_lines, time_ms
 from gauss.model.batch import record_batch
 from gauss.model.errors import ConfigError
+from gauss.scan.program.columns import WIDE
 
 
 def test_text_is_given_as_text() -> None:
@@ -44,6 +45,11 @@ def test_record_that_a_format_refuses_keeps_its_bytes_beside_the_reason() -> Non
 )
 def test_time_is_read_as_milliseconds(given: str | None, expected: int | None) -> None:
     assert time_ms(given, "from") == expected
+
+
+def test_sum_beyond_64_bits_is_a_number() -> None:
+    batch = pa.record_batch({"s": pa.array([2**70, None], WIDE)})
+    assert [json.loads(line) for line in object_lines(batch).splitlines()] == [{"s": 2**70}, {"s": None}]
 
 
 def test_duration_counts_back_from_now() -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from gauss.model.errors import ConfigError
 from gauss.model.units import moment, moment_ms
 from gauss.scan.outputs import JSON_TEXT
+from gauss.scan.program.columns import WIDE
 
 _encoder = msgspec.json.Encoder()
 MOST = 2**63 - 1
@@ -67,6 +68,8 @@ def _values(batch: pa.RecordBatch, index: int) -> list[Any]:
     column = batch.column(index)
     if (batch.schema.field(index).metadata or {}) == JSON_TEXT:
         return [None if value is None else msgspec.Raw(value.encode()) for value in column.to_pylist()]
+    if column.type == WIDE:  # a sum beyond 64 bits: a number for JSON, text for its encoder
+        return [None if value is None else msgspec.Raw(str(int(value)).encode()) for value in column.to_pylist()]
     if not pa.types.is_binary(column.type):
         values: list[Any] = column.to_pylist()
         return values

@@ -188,7 +188,7 @@ def test_8_3_limit_above_the_most_items_is_rejected(case: Case) -> None:
 
 @ALL
 def test_8_3_fuel_of_a_scan_stops_at_the_limit_for_good(case: Case) -> None:
-    case.world.emit(*(doc(number, f"k{number:04}") for number in range(2000)))
+    case.world.emit(*(doc(number, f"k{number:04}") for number in range(500)))
     free = case.open()
     case.drained(free, Step(3))
     whole = fuel(case, free)
