@@ -125,3 +125,13 @@ def test_a_file_in_the_configs_folder_is_found(tmp_path: Path, monkeypatch: pyte
     assert "@arrow_function()" in told.value.hint
     with pytest.raises(PluginError, match="ZeroDivisionError"):
         registry.spec(ProcessorSpec, "gauss_test_faulty:same")
+
+
+def test_name_from_a_request_is_an_installed_plugin_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gauss_test_planted.py").write_text("raise SystemExit\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert registry.installed(FramingSpec, "newline").name == "newline"
+    for name in ("gauss_test_planted:SPEC", "gauss.plugins.framings.newline.spec:SPEC", ":", "none"):
+        with pytest.raises(PluginError):
+            registry.installed(FramingSpec, name)
+    assert "gauss_test_planted" not in sys.modules

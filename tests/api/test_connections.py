@@ -7,13 +7,15 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.exceptions import HTTPException
 
 from gauss.api import connections, gate
-from gauss.api.server import Server, listen
+from gauss.api.server import Server, listen, tls_context
+from helpers.certificates import Authority
 from helpers.run import wait_until
 
 Connect = Callable[[], socket.socket]
@@ -132,6 +134,18 @@ def test_peer_outside_the_allow_list_is_closed(serve: Callable[..., Connect], mo
     monkeypatch.setattr(connections, "is_loopback", lambda _: False)
     refused = serve(("10.0.0.0/8",))()
     wait_until(lambda: is_closed(refused), what="refused")
+
+
+def test_tls_handshake_that_is_never_made_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    listener = listen("127.0.0.1", 0)
+    server = Server(listener, lambda: answers, tls=tls_context(*Authority(tmp_path).issue("server")))
+    server.start()
+    try:
+        with socket.create_connection(listener.getsockname(), timeout=60) as silent:
+            wait_until(lambda: is_closed(silent), what="the connection ends")
+    finally:
+        server.stop()
 
 
 def body_of(headers: list[tuple[bytes, bytes]], messages: list[Any]) -> gate.Body:

@@ -222,6 +222,28 @@ def test_read_only_token_changes_nothing(run: Run, ask: Ask, method: str, path: 
     assert error["code"] == "forbidden" and "only allows reading" in error["message"]
 
 
+def test_every_operation_asks_for_the_token_that_its_description_names(run: Run, ask: Ask) -> None:
+    document = ask("GET", "/openapi.json").json()
+    operations = [
+        (method.upper(), path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if any(code.startswith("2") for code in operation["responses"])  # the others are WebSockets
+    ]
+    assert {"read", "full"} == {operation["x-token"] for _, _, operation in operations if operation["security"]}
+    for method, path, operation in operations:
+        place = path.replace("{name}", "none").replace("{topic}", "none").replace("{reader}", "none")
+        body = b"{}" if method == "POST" else None
+        without = ask(method, place, body, token="").status
+        reads = ask(method, place, body, token=token(run, "read")).status
+        if not operation["security"]:
+            assert without in (200, 503), path
+            continue
+        assert without == 401, path
+        assert (reads == 403) == (operation["x-token"] == "full"), path
+        assert ("403" in operation["responses"]) == (operation["x-token"] == "full"), path
+
+
 def test_read_only_token_tails_over_websocket(run: Run, ask: Ask) -> None:
     ask("POST", "/api/topics/tailed/records", b"x\n")
     host, port = address(run)

@@ -144,6 +144,15 @@ class Connection(H11Protocol):
             self._head_timer = None
 
 
+class Loop(asyncio.SelectorEventLoop):
+    """An event loop that gives a TLS handshake the time of a head; asyncio's default is a minute."""
+
+    async def create_server(self, *args: Any, **given: Any) -> asyncio.Server:
+        if given.get("ssl") is not None:
+            given["ssl_handshake_timeout"] = HEAD_SECONDS
+        return await super().create_server(*args, **given)
+
+
 class Socket(WebSocketsSansIOProtocol):
     """uvicorn's WebSocket, whose end at a stop says that the run goes away, not that it comes again."""
 

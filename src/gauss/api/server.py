@@ -79,6 +79,7 @@ class Server:
             self._make_app(),
             http=Connections(self._allow).protocol,  # type: ignore[arg-type]
             ws=Socket,
+            loop="gauss.api.connections:Loop",
             ssl_context_factory=None if (tls := self._tls) is None else lambda *_: tls,
             ws_max_size=MOST_MESSAGE_BYTES,
             h11_max_incomplete_event_size=HEAD_BYTES,
