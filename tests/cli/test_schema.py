@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gauss.cli.arguments import file_and_name
 from gauss.cli.main import main
+from helpers.run import free_port
+
+if TYPE_CHECKING:
+    from .conftest import Gauss
 
 CONFIG = """
 [[formats]]
@@ -121,3 +126,14 @@ def test_file_comes_first_and_a_name_alone_or_before_its_file_is_understood(tmp_
     assert file_and_name(Path("quotes.ch"), str(file)) == (file, "quotes.ch")
     assert file_and_name(Path("missing.toml"), "quotes.ch") == (Path("missing.toml"), "quotes.ch")
     assert file_and_name(Path("missing.toml"), "") == (Path("missing.toml"), "")
+
+
+def test_a_clickhouse_that_is_away_is_told_in_one_plain_line(config: Path, gauss: Gauss) -> None:
+    text = CONFIG.replace('storage = "postgres"', 'storage = "clickhouse"').replace(
+        'schema_map = "map", key = "id",', f'host = "127.0.0.1", port = {free_port()},'
+    )
+    (config / "gauss.toml").write_text(text)
+    done = gauss("schema", "orders.pg", str(config))
+    assert done.returncode == 0, done.stderr
+    assert "not compared with the live table: ClickHouse does not answer: Connection refused" in done.stdout
+    assert done.stderr == ""

@@ -42,7 +42,7 @@ def test_the_statement_reads_as_written() -> None:
     target = TargetSchema(
         (
             TargetField("order_id", FieldType("BIGINT"), "$.order.id"),
-            TargetField("total", FieldType("NUMERIC"), None, {"generated": "ask - bid", "not_null": True}),
+            TargetField("total", FieldType("NUMERIC"), None, {"generated": "order_id * 2", "not_null": True}),
             TargetField("created_at", FieldType("TIMESTAMPTZ"), None, {"default": "now()"}),
         ),
         {"schema": "shop", "table": "orders", "key": "order_id"},
@@ -50,7 +50,7 @@ def test_the_statement_reads_as_written() -> None:
     assert create_table(target) == (
         'CREATE TABLE IF NOT EXISTS "shop"."orders" (\n'
         '    "order_id" BIGINT,\n'
-        '    "total" NUMERIC GENERATED ALWAYS AS (ask - bid) STORED NOT NULL,\n'
+        '    "total" NUMERIC GENERATED ALWAYS AS (order_id * 2) STORED NOT NULL,\n'
         '    "created_at" TIMESTAMPTZ DEFAULT now(),\n'
         '    PRIMARY KEY ("order_id")\n'
         ")"
@@ -64,6 +64,19 @@ def test_a_made_table_does_not_differ_from_its_schema(connection: Connection, ta
     assert live and live.key == ("order_id",)
     assert [canonical(found.field_type) for found in live.columns] == [canonical(f.field_type) for f in ORDERS]
     assert differences(connection, target, live) == []
+
+
+def test_a_materialized_column_is_computed_by_the_server(connection: Connection, table: str) -> None:
+    fields = (
+        TargetField("bid", FieldType("BIGINT"), "bid"),
+        TargetField("twice", FieldType("BIGINT"), None, {"materialized": "bid * 2"}),
+    )
+    target = TargetSchema(fields, {"table": table})
+    make(connection, target)
+    connection.execute(f"INSERT INTO {table_name(target)} (bid) VALUES (21)".encode())
+    assert connection.execute(f"SELECT twice FROM {table_name(target)}".encode()).fetchone() == (42,)
+    live = describe(connection, table_name(target))
+    assert live is not None and differences(connection, target, live) == []
 
 
 def test_a_table_that_is_not_there_is_none(connection: Connection, table: str) -> None:
@@ -117,7 +130,7 @@ def test_other_changes_are_refused_with_the_statement_that_would_do_them(connect
 @pytest.mark.parametrize(
     ("field", "match"),
     [
-        (TargetField("a", FieldType("TEXT"), None, {"materialized": "x"}), "no materialized"),
+        (TargetField("a", FieldType("TEXT"), None, {"codec": "ZSTD"}), "no codec"),
         (TargetField("a", FieldType("TEXT"), None, {"default": "1", "generated": "2"}), "default and generated"),
         (TargetField("x" * 64, FieldType("TEXT")), "1 to 63 bytes"),
         (TargetField("", FieldType("TEXT")), "1 to 63 bytes"),
