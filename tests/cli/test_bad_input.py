@@ -70,6 +70,7 @@ OF_A_RUN = (
     "dlq show",
     "dlq replay --all",
 )
+OF_A_DIRECTORY = ("verify", "repair")
 DIRECTORIES = ("nowhere", "sound.toml", "folder", "stale", "deaf", "alien", "garbage", "list", "no-url", "no-key")
 
 
@@ -148,6 +149,15 @@ def test_no_run_is_one_error_with_exit_code_4(gauss: Gauss, command: str, direct
 
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("directory", DIRECTORIES)
+@pytest.mark.parametrize("command", OF_A_DIRECTORY)
+def test_no_data_directory_is_one_error(gauss: Gauss, command: str, directory: str) -> None:
+    done = gauss(command, directory)
+    assert done.returncode == 3, done.stdout
+    assert done.stderr.count("error: ") == 1 and directory in done.stderr and "unexpected" not in done.stderr
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("directory", DIRECTORIES)
 @pytest.mark.parametrize("system", ["clickhouse", "postgres"])
 def test_no_embedded_server_is_one_error(gauss: Gauss, system: str, directory: str) -> None:
     done = gauss("db", "url", system, "--data-dir", directory)
@@ -183,7 +193,7 @@ def test_what_can_not_be_used_is_named(gauss: Gauss, command: str, code: int, sa
 
 
 def test_every_command_is_tried(gauss: Gauss) -> None:
-    tried = {line.split()[0] for line in (*OF_A_FILE, *OF_A_RUN)} | {"new", "db"}
+    tried = {line.split()[0] for line in (*OF_A_FILE, *OF_A_RUN, *OF_A_DIRECTORY)} | {"new", "db"}
     listed = gauss("--help").stdout
     from gauss.cli.main import COMMANDS
 

@@ -40,8 +40,6 @@ def command(
         output.data(status)
         if not json:
             console = output.console()
-            if not console.is_terminal:
-                console.width = 160  # a pipe has no width of its own
             console.print(render(status, interval=every, sort=sort, pattern=filter))
         return
     if json:
