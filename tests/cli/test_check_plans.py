@@ -130,15 +130,18 @@ def test_what_a_stream_can_not_do_is_a_fault_with_the_way_out(
     assert message in verdict[name]["detail"] and hint in verdict[name]["hint"]
 
 
-@pytest.mark.parametrize("name", ["fine", "quoted", "by_minute"])
-def test_what_can_run_is_no_fault(verdict: dict[str, Any], name: str) -> None:
-    assert name not in verdict
+@pytest.mark.parametrize(("name", "state"), [("fine", "no state"), ("quoted", "no state"), ("by_minute", "state")])
+def test_what_can_run_is_no_fault_and_says_whether_it_keeps_state(
+    verdict: dict[str, Any], name: str, state: str
+) -> None:
+    assert verdict[name]["mark"] == "ok"
+    assert verdict[name]["detail"] == f"{name}: Spark can run it; it keeps {state}"
 
 
 def test_a_sound_query_passes_and_offline_does_not_ask_spark(tmp_path: Path) -> None:
     (tmp_path / "gauss.toml").write_text(HEAD + sql("fine", QUERIES["fine"]))
     done = subprocess.run([GAUSS, "check"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0 and "✓ plans       Spark can run fine" in done.stdout
+    assert done.returncode == 0 and "✓ plans       fine: Spark can run it; it keeps no state" in done.stdout
     (tmp_path / "gauss.toml").write_text(HEAD + sql("grouped", QUERIES["grouped"]))
     offline = [GAUSS, "check", "--offline"]
     done = subprocess.run(offline, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)

@@ -182,7 +182,7 @@ def _transforms(checked: Checked, pipeline: Pipeline, data_dir: Path) -> Iterato
 
 def _plans(checked: Checked, pipeline: Pipeline, data_dir: Path, out: Output) -> Iterator[Phase]:
     """SQL and functions of a DataFrame are planned by Spark itself, which takes the seconds of its start."""
-    from gauss.stream.driver.dry_run import refusals, unjudged
+    from gauss.stream.driver.dry_run import unjudged, verdicts
 
     graph = _graph(pipeline)
     if not (entries := unjudged(pipeline, graph)):
@@ -196,12 +196,14 @@ def _plans(checked: Checked, pipeline: Pipeline, data_dir: Path, out: Output) ->
     absolute = with_live_formats(with_absolute_files(pipeline, checked.base_dir), paths, keep=False)
     named = {entry.name for entry in entries}
     out.note("starting Spark to plan SQL and functions; --offline leaves this out")
-    found = list(refusals(absolute, [entry for entry in absolute.processors if entry.name in named], paths))
-    for name, error in found:
-        mark = Mark.FAIL if isinstance(error, ConfigError) else Mark.WARN
-        yield Phase("plans", mark, f"{name}: {error.message}", error.hint)
-    if not found:
-        yield Phase("plans", Mark.OK, f"Spark can run {', '.join(sorted(named))}")
+    found = list(verdicts(absolute, [entry for entry in absolute.processors if entry.name in named], paths))
+    for verdict in found:
+        if verdict.refusal is not None:
+            mark = Mark.FAIL if isinstance(verdict.refusal, ConfigError) else Mark.WARN
+            yield Phase("plans", mark, f"{verdict.processor}: {verdict.refusal.message}", verdict.refusal.hint)
+        else:
+            state = "it keeps state" if verdict.keeps_state else "it keeps no state"
+            yield Phase("plans", Mark.OK, f"{verdict.processor}: Spark can run it; {state}")
 
 
 def _graph(pipeline: Pipeline) -> Graph:

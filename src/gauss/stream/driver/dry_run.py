@@ -7,12 +7,12 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gauss.config.spec import Pipeline, ProcessorDef, SparkSection
 from gauss.config.validate import did_you_mean
-from gauss.contracts.format import SourceField
 from gauss.contracts.processor import ProcessorSpec, Role, Where
 from gauss.model.errors import ConfigError, GaussError
 from gauss.model.paths import DataDir
@@ -21,12 +21,16 @@ from gauss.stream.graph import Graph
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from gauss.stream.driver.compile import Design
 
-_GUESSES = ("json", "int64", "double")
-"""Types tried for a field that no schema describes."""
+@dataclass(frozen=True)
+class Verdict:
+    """What Spark says of a transform."""
+
+    processor: str
+    refusal: GaussError | None = None
+    keeps_state: bool = False
 
 
 def unjudged(pipeline: Pipeline, graph: Graph) -> list[ProcessorDef]:
@@ -42,28 +46,31 @@ def unjudged(pipeline: Pipeline, graph: Graph) -> list[ProcessorDef]:
     return [entry for entry in pipeline.processors if only_spark_tells(entry)]
 
 
-def refusals(pipeline: Pipeline, entries: list[ProcessorDef], data_dir: DataDir) -> Iterator[tuple[str, GaussError]]:
-    """Each transform that can't run on a stream, and why. Starts Spark in a directory of its own and ends it."""
+def verdicts(pipeline: Pipeline, entries: list[ProcessorDef], data_dir: DataDir) -> Iterator[Verdict]:
+    """Whether each transform can run on a stream. Starts Spark in a directory of its own and ends it."""
     with _spark(data_dir) as session:
         for entry in entries:
             try:
-                _judge(session, pipeline, entry)
+                yield Verdict(entry.name, keeps_state=_keeps_state(session, pipeline, entry))
             except GaussError as error:
-                yield entry.name, error
+                yield Verdict(entry.name, error)
 
 
-def _judge(session: SparkSession, pipeline: Pipeline, entry: ProcessorDef) -> None:
+def _keeps_state(session: SparkSession, pipeline: Pipeline, entry: ProcessorDef) -> bool:
     from pyspark.errors import AnalysisException
 
     from gauss.stream.driver.compile import design
     from gauss.stream.driver.errors import sentence
+    from gauss.stream.driver.state_plan import planned, state_of
 
     try:
-        made = _planned(session, design(pipeline, entry))
-        if made is not None:
-            spark: Any = session._jvm.org.apache.spark.sql  # type: ignore[union-attr]
-            checker, mode = spark.catalyst.analysis.UnsupportedOperationChecker, spark.streaming.OutputMode.Append()
-            checker.checkForStreaming(made._jdf.queryExecution().analyzed(), mode)
+        made = planned(session, design(pipeline, entry))
+        if made is None:
+            return False
+        spark: Any = session._jvm.org.apache.spark.sql  # type: ignore[union-attr]
+        checker, mode = spark.catalyst.analysis.UnsupportedOperationChecker, spark.streaming.OutputMode.Append()
+        checker.checkForStreaming(made._jdf.queryExecution().analyzed(), mode)
+        return bool(state_of(made))
     except GaussError:
         raise
     except AnalysisException as error:
@@ -86,32 +93,6 @@ def _told(error: AnalysisException, pipeline: Pipeline, entry: ProcessorDef) -> 
         return ConfigError(f'the input has no field "{name}"', hint=hint)
     message, hint = refusal(error) or (sentence(error).partition(" SQLSTATE")[0].rstrip(";"), "")
     return ConfigError(message, hint=hint)
-
-
-def _planned(session: SparkSession, design: Design) -> DataFrame | None:
-    """What the transform makes of a stream with its input's columns; None if it can't be told before the types of the
-    fields are known."""
-    from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as F
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    from gauss.stream.driver.compile import result
-    from gauss.stream.driver.plan import FieldRef, ReadPlan, encode_fields
-
-    def typed(field: SourceField, guess: str) -> FieldRef:
-        kind = field.field_type
-        return FieldRef(field.name, guess) if kind.name == "auto" else FieldRef(field.name, kind.name, kind.attrs)
-
-    for guess in _GUESSES if design.undecided else _GUESSES[:1]:
-        fields = encode_fields([typed(field, guess) for field in design.fields])
-        plan = ReadPlan("", design.processor.name, 0, {}, format=design.input, fields=fields)
-        columns = [F.lit(None).cast(each.dataType).alias(each.name) for each in from_arrow_schema(plan.schema())]
-        try:
-            return result(session, plan, design.transform, session.readStream.format("rate").load().select(*columns))
-        except AnalysisException:
-            if not design.undecided:
-                raise
-    return None
 
 
 @contextmanager

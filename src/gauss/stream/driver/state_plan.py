@@ -29,21 +29,30 @@ _ALL_FIELDS = 10_000
 
 def kept_state(session: SparkSession, design: Design) -> str:
     """The stateful operators of a transform, with their keys and types; empty if it keeps nothing. The same text means
-    the same state. Tried on a stream that has the input's columns and no records; types that only records tell are
-    always guessed, so that every run says the same."""
+    the same state."""
+    made = planned(session, design)
+    return UNKNOWN if made is None else state_of(made)
+
+
+def state_of(made: DataFrame) -> str:
+    """The same, of the result of a transform."""
+    return "; ".join(_stateful(made._jdf.queryExecution().analyzed()))
+
+
+def planned(session: SparkSession, design: Design) -> DataFrame | None:
+    """The result of a transform on a stream that has the input's columns and no records. Types that only records tell
+    are always guessed, so that every run says the same; None if no guess fits."""
     from gauss.stream.driver.compile import result
 
     for guess in _GUESSES if design.undecided else _GUESSES[:1]:
         fields = [_typed(field, guess) for field in design.fields]
         plan = ReadPlan("", design.processor.name, 0, {}, format=design.input, fields=encode_fields(fields))
         try:
-            made = result(session, plan, design.transform, _no_records(session, plan))
+            return result(session, plan, design.transform, _no_records(session, plan))
         except AnalysisException:
             if not design.undecided:
                 raise
-            continue
-        return "; ".join(_stateful(made._jdf.queryExecution().analyzed()))
-    return UNKNOWN
+    return None
 
 
 def _typed(field: SourceField, guess: str) -> FieldRef:
