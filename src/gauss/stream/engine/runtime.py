@@ -310,6 +310,10 @@ class Engine:
             ending.join(CALLS_S)
         if self._maintainer.is_alive():
             self._maintainer.join(5)
+        try:
+            self.ledger.maintain()  # a topic that is rolled at its close must have its commits on disk
+        except StorageError as error:
+            log.warning("the journal is not on disk: %s", error.message)
         for topic in self.topics.values():
             try:
                 topic.close()

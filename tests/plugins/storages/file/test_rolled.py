@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -238,15 +239,17 @@ def test_a_log_is_not_removed_for_a_damaged_arrow_file(tmp_path: Path, caplog: p
     for _ in range(2):
         log.maintain(0)
     whole = records(log)
-    arrow_file = min(tmp_path.rglob("*.arrow"))
+    killed = tmp_path / "killed"
+    shutil.copytree(tmp_path / "topic", killed / "topic")
+    log.close()
+    arrow_file = min(killed.rglob("*.arrow"))
     assert arrow_file.with_suffix(".index").exists()
     raw = bytearray(arrow_file.read_bytes())
     raw[len(raw) // 2] ^= 1
     arrow_file.write_bytes(raw)
-    log.close()
-    again: Any = open_log("file", tmp_path, config)
+    again: Any = open_log("file", killed, config)
     assert records(again) == whole and again.damaged == 0
-    assert list((tmp_path / "topic" / "aside").rglob("*.arrow"))
+    assert list((killed / "topic" / "aside").rglob("*.arrow"))
     assert "the log has its records" in caplog.text
 
 

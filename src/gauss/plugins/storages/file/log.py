@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +17,7 @@ from gauss.contracts.cursor import Placed
 from gauss.contracts.framing import Framing
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.storage import BackedUp, StorageContext
-from gauss.model.errors import Collected, Damaged
+from gauss.model.errors import Collected, Damaged, GaussError
 from gauss.model.files import PRIVATE_FOLDER
 from gauss.plugins.storages.file import meta
 from gauss.plugins.storages.file.backup import Part, copy_parts, parts_of
@@ -65,7 +66,8 @@ class FileLog:
         self._began = time.monotonic()
         self._damaged: set[tuple[int, int]] = set()
         self._syncing = Syncing(file, self._segments, self._write_lock)
-        self._rolling = Rolling(self._segments, self._write_lock)
+        named = None if file.format is None else partial(context.format, file.format)
+        self._rolling = Rolling(self._segments, self._write_lock, named)
 
     def _open_segments(self, context: StorageContext) -> list[Segment | RolledSegment]:
         """What the folder holds, and one to write to behind it."""
@@ -294,10 +296,25 @@ class FileLog:
             with said_plainly("rolling", self._root):
                 self._rolling.roll(segment)
 
+    def _roll_rest(self) -> None:
+        """At a stop, so that the files hold every record; what fails is rolled by the next run."""
+        with self._write_lock:
+            self._leave_active()
+            due = self._rolling.all_due(self._shown_segments)
+        try:
+            for segment in due:
+                self._rolling.roll(segment)
+            with self._write_lock:
+                self._rolling.remove_logs()
+        except (GaussError, OSError) as error:
+            log.warning("%s: not everything is rolled: %s", self._root, error)
+
     def close(self) -> None:
         if self._folder_lock is None:
             return
         self._syncing.sync()
+        if self._config.file_format == "arrow_ipc_file":
+            self._roll_rest()
         with self._write_lock:
             self._segments.active.stop_writing()
             os.close(self._folder_lock)

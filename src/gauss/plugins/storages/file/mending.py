@@ -13,7 +13,7 @@ from gauss.plugins.storages.file.index import ENTRY, OWN_TIMES, Entry
 from gauss.plugins.storages.file.integrity import Files
 from gauss.plugins.storages.file.meta import Meta
 from gauss.plugins.storages.file.rolled import RolledSegment, write_rolled
-from gauss.plugins.storages.file.segment import Segment
+from gauss.plugins.storages.file.segment import ROWS, Segment
 
 
 def drop_damaged(root: Path, meta: Meta, segment: Segment | RolledSegment, *, last: bool) -> Path:
@@ -24,7 +24,7 @@ def drop_damaged(root: Path, meta: Meta, segment: Segment | RolledSegment, *, la
     if last:  # an empty segment keeps the place: no offset is used again
         fresh += [_written(segment.folder / f"{segment.end:020d}{suffix}.new", b"") for suffix in (".log", ".index")]
     kept = aside.folder_for(root, "damaged")
-    for suffix in ("log", "index", "times", "arrow", "sum"):
+    for suffix in ("log", "index", "times", "arrow", "sum", ROWS):
         old = segment.folder / f"{segment.base:020d}.{suffix}"
         if old.exists():
             aside.move(old, kept)

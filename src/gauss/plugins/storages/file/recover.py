@@ -12,10 +12,10 @@ from pathlib import Path
 from gauss.contracts.framing import Framing
 from gauss.plugins.storages.file import aside
 from gauss.plugins.storages.file.disk import segment_files
-from gauss.plugins.storages.file.index import ENTRY, BlockIndex
+from gauss.plugins.storages.file.index import ENTRY, BlockIndex, Entry
 from gauss.plugins.storages.file.integrity import Files, record_count
 from gauss.plugins.storages.file.rolled import RolledSegment, open_rolled
-from gauss.plugins.storages.file.segment import REMOVED, Segment, remove_rest
+from gauss.plugins.storages.file.segment import REMOVED, ROWS, Segment, remove_rest
 from gauss.plugins.storages.file.tail import Tail
 
 log = logging.getLogger(__name__)
@@ -97,6 +97,7 @@ def _open_last(
         _set_aside(root, last, tail)
     last.blocks, last.end, last.size = tail.blocks, tail.end, tail.size
     if tail.ends_soundly:
+        last.path(ROWS).unlink(missing_ok=True)  # it is made again of all that the segment will hold
         last.begin_writing()
         last.cut(tail.blocks)
     else:
@@ -107,11 +108,19 @@ def _open_last(
         last.stop_writing()
         return False
     # A rolled segment before it holds no part of a torn epoch: what is rolled was on disk, its commit too.
-    if last.blocks or len(segments) == 1 or segments[-2].end != last.base:
+    if last.blocks or len(segments) == 1 or segments[-2].end != last.base or _ends_committed(segments[-2], committed):
         return False
     last.stop_writing()
     last.remove()
     return True
+
+
+def _ends_committed(segment: Segment, committed: Callable[[int], bool]) -> bool:
+    """Whether the last block of a segment is sound and stays."""
+    files = Files(segment.path("log"))
+    entries = files.entries()
+    last = Entry(*entries[-1].tolist()) if len(entries) else None
+    return last is not None and files.holds(last) and (not last.publish or committed(last.publish))
 
 
 def _set_aside(root: Path, segment: Segment, tail: Tail) -> None:

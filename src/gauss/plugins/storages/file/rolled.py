@@ -22,7 +22,7 @@ from gauss.plugins.storages.file import aside
 from gauss.plugins.storages.file.arrow_check import META, Sums, sound_batches
 from gauss.plugins.storages.file.disk import create, segment_files, sync_folder
 from gauss.plugins.storages.file.integrity import Damage, undamaged
-from gauss.plugins.storages.file.segment import Segment
+from gauss.plugins.storages.file.segment import ROWS, Segment
 
 BATCH_BYTES = 1 << 20
 
@@ -159,7 +159,7 @@ def _batches(segment: Segment) -> Iterator[pa.RecordBatch]:
 def open_rolled(root: Path) -> list[RolledSegment]:
     """The rolled segments of a folder. What a crash left of writing one goes, and the log that a sound one was made
     of; if the log is still there, a damaged one is set aside for it."""
-    for unfinished in [*segment_files(root, "arrow.new"), *segment_files(root, "sum.new")]:
+    for unfinished in [path for suffix in ("arrow", "sum", ROWS) for path in segment_files(root, f"{suffix}.new")]:
         unfinished.unlink()  # the log that it was being made of is there: it goes only behind the finished file
     found: list[RolledSegment] = []
     for path in segment_files(root, "arrow"):

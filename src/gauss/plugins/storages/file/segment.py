@@ -22,11 +22,13 @@ CHUNK_BYTES = 256 << 10
 
 REMOVED = "removed"
 """Suffix of the index of a segment that is being removed."""
+ROWS = "rows.arrow"
+"""Suffix of the file beside a segment that holds its records as a table."""
 
 
 def remove_rest(mark: Path) -> None:
     """Removes what is left of a segment; the mark goes last."""
-    for suffix in (".log", ".times", f".{REMOVED}"):
+    for suffix in (".log", ".times", f".{ROWS}", f".{REMOVED}"):
         mark.with_suffix(suffix).unlink(missing_ok=True)
 
 

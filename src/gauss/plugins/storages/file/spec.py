@@ -50,14 +50,18 @@ class FileConfig(PluginConfig):
     partition_by: Literal["date"] | None = None
     """`date`: segments lie in folders YYYY-MM-DD, by arrival in UTC."""
     file_format: Literal["log", "arrow_ipc_file"] = "log"
-    """`arrow_ipc_file`: a segment that is written no more becomes an `.arrow` file with the columns offset, ts_ms and
-    data, which any Arrow reader opens. A new segment begins by `segment_bytes`, `roll_rows` or `roll_interval`."""
+    """`arrow_ipc_file`: a segment that is written no more becomes an `.arrow` file, which any Arrow reader opens.
+    With a `format` that has a fixed schema it holds `offset`, `ts_ms`, the format's columns, and `data` with the bytes
+    of records that can't be decoded; the log stays beside it, for the topic's readers get the bytes that came. Without,
+    it holds `offset`, `ts_ms` and `data` and takes the place of the log. A new segment begins by `segment_bytes`,
+    `roll_rows` or `roll_interval`, and at a stop."""
     roll_rows: Annotated[int, Field(gt=0)] = 1_000_000
     """With `arrow_ipc_file`: records after which a new segment begins."""
     roll_interval: Annotated[Millis, Field(gt=0)] = 600_000
     """With `arrow_ipc_file`: how long a segment with records is written at most."""
     format: str | None = None
-    """The format of its records, for whoever looks at them; they are kept as they are."""
+    """The format of its records, for whoever looks at them; they are kept as they are. `file_format =
+    "arrow_ipc_file"` also writes its columns."""
     on_damage: Literal["stop", "skip"] = "stop"
     """When a read meets records whose bytes on disk are not the ones that were written: `stop` fails the read and names
     them, `skip` goes on behind them. Both count them as `damaged`."""
