@@ -32,6 +32,15 @@ PIPELINE = """
 name = "quote"
 plugin = "json"
 config = { fields = [{ name = "symbol", type = "string" }, { name = "bid", type = "double" }] }
+
+[[formats]]
+name = "any"
+plugin = "json"
+
+[[topics]]
+name = "huge"
+storage = "memory"
+storage_config = { mode = "table", format = "any", key_field = "symbol" }
 """
 TABLES = ("prices", "paged", "missed", "rooted", "gone", "followed", "conflated", "large")
 LOGS = ("quotes", "polled", "ticks")
@@ -110,6 +119,14 @@ def test_scan_that_cannot_be_is_refused_in_the_one_shape(
     reply = scan(ask, topic, **query)
     assert reply.status == status, reply.body
     assert reply.json()["error"]["code"] == code and message in reply.json()["error"]["message"]
+
+
+def test_table_that_is_too_large_for_a_message_says_so(run: Run) -> None:
+    for n in range(70):
+        put(run, "huge", {"symbol": f"S{n}", "note": "x" * 1_000_000})
+    with subscribed(run, "topics/huge/subscribe") as socket:
+        error = json.loads(socket.recv(60))["error"]
+    assert "bytes of a message" in error["message"] and "mode=changes" in error["hint"]
 
 
 def test_token_is_asked_for(ask: Ask, run: Run) -> None:

@@ -168,9 +168,16 @@ class Snapshots:
         return self._cursor
 
     def _whole(self, cursor: RemoteCursor) -> bytes:
-        parts = []
+        parts: list[bytes] = []
+        size = 0
         while (code := cursor.next(STEP, again=True)) is Code.UNSET:
             parts.append(entries(cursor.read()[1], self._decode, b", "))
+            size += len(parts[-1])
+            if size > MOST_POLL_BYTES:
+                raise ConfigError(
+                    f"the table has more than the {MOST_POLL_BYTES:,} bytes of a message",
+                    hint="subscribe with mode=changes, or ask for its snapshot, which is streamed",
+                )
         if code is not Code.INVALID:
             raise refused(code)
         return b"{" + b", ".join(parts) + b"}"
