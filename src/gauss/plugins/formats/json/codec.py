@@ -13,6 +13,7 @@ from gauss.contracts.format_batch import decode_each
 from gauss.plugins.formats.json import encode as encoding
 from gauss.plugins.formats.json import walked
 from gauss.plugins.formats.json.merge import merge
+from gauss.plugins.formats.json.non_finite import NonFinite
 from gauss.plugins.formats.json.plan import Column, Found, are_plain, column, path_parts, type_of
 from gauss.plugins.formats.json.slow import RowDecoder
 from gauss.plugins.formats.json.spec import JsonConfig, JsonType
@@ -46,6 +47,7 @@ class JsonFormat:
         self._plans: dict[Any, _Plan] = {}
         self._rows = None if self._columns is None else RowDecoder(self._columns)
         self._objects = RowDecoder([])
+        self._non_finite = NonFinite(config.non_finite)
 
     def schema(self) -> SourceSchema | None:
         """The configured fields, if any."""
@@ -64,14 +66,17 @@ class JsonFormat:
 
     def encode(self, row: dict[str, Any]) -> bytes:
         """One row as an object; paths become nested objects."""
+        self._non_finite.judge_row(row)
         return encoding.encode_row(row, self._types)
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """Many rows."""
+        self._non_finite.judge(rows)
         return encoding.encode_batch(rows, encoding.with_texts(self._types, rows.schema))
 
     def merge_batch(self, rest: pa.BinaryArray, rows: pa.RecordBatch) -> pa.BinaryArray:
         """Objects with some fields replaced or added, all others kept letter by letter."""
+        self._non_finite.judge(rows)
         return merge(rest, rows, encoding.with_texts(self._types, rows.schema))
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:

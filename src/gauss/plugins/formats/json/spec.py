@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -112,6 +112,9 @@ class JsonConfig(PluginConfig):
 
     fields: list[JsonField] | None = None
     """What is decoded, by name and type; a record whose field has another type is a dead letter."""
+    non_finite: Literal["null", "reject"] = "null"
+    """What is written for NaN and infinity, which JSON has no number for: `null`, with a warning in the log for each
+    field that holds some, or nothing: the row becomes a dead letter."""
 
     @model_validator(mode="after")
     def _distinct(self) -> JsonConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gauss.contracts.edge import EdgeContext
 from gauss.contracts.transport import Connection
+from gauss.model.memory import keep_heap_small
 from gauss.plugins.processors.tcp_source.budget import BufferBudget
 from gauss.plugins.processors.tcp_source.connections import Connections
 from gauss.plugins.processors.tcp_source.stream import Stream
@@ -15,6 +16,7 @@ class TcpSource(Connections[EdgeContext]):
 
     def __init__(self, context: EdgeContext) -> None:
         super().__init__(context)
+        keep_heap_small()
         self._budget = BufferBudget(self._config.max_buffer_bytes, self._cancel)
 
     def _serve(self, connection: Connection) -> None:
