@@ -6,9 +6,9 @@ frame.write.format("gauss").option("topic", "out").mode("append").save()        
 
 Nothing is claimed at the engine: such a reader holds nothing back, and what is gone is not there. A record that can't
 be decoded is a row of nulls whose `_error` says why. Conditions of a batch read, and the columns that `.schema(…)`
-names, go to the engine as a scan program (`pushed.py`) which runs beside the data; Spark wants
-`spark.sql.python.filterPushdown.enabled` for that, which a session of Gauss's own has. A write appends at once: a task
-that Spark runs again appends again.
+names, go to the engine as a scan program (`pushed.py`) which runs beside the data. Spark passes conditions on only
+where `spark.sql.python.filterPushdown.enabled` is true, as in a session of Gauss's own; elsewhere it applies them. A
+topic that is a table is read by `table_rows.py`. A write appends at once: a task that Spark runs again appends again.
 """
 
 from __future__ import annotations
@@ -45,9 +45,12 @@ from gauss.scan.program.ir import Make
 from gauss.stream.driver.plan import FieldRef, FormatRef
 from gauss.stream.driver.pushed import Columns, Pushed
 from gauss.stream.driver.reading import Range, engine, format_of, ranges
+from gauss.stream.driver.table_rows import must_have
 from gauss.stream.protocol import At, Ends, Read
 
 OPTIONS = ("topic", "data_dir", "format", "start", "end")
+OWN = ("offset", "ts_ms")
+"""Columns of every record."""
 ERROR = "_error"
 MAX_ROWS = 500_000
 
@@ -73,19 +76,25 @@ class TopicPlan(msgspec.Struct, frozen=True):
         start, end = options.get("start", "earliest"), options.get("end", "end")
         return cls(str(data_dir.flight_json), options["topic"], form, start, end, options.get("format", ""))
 
-    def fields(self) -> pa.Schema:
-        """What is decoded."""
+    def fields(self, given: StructType | None = None) -> pa.Schema:
+        """What is decoded. A format that does not declare fields takes those of a given schema."""
         if self.format is None:
             return pa.schema([])
         schema = format_of(self.format).schema()
         if schema is None:
-            raise ConfigError("the format does not say which fields it has", hint="give it `fields`, or read `data`")
+            if given is None:
+                raise ConfigError(
+                    "the format does not say which fields it has",
+                    hint='name them: .schema("symbol string, bid double"), or give the format `fields`',
+                )
+            wanted = to_arrow_schema(given, timezone="UTC")
+            return pa.schema([field for field in wanted if field.name not in (*OWN, ERROR)])
         return pa.schema([FieldRef(f.name, f.field_type.name, f.field_type.attrs).arrow() for f in schema.fields])
 
-    def schema(self) -> pa.Schema:
+    def schema(self, given: StructType | None = None) -> pa.Schema:
         """The columns that a reader gives."""
-        fields = self.fields()
-        own = [pa.field(name, pa.int64()) for name in ("offset", "ts_ms") if name not in fields.names]
+        fields = self.fields(given)
+        own = [pa.field(name, pa.int64()) for name in OWN if name not in fields.names]
         if self.format is None:
             return pa.schema([*own, pa.field("data", pa.binary())])
         return pa.schema([*own, *(pa.field(f.name, f.type) for f in fields), pa.field(ERROR, pa.string())])
@@ -123,9 +132,9 @@ class ProgramRange(Range):
     """Whether its rows have the wanted columns; else they are the records that it kept."""
 
 
-def read_rows(plan: TopicPlan, part: ProgramRange, pushed: Pushed) -> Iterator[pa.RecordBatch]:
+def read_rows(plan: TopicPlan, part: ProgramRange, pushed: Pushed, given: StructType) -> Iterator[pa.RecordBatch]:
     """The rows of a range that meet the conditions."""
-    fields, names = plan.fields(), plan.schema().names
+    fields, names = plan.fields(given), plan.schema(given).names
     ticket, made = Read(part.topic, part.inc, part.start, part.stop), None
     if part.program:
         with contextlib.suppress(Rejected):  # a record may be too dear for the engine: then all are looked at here
@@ -168,6 +177,8 @@ class _Rows:
         self.plan = plan
         self._schema = schema
         form = plan.format
+        hint = "" if form else 'say how records are decoded: .option("format", "json")'
+        must_have(schema, plan.schema(schema).names, f'topic "{plan.topic}"', hint)
         gives_nan = form is not None and spec(FormatSpec, form.plugin).gives_nan
         self._pushed = Pushed(Columns.of(None if form is None else format_of(form).schema(), gives_nan=gives_nan))
 
@@ -175,16 +186,30 @@ class _Rows:
         assert isinstance(partition, Range)
         part = partition if isinstance(partition, ProgramRange) else ProgramRange(**vars(partition))
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        for batch in read_rows(self.plan, part, self._pushed):
+        for batch in read_rows(self.plan, part, self._pushed, self._schema):
             arrays = [(batch.column(field.name), field.type) for field in schema]
             yield pa.RecordBatch.from_arrays([a if a.type == t else a.cast(t) for a, t in arrays], schema=schema)
+
+
+class Taking:
+    """`pushFilters` of a reader that works with and without `spark.sql.python.filterPushdown.enabled`: where it is off,
+    Spark refuses a reader whose `pushFilters` is not the one that it inherits, and `__func__` is how Spark looks."""
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, pushed: Pushed) -> None:
+        self._pushed = pushed
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        return [entry for entry in filters if not self._pushed.take(entry)]
 
 
 class TopicReader(_Rows, DataSourceReader):
     """A bounded read: from `start` to `end` as they are when the job is planned."""
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        return [entry for entry in filters if not self._pushed.take(entry)]
+    def __init__(self, plan: TopicPlan, schema: StructType) -> None:
+        super().__init__(plan, schema)
+        self.pushFilters = Taking(self._pushed)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         start, end = self.plan.at(self.plan.start), self.plan.at(self.plan.end)
@@ -212,7 +237,7 @@ class TopicReader(_Rows, DataSourceReader):
 
     def _own_columns(self) -> list[str]:
         """All that a reader of this topic might want."""
-        return [name for name in self.plan.schema().names if name != ERROR]
+        return [name for name in self.plan.schema(self._schema).names if name != ERROR]
 
 
 class TopicStream(_Rows, DataSourceStreamReader):

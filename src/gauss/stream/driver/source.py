@@ -32,6 +32,7 @@ from gauss.stream.protocol import Ends, Latest
 
 if TYPE_CHECKING:
     from gauss.stream.driver.people import TopicPlan
+    from gauss.stream.driver.table_rows import RowsPlan
 
 
 class GaussDataSource(DataSource):
@@ -45,8 +46,16 @@ class GaussDataSource(DataSource):
     def _read_plan(self) -> ReadPlan:
         return msgspec.json.decode(self.options["plan"], type=ReadPlan)
 
+    def _rows(self) -> RowsPlan | None:
+        """The table that a person asked for."""
+        if "plan" in self.options:
+            return None
+        from gauss.stream.driver.table_rows import RowsPlan
+
+        return RowsPlan.of(self.options)
+
     def _topic(self) -> TopicPlan | None:
-        """What a person asked for."""
+        """The topic that a person asked for."""
         if "plan" in self.options:
             return None
         from gauss.stream.driver.people import TopicPlan
@@ -54,7 +63,7 @@ class GaussDataSource(DataSource):
         return TopicPlan.of(self.options)
 
     def schema(self) -> StructType:
-        given = (self._topic() or self._read_plan()).schema()
+        given = (self._rows() or self._topic() or self._read_plan()).schema()
         found = from_arrow_schema(given)
         for field in found:  # Spark keeps it with a column that a query only passes on, under whatever name
             if mark := (given.field(field.name).metadata or {}).get(MARK.encode()):
@@ -62,6 +71,11 @@ class GaussDataSource(DataSource):
         return found
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if (rows := self._rows()) is not None:
+            raise ConfigError(
+                f'topic "{rows.topic}" is a table, which has no stream',
+                hint="read it with spark.read, or stream the topic that its records come from",
+            )
         if (topic := self._topic()) is not None:
             from gauss.stream.driver.people import TopicStream
 
@@ -69,6 +83,10 @@ class GaussDataSource(DataSource):
         return StreamReader(self._read_plan(), schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        if (rows := self._rows()) is not None:
+            from gauss.stream.driver.table_rows import RowsReader
+
+            return RowsReader(rows, schema)
         if (topic := self._topic()) is not None:
             from gauss.stream.driver.people import TopicReader
 
