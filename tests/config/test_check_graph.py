@@ -380,3 +380,15 @@ def test_a_name_that_is_given_twice_is_offered_once(judge: Judge, sound: str) ->
     twice = sound.replace("[[processors]]", '[[topics]]\nname = "quotes"\nstorage = "memory"\n\n[[processors]]', 1)
     faults = judge(twice.replace('source = { topic = "quotes"', 'source = { topic = "other"')).errors
     assert [fault.expected for fault in faults if "unknown topic" in fault.message] == ["one of quotes"]
+
+
+def test_framing_auto_is_for_sources_alone(judge: Judge, sound: str) -> None:
+    assert judge(sound.replace('input = { framing = "newline" }', 'input = { framing = "auto" }')).errors == []
+    [fault] = judge(sound.replace('output = { framing = "newline" }', 'output = { framing = "auto" }')).errors
+    assert fault.message.endswith('framing "auto" only reads: a sink must say what it writes')
+    assert "newline" in fault.hint
+
+
+def test_a_buffer_budget_below_two_records_is_refused(judge: Judge, sound: str) -> None:
+    [fault] = judge(sound.replace("port = 9100,", 'port = 9100, max_buffer_bytes = "16MiB",')).errors
+    assert "expected at least twice max_record_bytes" in fault.message
