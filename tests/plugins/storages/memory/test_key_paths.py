@@ -13,6 +13,7 @@ from gauss.contracts.cursor import Program
 from gauss.contracts.format import Format, FormatSpec
 from gauss.contracts.format_batch import batched
 from gauss.model.errors import ConfigError
+from gauss.plugins.formats.avro.container import close_container
 from helpers.tables import open_table, rows, upsert
 
 PROTO = """
@@ -99,3 +100,18 @@ def test_a_way_that_the_format_does_not_have_is_refused_with_what_it_has(tmp_pat
         with pytest.raises(ConfigError, match="key_field") as found:
             open_table(codec, key_field=path, delete_when=None)
         assert found.value.hint
+
+
+def test_hostile_records_cost_themselves_and_no_other_key(codec: Format) -> None:
+    table = open_table(codec, key_field="order.customer.id", delete_when=None)
+    hostile = [
+        b"[" * 100_000,
+        b"\xff" * 100_000,
+        close_container('{"type": "record", "name": "R", "fields": [{"name": "a"}]}', b"", 1),
+        close_container("[" * 100_000, b"", 1),
+    ]
+    good = [event(codec, "ann", 7, 1.0), event(codec, "bob", 8, 2.0)]
+    _, letters = upsert(table, good[0], *hostile, good[1])
+    assert {row["key"] for row in rows(table.open(Program()))} == {"ann", "bob"}
+    assert len(letters) == len(hostile)
+    assert all(letter.reason and len(letter.detail) < 2_000 for letter in letters)
