@@ -19,7 +19,8 @@ from gauss.plugins.formats.avro.codec import AvroFormat
 from gauss.plugins.formats.avro.spec import AvroConfig
 from gauss.plugins.formats.protobuf.codec import ProtobufFormat
 from gauss.plugins.formats.protobuf.spec import ProtobufConfig
-from gauss.plugins.formats.registry import ASK_AGAIN_SECS
+from gauss.plugins.formats.registry import ASK_AGAIN_SECS, MOST_UNKNOWN, SchemaRegistry
+from gauss.plugins.formats.registry_config import RegistryConfig
 from helpers.format_conformance import assert_alike
 
 OLD = '{"type":"record","name":"Q","fields":[{"name":"symbol","type":"string"}]}'
@@ -142,3 +143,13 @@ def test_the_first_message_of_a_file_is_unwrapped_by_batch(url: str) -> None:
     record = format_.encode({"x": 5})
     assert record == b"\0\0\0\0\x07\0\x08\x05"
     assert_alike(format_, [record, b"\0\0\0\0\x07\0", b"\0\0\0\0\x09\0\x08\x05", b"\0\0\0\0\x07\0\x08"])
+
+
+def test_ids_that_nobody_knows_are_not_remembered_without_end(tmp_path: Path) -> None:
+    (tmp_path / "q.avsc").write_text(OLD)
+    registry = SchemaRegistry(RegistryConfig(schemas={"1": tmp_path / "q.avsc"}))
+    for number in range(2, MOST_UNKNOWN + 100):
+        with pytest.raises(BadRecord):
+            registry.schema(number)
+    assert len(registry._unknown) == MOST_UNKNOWN
+    assert registry.schema(1).text == OLD

@@ -15,6 +15,8 @@ from gauss.plugins.formats.registry_config import RegistryConfig
 HEADER = 5
 ASK_AGAIN_SECS = 5
 """How long a registry is not asked again for an id that it does not know."""
+MOST_UNKNOWN = 10_000
+"""Ids that are remembered as unknown."""
 
 
 class Registered(NamedTuple):
@@ -48,6 +50,8 @@ class SchemaRegistry:
                 answer = self._get(f"/schemas/ids/{number}") if self._config.url else None
                 if answer is None:
                     self._unknown[number] = time.monotonic() + ASK_AGAIN_SECS
+                    if len(self._unknown) > MOST_UNKNOWN:  # records can name any id
+                        del self._unknown[next(iter(self._unknown))]
                     raise self._missing(number)
                 found = Registered(number, answer["schema"], self._references(answer))
             self._known[number] = found
