@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from websockets.sync.client import connect as ws_connect
 
 from gauss.api import cursors, scans, tail
+from gauss.config.spec import Pipeline
 from gauss.contracts.cursor import Mode, Output, Program, Seq
 from gauss.scan.program.blob import encode_program
 from gauss.stream.client import EngineClient
@@ -46,7 +47,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 def port(engine: Engine) -> Iterator[int]:
     """A server of the routes that read topics."""
     client = ControlClient.from_file(engine.paths.flight_json, wait_s=60)
-    running: Any = SimpleNamespace(client=lambda: client, token="", pipeline=SimpleNamespace(topics=[], formats=[]))
+    pipeline, known = Pipeline.model_validate(CONFIG), {"read_modes": ["offset"]}
+    running: Any = SimpleNamespace(client=lambda: client, token="", pipeline=pipeline, command=lambda *_, **__: known)
     app = FastAPI()
     app.include_router(cursors.routes(running))
     app.include_router(scans.routes(running))
@@ -67,14 +69,20 @@ def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "KEEP_SECONDS", 0.05)
 
 
+UPGRADE = (
+    "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+)
+
+
 @contextmanager
-def post(port: int, path: str, body: bytes) -> Iterator[None]:
+def asking(port: int, path: str, body: bytes = b"", more: str = "") -> Iterator[None]:
     """A client that asks and does not read."""
     connection = sockets.socket()
     connection.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
     connection.connect(("127.0.0.1", port))
     method = "POST" if body else "GET"
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\n{more}Content-Length: {len(body)}\r\n\r\n"
     connection.sendall(head.encode() + body)
     yield
     connection.close()
@@ -82,6 +90,7 @@ def post(port: int, path: str, body: bytes) -> Iterator[None]:
 
 @contextmanager
 def websocket(port: int, program: bytes) -> Iterator[None]:
+    """A client that opens a cursor and takes no step."""
     with ws_connect(f"ws://127.0.0.1:{port}/api/topics/plain/cursor", ping_interval=None) as connection:
         connection.send(program)
         connection.recv(60)
@@ -91,11 +100,12 @@ def websocket(port: int, program: bytes) -> Iterator[None]:
 LIVE = encode_program(Program(Seq(), Mode.LIVE))
 CHUNKS = encode_program(Program(output=Output.CHUNKS))
 CLIENTS: dict[str, Client] = {
-    "blobs over HTTP": lambda port: post(port, "/api/topics/plain/cursor", LIVE),
-    "chunks over HTTP": lambda port: post(port, "/api/topics/plain/cursor", CHUNKS),
-    "rows over HTTP": lambda port: post(port, "/api/topics/plain/scan", b""),
-    "live rows over HTTP": lambda port: post(port, "/api/topics/plain/scan?live=true", b""),
-    "WebSocket": lambda port: websocket(port, LIVE),
+    "blobs over HTTP": lambda port: asking(port, "/api/topics/plain/cursor", LIVE),
+    "chunks over HTTP": lambda port: asking(port, "/api/topics/plain/cursor", CHUNKS),
+    "rows over HTTP": lambda port: asking(port, "/api/topics/plain/scan"),
+    "live rows over HTTP": lambda port: asking(port, "/api/topics/plain/scan?live=true"),
+    "a WebSocket cursor": lambda port: websocket(port, LIVE),
+    "changes over WebSocket": lambda port: asking(port, "/api/topics/plain/subscribe?mode=changes", more=UPGRADE),
 }
 
 
