@@ -160,10 +160,12 @@ def _converts(pipeline: Pipeline) -> bool:
 def _transforms(checked: Checked, pipeline: Pipeline, data_dir: Path) -> Iterator[Phase]:
     """Every transform is put together with its formats, as the driver does: that needs Arrow, and so time."""
     from gauss.config.files import with_absolute_files
+    from gauss.contracts.processor import ProcessorSpec
     from gauss.model.errors import ConfigError
     from gauss.model.paths import DataDir
+    from gauss.registry import spec
     from gauss.stream.driver.fitting import misfits
-    from gauss.stream.driver.state_check import lost_states
+    from gauss.stream.driver.state_check import lost_state
     from gauss.stream.live_formats import with_live_formats
 
     paths = DataDir(data_dir.absolute())
@@ -176,13 +178,15 @@ def _transforms(checked: Checked, pipeline: Pipeline, data_dir: Path) -> Iterato
             yield Phase("transforms", Mark.WARN, f"{name}: {error.message}", "its fields can't be told now")
     if not found:
         yield Phase("transforms", Mark.OK, "each fits its formats")
-    for name, lost in lost_states(absolute, paths):
-        yield Phase("state", Mark.WARN, f"{name}: {lost.message}", lost.hint)
+    for entry in absolute.processors:
+        if spec(ProcessorSpec, entry.plugin).stateful and (lost := lost_state(absolute, entry, paths)) is not None:
+            yield Phase("state", Mark.WARN, f"{entry.name}: {lost.message}", lost.hint)
 
 
 def _plans(checked: Checked, pipeline: Pipeline, data_dir: Path, out: Output) -> Iterator[Phase]:
     """SQL and functions of a DataFrame are planned by Spark itself, which takes the seconds of its start."""
     from gauss.stream.driver.dry_run import unjudged, verdicts
+    from gauss.stream.driver.state_check import lost_state
 
     graph = _graph(pipeline)
     if not (entries := unjudged(pipeline, graph)):
@@ -194,16 +198,19 @@ def _plans(checked: Checked, pipeline: Pipeline, data_dir: Path, out: Output) ->
 
     paths = DataDir(data_dir.absolute())
     absolute = with_live_formats(with_absolute_files(pipeline, checked.base_dir), paths, keep=False)
-    named = {entry.name for entry in entries}
+    named = {entry.name: entry for entry in absolute.processors if entry.name in {each.name for each in entries}}
     out.note("starting Spark to plan SQL and functions; --offline leaves this out")
-    found = list(verdicts(absolute, [entry for entry in absolute.processors if entry.name in named], paths))
+    found = list(verdicts(absolute, list(named.values()), paths))
     for verdict in found:
         if verdict.refusal is not None:
             mark = Mark.FAIL if isinstance(verdict.refusal, ConfigError) else Mark.WARN
             yield Phase("plans", mark, f"{verdict.processor}: {verdict.refusal.message}", verdict.refusal.hint)
         else:
-            state = "it keeps state" if verdict.keeps_state else "it keeps no state"
+            state = "it keeps state" if verdict.state else "it keeps no state"
             yield Phase("plans", Mark.OK, f"{verdict.processor}: Spark can run it; {state}")
+            lost = lost_state(absolute, named[verdict.processor], paths, verdict.state)
+            if lost is not None:
+                yield Phase("state", Mark.WARN, f"{verdict.processor}: {lost.message}", lost.hint)
 
 
 def _graph(pipeline: Pipeline) -> Graph:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import copy
+import json
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gauss.model.paths import DataDir
-from gauss.stream.driver.state_check import lost_states
+from gauss.config.check import check
+from helpers.run import GAUSS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -26,41 +27,67 @@ def per_minute(records):
     counts = timed.groupBy(F.window("at", "1 minute"), "symbol").count()
     return counts.select("symbol", F.unix_millis("window.start").alias("start"), "count")
 '''
-FIELDS = [{"name": "at", "type": "int64"}, {"name": "symbol", "type": "string"}]
-CONFIG: dict[str, Any] = {
-    "formats": [{"name": "hit", "plugin": "json", "config": {"fields": FIELDS}}],
-    "topics": [{"name": name, "storage": "file"} for name in ("in", "counts", "hits")],
-    "processors": [
-        {
-            "name": "function",
-            "plugin": "minutes:per_minute",
-            "source": {"topic": "in", "read": "offset"},
-            "target": {"topic": "counts"},
-            "config": {"input": {"format": "hit"}},
-        },
-        {
-            "name": "builtin",
-            "plugin": "aggregator",
-            "source": {"topic": "in", "read": "offset"},
-            "target": {"topic": "hits"},
-            "config": {
-                "input": {"format": "hit"},
-                "output": {"format": "json"},
-                "interval": "1m",
-                "group_by": ["symbol"],
-                "aggregates": {"count": "count()"},
-                "event_time_field": "at",
-                "watermark": "0s",
-            },
-        },
-    ],
-}
+CONFIG = """
+[[formats]]
+name = "hit"
+plugin = "json"
+config = {{ fields = [ {fields} ] }}
+
+[[topics]]
+name = "in"
+storage = "file"
+
+[[topics]]
+name = "counts"
+storage = "file"
+
+[[topics]]
+name = "hits"
+storage = "file"
+
+[[processors]]
+name = "function"
+plugin = "minutes:per_minute"
+source = {{ topic = "in", read = "offset" }}
+target = {{ topic = "counts" }}
+config = {{ input = {{ format = "hit" }} }}
+
+[[processors]]
+name = "builtin"
+plugin = "aggregator"
+source = {{ topic = "in", read = "offset" }}
+target = {{ topic = "hits" }}
+config = {{
+    input = {{ format = "hit" }}, output = {{ format = "json" }}, interval = "1m", group_by = ["symbol"],
+    aggregates = {{ count = "count()" }}, event_time_field = "at", watermark = "0s",
+}}
+"""
 
 
-def with_fields(*fields: dict[str, str]) -> dict[str, Any]:
-    changed = copy.deepcopy(CONFIG)
-    changed["formats"][0]["config"]["fields"] = list(fields)
-    return changed
+def with_fields(**fields: str) -> str:
+    return CONFIG.format(fields=", ".join(f'{{ name = "{name}", type = "{kind}" }}' for name, kind in fields.items()))
+
+
+def judged(folder: Path, text: str) -> dict[str, Any]:
+    """The config that `gauss check` has read."""
+    (folder / "pipeline.toml").write_text(text)
+    found = check(folder / "pipeline.toml")
+    assert found.pipeline is not None, found.faults
+    return found.pipeline.model_dump(mode="json")
+
+
+def told(folder: Path) -> dict[str, str]:
+    """Processors whose state would be lost, and what `gauss check` says of each."""
+    done = subprocess.run(
+        [GAUSS, "check", "pipeline.toml", "--json", "--data-dir", str(folder)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    phases = [phase for phase in json.loads(done.stdout)["phases"] if phase["name"] == "state"]
+    return {phase["detail"].partition(":")[0]: phase["detail"] + phase["hint"] for phase in phases}
 
 
 def hit(minute: int, symbol: str = "a") -> bytes:
@@ -91,13 +118,12 @@ def wait_read(run: Any, *names: str) -> None:
 
 
 def test_state_survives_an_unused_field_and_a_change_that_touches_it_stops_the_processor(
-    tmp_path: Path, make_engine: Any, spawn_driver: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, make_engine: Any, spawn_driver: Any
 ) -> None:
     folder = tmp_path / "data0"  # where make_engine lets its config lie
     folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
     (folder / "minutes.py").write_text(CODE)
-    run = make_engine(CONFIG)
+    run = make_engine(judged(folder, with_fields(at="int64", symbol="string")))
     driver = spawn_driver(run)
     run.send("in", [hit(1), hit(1)])
     wait_read(run, "function", "builtin")
@@ -106,10 +132,8 @@ def test_state_survives_an_unused_field_and_a_change_that_touches_it_stops_the_p
     stopped(driver)
 
     # A field that neither uses: minute 1 is still open, and closes.
-    wider = with_fields(*FIELDS, {"name": "agent", "type": "string"})
-    told = dict(lost_states(run.pipeline.model_validate(wider), DataDir(folder)))
-    assert set(told) == {"function"}  # of a function only Spark's plan can tell
-    assert "may not fit" in told["function"].message
+    wider = judged(folder, with_fields(at="int64", symbol="string", agent="string"))
+    assert told(folder) == {}
     run.change(wider)
     driver = spawn_driver(run)
     run.send("in", [hit(3)])
@@ -118,11 +142,10 @@ def test_state_survives_an_unused_field_and_a_change_that_touches_it_stops_the_p
     stopped(driver)
 
     # The key becomes a number: the state of neither fits, which the check says and the run does not pass over.
-    other = with_fields({"name": "at", "type": "int64"}, {"name": "symbol", "type": "int64"})
-    told = dict(lost_states(run.pipeline.model_validate(other), DataDir(folder)))
-    assert set(told) == {"function", "builtin"}
-    assert "does not fit" in told["builtin"].message
-    assert "gauss processors drop-state builtin" in told["builtin"].hint
+    other = judged(folder, with_fields(at="int64", symbol="int64"))
+    lost = told(folder)
+    assert set(lost) == {"function", "builtin"}
+    assert all("does not fit" in said and f"drop-state {name}" in said for name, said in lost.items())
     run.change(other)
     driver = spawn_driver(run)
     for name in ("function", "builtin"):

@@ -21,7 +21,7 @@ from gauss.model.paths import DataDir
 from gauss.plugins.formats.json.codec import JsonFormat
 from gauss.plugins.formats.json.spec import JsonConfig
 from gauss.stream.driver import detect, fingerprint, sink
-from gauss.stream.driver.checkpoint import Basis, Checkpoint
+from gauss.stream.driver.checkpoint import Checkpoint
 from gauss.stream.driver.errors import sentence
 from gauss.stream.driver.fingerprint import plan_hash
 from gauss.stream.driver.jvm import JAVA_CLASSES
@@ -124,7 +124,7 @@ def test_offsets_of_an_epoch_come_from_sparks_log(tmp_path: Path) -> None:
 def started(tmp_path: Path) -> tuple[Checkpoint, str]:
     checkpoint = Checkpoint(DataDir(tmp_path), "p", "hash")
     identity = checkpoint.open()
-    checkpoint.mark_started(Basis())
+    checkpoint.mark_started()
     (checkpoint.spark / "offsets").mkdir(parents=True)
     (checkpoint.spark / "metadata").write_text('{"id":"x"}')
     (checkpoint.spark / "offsets" / "0").write_text('v1\n{}\n{"t":{"inc":1,"off":9}}')
@@ -135,11 +135,11 @@ def test_checkpoint_knows_that_it_takes_the_place_of_another_plans(tmp_path: Pat
     first, second = (Checkpoint(DataDir(tmp_path), "p", name) for name in ("one", "two"))
     first.open()
     assert not first.replaces_another()
-    first.mark_started(Basis())
+    first.mark_started()
     second.open()
     assert second.replaces_another()
     assert not first.replaces_another()
-    second.mark_started(Basis())
+    second.mark_started()
     assert not second.replaces_another()  # it ran: if its files are lost now, that is another matter
 
 

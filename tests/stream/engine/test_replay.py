@@ -12,6 +12,7 @@ from gauss.model.errors import ConfigError
 from gauss.stream.client import EngineClient
 from gauss.stream.engine.runtime import Engine
 from helpers.engine_process import prepare
+from helpers.logs import lines
 
 from .test_runtime import content
 
@@ -51,5 +52,27 @@ def test_letter_goes_to_the_inlet_beside_its_topic_and_to_the_same_one_again(tmp
         with pytest.raises(ConfigError, match='"join" keeps a state') as told:
             client.command("processors.skip", {"name": "join"})
         assert "gauss readers seek trades join OFFSET" in told.value.hint
+    finally:
+        engine.close()
+
+
+def test_letter_of_a_table_names_the_source_that_fed_it(tmp_path: Path) -> None:
+    table = {"mode": "table", "format": "json", "key_field": "id"}
+    feed = {"transport": "tcp-server", "port": 0, "input": {"framing": "newline"}}
+    prepare(
+        tmp_path,
+        {
+            "topics": [{"name": "state", "storage": "memory", "storage_config": table}],
+            "processors": [
+                {"name": "feed", "plugin": "tcp-source", "target": {"topic": "state"}, "config": feed},
+            ],
+        },
+    )
+    engine = Engine(tmp_path)
+    engine.open()
+    try:
+        engine.topic("state").append(lines(b'{"id":"a"}', b'{"no":"key"}'))
+        (group,) = engine.dead.groups()
+        assert (group["processor"], group["count"]) == ("feed", 1)
     finally:
         engine.close()

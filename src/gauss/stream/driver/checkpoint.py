@@ -8,39 +8,23 @@ import uuid
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from gauss.model.errors import ConfigError, ProtocolError
 from gauss.model.paths import DataDir
 from gauss.stream.driver.sink import offsets_of
-
-
-class Basis(msgspec.Struct):
-    """What a checkpoint was started for, as a later check needs to know it."""
-
-    plan: str = ""
-    """The plan hash of the config alone."""
-    state: str = ""
-    """What Spark's plan keeps, of a processor that does not declare it."""
 
 
 class Started(NamedTuple):
     """The checkpoint with which a processor was last started."""
 
     folder: str
-    basis: Basis
+    state: str
+    """What Spark's plan kept, of a processor that does not declare it."""
 
 
 def last_started(data_dir: DataDir, processor: str) -> Started | None:
     """The newest of a processor's checkpoints."""
     marks = sorted((data_dir.checkpoints / processor).glob("*/started"), key=lambda path: path.stat().st_mtime_ns)
-    if not marks:
-        return None
-    try:
-        basis = msgspec.json.decode(marks[-1].read_bytes(), type=Basis)
-    except msgspec.DecodeError:
-        basis = Basis()
-    return Started(marks[-1].parent.name, basis)
+    return Started(marks[-1].parent.name, marks[-1].read_text()) if marks else None
 
 
 class Checkpoint:
@@ -102,9 +86,9 @@ class Checkpoint:
         others = (folder for folder in self.root.parent.glob("*") if folder != self.root)
         return not self._started.exists() and any((folder / self._started.name).exists() for folder in others)
 
-    def mark_started(self, basis: Basis) -> None:
-        """From now on an absent Spark folder means that it was lost."""
-        write_whole(self._started, msgspec.json.encode(basis))
+    def mark_started(self, state: str = "") -> None:
+        """From now on an absent Spark folder means that it was lost. `state`: as in `Started`."""
+        write_whole(self._started, state.encode())
 
     def planned(self) -> int | None:
         """The newest epoch in Spark's offset log."""

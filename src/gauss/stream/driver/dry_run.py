@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import tempfile
@@ -30,7 +31,8 @@ class Verdict:
 
     processor: str
     refusal: GaussError | None = None
-    keeps_state: bool = False
+    state: str = ""
+    """What it keeps, as `state_plan.py` says it; empty: nothing."""
 
 
 def unjudged(pipeline: Pipeline, graph: Graph) -> list[ProcessorDef]:
@@ -51,26 +53,29 @@ def verdicts(pipeline: Pipeline, entries: list[ProcessorDef], data_dir: DataDir)
     with _spark(data_dir) as session:
         for entry in entries:
             try:
-                yield Verdict(entry.name, keeps_state=_keeps_state(session, pipeline, entry))
+                yield Verdict(entry.name, state=_state(session, pipeline, entry))
             except GaussError as error:
-                yield Verdict(entry.name, error)
+                # Its cause and its frames hold objects of the JVM, which must be let go while that lives.
+                yield Verdict(entry.name, error.with_traceback(None))
+                error.__cause__ = error.__context__ = None
 
 
-def _keeps_state(session: SparkSession, pipeline: Pipeline, entry: ProcessorDef) -> bool:
+def _state(session: SparkSession, pipeline: Pipeline, entry: ProcessorDef) -> str:
+    """What it keeps; raises what Spark has against it."""
     from pyspark.errors import AnalysisException
 
     from gauss.stream.driver.compile import design
     from gauss.stream.driver.errors import sentence
-    from gauss.stream.driver.state_plan import planned, state_of
+    from gauss.stream.driver.state_plan import UNKNOWN, planned, state_of
 
     try:
         made = planned(session, design(pipeline, entry))
         if made is None:
-            return False
+            return UNKNOWN
         spark: Any = session._jvm.org.apache.spark.sql  # type: ignore[union-attr]
         checker, mode = spark.catalyst.analysis.UnsupportedOperationChecker, spark.streaming.OutputMode.Append()
         checker.checkForStreaming(made._jdf.queryExecution().analyzed(), mode)
-        return bool(state_of(made))
+        return state_of(made)
     except GaussError:
         raise
     except AnalysisException as error:
@@ -111,4 +116,7 @@ def _spark(data_dir: DataDir) -> Iterator[SparkSession]:
         try:
             yield session
         finally:
+            gc.collect()
+            gc.disable()  # an object of the JVM that is let go while that ends is an error in the log
             sessions.stop(session, own)
+            gc.enable()

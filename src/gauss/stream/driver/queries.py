@@ -15,12 +15,12 @@ from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
 from gauss.stream.driver import compile as compiling
 from gauss.stream.driver import detect
-from gauss.stream.driver.checkpoint import Basis, Checkpoint
+from gauss.stream.driver.checkpoint import Checkpoint
 from gauss.stream.driver.errors import is_transient, sentence
 from gauss.stream.driver.fingerprint import plan_hash
 from gauss.stream.driver.plan import STATEFUL_MS, FieldRef, ReadPlan, WritePlan, encode_fields
 from gauss.stream.driver.reading import rows_of
-from gauss.stream.driver.skipping import Skipping
+from gauss.stream.driver.skipping import Skipping, half_done
 from gauss.stream.protocol import Claim, Claimed, DriverCommand, QueryStatus
 
 if TYPE_CHECKING:
@@ -88,9 +88,6 @@ class Query:
     def _hash(self) -> str:
         """Of all that its checkpoint depends on."""
         return plan_hash(self.context.pipeline, self.processor, self._state or "")
-
-    def _basis(self) -> Basis:
-        return Basis(plan_hash(self.context.pipeline, self.processor), self._state or "")
 
     @property
     def names(self) -> list[str]:
@@ -189,7 +186,7 @@ class Query:
             state=self._design.state,
         )
         write = self._chained(read, write, self._claimed)
-        self.checkpoint.mark_started(self._basis())
+        self.checkpoint.mark_started(self._state or "")
         self._running = compiling.start(self.context.session, read, write, self._design)
         table = self._design.ref.table
         self._began(f"loading table {table.topic} with its first records" if table else "")
@@ -354,7 +351,10 @@ class Query:
         self.state = State.STARTING
 
     def _skip(self, why: str) -> None:
-        self._skipping.narrow(self.checkpoint, lambda: self._claim(stateful=False), self._all_targets(), why)
+        checkpoint, epoch = self.checkpoint, half_done(self.checkpoint)
+        claimed = self._claim(stateful=False)
+        if self.checkpoint is checkpoint and checkpoint.planned() == epoch:  # else the claim has begun another
+            self._skipping.narrow(checkpoint, claimed, self._all_targets(), why)
 
     def stop(self) -> None:
         """Ends the query after the batch it is in, or within Spark's stop timeout."""

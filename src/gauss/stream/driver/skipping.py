@@ -4,7 +4,6 @@ become dead letters; records beside them pass as always."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from gauss.model.errors import ConfigError
 from gauss.stream.client import EngineClient
@@ -19,6 +18,14 @@ MOST_RECORDS = 100
 log = logging.getLogger(__name__)
 
 
+def half_done(checkpoint: Checkpoint) -> int:
+    """The epoch that Spark has planned and not committed."""
+    epoch = checkpoint.planned()
+    if epoch is None or epoch == checkpoint.committed():
+        raise ConfigError("no epoch is half done: there is nothing to skip", hint="gauss processors retry")
+    return epoch
+
+
 class Skipping:
     """The skip of one query, from a person's word until its range is passed."""
 
@@ -30,14 +37,9 @@ class Skipping:
         self.max_rows = 0
         """Of an epoch, while the skip lasts; 0: no skip is under way."""
 
-    def narrow(self, checkpoint: Checkpoint, claim: Callable[[], Claimed], targets: list[str], why: str) -> None:
+    def narrow(self, checkpoint: Checkpoint, claimed: Claimed, targets: list[str], why: str) -> None:
         """The newest epoch has failed: it is planned again with half of its records, or its one record is a letter."""
-        epoch = checkpoint.planned()
-        if epoch is None or epoch == checkpoint.committed():
-            raise ConfigError("no epoch is half done: there is nothing to skip", hint="gauss processors retry")
-        claimed = claim()
-        if checkpoint.planned() != epoch:
-            return
+        epoch = half_done(checkpoint)
         folder = str(checkpoint.spark)
         ends = offsets_of(folder, epoch)
         rows = rows_between(offsets_of(folder, epoch - 1) if epoch else claimed.start, ends)

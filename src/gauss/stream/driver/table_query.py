@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import msgspec
@@ -12,11 +15,12 @@ from gauss.stream.child import assignment
 from gauss.stream.driver import compile as compiling
 from gauss.stream.driver.checkpoint import write_whole
 from gauss.stream.driver.plan import ReadPlan, TableWork, WritePlan
-from gauss.stream.driver.queries import Query
+from gauss.stream.driver.queries import Query, State
 from gauss.stream.engine.dead import RETRY_PREFIX
 from gauss.stream.protocol import At, Claimed, Ends
 from gauss.stream.tables import TableTopic, table_topic
 
+LOOK_S = 0.5
 LOCAL_SETTLE_S = 5.0
 CLUSTER_SETTLE_S = 150.0
 """Spark takes an executor for lost after 120 s; until then it may still insert."""
@@ -26,6 +30,8 @@ class TableQuery(Query):
     """A hosted query without a target. A server that is away is waited for, however long."""
 
     skips_whole = True
+    _emptying: tuple[int, Future[None]] | None = None
+    """The removal of rows that a claim's generation asked for."""
 
     @property
     def runs(self) -> str:
@@ -45,15 +51,15 @@ class TableQuery(Query):
 
     def _start(self) -> None:
         context = self.context
-        given = assignment(context.data_dir)
-        topic = table_topic(context.pipeline, self._sources[0].topic, given.base_dir, context.data_dir)
+        topic = self._table()
         try:
             lacking = topic.store.prepare(topic.target)
         finally:
             topic.store.close()
         if self._claimed is None:
             self._claimed = self._claim(stateful=False)
-            self._empty(topic, self._claimed)
+        if not self._is_emptied(self._claimed):
+            return
         section = context.pipeline.spark
         config = topic.config
         read = ReadPlan(
@@ -88,23 +94,44 @@ class TableQuery(Query):
             target="",
             table=work,
         )
-        self.checkpoint.mark_started(self._basis())
+        self.checkpoint.mark_started()
         self._running = compiling.start_table(context.session, read, write)
         unmarked = config.exactly_once and OFFSET_COLUMN in lacking
         self._began(f"at least once: the table has no {INC_COLUMN} and {OFFSET_COLUMN}" if unmarked else "")
 
-    def _empty(self, topic: TableTopic, claimed: Claimed) -> None:
-        """After a rebuild: rows that will be made again go before the first of them comes. Only rows of older records
-        are removed, so that doing it twice changes nothing."""
+    def _is_emptied(self, claimed: Claimed) -> bool:
+        """After a rebuild: rows that will be made again go before the first of them comes. It is done beside the other
+        queries' work, since a large table takes long; until then this query has not started."""
+        if not claimed.empties:
+            return True
+        if self._emptying is None or self._emptying[0] != claimed.generation:
+            work: Future[None] = Future()
+            self._emptying = claimed.generation, work
+            threading.Thread(target=self._empty, args=(claimed, work), name=f"empty {self.name}", daemon=True).start()
+        if not self._emptying[1].done():
+            self.state, self.detail = State.WAITING, "removes the rows that a rebuild makes anew"
+            self._next_try = time.monotonic() + LOOK_S
+            return False
+        self._emptying[1].result()
+        return True
+
+    def _empty(self, claimed: Claimed, work: Future[None]) -> None:
+        """Only rows of older records are removed, so that doing it twice changes nothing."""
         below = {-at.inc if name.startswith(RETRY_PREFIX) else at.inc: at.off for name, at in claimed.empties.items()}
-        if not below:
-            return
-        self.detail = "removing the rows that are made anew"
-        rows = Emptying(self.name, claimed.generation, below)
         try:
-            topic.store.empty(topic.target, rows, self._settle_s)
-        finally:
-            topic.store.close()
+            topic = self._table()
+            try:
+                topic.store.empty(topic.target, Emptying(self.name, claimed.generation, below), self._settle_s)
+            finally:
+                topic.store.close()
+        except Exception as error:
+            work.set_exception(error)
+        else:
+            work.set_result(None)
+
+    def _table(self) -> TableTopic:
+        data_dir = self.context.data_dir
+        return table_topic(self.context.pipeline, self._sources[0].topic, assignment(data_dir).base_dir, data_dir)
 
     @property
     def _settle_s(self) -> float:

@@ -235,6 +235,7 @@ class Publisher(Claims):
 
     def stop(self, running: Running, reason: str) -> None:
         """Ends a processor's reading, and that of its chain, until somebody retries it."""
+        reason += f" (gauss dlq show --processor {running.name}, then: gauss processors retry {running.name})"
         for name in running.chain or (running.name,):
             self.running[name].stopped = reason if name == running.name else f"{running.name}: {reason}"
             log.error("processor %s stopped: %s", name, self.running[name].stopped)

@@ -30,8 +30,7 @@ def refuse_rows_of_others(engine: Engine, name: str) -> None:
         raise Rejected(
             f'table "{table}" of topic "{name}" can\'t be emptied: its rows have no {INC_COLUMN} and {OFFSET_COLUMN},'
             " so it is not known which of them this topic wrote",
-            hint="empty the table by SQL while the run is stopped and let the topic begin with another name, or give"
-            " the processor a target of its own",
+            hint="empty the table by SQL, then read everything again: gauss readers seek TOPIC PROCESSOR earliest",
         )
     if others:
         raise Rejected(
