@@ -71,6 +71,7 @@ def _measure(topic: dict[str, Any], framing: dict[str, str] | None, record: byte
                 socket.create_connection(("127.0.0.1", ports["in"])) as feed,
                 socket.create_connection(("127.0.0.1", ports["out"])) as out,
             ):
+                _meet(feed, out, record)
                 _move(feed, out, record, 0.3)  # code and pages are warm
                 before = _usage(middle)
                 began = time.monotonic()
@@ -87,6 +88,19 @@ def _usage(middle: Any) -> dict[str, float]:
     middle.stdin.flush()
     answer: dict[str, float] = json.loads(middle.stdout.readline())
     return answer
+
+
+def _meet(feed: socket.socket, out: socket.socket, record: bytes) -> None:
+    """Waits until the sink serves its client: it sends only what comes afterwards."""
+    out.settimeout(0.2)
+    met = False
+    while True:
+        try:
+            met = bool(out.recv(BLOCK)) or met
+        except TimeoutError:
+            if met:
+                return
+            feed.sendall(record)
 
 
 def _move(feed: socket.socket, out: socket.socket, record: bytes, seconds: float) -> int:
