@@ -90,7 +90,9 @@ class Filled:
 
     def put(self, *rows: dict[str, Any], start: int = 0, again: bool = False) -> list[Refusal]:
         records = pa.array([json.dumps(row).encode() for row in rows], pa.binary())
-        groups, refused = _mapped(self._opened, pa.Table.from_batches([record_batch(start, 1_000, records)]))
+        mapped = _mapped(self._opened, pa.Table.from_batches([record_batch(start, 1_000, records)]))
+        assert mapped is not None
+        groups, refused = mapped
         block = Block(f"p{self.table}", 1, 0, 7, start, start + len(rows), groups, unclear=again)
         return [*refused, *put(self.topic.store, block, Waits(0.1))]
 

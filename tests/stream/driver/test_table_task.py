@@ -18,7 +18,11 @@ from gauss.contracts.field_types import arrow_schema
 from gauss.contracts.table import Block, Group
 from gauss.model.batch import record_batch
 from gauss.model.paths import DataDir
+from gauss.stream.driver import table_task
+from gauss.stream.driver.plan import ReadPlan, TableWork
+from gauss.stream.driver.reading import Range
 from gauss.stream.driver.table_task import Refusal, Waits, _mapped, _Opened, put
+from gauss.stream.protocol import Read
 from gauss.stream.tables import TableTopic, table_topic
 
 pytestmark = pytest.mark.system
@@ -53,7 +57,9 @@ def topic(data_dir: DataDir, storage: str, script: str = "", **config: Any) -> t
 
 def written(found: TableTopic, opened: _Opened, records: list[bytes]) -> list[Refusal]:
     table = pa.Table.from_batches([record_batch(0, 1_000, pa.array(records, pa.binary()))])
-    groups, refused = _mapped(opened, table)
+    mapped = _mapped(opened, table)
+    assert mapped is not None
+    groups, refused = mapped
     block = Block(found.name, 1, 0, 7, 0, len(records), groups)
     return sorted([*refused, *put(found.store, block, Waits(0.1))])
 
@@ -96,6 +102,37 @@ def test_rows_go_in_and_each_bad_record_costs_itself(data_dir: DataDir, storage:
         (3, "map", "n"),
         (4, "decode", ""),
     ]
+
+
+@pytest.mark.parametrize("storage", ["postgres", "clickhouse"])
+def test_range_whose_rows_are_too_large_together_goes_in_by_halves_once(
+    data_dir: DataDir, storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, opened = topic(data_dir, storage)
+    records = [
+        *lines(*({"n": n, "note": "x" * 1000} for n in range(20))),
+        b"bad",
+        *lines({"n": 21, "note": "y" * 9000}),
+    ]
+    asked: list[tuple[int, int]] = []
+    buried: list[int] = []
+
+    class Inbox:
+        def read(self, ticket: Read) -> Iterator[pa.RecordBatch]:
+            asked.append((ticket.start, ticket.stop))
+            yield record_batch(ticket.start, 1_000, pa.array(records[ticket.start : ticket.stop], pa.binary()))
+
+    monkeypatch.setattr(table_task, "MOST_ROWS_BYTES", 4_000)
+    monkeypatch.setattr(table_task, "engine", lambda _: Inbox())
+    monkeypatch.setattr(table_task, "_opened", lambda *_: opened)
+    monkeypatch.setattr(table_task, "bury", lambda _read, letters, _part: buried.extend(x["offset"] for x in letters))
+    work = TableWork(ReadPlan("", "t", 1, {}), str(data_dir.root), found.name, [], -1, {}, 0.1)
+    for _ in range(2):  # a replay makes the same blocks
+        table_task.fill(work, [Range(found.name, 7, 0, len(records))], "")
+    rows = ask(found, "SELECT n, _offset FROM TABLE ORDER BY n")
+    assert rows == [(n, n) for n in range(22) if n != 20]
+    assert buried == [20, 20]
+    assert len(set(asked)) == len(asked) // 2 > 8
 
 
 def test_null_into_a_column_that_takes_none_is_refused(data_dir: DataDir) -> None:

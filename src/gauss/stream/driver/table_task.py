@@ -33,6 +33,8 @@ from gauss.stream.tables import TableTopic, table_topic
 
 PATIENCE_S = 10.0
 """So long a task waits for a server that is away, in its first attempt; then its query does, and says so."""
+MOST_ROWS_BYTES = 256 << 20
+"""What the rows of a range may take; records that take more once they are decoded go in by halves of their range."""
 BATCH_ID = "streaming.sql.batchId"
 """Where Spark tells a task its epoch."""
 RETRY_TOPICS = "_retry."
@@ -104,12 +106,22 @@ def fill(work: TableWork, parts: Sequence[Range], checkpoint_dir: str) -> None:
     """Inserts ranges one after the other; while the server takes one, the next is read and decoded."""
     opened = _opened(work.data_dir, work.topic, tuple(work.lacking), work.read.generation)
     for part, rows in zip(parts, _ahead(work, opened, parts), strict=True):
+        _fill_range(work, opened, part, rows, checkpoint_dir)
+
+
+def _fill_range(work: TableWork, opened: _Opened, part: Range, rows: _Rows | None, checkpoint_dir: str) -> None:
+    """Inserts a range whole, or by halves where its rows are too large together: a replay makes the same blocks."""
+    if rows is not None:
         _fill(work, opened, part, rows, checkpoint_dir)
+        return
+    middle = (part.start + part.stop) // 2
+    for half in (replace(part, stop=middle), replace(part, start=middle)):
+        _fill_range(work, opened, half, _rows(work, opened, half), checkpoint_dir)
 
 
-def _ahead(work: TableWork, opened: _Opened, parts: Sequence[Range]) -> Iterator[_Rows]:
+def _ahead(work: TableWork, opened: _Opened, parts: Sequence[Range]) -> Iterator[_Rows | None]:
     with ThreadPoolExecutor(1, "ahead") as pool:
-        coming: deque[Future[_Rows]] = deque()
+        coming: deque[Future[_Rows | None]] = deque()
         for part in parts:
             coming.append(pool.submit(_rows, work, opened, part))
             if len(coming) > 1:
@@ -118,11 +130,13 @@ def _ahead(work: TableWork, opened: _Opened, parts: Sequence[Range]) -> Iterator
             yield coming.popleft().result()
 
 
-def _rows(work: TableWork, opened: _Opened, part: Range) -> _Rows:
+def _rows(work: TableWork, opened: _Opened, part: Range) -> _Rows | None:
+    """A range's rows; None if they are too large together."""
     read = work.read
     ticket = Read(part.topic, part.inc, part.start, part.stop, read.processor, read.generation)
     records = _records(engine(read.flight).read(ticket))
-    return _Rows(records, *_mapped(opened, records))
+    mapped = _mapped(opened, records)
+    return None if mapped is None else _Rows(records, *mapped)
 
 
 def _fill(work: TableWork, opened: _Opened, part: Range, rows: _Rows, checkpoint_dir: str) -> None:
@@ -171,10 +185,12 @@ def _settled(checkpoint_dir: str, epoch: int, part: Range) -> int:
     return at.off if at is not None and at.inc == part.inc else 0
 
 
-def _mapped(opened: _Opened, records: pa.Table) -> tuple[tuple[Group, ...], list[Refusal]]:
-    """The table's columns of a range's records, in groups, and the records that do not become rows."""
+def _mapped(opened: _Opened, records: pa.Table) -> tuple[tuple[Group, ...], list[Refusal]] | None:
+    """The table's columns of a range's records, in groups, and the records that do not become rows; None if several
+    records take more than MOST_ROWS_BYTES together."""
     refusals: list[Refusal] = []
     made: dict[str, list[Group]] = {}
+    size = 0
     for batch, rows, good in _decoded(opened, records, refusals):
         offsets, times = batch.column(0).to_numpy(), batch.column(1)
         if len(good) != len(offsets) or not np.array_equal(good, np.arange(len(offsets))):
@@ -191,6 +207,9 @@ def _mapped(opened: _Opened, records: pa.Table) -> tuple[tuple[Group, ...], list
                 keep = ~np.isin(kept.offsets, list(refused))
                 kept = Group(kept.offsets[keep], kept.rows.filter(pa.array(keep)))
             if len(kept.offsets):
+                size += kept.rows.nbytes
+                if size > MOST_ROWS_BYTES and len(records) > 1:
+                    return None
                 left_out = [each.target.name for each in opened.columns.columns]
                 part = ",".join(name for name in left_out if name not in group.columns.schema.names)
                 made.setdefault(part, []).append(kept)
