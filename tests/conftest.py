@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -35,8 +36,18 @@ hypothesis.settings.load_profile("gauss")
 # A run under nohup would hand its deafness down, and `gauss run` honours it.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+UMASK = os.umask(0o022)
+os.umask(UMASK)
+
 SERVERS = {"any_clickhouse", "clickhouse", "postgres", "server", "servers"}
 SLOW = ("system", "fault", "spark")
+
+
+@pytest.fixture(autouse=True)
+def own_umask() -> Iterator[None]:
+    """A run that a test starts in this process closes its files to others, and those of all that come after it."""
+    yield
+    os.umask(UMASK)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

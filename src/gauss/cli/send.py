@@ -46,7 +46,9 @@ def command(
             what = human_bytes(result["bytes"])
         else:
             options = {"delimiter": delimiter, "prefix_type": prefix_type, "frame_size": frame_size}
-            result = _to_topic(Client(data_dir, timeout=None), target, source, framing, options)
+            client = Client(data_dir, timeout=None)
+            client.get("topics", target)  # whatever is sent, even nothing, needs a topic
+            result = _to_topic(client, target, source, framing, options)
             what = f"{counted(result['accepted'], 'record')}, {human_bytes(result['bytes'])},"
     seconds = time.monotonic() - began
     output.data({**result, "seconds": round(seconds, 3)})
@@ -117,7 +119,6 @@ def _to_topic(client: Client, topic: str, source: BinaryIO, framing: str, option
             sent += len(piece)
             yield piece
 
-    client.get("topics", topic)  # whatever is sent, even nothing, needs a topic
     if framing == "newline":
         bodies: Iterator[Any] = counted(_whole_lines(source, options.get("delimiter") or "\n"))
     else:

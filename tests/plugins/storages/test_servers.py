@@ -169,7 +169,7 @@ def test_a_postgres_with_tls_of_its_own_takes_rows(open_folder: Path) -> None:
     cluster.mkdir()
     secret.write_text("s3cret-word\n")
     certificate, key = Authority(tmp_path).issue("server")
-    for path in (cluster, secret, key):
+    for path in (cluster, secret, certificate, key):
         user.give(path)
     key.chmod(0o600)
     with _postgres(programs, cluster, user, port, ["-c", "ssl=on", "-c", f"ssl_cert_file={certificate}",
