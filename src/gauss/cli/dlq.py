@@ -48,7 +48,7 @@ def ls(processor: Processor = None, data_dir: DataDirOption = DEFAULT_DATA_DIR, 
             for group in found["groups"]
         ],
     )  # fmt: skip
-    output.note("gauss dlq show prints them, gauss dlq replay gives them to their processor again")
+    output.note("gauss dlq show prints them, replay gives them to their processor again, discard removes them")
 
 
 @app.command()
