@@ -20,6 +20,7 @@ import pytest
 from gauss.contracts.storage import Log
 from gauss.model.errors import Collected, Damaged, DiskFull
 from gauss.plugins.storages.file import rolled as rolling
+from gauss.plugins.storages.file.segment import Segment
 from helpers.logs import arrow, data, flatten, numbered, open_log, put, records
 
 ARROW = {"file_format": "arrow_ipc_file"}
@@ -65,6 +66,29 @@ def test_a_segment_rolls_by_rows_and_reads_span_files_and_tail(tmp_path: Path) -
     assert flatten(again.chunks(3, 33, 1 << 20)) == before[3:33]
     put(again, numbered(35, 1, ts_ms=99))
     assert from_disk(again, config, tmp_path)[-1] == (35, 99, b"r35")
+
+
+@pytest.mark.parametrize("ts_ms", [7, [1, 2, 3, 4, 5]])
+def test_a_segment_that_is_rolled_between_its_check_and_its_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ts_ms: int | list[int]
+) -> None:
+    config = {**ARROW, "roll_rows": 10}
+    log: Any = open_log("file", tmp_path, config)
+    for number in range(7):
+        put(log, numbered(number * 5, 5, ts_ms=ts_ms))
+    before = records(log)
+    check = Segment.check
+
+    def rolled_behind_the_check(segment: Segment, first: int, limit: int) -> bool:
+        sound = check(segment, first, limit)
+        monkeypatch.setattr(Segment, "check", check)
+        rounds(log, 4)
+        segment.unmap()  # as reads of many others do
+        return sound
+
+    monkeypatch.setattr(Segment, "check", rolled_behind_the_check)
+    assert flatten(log._segments.read(0, 35, 1 << 20)) == before  # from the files, not from memory
+    assert files(tmp_path, "log") == ["30"]
 
 
 def test_arrow_and_polars_read_the_files_as_they_lie(tmp_path: Path) -> None:

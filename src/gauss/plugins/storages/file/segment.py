@@ -11,7 +11,7 @@ import numpy as np
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Placed
 from gauss.contracts.framing import Framing
-from gauss.model.errors import StorageError
+from gauss.model.errors import Damaged, StorageError
 from gauss.plugins.storages.file.disk import Handle, sync_folder
 from gauss.plugins.storages.file.index import ENTRY, MAX_BLOCK_BYTES, OWN_TIMES, BlockIndex, Entry
 from gauss.plugins.storages.file.integrity import Damage, Files, check_index, mapped_if_there, undamaged
@@ -222,6 +222,8 @@ class Segment:
                 group -= 1
             offset, end = offsets[block], ends[group - 1]
             payload = self._bytes(positions[block], end_positions[group - 1])
+            if len(payload) < end_positions[group - 1] - positions[block]:
+                raise self._gone(offset, end)
             chunk = Chunk(payload, end - offset, self._times_of(entries[block:group]), self.framing)
             begin, finish = max(start, offset), min(stop, end)
             placed.append(Placed(begin, chunk.slice(begin - offset, finish - begin)))
@@ -241,9 +243,15 @@ class Segment:
         start = int(entries["offset"][0]) - self.base
         total = int(counts.sum())
         raw = self._own_times(start + self.base, total)
+        if len(raw) < 8 * int(counts[: np.flatnonzero(own)[-1] + 1].sum()):
+            raise self._gone(start + self.base, start + self.base + total)
         stored = np.zeros(total, dtype=np.int64)
         stored[: len(raw) // 8] = np.frombuffer(raw, dtype="<i8")
         return np.where(np.repeat(own, counts) > 0, stored, np.repeat(times, counts))
+
+    def _gone(self, first: int, stop: int) -> Damaged:
+        """Blocks were sound a moment ago, and now their files lack bytes: rolled or collected, unless it is damage."""
+        return Damage(self.path("log"), first, stop, "its files were cut or removed while it was read").error()
 
     def _own_times(self, offset: int, records: int) -> bytes:
         if not self.path("times").exists():

@@ -54,11 +54,19 @@ class Segments:
     def offset_at(self, ts_ms: int) -> int | None:
         """The first record whose time is not below the given one, staged ones included; None: there is none."""
         # An empty last segment (after a gap) has no time of its own.
-        filled = [segment for segment in self.all if segment.blocks]
-        number = bisect_left(filled, ts_ms, key=_last_ts)
-        while number and not filled[number - 1].ends_soundly():
-            number -= 1  # its newest time may be wrong
-        return None if number == len(filled) else filled[number].offset_at(ts_ms)
+        for _ in range(ROLLS_MET):
+            filled = [segment for segment in self.all if segment.blocks]
+            number = bisect_left(filled, ts_ms, key=_last_ts)
+            while number and not filled[number - 1].ends_soundly():
+                number -= 1  # its newest time may be wrong
+            if number == len(filled):
+                return None
+            try:
+                return filled[number].offset_at(ts_ms)
+            except (FileNotFoundError, Damaged):
+                if filled[number] in self.all:
+                    raise
+        raise Collected(f"segments went while time {ts_ms} was looked for")
 
     def read(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
         """Records of [start, stop) from the files, up to about `max_bytes`."""
