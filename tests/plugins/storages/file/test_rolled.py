@@ -87,7 +87,7 @@ def test_a_segment_that_is_rolled_between_its_check_and_its_read_is_read_again(
         return sound
 
     monkeypatch.setattr(Segment, "check", rolled_behind_the_check)
-    assert flatten(log._segments.read(0, 35, 1 << 20)) == before  # from the files, not from memory
+    assert flatten(log._segments.read(0, 10, 1 << 20)) == before[:10]  # from the files, not from memory
     assert files(tmp_path, "log") == ["30"]
 
 
