@@ -70,7 +70,6 @@ source = { topic = "quotes.raw", read = "offset" }
 target = { topic = "quotes.mid" }
 config = {
     input = { format = "quote" },
-    output = { format = "quote" },
     query = "SELECT symbol, round((bid + ask) / 2, 4) AS mid, sent_us FROM input WHERE ask - bid < 0.05 * bid",
 }
 
@@ -96,6 +95,8 @@ class Running:
             try:
                 return socket.create_connection(("127.0.0.1", port))
             except ConnectionRefusedError:
+                if self.process.poll() is not None:
+                    raise RuntimeError(f"gauss run ended with {self.process.returncode}") from None
                 time.sleep(0.01)
 
     def first_record(self, line: bytes) -> float:
