@@ -150,6 +150,16 @@ def write(engine: Engine, processor: str, *data: bytes) -> None:
         )
 
 
+def test_letters_that_name_several_writers_are_bounded_too(engine: Engine) -> None:
+    count = 0
+    while not (full := engine.dead.full("cut, feed")):
+        write(engine, "cut, feed", b"unfit")
+        count += 1
+    assert 0 < count < ROOM // 100
+    assert "max_dead_bytes" in full
+    assert not engine.dead.full("cut")
+
+
 def test_discard_removes_what_was_named_and_keeps_the_rest_in_order(start: Callable[[], Engine]) -> None:
     engine = start()
     ask = commands(engine)

@@ -166,9 +166,10 @@ class DeadLetters:
 
     def full(self, processor: str) -> str:
         """Why a processor may add no more letters; empty if it may."""
-        limit = self._limits.get(processor)
-        if limit is None:
+        if not self._limits:
             return ""
+        # Letters of a topic with several writers name them all, and have the smallest limit there is.
+        limit = self._limits.get(processor, min(self._limits.values()))
         with self._lock:
             if time.monotonic() - self._counted_at > COUNT_SECONDS:
                 self._count()
