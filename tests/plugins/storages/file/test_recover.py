@@ -152,10 +152,32 @@ def test_what_is_cut_is_kept_aside(tmp_path: Path, caplog: pytest.LogCaptureFixt
     log = open_log("file", tmp_path, committed=lambda _: False)
     assert (log.end, log.set_aside) == (3, 2)
     (kept,) = (tmp_path / "topic" / "aside").iterdir()
-    assert kept.name.endswith("-uncommitted")
+    assert kept.name.endswith("-uncommitted-epoch")
     assert b"r3" in (kept / f"{3:020d}.log").read_bytes()
     assert len((kept / f"{3:020d}.index").read_bytes()) == 48
     assert "the journal does not hold" in caplog.text
+
+
+def test_epochs_set_aside_by_kills_are_bounded_and_those_of_a_lost_journal_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gauss.plugins.storages.file.aside.MOST_EPOCH_BYTES", 2_000)
+
+    def reopened(*epochs: int) -> list[str]:
+        log = open_log("file", tmp_path, committed=lambda _: False)
+        for epoch in epochs:
+            log.append(lines(b"x" * 900), epoch)
+        log.close()
+        return sorted(path.name for path in (tmp_path / "topic").glob("aside/*"))
+
+    reopened(1, 2, 3)
+    (several,) = reopened(4)
+    assert several.endswith("-uncommitted")
+    for epoch in range(5, 9):
+        names = reopened(epoch)
+        assert names[0] == several
+    assert names[1:] == sorted(names)[1:] and len(names) == 3
+    assert all(name.endswith("-uncommitted-epoch") for name in names[1:])
 
 
 def test_unindexed_data_is_cut(tmp_path: Path) -> None:

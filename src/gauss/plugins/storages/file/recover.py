@@ -31,6 +31,10 @@ class Recovered:
     """Records that were indexed, and whose bytes a crash tore off."""
     aside: int = 0
     """Records of publishes that the journal does not hold."""
+    publishes: set[int] = field(default_factory=set)
+    """Those publishes."""
+    folders: list[Path] = field(default_factory=list)
+    """Where what was cut is kept."""
 
 
 def open_segments(
@@ -44,6 +48,8 @@ def open_segments(
     segments = _measured(root, framing)
     while segments and _open_last(root, segments, framing, committed, found):
         segments.pop()
+    if len(found.publishes) == 1 and not found.lost:
+        aside.keep_as_epoch(root, found.folders)
     found.segments = sorted([*rolled, *segments], key=lambda segment: segment.base)
     _join(found.segments, gaps)
     return found
@@ -91,10 +97,11 @@ def _open_last(
     tail.cut_uncommitted(committed)
     found.lost += tail.torn
     found.aside += tail.uncommitted
+    found.publishes |= tail.uncommitted_publishes
     if tail.is_cut:
         if tail.why == "unfinished":  # an append that died before its index entry, or an index that was cut
             found.aside += record_count(framing, tail.rest())
-        _set_aside(root, last, tail)
+        found.folders.append(_set_aside(root, last, tail))
     last.blocks, last.end, last.size = tail.blocks, tail.end, tail.size
     if tail.ends_soundly:
         last.path(ROWS).unlink(missing_ok=True)  # it is made again of all that the segment will hold
@@ -123,13 +130,14 @@ def _ends_committed(segment: Segment, committed: Callable[[int], bool]) -> bool:
     return last is not None and files.holds(last) and (not last.publish or committed(last.publish))
 
 
-def _set_aside(root: Path, segment: Segment, tail: Tail) -> None:
-    """Keeps a copy of what is about to be cut."""
+def _set_aside(root: Path, segment: Segment, tail: Tail) -> Path:
+    """Keeps a copy of what is about to be cut; gives its folder."""
     folder = aside.folder_for(root, tail.why)
     kept = aside.keep_tail(segment.path("log"), tail.size, folder / f"{tail.end:020d}.log")
     aside.keep_tail(segment.path("index"), tail.blocks * ENTRY.size, folder / f"{tail.end:020d}.index")
     aside.keep_tail(segment.path("times"), 8 * (tail.end - segment.base), folder / f"{tail.end:020d}.times")
     log.warning("%s: %s; %d bytes are kept in %s", segment.path("log"), tail.explained(), kept, folder)
+    return folder
 
 
 def _join(segments: list[AnySegment], gaps: list[tuple[int, int]] | None) -> None:

@@ -25,6 +25,7 @@ class Tail:
         self._entries = [Entry(*fields) for fields in entries[: written[-1] + 1 if len(written) else 0].tolist()]
         self.torn = self.uncommitted = 0
         """Records that are cut."""
+        self.uncommitted_publishes: set[int] = set()
         torn_publish = 0
         while self._entries and self._is_torn(len(self._entries) - 1):
             last = self._entries.pop()
@@ -45,6 +46,7 @@ class Tail:
                 self.torn += records
             else:
                 self.uncommitted += records
+                self.uncommitted_publishes.add(publish)
 
     # --- what stays ---
 
