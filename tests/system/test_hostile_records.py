@@ -1,10 +1,12 @@
-"""Records made to stop a transform, in a whole run: it goes on, and they are dead letters."""
+"""Records made to stop a transform or a table, in a whole run: it goes on, they are dead letters, and stay such when
+they are replayed."""
 
 from __future__ import annotations
 
 import json
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,8 +19,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 SCHEMA = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}, {"name": "at", "type": "string"}]}
 
 
+TABLES = ("clickhouse", "postgres")
+
+
 def pipeline(text: int, avro: int) -> str:
-    """A hosted filter over JSON, and a SQL query, which Spark runs, over Avro containers."""
+    """A hosted filter over JSON, whose source is copied into two tables, and a SQL query, which Spark runs, over Avro
+    containers."""
     return f"""
 [spark]
 master = "local[2]"
@@ -78,13 +84,31 @@ config = {{ input = {{ format = "brought" }}, output = {{ format = "json" }},
 """
 
 
+def with_tables(text: str) -> str:
+    """Beside the transforms, a table in each embedded server that is given the same JSON."""
+    for system in TABLES:
+        text += f"""
+[[topics]]
+name = "{system}"
+storage = "{system}"
+storage_config = {{ format = "timed", flush_interval = "100ms" }}
+
+[[processors]]
+name = "to-{system}"
+plugin = "passthrough"
+source = {{ topic = "text", read = "offset" }}
+target = {{ topic = "{system}" }}
+"""
+    return text
+
+
 def framed(*records: bytes) -> bytes:
     return b"".join(struct.pack(">I", len(record)) + record for record in records)
 
 
 def test_transforms_outlive_records_made_to_stop_them(gauss: Callable[[str], Run]) -> None:
     text, avro = free_port(), free_port()
-    run = gauss(pipeline(text, avro))
+    run = gauss(with_tables(pipeline(text, avro)))
     (run.folder / "own.avsc").write_text(json.dumps(SCHEMA))
     run.start()
     good = [b'{"n": %d, "at": "2026-01-02T03:04:05Z"}' % number for number in range(1, 11)]
@@ -100,6 +124,12 @@ def test_transforms_outlive_records_made_to_stop_them(gauss: Callable[[str], Run
     wait_until(lambda: run.topic("text.out")["end"] == 10, 240, "ten records of text")
     wait_until(lambda: run.topic("avro.out")["end"] == 10, 240, "ten records of Avro")
 
+    def stored(system: str) -> int:
+        return len(run.cli("query", system, "--json").stdout.splitlines())
+
+    for system in TABLES:
+        wait_until(lambda system=system: stored(system) == 10, 240, f"ten rows in {system}")  # type: ignore[misc]
+
     def buried() -> dict[str, int]:
         groups = json.loads(run.cli("dlq", "ls", "--json").stdout)["groups"]
         found: dict[str, int] = {}
@@ -107,10 +137,22 @@ def test_transforms_outlive_records_made_to_stop_them(gauss: Callable[[str], Run
             found[group["processor"]] = found.get(group["processor"], 0) + group["count"]
         return found
 
-    wait_until(lambda: buried() == {"hosted": 6, "on-spark": 3}, 60, "nine dead letters")
-    letters = json.loads(run.cli("dlq", "show", "--processor", "hosted", "--json").stdout)["letters"]
-    assert all(len(letter["detail"]) < 2_000 for letter in letters)
+    refused = {"hosted": 6, "on-spark": 3, "_table.clickhouse": 6, "_table.postgres": 6}
+    wait_until(lambda: buried() == refused, 60, "a letter per hostile record and processor")
+
+    def letters() -> list[dict[str, Any]]:
+        return list(json.loads(run.cli("dlq", "show", "-n", "100", "--json").stdout)["letters"])
+
+    assert all(len(letter["detail"]) < 2_000 for letter in letters())
+    replayed = json.loads(run.cli("dlq", "replay", "--all", "--json").stdout)
+    assert (replayed["replayed"], replayed["refused"]) == (6, 15)  # a letter keeps the first bytes of a huge record
+    wait_until(
+        lambda: sorted(each["attempts"] for each in letters()) == [1] * 15 + [2] * 6, 120, "six letters tried twice"
+    )
+    assert buried() == refused
     send(text, framed(good[0]))
     send(avro, framed(rows[0]))
     wait_until(lambda: run.topic("text.out")["end"] == 11, 120, "one more record of text")
     wait_until(lambda: run.topic("avro.out")["end"] == 11, 120, "one more record of Avro")
+    for system in TABLES:
+        wait_until(lambda system=system: stored(system) == 11, 120, f"one more row in {system}")  # type: ignore[misc]
