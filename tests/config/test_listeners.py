@@ -119,3 +119,19 @@ def test_password_that_may_go_out_as_plain_text_is_a_warning(
     assert checked.errors == [] and len(told) == bool(hint)
     for fault in told:
         assert hint in fault.hint and "planted" not in str(fault)
+
+
+@pytest.mark.parametrize(
+    ("spark", "warned"),
+    [
+        ('master = "spark://spark.example:7077"', True),
+        ('master = "spark://spark.example:7077"\nconf = { "spark.authenticate.secret" = "planted" }', False),
+        ('master = "spark://127.0.0.1:7077"', False),
+        ('master = "local[2]"', False),
+    ],
+)
+def test_cluster_without_a_secret_is_a_warning(judge: Judge, sound: str, spark: str, warned: bool) -> None:
+    checked = judge(f"[spark]\n{spark}\n{sound}")
+    assert checked.errors == []
+    assert any("no secret is set" in fault.message for fault in checked.warnings) is warned
+    assert "planted" not in str(checked.warnings)

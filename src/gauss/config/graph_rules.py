@@ -9,13 +9,12 @@ from gauss.config.bounds_rules import bounds_fit
 from gauss.config.cycles import no_blocking_cycle
 from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults, Scope
-from gauss.config.listeners import outside_is_guarded, ports_differ, servers_are_encrypted
+from gauss.config.listeners import cluster_is_guarded, outside_is_guarded, ports_differ, servers_are_encrypted
 from gauss.config.spec import ProcessorDef, SourceRef, TopicDef
 from gauss.config.state_rules import state_fits
 from gauss.config.topics import Keys, sources_of, tables_of, targets_of
 from gauss.config.validate import did_you_mean
 from gauss.contracts.live import LiveFormatSpec
-from gauss.contracts.network import is_loopback
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.contracts.storage import ReadMode
@@ -48,7 +47,7 @@ def check_graph(entries: Entries, faults: Faults) -> None:
     servers_are_encrypted(entries, faults)
     no_blocking_cycle(entries, topics)
     _everything_is_written(entries, faults)
-    _executors_reach_the_engine(entries, faults)
+    cluster_is_guarded(entries, faults)
 
 
 def _names_are_unique(entries: Entries) -> None:
@@ -384,18 +383,6 @@ def _no_records_into_captures(processor: Processor, topics: dict[str, Topic]) ->
                 f'topic "{name}" keeps captures (framing = "none"), which hold no records',
                 hint='give the topic a framing, or set mode = "passthrough" on a tcp-source that writes it',
             )
-
-
-def _executors_reach_the_engine(entries: Entries, faults: Faults) -> None:
-    master = entries.spark.master
-    host = master.removeprefix("spark://").rpartition(":")[0]
-    if master.startswith("spark://") and not is_loopback(host) and is_loopback(entries.engine.host):
-        faults.add(
-            ("spark", "master"),
-            f"[spark]: executors of {master} can't reach the topics on {entries.engine.host}",
-            hint="set [engine] host to an address of this machine that they can reach",
-            warning=True,
-        )
 
 
 def _is_table(topic: Topic) -> bool:

@@ -9,7 +9,7 @@ from gauss import registry
 from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults
 from gauss.config.positions import KeyPath
-from gauss.config.spec import Pipeline
+from gauss.config.spec import CLUSTER_SECRET, Pipeline
 from gauss.contracts.live import PullSpec
 from gauss.contracts.network import is_loopback
 from gauss.contracts.plugin import PluginConfig
@@ -121,6 +121,27 @@ def servers_are_encrypted(entries: Entries, faults: Faults) -> None:
                 hint=hint,
                 warning=True,
             )
+
+
+def cluster_is_guarded(entries: Entries, faults: Faults) -> None:
+    """Warns of a Spark cluster whose executors can't reach the topics, or whose ports ask for no secret."""
+    master = entries.spark.master
+    if not master.startswith("spark://") or is_loopback(master.removeprefix("spark://").rpartition(":")[0]):
+        return
+    if is_loopback(entries.engine.host):
+        faults.add(
+            ("spark", "master"),
+            f"[spark]: executors of {master} can't reach the topics on {entries.engine.host}",
+            hint="set [engine] host to an address of this machine that they can reach",
+            warning=True,
+        )
+    if CLUSTER_SECRET not in entries.spark.conf:
+        faults.add(
+            ("spark", "master"),
+            f"[spark]: whoever reaches {master} or an executor can run code there: no secret is set",
+            hint=f'give the cluster one, and here conf = {{ "{CLUSTER_SECRET}" = "${{file:spark.secret}}" }}',
+            warning=True,
+        )
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -119,6 +119,10 @@ class ProcessorDef(Section):
     of a source waits with what it can't frame, until `gauss dlq replay` or `gauss dlq discard` makes room."""
 
 
+CLUSTER_SECRET = "spark.authenticate.secret"
+"""In `spark.conf`: the cluster's own; without it Spark's master takes no driver that authenticates."""
+
+
 class SparkSection(Section):
     """`[spark]`: where transforms run."""
 

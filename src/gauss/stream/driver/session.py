@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gauss.config.spec import ProcessorDef, SparkSection
+from gauss.config.spec import CLUSTER_SECRET, ProcessorDef, SparkSection
 from gauss.contracts.processor import ProcessorSpec
 from gauss.model.paths import DataDir
 from gauss.registry import build, spec
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger("gauss.driver")
-
-
-SECRET = "spark.authenticate.secret"
-"""The cluster's own; without it Spark's master takes no driver that authenticates."""
 
 
 def _python(java: Java, folder: Path) -> Path:
@@ -87,7 +83,7 @@ def settings(section: SparkSection, data_dir: DataDir) -> dict[str, str]:
             # The driver's ports read Java objects. Spark makes a secret of its own for each local session.
             "spark.authenticate": "true",
         }
-    elif SECRET in section.conf:
+    elif CLUSTER_SECRET in section.conf:
         found["spark.authenticate"] = "true"
     return {**found, **section.conf}
 

@@ -1,5 +1,5 @@
-"""Setting data aside: what leaves a topic at open or in a repair is moved to its `aside` folder. Only epochs that a kill
-left without their commit are deleted from there, the oldest first, beyond a bound: their processors made them again."""
+"""Setting data aside: what leaves a topic at open or in a repair is moved to its `aside` folder. Only epochs that a
+kill left without their commit are deleted there, the oldest first, beyond a bound: their processors made them again."""
 
 from __future__ import annotations
 
