@@ -22,6 +22,7 @@ HEAD_BYTES = 32 << 10
 HEAD_SECONDS = 10.0
 """From the connection, or the answer before, until a request's head is whole."""
 KEEP_ALIVE_SECONDS = 5
+LINGER_SECONDS = 2.0
 MOST_CONNECTIONS = 1000
 MOST_WAITING = 128
 """Connections without a request under way: above it the one that waits longest is closed for the one that comes."""
@@ -75,6 +76,7 @@ class Connection(H11Protocol):
         super().__init__(**given)
         self._all = connections
         self._head_timer: asyncio.TimerHandle | None = None
+        self._lingers = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -90,8 +92,15 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._lingers:
+            return
         super().data_received(data)
         self._judge()
+
+    def eof_received(self) -> None:
+        if self._lingers:
+            self.transport.close()
+        super().eof_received()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -119,13 +128,24 @@ class Connection(H11Protocol):
             (b"connection", b"close"),
         ]
         reason = HTTPStatus(status).phrase.encode()
-        for part in (h11.Response(status_code=status, headers=headers, reason=reason), h11.Data(data=body)):
-            self.transport.write(self.conn.send(part) or b"")
-        self.transport.close()
+        parts = (h11.Response(status_code=status, headers=headers, reason=reason), h11.Data(data=body))
+        self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
+        self._linger()
+
+    def _linger(self) -> None:
+        """Ends the connection once the peer has ended its side, or after a while: closed with bytes unread, a socket
+        is reset, and the peer may lose the answer."""
+        if not self.transport.can_write_eof():  # TLS
+            self.transport.close()
+            return
+        self._lingers = True
+        self.transport.write_eof()
+        self._has_head()
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def _judge(self) -> None:
         """A connection waits unless a request is under way."""
-        if self.transport.is_closing() or self.transport.get_protocol() is not self:
+        if self._lingers or self.transport.is_closing() or self.transport.get_protocol() is not self:
             return
         if self.cycle is None or self.cycle.response_complete:
             self._all.waits(self)
