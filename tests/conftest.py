@@ -8,11 +8,15 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
 from helpers.cases import cases
+
+if TYPE_CHECKING:
+    from gauss.stream.driver.session import Spark
 
 # One class archive for all JVMs that tests start: else each data directory would train one of its own.
 os.environ.setdefault("GAUSS_CACHE_DIR", str(Path(__file__).parents[1] / ".cache"))
@@ -48,6 +52,25 @@ def own_umask() -> Iterator[None]:
     """A run that a test starts in this process closes its files to others, and those of all that come after it."""
     yield
     os.umask(UMASK)
+
+
+@pytest.fixture(scope="session")
+def started_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
+    """One Spark for all tests of this process that need one: a process has one JVM."""
+    from gauss.config.spec import SparkSection
+    from gauss.model.paths import DataDir
+    from gauss.stream.driver import session
+
+    data_dir = DataDir(tmp_path_factory.mktemp("spark"))
+    made = session.start(SparkSection(), data_dir, standing=8)
+    yield made
+    made.stop(data_dir)
+
+
+@pytest.fixture(scope="session")
+def spark(started_spark: Spark) -> Any:
+    """Its SQL session."""
+    return started_spark.session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

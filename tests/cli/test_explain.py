@@ -12,7 +12,9 @@ def test_all_processors_are_explained_with_the_number_of_queries(gauss: Gauss) -
     done = gauss("explain")
     assert done.returncode == 0, done.stderr
     assert "  runs        an edge in the engine" in done.stdout
-    assert done.stdout.rstrip().endswith("1 processor on Spark in 1 query: the number of queries decides the cost.")
+    assert done.stdout.rstrip().endswith(
+        "1 processor on Spark in 0 standing tasks and 1 query; on this machine every task has a slot"
+    )
 
 
 def test_one_processor_as_json(gauss: Gauss) -> None:

@@ -14,6 +14,7 @@ from gauss.contracts.storage import Capacity, StorageContext, WriteFull
 from gauss.plugins.storages.memory.ring import Ring
 from gauss.stream.engine.bounded import Bounded
 from gauss.stream.engine.dead import DEAD_TOPIC, DeadRatio
+from gauss.stream.engine.grants import Grants
 from gauss.stream.engine.heartbeat import Heartbeat
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.log_topic import LogTopic
@@ -42,11 +43,14 @@ class Delivery:
         bounded: Bounded | None = None,
         synced: frozenset[str] = frozenset(),
         durable: frozenset[str] = frozenset(),
+        tracked: bool = False,
+        others: tuple[str, ...] = (),
     ) -> None:
+        """`others`: processors that read the same topic and write `other`."""
         self.directory = directory
         self.ledger = Ledger(directory / "journal")
         self.stages = Stages(directory / "stages", 1 << 20)
-        names = ("in", "out", "other", INLET, DEAD_TOPIC)
+        names = ("in", "out", "other", INLET, DEAD_TOPIC, *map(retry_inlet, others))
         ended = read_ends(directory / "memory.ends")
         self.topics = {name: self._topic(name, size if name in ("in", "out") else None) for name in names}
         keep_ends(directory / "memory.ends", self.topics.values())
@@ -62,8 +66,12 @@ class Delivery:
         self.graph = Graph({}, {})
         heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, lambda: self.now)
         self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat, ended=ended)
+        self.grants = Grants(self.topics, self.ledger, self.publisher, self.sources)
         self.running = Running("p", ("in", INLET), DeadRatio(0.5), read=read, bounded=bounded, on_restart=on_restart)
+        self.running.tracked = tracked
         self.publisher.add(self.running)
+        for name in others:
+            self.publisher.add(Running(name, ("in", retry_inlet(name)), DeadRatio(0.5)))
         self.generation = 0
         self._numbers = itertools.count()
 

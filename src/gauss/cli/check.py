@@ -87,6 +87,11 @@ def _phases(checked: Checked, data_dir: Path, out: Output, *, offline: bool) -> 
     yield from _unused_maps(checked, checked.pipeline)
     if offline:
         return
+    if graph.needs_spark and not checked.pipeline.spark.master.startswith("local"):
+        from gauss.stream.driver.teams import least_slots
+
+        slots, master = least_slots(checked.pipeline), checked.pipeline.spark.master
+        yield Phase("slots", Mark.OK, f"standing tasks hold {counted(slots, 'slot')} of {master}, more while they lag")
     if graph.needs_spark or _converts(checked.pipeline):
         yield from _transforms(checked, checked.pipeline, data_dir)
     if graph.needs_spark:

@@ -24,11 +24,11 @@ def command(
     ] = "",
     json: JsonOption = False,
 ) -> None:
-    """Say in words how processors run: which query, what is decoded where, what is published together, and why one
-    query ends where it does. From the config alone: nothing is started."""
+    """Say in words how processors run: which task or query, what is decoded where, what is published together, and why
+    one ends where it does. From the config alone: nothing is started."""
     from gauss.config.files import with_absolute_files
     from gauss.stream.driver.chains import find_chains
-    from gauss.stream.driver.explain import explain
+    from gauss.stream.driver.explain import STANDING, explain, slots_words
     from gauss.stream.graph import build_graph
 
     out = Output(json=json)
@@ -51,5 +51,8 @@ def command(
         out.line()
     if not processor:
         spark = [each for each in found if each.query]
-        where = counted(len(queries), "query", "queries")
-        out.line(f"{counted(len(spark), 'processor')} on Spark in {where}: the number of queries decides the cost.")
+        tasks = {each.query for each in spark if each.runs in STANDING}
+        out.line(
+            f"{counted(len(spark), 'processor')} on Spark in {counted(len(tasks), 'standing task')} and"
+            f" {counted(len(queries) - len(tasks), 'query', 'queries')}; {slots_words(pipeline)}"
+        )

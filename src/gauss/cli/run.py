@@ -133,13 +133,13 @@ def _spinner(running: Running, output: Output, *, quiet: bool) -> contextlib.Abs
 
 
 def _say_ready(running: Running, output: Output, log: RunLog) -> None:
-    """`ready in 0.9 s · URL · 2 listeners · 1 query`."""
+    """`ready in 0.9 s · URL · 2 listeners · 1 processor on Spark`."""
     processors = running.graph.processors.values()
     listeners = sum(node.address is not None and node.address.listens for node in processors)
-    queries = sum(node.where == "spark" for node in processors)
+    on_spark = sum(node.where == "spark" for node in processors)
     parts = [f"ready in {time.monotonic() - running.started:.1f} s", running.url, counted(listeners, "listener")]
-    if queries:
-        parts.append(counted(queries, "query", "queries"))
+    if on_spark:
+        parts.append(f"{counted(on_spark, 'processor')} on Spark")
     output.line(log.timed(" · ".join(parts)))
     sys.stdout.flush()
 

@@ -120,10 +120,22 @@ def _processors(rows: list[Row], sort: str) -> Columns:
     return Columns(columns, cells, remarks)
 
 
+def times(row: Row) -> str:
+    """Where the time of a standing task's last epoch went."""
+    tasks = row.get("tasks") or []
+    if not tasks:
+        return ""
+    last = min(tasks, key=lambda task: float(task["told_s"]))
+    spent = ", ".join(f"{what} {last[f'{what}_ms']:.0f}" for what in ("read", "work", "publish"))
+    several = f"{counted(len(tasks), 'task')}, " if len(tasks) > 1 else ""
+    again = f", attempt {last['attempt'] + 1}" if last["attempt"] else ""
+    return f"{several}{spent} ms{again}"
+
+
 def _detail(row: Row) -> str:
     address, count = row.get("address"), row.get("connections") or 0
     peers = counted(count, "connection") if address else ""
-    return " · ".join(part for part in (address, peers, row.get("detail"), late(row)) if part)
+    return " · ".join(part for part in (address, peers, row.get("detail"), times(row), late(row)) if part)
 
 
 def _rate(row: Row) -> float:

@@ -112,6 +112,9 @@ class ProcessorDef(Section):
     """The plugin's own settings, see [processors](processors.md)."""
     on_restart: Literal["continue", "fail"] = "continue"
     """What to do when a memory topic that it reads lost records because the engine died."""
+    parallelism: Annotated[int, Field(gt=0, le=1_024)] | None = None
+    """How many standing tasks work for it; left out: one, and up to as many as there are cores while it lags. Of no
+    meaning for what Spark runs as a streaming query."""
     max_dead_ratio: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Above this share of dead letters over 10 s the processor stops instead of filling the disk."""
     max_dead_bytes: Bytes = 256 << 20

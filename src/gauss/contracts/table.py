@@ -1,4 +1,4 @@
-"""Table: a storage outside the engine. Its topic is an inbox, which one query of its own empties into the table."""
+"""Table: a storage outside the engine. Its topic is an inbox, which a task of its own empties into the table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Evolve = Literal["evolve", "freeze", "reject_row", "drop_value"]
 
 
 class TableConfig(PluginConfig):
-    """The inbox is a file log in the data directory; one query of its own decodes, maps and inserts."""
+    """The inbox is a file log in the data directory; a task of its own decodes, maps and inserts."""
 
     format: str | None = None
     """The format of its records; left out: a table of blobs, `(ts_ms, payload)`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Waiting(ABC):
@@ -13,6 +15,7 @@ class Waiting(ABC):
     def __init__(self) -> None:
         self._moved = threading.Condition()
         self._watchers = 0
+        self._bells: tuple[threading.Event, ...] = ()
 
     @abstractmethod
     def version(self) -> int:
@@ -32,8 +35,21 @@ class Waiting(ABC):
                 self._watchers -= 1
         return self.version()
 
+    @contextmanager
+    def ringing(self, bell: threading.Event) -> Iterator[None]:
+        """Sets an event whenever the version moves: for whoever waits for several of them."""
+        with self._moved:
+            self._bells = (*self._bells, bell)
+        try:
+            yield
+        finally:
+            with self._moved:
+                self._bells = tuple(each for each in self._bells if each is not bell)
+
     def announce(self) -> None:
         """The version has moved (or all is closing): wakes those who wait."""
+        for bell in self._bells:
+            bell.set()
         if self._watchers:
             with self._moved:
                 self._moved.notify_all()

@@ -21,20 +21,27 @@ from gauss.stream.protocol import (
     Abort,
     Append,
     At,
+    Busy,
     Claim,
     Claimed,
     Command,
     DriverSync,
     DriverSynced,
+    Emptied,
+    Granted,
     Latest,
     LatestReply,
+    Next,
+    Outcome,
     Pinned,
     Publish,
+    PublishAll,
     Published,
     Read,
     Stage,
     StageDead,
     StageTime,
+    Trouble,
 )
 
 if TYPE_CHECKING:
@@ -136,6 +143,26 @@ class EngineClient:
     def pinned(self, pinned: Pinned) -> At:
         """The version of a table that a batch is joined with."""
         return self._action(pinned, At)
+
+    def next(self, ask: Next) -> Granted:
+        """What a standing task may do next."""
+        return self._action(ask, Granted)
+
+    def trouble(self, trouble: Trouble) -> None:
+        """What a processor failed at, in a task that goes on."""
+        self._action(trouble, dict[str, bool])
+
+    def busy(self, busy: Busy) -> None:
+        """On whom a task has been at work for some time."""
+        self._action(busy, dict[str, bool], wait_s=0)
+
+    def emptied(self, emptied: Emptied) -> None:
+        """A rebuilt table may be filled."""
+        self._action(emptied, dict[str, bool])
+
+    def publish_all(self, publishes: PublishAll) -> list[Outcome]:
+        """Publishes epochs of several processors; repeating it changes nothing."""
+        return self._action(publishes, list[Outcome])
 
     def publish(self, publish: Publish) -> Published:
         """Publishes an epoch; repeating it changes nothing."""

@@ -81,6 +81,12 @@ class Claim(msgspec.Struct, tag=True):
     """A stateful processor whose checkpoint was lost goes on at the ledger's ends without its state; else refused."""
     members: list[str] = []
     """Of a chain: the processors behind its head, which read what it writes, step by step. They are claimed with it."""
+    job: int = 0
+    """Of a task of a standing job: the job's number, as the command `job` gave it. Tasks of a job share a generation,
+    and there is no checkpoint: every generation begins at the ledger's ends."""
+    task: int = 0
+    attempt: int = 0
+    """How often the task was tried before: of two attempts the later one counts."""
 
 
 class Claimed(msgspec.Struct):
@@ -97,6 +103,10 @@ class Claimed(msgspec.Struct):
     """Of a chain: the generation of each member."""
     empties: Ends = {}
     """Of a table's query after a rebuild: rows of records below these places must go before anything is inserted."""
+    rewound: Ends = {}
+    """Of a table's query: rows of records below these places may be in the table already, in other blocks."""
+    joined: bool = False
+    """Whether another task of the same job had begun this generation."""
     behind: list[str] = []
     """Of a chain: members that have yet to read records of their topic, and so can't be part of it. If there are any,
     nothing was claimed."""
@@ -123,6 +133,92 @@ class LatestReply(msgspec.Struct):
     rows: int
     lag: int
     """Records between `start` and the visible end."""
+
+
+class Next(msgspec.Struct, tag=True):
+    """What may a standing task do next? Answered when there is something, or after `wait_ms`. Several processors read
+    the same topic in one task: those that stand at the same place are given the same range of it."""
+
+    processors: dict[str, int]
+    """With their generations."""
+    max_rows: int
+    max_bytes: int
+    wait_ms: int = 0
+    min_rows: int = 0
+    """Fewer records wait for more of them, but no longer than `flush_ms`."""
+    flush_ms: int = 0
+    job: int = 0
+    task: int = 0
+    report: TaskReport | None = None
+    """What the task did since it last asked."""
+
+
+class TaskReport(msgspec.Struct):
+    """An epoch of a standing task, and where its time went."""
+
+    rows: int
+    wait_ms: float
+    """For records, and for the engine to grant them."""
+    read_ms: float
+    work_ms: float
+    publish_ms: float
+    """Staging included."""
+    attempt: int
+    where: str
+    """Host and process."""
+
+
+class Grant(msgspec.Struct):
+    """An epoch of a processor, given to one task. Epochs are published in the order in which they were granted."""
+
+    epoch: int
+    start: Ends
+    end: Ends
+    settled: Ends = {}
+    """Where the last published epoch ended."""
+    again: bool = False
+    """It was granted before, to a task that may have begun with it."""
+    narrowed: bool = False
+    """A skip is looking for the record at which it fails: a failure is told, and the task goes on."""
+    skip: str = ""
+    """Its records are to be passed over, for this reason."""
+
+
+class Granted(msgspec.Struct):
+    grants: dict[str, Grant] = {}
+    """By processor; nothing when there was nothing to do."""
+    rows: int = 0
+    lag: int = 0
+    """Records from the start of the range to the visible end."""
+    apart: dict[str, str] = {}
+    """Processors that can't go on with the others, and why: they need a task of their own."""
+    stop: bool = False
+    """The job is asked to end."""
+
+
+class Trouble(msgspec.Struct, tag=True):
+    """A processor failed in a task that goes on without it, or tries less."""
+
+    processor: str
+    generation: int
+    why: str
+    apart: bool = False
+    """It needs a task of its own."""
+
+
+class Busy(msgspec.Struct, tag=True):
+    """A task of several processors has been at work on one of them for some time."""
+
+    processor: str
+    generation: int
+    seconds: float
+
+
+class Emptied(msgspec.Struct, tag=True):
+    """The rows that a rebuild makes anew are gone: the table may be filled again."""
+
+    processor: str
+    generation: int
 
 
 class Read(msgspec.Struct, tag=True):
@@ -227,6 +323,8 @@ class Stage(msgspec.Struct, tag=True):
     partition: int = 0
     parent: str = ""
     """A stage of the same task that holds the same bytes already: the records are then (ts_ms, row), rows of that."""
+    whole: bool = False
+    """They are just the records of the parent, times included: nothing is sent."""
 
 
 class StageDead(msgspec.Struct, tag=True):
@@ -271,6 +369,7 @@ class Publish(msgspec.Struct, tag=True):
     processor: str
     generation: int
     checkpoint: str
+    """Empty for a standing job, which has none."""
     epoch: int
     ends: Ends
     targets: dict[str, list[str]]
@@ -281,6 +380,29 @@ class Publish(msgspec.Struct, tag=True):
     """What the epoch failed with, for those letters."""
     members: list[Member] = []
     """Of a chain: everybody behind its head."""
+
+
+class InlineStage(msgspec.Struct):
+    """A stage that is small enough to travel with the publish that names it."""
+
+    head: Stage
+    data: bytes
+    """Its records as an Arrow stream; empty if there are none to send."""
+
+
+class PublishAll(msgspec.Struct, tag=True):
+    """The epochs of several processors that one task has done, each by itself: one that fails costs no other."""
+
+    publishes: list[Publish]
+    stages: list[InlineStage] = []
+    patience_ms: int = 0
+    """How long one may wait for room in a full target while others stand behind it; 0: as long as it takes."""
+
+
+class Outcome(msgspec.Struct):
+    """What became of one publish: `error` has the error shape, empty if it is published."""
+
+    error: dict[str, Any] = {}
 
 
 class Published(msgspec.Struct):
@@ -327,8 +449,28 @@ class DriverCommand(msgspec.Struct):
     """retry, skip, stop"""
 
 
+class News(msgspec.Struct):
+    """How a processor of a standing job gets on."""
+
+    job: int
+    """The number of the job that has claimed it."""
+    published: int
+    """Epochs since the engine started."""
+    behind: int
+    """Records that wait for it."""
+    rows: int = 0
+    """Of its last epoch."""
+    under_way_s: float = 0.0
+    """How long its oldest epoch has been under way; 0 while that waits for room in a full target."""
+    busy_s: float = 0.0
+    """How long the task has been at work on this processor alone, as it says itself."""
+
+
 class DriverSynced(msgspec.Struct):
     commands: list[DriverCommand]
+    news: dict[str, News] = {}
+    apart: dict[str, str] = {}
+    """Processors that need a task of their own, and why; told once."""
 
 
 class Command(msgspec.Struct, tag=True):
@@ -338,4 +480,5 @@ class Command(msgspec.Struct, tag=True):
     args: dict[str, Any] = {}
 
 
-Action = Claim | Latest | Pinned | StageDead | StageTime | Publish | Abort | DriverSync | Command
+OfTask = Claim | Next | Trouble | Busy | Emptied | Pinned | StageDead | Publish | PublishAll | Abort
+Action = OfTask | Latest | StageTime | DriverSync | Command

@@ -1,4 +1,4 @@
-"""A real engine process over a data directory, and one Spark session for all tests here."""
+"""A real engine process over a data directory, and driver processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from gauss.config.spec import Pipeline, SparkSection
+from gauss.config.spec import Pipeline
 from gauss.model.paths import DataDir
 from gauss.stream.client import EngineClient
 from gauss.stream.flowtest.bench import kill
@@ -135,16 +135,6 @@ def make_engine(engine_parent: EngineParent, tmp_path: Path) -> Iterator[MakeEng
 def make_shared_engine(engine_parent: EngineParent, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeEngine]:
     """For tests that do not mind each other's records."""
     yield from _engines(engine_parent, tmp_path_factory.mktemp("engine"))
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from gauss.stream.driver import session
-
-    data_dir = DataDir(tmp_path_factory.mktemp("spark"))
-    made = session.start(SparkSection(), data_dir)
-    yield made
-    session.stop(made, data_dir)
 
 
 class Drivers:

@@ -1,4 +1,4 @@
-"""Chains as Spark's workers run them, against a real engine and without a JVM: the same as step by step."""
+"""Chains in standing tasks, against a real engine and without a JVM: the same as step by step."""
 
 from __future__ import annotations
 
@@ -7,24 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gauss.config.spec import Pipeline, ProcessorDef
-from gauss.config.topics import topics_of
+from gauss.config.spec import Pipeline
 from gauss.model.errors import Fenced, ProtocolError
-from gauss.stream.driver import plan as planning
-from gauss.stream.driver import reading
+from gauss.stream.driver import outbox, reading
 from gauss.stream.driver.chains import find_chains
-from gauss.stream.driver.compile import design
-from gauss.stream.driver.plan import RANGES, ReadPlan, Step, Work, WritePlan, encode_fields
-from gauss.stream.driver.sink import Staged, StreamWriter
 from gauss.stream.graph import build_graph
-from gauss.stream.protocol import At, Claim, Claimed, Ends, Latest, Member
+from gauss.stream.protocol import DriverSync
 from helpers.engine_process import EngineProcess
+from helpers.standing import HostedTask, send
 
 FORMATS = [
     {
@@ -84,65 +78,6 @@ def config(steps: list[tuple[str, dict[str, Any]]] = STEPS, **storage: Any) -> d
     }
 
 
-class Chain:
-    """A head with its members, as a driver would run them."""
-
-    def __init__(self, world: World, names: list[str], checkpoint: str = "c") -> None:
-        self.world, self.names, self.checkpoint = world, names, checkpoint
-        self.entries = [next(e for e in world.pipeline.processors if e.name == name) for name in names]
-        self.epoch = -1
-        self.claim()
-
-    def claim(self) -> Claimed:
-        head, *members = self.entries
-        source = [topics_of(head)[0][0].topic]
-        asked = Claim(head.name, self.checkpoint, source, topics_of(head)[1], members=[each.name for each in members])
-        self.claimed = claimed = self.world.client.claim(asked)
-        if claimed.behind:
-            return claimed
-        self.at = dict(claimed.start)
-        self.epoch = claimed.epoch
-        work, target, output, routes = self._work(head, "")
-        steps = [Step(each.name, topics_of(each)[0][0].topic, *self._work(each, each.name)) for each in members]
-        known = [Member(each.name, claimed.members[each.name], topics_of(each)[1]) for each in members]
-        plan = WritePlan(self.world.flight, head.name, claimed.generation, self.checkpoint, "", target, output, work)
-        plan = msgspec.structs.replace(plan, routes=routes, steps=steps, members=known)
-        # As it travels: through an option.
-        self.writer = StreamWriter(msgspec.json.decode(planning.to_option(plan), type=WritePlan))
-        return claimed
-
-    def _work(self, entry: ProcessorDef, member: str) -> tuple[Work, str, Any, list[str]]:
-        found = design(self.world.pipeline, entry)
-        assert found.hosted is not None
-        read = ReadPlan(self.world.flight, self.names[0], self.claimed.generation, self.claimed.start)
-        fields = encode_fields(found.decided({}))
-        read = msgspec.structs.replace(read, format=found.input, fields=fields, member=member)
-        routes = [] if entry.target else topics_of(entry)[1]
-        return Work(read, found.hosted), entry.target.topic if entry.target else "", found.output, routes
-
-    def ends(self) -> Ends:
-        found = {}
-        for name in self.at:
-            row = self.world.client.command("topic", {"name": name})
-            found[name] = At(row["inc"], row["end"])
-        return found
-
-    def stage(self, ends: Ends) -> list[Staged]:
-        done = []
-        for part in reading.ranges(self.at, ends):
-            row = {"topic": part.topic, "inc": part.inc, "start": part.start, "stop": part.stop, "tables": ""}
-            staged = self.writer.write(iter([pa.RecordBatch.from_pylist([row], schema=RANGES)]))
-            assert isinstance(staged, Staged)
-            done.append(staged)
-        return done
-
-    def run(self) -> None:
-        """One epoch of all that is there."""
-        ends = self.ends()
-        self.writer.publish(self.stage(ends), self.epoch + 1, ends)
-        self.epoch, self.at = self.epoch + 1, ends
-
-
 class World:
     """An engine, and what lies in its topics."""
 
@@ -151,11 +86,15 @@ class World:
         self.engine = EngineProcess(folder, given)
         assert self.engine.start().get("ready")
         self.client = self.engine.client
-        self.flight = str(self.engine.paths.flight_json)
+        self._tasks: list[HostedTask] = []
+
+    def task(self, *names: str) -> HostedTask:
+        """A task of a new job for one chain."""
+        self._tasks.append(HostedTask(self.client, self.engine.paths, self.pipeline, list(names)))
+        return self._tasks[-1]
 
     def send(self, topic: str, records: list[bytes]) -> None:
-        batch = pa.RecordBatch.from_arrays([pa.array(records, pa.binary())], names=["data"])
-        self.client.append(topic, [batch.cast(pa.schema([pa.field("data", pa.binary(), nullable=False)]))])
+        send(self.client, topic, records)
 
     def records(self, topic: str) -> list[tuple[int, int, bytes]]:
         """Offset, time and bytes."""
@@ -173,6 +112,15 @@ class World:
             if letter["processor"].startswith(kind)
         )
 
+    def apart(self) -> list[str]:
+        """Processors that the driver is told to give tasks of their own."""
+        return list(self.client.sync(DriverSync([])).apart)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.close()
+        self.engine.close()
+
 
 @pytest.fixture
 def make_world(tmp_path: Path) -> Iterator[Any]:
@@ -184,7 +132,7 @@ def make_world(tmp_path: Path) -> Iterator[Any]:
 
     yield make
     for world in made:
-        world.engine.close()
+        world.close()
     reading.engine.cache_clear()
 
 
@@ -205,19 +153,23 @@ BATCH = st.one_of(
 )
 
 
-def test_a_chain_gives_the_same_as_its_steps_one_by_one(make_world: Any) -> None:
+@pytest.mark.parametrize("inline_bytes", [outbox.INLINE_BYTES, 800])
+def test_a_chain_gives_the_same_as_its_steps_one_by_one(
+    make_world: Any, inline_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "INLINE_BYTES", inline_bytes)  # with the fewer some stages are sent ahead
     world = make_world(config())
     count = len(STEPS)
-    fused = Chain(world, [f"f{place}" for place in range(count)])
-    steps = [Chain(world, [f"u{place}"]) for place in range(count)]
+    fused = world.task(*(f"f{place}" for place in range(count)))
+    steps = [world.task(f"u{place}") for place in range(count)]
 
     @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
     @given(BATCH)
     def property_(records: list[bytes]) -> None:
         world.send("in", records)
-        fused.run()
-        for step in steps:
-            step.run()
+        for task in (fused, *steps):
+            task.epoch()
+            assert task.granted() == {}
         for place in range(count):
             assert world.records(f"f.{place}") == world.records(f"u.{place}"), place
         assert world.letters("f") == world.letters("u")
@@ -230,6 +182,36 @@ def test_a_chain_gives_the_same_as_its_steps_one_by_one(make_world: Any) -> None
         alone, within = rows[f"u{place}"], rows[f"f{place}"]
         for key in ("records", "dead", "behind"):
             assert within[key] == alone[key], (place, key)
+
+
+def test_a_stage_that_is_sent_ahead_takes_the_one_whose_rows_it_names_with_it(
+    make_world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(config(STEPS[:2]))
+    chain = world.task("f0", "f1")
+    records = [b"{}"] * 100 + [b'{"s":"no"}']  # numbers of rows take more than such rows; the last one stays behind
+    world.send("in", records)
+    chain.run()  # from now on the head is known to pass records on as they are
+    world.send("in", records)
+    monkeypatch.setattr(outbox, "INLINE_BYTES", 1_530)
+    done = chain.hold(chain.granted())
+    assert done.outbox.inline == []
+    done.publish()
+    assert data(world, "f.0") == records * 2
+    assert data(world, "f.1") == records[:100] * 2
+
+
+def test_what_a_step_passes_on_whole_is_named_and_not_sent(make_world: Any) -> None:
+    world = make_world(config(STEPS[:2]))
+    chain = world.task("f0", "f1")
+    records = [b'{"n":%d}' % number for number in range(4, 104)]
+    for _ in range(2):  # at first nobody knows that the head passes records on as they are
+        world.send("in", records)
+        done = chain.hold(chain.granted())
+        done.publish()
+    first, second = done.outbox.inline
+    assert second.head.parent == first.head.stage and second.head.whole and second.data == b""
+    assert data(world, "f.0") == data(world, "f.1") == records * 2
 
 
 SHORT: list[tuple[str, dict[str, Any]]] = [
@@ -254,27 +236,32 @@ def data(world: World, topic: str) -> list[bytes]:
 
 def test_a_member_that_leaves_the_chain_begins_where_it_was(make_world: Any) -> None:
     world = make_world(config(SHORT))
-    chain = Chain(world, NAMES)
+    chain = world.task(*NAMES)
     world.send("in", numbers(0, 10))
     chain.run()
+    world.task(*NAMES)
     with pytest.raises(Fenced):
-        Chain(world, NAMES)
-        chain.run()
-    alone = [Chain(world, [name], checkpoint=f"alone {name}") for name in NAMES]
-    assert alone[1].claimed.start["f.0"] == At(alone[1].at["f.0"].inc, 9)
+        chain.epoch()
+    alone = [world.task(name) for name in NAMES]
     with pytest.raises(Fenced):
-        chain.run()  # of the head's last life
+        chain.epoch()  # of the head's last life
     world.send("in", numbers(10, 20))
-    for step in alone:
-        step.run()
+    alone[0].run()
+    grants = alone[1].granted()
+    assert (grants["f1"].start["f.0"].off, grants["f1"].end["f.0"].off) == (9, 19)
+    alone[1].work(grants)
+    alone[2].run()
     assert data(world, "f.2") == made(0, 20)
     # And back: all of them have read what there is.
     world.send("in", numbers(20, 30))
     alone[0].run()
-    assert Chain(world, NAMES, "again").claimed.behind == ["f1"]
+    world.apart()
+    assert world.task(*NAMES).names == ["f0"]
+    assert world.apart() == ["f1"]
     alone[1].run()
     alone[2].run()
-    again = Chain(world, NAMES, "again")
+    again = world.task(*NAMES)
+    assert (again.names, world.apart()) == (NAMES, [])
     world.send("in", numbers(30, 40))
     again.run()
     assert data(world, "f.2") == made(0, 40)
@@ -282,42 +269,46 @@ def test_a_member_that_leaves_the_chain_begins_where_it_was(make_world: Any) -> 
 
 def test_a_record_of_somebody_else_in_a_topic_of_the_chain_is_read_by_its_member(make_world: Any) -> None:
     world = make_world(config(SHORT))
-    chain = Chain(world, NAMES)
+    chain = world.task(*NAMES)
     world.send("in", numbers(0, 5))
-    ends = chain.ends()
-    staged = chain.stage(ends)
+    done = chain.hold(chain.granted())
     world.send("f.0", [b'{"n":100,"d":1}'])
     with pytest.raises(ProtocolError, match="somebody else wrote"):
-        chain.writer.publish(staged, 0, ends)
+        done.publish()
     assert [len(data(world, f"f.{place}")) for place in range(3)] == [1, 0, 0]
-    assert chain.claim().behind == ["f1"]
-    chains = [Chain(world, ["f0"], "head"), Chain(world, ["f1", "f2"], "rest")]
-    for each in chains:
-        each.run()
+    chain.claim()
+    assert (chain.names, world.apart()) == (["f0"], ["f1"])
+    for task in (chain, world.task("f1", "f2")):
+        task.run()
     assert data(world, "f.2") == [b'{"m":101.0}', *made(0, 5)]
 
 
-def test_an_epoch_run_again_changes_nothing_and_half_an_epoch_leaves_nothing(make_world: Any) -> None:
+@pytest.mark.parametrize("inline_bytes", [outbox.INLINE_BYTES, -1])
+def test_an_epoch_run_again_changes_nothing_and_half_an_epoch_leaves_nothing(
+    make_world: Any, inline_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "INLINE_BYTES", inline_bytes)
     world = make_world(config(SHORT))
-    chain = Chain(world, NAMES)
+    chain = world.task(*NAMES)
     world.send("in", [*numbers(0, 5), b"bad", b'{"n":7,"d":"x"}', b'{"n":8,"d":1e308}'])
-    ends = chain.ends()
-    chain.stage(ends)  # by a driver that was killed before its publish
+    chain.hold(chain.granted())  # by a task that was killed before its publish
+    assert [world.records(f"f.{place}") for place in range(3)] == [[], [], []]
     chain.claim()
-    chain.run()
+    done = chain.hold(chain.granted())
+    done.publish()
     seen = [world.records(f"f.{place}") for place in range(3)], world.letters("f")
-    before = {"in": chain.claimed.start["in"], **chain.claimed.start}
-    chain.claim()
-    assert chain.claimed.epoch == 0
-    chain.at, chain.epoch = before, -1
-    chain.run()
+    done.publish()  # as the client does that was given no answer
     assert ([world.records(f"f.{place}") for place in range(3)], world.letters("f")) == seen
+    chain.claim()
+    assert chain.epoch() == {}
+    assert ([world.records(f"f.{place}") for place in range(3)], world.letters("f")) == seen
+    assert data(world, "f.2") == [*made(0, 5), *made(8, 9)]
     assert [letter[:3] for letter in seen[1]] == [["0", "in", "5"], ["1", "0", "4"]]
 
 
 def test_replayed_letters_enter_at_their_own_step(make_world: Any) -> None:
     world = make_world(config(SHORT))
-    chain = Chain(world, NAMES)
+    chain = world.task(*NAMES)
     world.send("in", [b'{"n":1,"d":"x"}', *numbers(4, 6)])
     chain.run()
     [letter] = [json.loads(data) for data in data(world, "_dead")]
@@ -335,8 +326,9 @@ def test_replayed_letters_enter_at_their_own_step(make_world: Any) -> None:
     # Whoever moves a member takes it out of the chain, also while no records come.
     world.client.command("readers.seek", {"topic": "f.0", "reader": "f1", "to": "earliest"})
     with pytest.raises(Fenced):
-        world.client.latest(Latest("f0", chain.claimed.generation, chain.at, max_rows=10, max_bytes=1000))
-    assert chain.claim().behind == ["f1"]
+        chain.granted()
+    chain.claim()
+    assert (chain.names, world.apart()) == (["f0"], ["f1"])
 
 
 def test_a_router_feeds_two_members_and_a_full_ring_lets_all_pass(make_world: Any) -> None:
@@ -353,7 +345,7 @@ def test_a_router_feeds_two_members_and_a_full_ring_lets_all_pass(make_world: An
     world = make_world(given)
     chains = find_chains(world.pipeline, build_graph(world.pipeline))
     assert chains.members("f0") == ["f0", "split", "odd", "even"]
-    chain = Chain(world, chains.members("f0"))
+    chain = world.task(*chains.members("f0"))
     for part in range(5):
         world.send("in", numbers(part * 100, part * 100 + 100))
         chain.run()

@@ -8,18 +8,16 @@ from typing import Any
 import pytest
 
 from gauss.config.spec import Pipeline
-from gauss.model.closing import close_process
-from gauss.stream.driver import reading
 from gauss.stream.driver.fitting import misfits
 from gauss.stream.graph import build_graph
 from helpers.closing_plugins import HERE, LOG, notes
-from stream.driver.test_hosted import Hosted, config, numbers
+from helpers.standing import Hosted, hosted_config, numbers
 
 pytestmark = pytest.mark.system
 
 
 def noted(**given: Any) -> dict[str, Any]:
-    made = config(f"{HERE}:CONVERT", output={"format": "noted"}, **given)
+    made = hosted_config(f"{HERE}:CONVERT", output={"format": "noted"}, **given)
     made["formats"].append({"name": "noted", "plugin": f"{HERE}:FORMAT"})
     return made
 
@@ -34,19 +32,22 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("fails", [False, True])
 def test_transforms_and_formats_of_a_task_are_closed_at_its_end(log: Path, tmp_path: Path, fails: bool) -> None:
     hosted = Hosted(tmp_path, noted(fails=fails))
-    close_process()  # what the driver's side has built
-    hosted.send(numbers(0, 10))
+    built = 0
     for start in (0, 5):
+        hosted.send(numbers(start, start + 5))
         if fails:
             with pytest.raises(RuntimeError, match="as asked"):
-                hosted.task((start, start + 5))
+                hosted.task.epoch()
         else:
-            hosted.task((start, start + 5))
+            hosted.task.epoch()
+        hosted.task.close()
         found = notes(log)
         assert set(found) == {"NotedConvert", "NotedFormat"}
         assert {count for counts in found.values() for count in counts} == {1}
-    hosted.engine.close()
-    reading.engine.cache_clear()
+        assert len(found["NotedConvert"]) > built
+        built = len(found["NotedConvert"])
+        hosted.task = hosted.new_task()
+    hosted.close()
 
 
 def test_the_check_closes_what_it_has_built(log: Path) -> None:

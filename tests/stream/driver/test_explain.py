@@ -26,8 +26,8 @@ def test_candles_are_partials_that_close_by_the_clock_and_go_to_an_inbox() -> No
     assert said["decodes"] == "symbol (by its first records), bid double from json, in the reader"
     assert said["aggregates"].startswith("in the reader")
     assert "also when no records come" in said["closes"]
-    assert said["inbox"] == "ohlc.1m is an inbox on disk; the query _table.ohlc.1m empties it into clickhouse"
-    reason = "a table has a query of its own, which empties the topic's inbox"
+    assert said["inbox"] == "ohlc.1m is an inbox on disk; the task _table.ohlc.1m empties it into clickhouse"
+    reason = "a table has a task of its own, which empties the topic's inbox"
     assert found.borders == [{"topic": "ohlc.1m", "other": "_table.ohlc.1m", "reason": reason}]
     assert found.guarantees == {"ohlc.1m": "may lose what was in memory when the engine died: quotes.raw"}
 

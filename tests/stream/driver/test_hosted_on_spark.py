@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gauss.stream.driver.compile import design, result, start
-from gauss.stream.driver.hosted import run as run_hosted
-from gauss.stream.driver.plan import ReadPlan, Work, WritePlan, encode_fields, to_option
-from gauss.stream.driver.reading import Range
+from gauss.spark.standing import StandingJob
+from gauss.stream.driver.compile import design, result
+from gauss.stream.driver.plan import ReadPlan, WritePlan, encode_fields, to_option
 from gauss.stream.driver.sink import stage_batch
-from gauss.stream.protocol import At, Claim
+from gauss.stream.driver.standing import make_loop
+from helpers.standing import HostedTask, hosted_plan, new_job
 
 pytestmark = pytest.mark.spark
 
@@ -77,29 +78,29 @@ RECORD = st.one_of(
 
 
 class Both:
-    """A processor's result in both ways, over ranges of one topic."""
+    """A processor's result in both ways, epoch by epoch."""
 
     def __init__(self, run: Any, spark: Any) -> None:
         self.run, self.spark = run, spark
+        self._tasks = {job: HostedTask(run.client, run.data_dir, run.pipeline, [job]) for job in JOBS}
 
-    def results(self, job: str, first: int, last: int) -> tuple[list[Any], list[Any]]:
+    def results(self, job: str) -> tuple[list[Any], list[Any]]:
+        """What both make of the records that came last."""
         processor = next(entry for entry in self.run.pipeline.processors if entry.name == job)
-        found = design(self.run.pipeline, processor)
+        found, task, target = design(self.run.pipeline, processor), self._tasks[job], f"{job}.out"
         assert found.hosted is not None
-        claimed = self.run.client.claim(Claim(job, "c", ["in"], [f"{job}.out"]))
-        inc = claimed.start["in"].inc
-        flight = str(self.run.data_dir.flight_json)
-        read = ReadPlan(flight, job, claimed.generation, {"in": At(inc, first)}, format=found.input)
+        grants = task.granted()
+        flight, generation = str(self.run.data_dir.flight_json), task.loop.generations[job]
+        read = ReadPlan(flight, job, generation, {"in": grants[job].start["in"]}, format=found.input)
         read = msgspec.structs.replace(read, fields=encode_fields(found.decided({})))
-        write = WritePlan(flight, job, claimed.generation, "c", "", f"{job}.out", found.output)
-        end = msgspec.json.encode({"in": At(inc, last)}).decode()
+        write = WritePlan(flight, job, generation, "c", "", target, found.output)
+        end = msgspec.json.encode({"in": grants[job].end["in"]}).decode()
         frame = self.spark.read.format("gauss").option("plan", to_option(read)).option("end", end).load()
-        columns = result(self.spark, read, found.transform, frame).toArrow().combine_chunks().to_batches()
-        hosted = run_hosted(Work(read, found.hosted), Range("in", inc, first, last))
-        return tuple(  # type: ignore[return-value]
-            [row for batch in batches for row in stage_batch(batch, write, []).to_pylist()]
-            for batches in (columns, hosted)
-        )
+        batches = result(self.spark, read, found.transform, frame).toArrow().combine_chunks().to_batches()
+        columns = [row for batch in batches for row in stage_batch(batch, write, []).to_pylist()]
+        done = task.hold(grants)
+        done.publish()
+        return columns, done.staged().get(target, [])
 
 
 @pytest.fixture
@@ -108,36 +109,34 @@ def both(make_engine: Any, spark: Any) -> Both:
 
 
 def test_hosted_and_columns_give_the_same_records(both: Both) -> None:
-    sent = 0
+    written: dict[str, list[bytes]] = {job: [] for job in JOBS}
 
     @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(RECORD, min_size=60, max_size=200))
     def property_(records: list[bytes]) -> None:
-        nonlocal sent
-        first, sent = sent, sent + len(records)
         both.run.send("in", records)
         for job in JOBS:
-            columns, hosted = both.results(job, first, sent)
+            columns, hosted = both.results(job)
             assert hosted == columns, job
+            written[job] += [row["data"] for row in columns]
 
     property_()
+    for job in JOBS:
+        assert both.run.records(f"{job}.out") == written[job] != [], job
 
 
-def test_a_hosted_query_publishes_in_order_and_counts_every_record(make_engine: Any, spark: Any) -> None:
+def test_a_standing_job_publishes_in_order_and_counts_every_record(make_engine: Any, spark: Any) -> None:
     run = make_engine(CONFIG)
     run.send("in", [b'{"n":%d,"d":1}' % n for n in range(70_000)])
-    processor = next(entry for entry in run.pipeline.processors if entry.name == "value")
-    found = design(run.pipeline, processor)
-    claimed = run.client.claim(Claim("value", "c", ["in"], ["value.out"]))
-    flight = str(run.data_dir.flight_json)
-    fields = encode_fields(found.decided({}))
-    read = ReadPlan(flight, "value", claimed.generation, claimed.start, format=found.input, fields=fields)
-    folder = str(run.data_dir.checkpoints / "value")
-    query = start(
-        spark, read, WritePlan(flight, "value", claimed.generation, "c", folder, "value.out", found.output), found
-    )
+    number = new_job(run.client)
+    plan = hosted_plan(run.client, run.data_dir, run.pipeline, number, ["value"])
+    job = StandingJob(spark.sparkContext, "value", partial(make_loop, plan), tasks=2)
     try:
-        found_rows = run.wait_for("value.out", 70_000)
+        found = run.wait_for("value.out", 70_000)
+        run.client.command("standing.end", {"job": number})
+        assert job.wait(60)
     finally:
-        query.stop()
-    assert found_rows == [b'{"value":%d.0}' % (n - 1) for n in range(70_000)]
+        job.cancel()
+    assert job.error() is None
+    assert found == run.records("value.out") == [b'{"value":%d.0}' % (n - 1) for n in range(70_000)]
+    assert run.processor("value")["records"] == 70_000

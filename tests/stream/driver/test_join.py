@@ -1,23 +1,17 @@
-"""join as hosted tasks against a real engine, without a JVM: which version a batch sees, and what is added."""
+"""join in standing tasks against a real engine, without a JVM: which version an epoch sees, and what is added."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import pyarrow as pa
 import pytest
 
-from gauss.model.errors import ConfigError
-from gauss.stream.driver import reading
-from gauss.stream.driver.plan import RANGES, ReadPlan, Work, WritePlan, encode_fields, to_option
-from gauss.stream.driver.sink import StreamWriter
-from gauss.stream.protocol import Claim, Ends, Latest, versions
-from stream.driver.test_hosted import Hosted, designed
+from gauss.model.errors import ConfigError, Rejected
+from gauss.stream.protocol import versions
+from helpers.standing import Hosted, designed
 
 pytestmark = pytest.mark.system
 ANY = {"input": {"format": "json"}}
@@ -65,36 +59,14 @@ def config(table_format: str = "json", plugin: str = "join", **given: Any) -> di
 
 
 class Joined(Hosted):
-    """A claimed join; `epoch` runs a batch as Spark would."""
-
-    def __init__(self, folder: Path, given: dict[str, Any]) -> None:
-        self.epochs = 0
-        super().__init__(folder, given)
-        self.at = self.claimed.start
-
-    def claim(self) -> None:
-        self.claimed = self.client.claim(Claim("p", "c", ["in"], ["out"]))
-        generation = self.claimed.generation
-        fields = encode_fields(self.design.decided({}))
-        read = ReadPlan(self.flight, "p", generation, self.claimed.start, format=self.design.input, fields=fields)
-        assert self.design.hosted is not None
-        work = Work(read, self.design.hosted)
-        plan = WritePlan(self.flight, "p", generation, "c", "", "out", self.design.output, work)
-        self.writer = StreamWriter(msgspec.json.decode(to_option(plan), type=WritePlan))
+    """A standing task that joins."""
 
     def put(self, topic: str, *records: bytes) -> None:
-        batch = pa.RecordBatch.from_arrays([pa.array(records, pa.binary())], names=["data"])
-        self.client.append(topic, [batch.cast(pa.schema([pa.field("data", pa.binary(), nullable=False)]))])
+        self.send(list(records), topic)
 
-    def planned(self) -> Ends:
-        return self.client.latest(Latest("p", self.claimed.generation, self.at, 1000, 1 << 20)).end
-
-    def run(self, end: Ends) -> list[bytes]:
-        """Runs a planned batch and publishes it; gives all that was written so far."""
-        parts = [asdict(part) for part in reading.ranges(self.at, end)]
-        done = self.writer.write(iter([pa.RecordBatch.from_pylist(parts, schema=RANGES)]))
-        self.writer.publish([done], self.epochs, end)
-        self.epochs, self.at = self.epochs + 1, end
+    def run(self) -> list[bytes]:
+        """Runs one epoch; gives all that was written so far."""
+        assert list(self.task.epoch()) == ["p"]
         return self.records()
 
 
@@ -110,14 +82,13 @@ def joined(tmp_path: Path) -> Iterator[Callable[..., Joined]]:
 
     yield make
     for each in made:
-        each.engine.close()
-    reading.engine.cache_clear()
+        each.close()
 
 
 def test_left_join_adds_all_fields_but_the_key_and_the_record_keeps_its_own(joined: Callable[..., Joined]) -> None:
     made = joined(*ROWS, join_type="left", **ANY)
     made.put("in", b'{"symbol":"BTC","bid":1.50,"x":[1, 2]}', b'{"symbol":"ETH","bid":2}', b'{"symbol":"DOGE"}')
-    assert made.run(made.planned()) == [
+    assert made.run() == [
         b'{"symbol":"BTC","bid":1.50,"x":[1, 2],"name":"Bitcoin","lot":0.001}',
         b'{"symbol":"ETH","bid":2,"name":"Ether"}',
         b'{"symbol":"DOGE"}',
@@ -128,20 +99,20 @@ def test_inner_join_keeps_only_records_with_a_row(joined: Callable[..., Joined])
     made = joined(*ROWS, b'{"symbol":7,"name":"Seven"}', join_fields=["name"], **ANY)
     keys = ['"BTC"', "null", "7", '"7"', "[1]", "1.5", '"\\u0042TC"', "true", '"no"']
     made.put("in", b'{"n":0}', *(b'{"n":%d,"symbol":%s}' % (n + 1, key.encode()) for n, key in enumerate(keys)))
-    found = [json.loads(record) for record in made.run(made.planned())]
+    found = [json.loads(record) for record in made.run()]
     assert [(row["n"], row["name"]) for row in found] == [(1, "Bitcoin"), (3, "Seven"), (4, "Seven"), (7, "Bitcoin")]
 
 
 def test_empty_table_matches_nothing(joined: Callable[..., Joined]) -> None:
     made = joined(join_type="left", **ANY)
     made.put("in", b'{"symbol":"BTC"}')
-    assert made.run(made.planned()) == [b'{"symbol":"BTC"}']
+    assert made.run() == [b'{"symbol":"BTC"}']
 
 
 def test_typed_formats_give_typed_columns_and_nulls_where_the_table_has_no_row(joined: Callable[..., Joined]) -> None:
     made = joined(*ROWS, table_format="instrument", join_type="left", input={"format": "quote"})
     made.put("in", b'{"symbol":"BTC","bid":1.5,"x":1}', b'{"symbol":"DOGE","bid":2}')
-    assert made.run(made.planned()) == [
+    assert made.run() == [
         b'{"symbol":"BTC","bid":1.5,"name":"Bitcoin","lot":0.001}',
         b'{"symbol":"DOGE","bid":2.0,"name":null,"lot":null}',
     ]
@@ -150,13 +121,13 @@ def test_typed_formats_give_typed_columns_and_nulls_where_the_table_has_no_row(j
 def test_prefix_keeps_the_tables_fields_apart(joined: Callable[..., Joined]) -> None:
     made = joined(*ROWS, join_prefix="i_", **ANY)
     made.put("in", b'{"symbol":"ETH","bid":2}')
-    assert made.run(made.planned()) == [b'{"symbol":"ETH","bid":2,"i_name":"Ether","i_bid":7}']
+    assert made.run() == [b'{"symbol":"ETH","bid":2,"i_name":"Ether","i_bid":7}']
 
 
 def test_output_with_a_schema_takes_what_it_names_first_from_the_record(joined: Callable[..., Joined]) -> None:
     made = joined(*ROWS, join_fields=["name", "bid"], **ANY, output={"format": "both"})
     made.put("in", b'{"symbol":"ETH"}', b'{"symbol":"ETH","bid":1,"name":"mine"}')
-    assert made.run(made.planned()) == [
+    assert made.run() == [
         b'{"symbol":"ETH","bid":7.0,"name":"Ether"}',
         b'{"symbol":"ETH","bid":1.0,"name":"mine"}',
     ]
@@ -171,58 +142,68 @@ def test_fields_that_nobody_names_are_refused_where_columns_must_be_known() -> N
         designed(config("instrument", input={"format": "quote"}, join_fields=["nosuch"]))
 
 
-def test_batch_sees_the_table_as_it_was_when_it_was_planned_also_when_it_runs_again(
-    joined: Callable[..., Joined],
-) -> None:
+def test_epoch_sees_the_table_as_it_was_when_it_was_granted(joined: Callable[..., Joined]) -> None:
     made = joined(*ROWS, **ANY, join_fields=["name"])
     made.put("in", b'{"symbol":"BTC"}')
-    end = made.planned()
+    grants = made.task.granted()
     made.put("instruments", b'{"symbol":"BTC","name":"changed"}')
-    parts = [asdict(part) for part in reading.ranges(made.at, end)]
-    made.writer.write(iter([pa.RecordBatch.from_pylist(parts, schema=RANGES)]))  # a driver that died before its commit
-    made.claim()
-    assert made.run(end) == [b'{"symbol":"BTC","name":"Bitcoin"}']
+    made.task.work(grants)
+    assert made.records() == [b'{"symbol":"BTC","name":"Bitcoin"}']
     made.put("in", b'{"symbol":"BTC"}')
-    assert made.run(made.planned())[1:] == [b'{"symbol":"BTC","name":"changed"}']
+    assert made.run()[1:] == [b'{"symbol":"BTC","name":"changed"}']
+
+
+def test_epoch_of_a_task_that_died_is_joined_anew_with_the_newest_version(joined: Callable[..., Joined]) -> None:
+    made = joined(*ROWS, **ANY, join_fields=["name"])
+    made.put("in", b'{"symbol":"BTC"}')
+    grants = made.task.granted()
+    made.put("instruments", b'{"symbol":"BTC","name":"changed"}')
+    made.task.hold(grants)  # it died before its publish
+    made.task = made.new_task(job=made.task.job, attempt=1)
+    assert made.run() == [b'{"symbol":"BTC","name":"changed"}']
+    assert made.task.granted() == {}
 
 
 def test_changes_and_deletions_between_batches_are_followed(joined: Callable[..., Joined]) -> None:
     made = joined(*ROWS, join_type="left", **ANY)
     quote = b'{"symbol":"ETH"}'
     made.put("in", quote)
-    assert json.loads(made.run(made.planned())[-1])["name"] == "Ether"
+    assert json.loads(made.run()[-1])["name"] == "Ether"
     made.put("instruments", b'{"symbol":"ETH","name":"Ether 2","new":true}', b'{"symbol":"X","name":"x"}')
     made.put("in", quote)
-    assert json.loads(made.run(made.planned())[-1]) == {"symbol": "ETH", "name": "Ether 2", "new": True}
+    assert json.loads(made.run()[-1]) == {"symbol": "ETH", "name": "Ether 2", "new": True}
     made.put("instruments", b'{"symbol":"ETH","gone":true}')
     made.put("in", quote)
-    assert made.run(made.planned())[-1] == quote
+    assert made.run()[-1] == quote
 
 
-def test_table_that_moves_alone_makes_no_batch(joined: Callable[..., Joined]) -> None:
+def test_table_that_moves_alone_makes_no_epoch(joined: Callable[..., Joined]) -> None:
     made = joined(*ROWS, **ANY)
     made.put("in", b'{"symbol":"BTC"}')
-    made.run(end := made.planned())
-    assert set(versions(end)) == {"instruments"}
+    grants = made.task.epoch()
+    assert set(versions(grants["p"].end)) == {"instruments"}
     made.put("instruments", *ROWS)
-    assert made.planned() == made.at
+    assert made.task.granted() == {}
 
 
-def test_batch_whose_version_died_with_the_engine_is_joined_with_one_version_of_the_new_table(
+def test_epoch_whose_version_died_with_the_engine_is_granted_anew_with_one_version_of_the_new_table(
     joined: Callable[..., Joined],
 ) -> None:
     made = joined(*ROWS, join_type="left", **ANY)
     made.put("in", b'{"symbol":"BTC"}')
-    end = made.planned()
+    grants = made.task.granted()
     made.engine.kill()
     assert made.engine.start().get("ready")
-    made.claim()
     made.put("instruments", b'{"symbol":"BTC","name":"after"}')
     made.put("in", b'{"symbol":"BTC"}')
-    lost = made.run(end)
+    with pytest.raises(Rejected, match="not held any more"):
+        made.task.work(grants)
+    assert made.records() == []
     made.put("instruments", b'{"symbol":"BTC","name":"later"}')
-    assert lost == []  # the record itself went with its memory topic
-    assert json.loads(made.run(made.planned())[0])["name"] == "later"
+    made.task.claim()
+    found = made.run()  # the first record went with its memory topic
+    assert [json.loads(record)["name"] for record in found] == ["later"]
+    assert made.task.granted() == {}
 
 
 LOOKUP = {"key": "symbol", "topic": "instruments"}
@@ -231,21 +212,21 @@ LOOKUP = {"key": "symbol", "topic": "instruments"}
 def test_enrich_adds_what_a_topic_holds_for_the_key_and_drops_no_record(joined: Callable[..., Joined]) -> None:
     made = joined(*ROWS, plugin="enrich", lookup=LOOKUP, add={"venue": "x"}, **ANY)
     made.put("in", b'{"symbol":"BTC","bid":1.50}', b'{"symbol":"ETH","bid":2}', b'{"symbol":"DOGE"}')
-    assert made.run(made.planned()) == [
+    assert made.run() == [
         b'{"symbol":"BTC","bid":1.50,"name":"Bitcoin","lot":0.001,"venue":"x"}',
         b'{"symbol":"ETH","bid":2,"name":"Ether","venue":"x"}',
         b'{"symbol":"DOGE","venue":"x"}',
     ]
     made.put("instruments", b'{"symbol":"DOGE","name":"Dog"}')
     made.put("in", b'{"symbol":"DOGE"}')
-    assert made.run(made.planned())[-1] == b'{"symbol":"DOGE","name":"Dog","venue":"x"}'
+    assert made.run()[-1] == b'{"symbol":"DOGE","name":"Dog","venue":"x"}'
 
 
 def test_enrich_from_a_topic_gives_typed_columns_by_name(joined: Callable[..., Joined]) -> None:
     lookup = {**LOOKUP, "fields": ["name"], "prefix": "i_"}
     made = joined(*ROWS, table_format="instrument", plugin="enrich", lookup=lookup, input={"format": "quote"})
     made.put("in", b'{"symbol":"BTC","bid":1.5}', b'{"symbol":"DOGE","bid":2}')
-    assert [json.loads(record) for record in made.run(made.planned())] == [
+    assert [json.loads(record) for record in made.run()] == [
         {"symbol": "BTC", "bid": 1.5, "i_name": "Bitcoin"},
         {"symbol": "DOGE", "bid": 2.0, "i_name": None},
     ]

@@ -14,7 +14,7 @@ from gauss.stream.driver.compile import nested
 from gauss.stream.driver.plan import FormatRef
 from gauss.stream.driver.reading import format_of
 from gauss.stream.driver.side_table import SideTable, _schema
-from stream.driver.test_hosted import designed
+from helpers.standing import designed
 from stream.driver.test_join import config
 from stream.driver.test_side_table import events
 

@@ -10,7 +10,9 @@ import pytest
 
 from gauss.model.errors import ConfigError
 from gauss.model.paths import DataDir
-from gauss.stream.driver.queries import Context, Query, State
+from gauss.stream.driver.queries import Query
+from gauss.stream.driver.session import Spark
+from gauss.stream.driver.supervised import Context, State
 
 from .conftest import EngineRun, MakeEngine
 from .test_windows_on_spark import QUOTE, Row, T, encoded, expected, in_order, results, until
@@ -49,15 +51,17 @@ def config() -> dict[str, Any]:
     }
 
 
-def made(run: EngineRun, spark: Any, name: str) -> Query:
+def made(run: EngineRun, spark: Spark, name: str) -> Query:
     processor = next(each for each in run.pipeline.processors if each.name == name)
     context = Context(spark, run.client, run.pipeline, DataDir(run.data_dir.root), str(run.data_dir.flight_json))
     return Query(context, processor)
 
 
-def started(run: EngineRun, spark: Any, name: str) -> Query:
+def started(run: EngineRun, spark: Spark, name: str) -> Query:
     query = made(run, spark, name)
-    query._start()
+    while not query.is_started:  # that a state is loaded is told first
+        query.start()
+        query.statuses()
     return query
 
 
@@ -69,7 +73,7 @@ def open_keys(run: EngineRun, topic: str) -> list[str]:
     return sorted(key for key, closed in found.items() if not closed)
 
 
-def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, spark: Any) -> None:
+def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, started_spark: Spark) -> None:
     run = make_engine(config())
     first: list[Row] = [("a", 3.0, T), ("a", 1.0, T + 10), ("b", 2.0, T + 900), ("a", 4.0, T + 2000)]
     then: list[Row] = [("a", 0.5, T + 2500), ("b", 9.0, T + 3000), ("a", 7.0, T + 2600)]
@@ -77,7 +81,7 @@ def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, spark: 
     closed = [row for row in expected("ohlc", [*first, *then, *last]) if row["k"] != "c"]
     left_open = sorted([f"a|1s|{T + 3000}", f"a|4s|{T + 4000}", f"b|4s|{T + 4000}"])
     for name in ("table", "log"):
-        query = started(run, spark, name)
+        query = started(run, started_spark, name)
         if name == "table":
             run.send("in", encoded(first))
         assert until(lambda name=name: len(results(run, name)) >= 2), results(run, name)  # type: ignore[misc]
@@ -86,7 +90,7 @@ def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, spark: 
     run.send("in", encoded(then))
     # The one loses everything that Spark knew, the other goes on with it.
     shutil.rmtree(run.data_dir.checkpoints / "table")
-    queries = {name: started(run, spark, name) for name in ("table", "log")}
+    queries = {name: started(run, started_spark, name) for name in ("table", "log")}
     run.send("in", encoded(last))
     for name, query in queries.items():
         assert until(lambda name=name: len(results(run, name)) >= len(closed)), (name, results(run, name), query.detail)  # type: ignore[misc]
@@ -99,13 +103,13 @@ def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, spark: 
     run.start()
     shutil.rmtree(run.data_dir.checkpoints / "table")
     with pytest.raises(ConfigError, match="state of processor"):
-        started(run, spark, "table")
+        started(run, started_spark, "table")
     # What takes a while is told before it begins, and nothing comes out until it is done.
-    query = made(run, spark, "log")
+    query = made(run, started_spark, "log")
     for _ in range(2):
         query.tick()
         assert query.state is State.STARTING
-    assert query.status().detail == "loading its state, kept in topic state.log"
+    assert query.statuses()[0].detail == "loading its state, kept in topic state.log"
     query.tick()
     assert (query.state, query.detail) == (State.RUNNING, "")
     run.send("in", encoded([("c", 2.0, T + 7100), ("d", 1.0, T + 60_000)]))

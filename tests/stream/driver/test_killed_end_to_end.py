@@ -56,7 +56,7 @@ def chain_is_whole(run: Any) -> None:
 
     assert [rows()[f"step{place}"]["behind"] for place in range(3)] == [0, 0, 0]
     # The driver tells of its queries every second or so.
-    wait_until(lambda: "in the query of step0" in rows()["step2"]["detail"], 60, "the chain is one query")
+    wait_until(lambda: "in the task of step0" in rows()["step2"]["detail"], 60, "the chain is one query")
 
 
 # --- dedup → window-join → join ---

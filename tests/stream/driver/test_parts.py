@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import subprocess
 from dataclasses import replace
@@ -290,12 +291,28 @@ def test_an_error_becomes_one_sentence(error: Any, expected: str) -> None:
 
 def test_local_master_retries_tasks_and_a_cluster_gets_no_class_of_ours(tmp_path: Path) -> None:
     local = settings(SparkSection(), DataDir(tmp_path))
-    assert local["spark.master"] == "local[*,3]"
+    assert local["spark.master"] == f"local[{os.cpu_count()},3]"
     assert local["spark.hadoop.fs.file.impl"] == "gauss.LocalFiles"
     cluster = settings(SparkSection(master="spark://h:7077", conf={"spark.ui.enabled": "true"}), DataDir(tmp_path))
     assert cluster["spark.master"] == "spark://h:7077"
     assert "spark.hadoop.fs.file.impl" not in cluster
     assert cluster["spark.ui.enabled"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        ("local", "local[6,3]"),
+        ("local[4]", "local[9,3]"),
+        ("local[4,1]", "local[4,1]"),
+        ("spark://h:7077", "spark://h:7077"),
+    ],
+)
+def test_local_master_has_a_slot_for_each_standing_task_unless_its_retries_are_given(
+    tmp_path: Path, master: str, expected: str
+) -> None:
+    found = settings(SparkSection(master=master), DataDir(tmp_path), standing=5)
+    assert found["spark.master"] == expected
 
 
 @pytest.mark.skipif(shutil.which("javac") is None, reason="needs a JDK")

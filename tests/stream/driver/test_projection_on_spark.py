@@ -9,7 +9,9 @@ import pytest
 
 from gauss.model.errors import ConfigError
 from gauss.model.paths import DataDir
-from gauss.stream.driver.queries import Context, Query
+from gauss.stream.driver.queries import Query
+from gauss.stream.driver.session import Spark
+from gauss.stream.driver.supervised import Context
 from helpers.format_kinds import format_config, format_ref
 
 from .conftest import EngineRun, MakeEngine
@@ -55,29 +57,33 @@ def config(folder: Path, fields: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def start(run: EngineRun, spark: Any, name: str) -> Query:
+def start(run: EngineRun, spark: Spark, name: str) -> Query:
     processor = next(each for each in run.pipeline.processors if each.name == name)
     context = Context(spark, run.client, run.pipeline, DataDir(run.data_dir.root), str(run.data_dir.flight_json))
     query = Query(context, processor)
-    query._start()
+    while not query.is_started:  # that a state is loaded is told first
+        query.start()
+        query.statuses()
     return query
 
 
-def test_columns_that_an_avro_schema_lacks_are_left_out(make_engine: MakeEngine, spark: Any, tmp_path: Path) -> None:
+def test_columns_that_an_avro_schema_lacks_are_left_out(
+    make_engine: MakeEngine, started_spark: Spark, tmp_path: Path
+) -> None:
     run = make_engine(config(tmp_path, FIELDS))
     run.send("in", encoded([("a", 3.0, T), ("a", 1.0, T + 10), ("a", 4.0, T + 5000)]))
     candle = {"ts_ms": T, "k": "a", "open": 3.0, "high": 3.0, "low": 1.0, "close": 1.0, "volume": 2}
     row = {"ts_ms": T, "k": "a", "open": 3.0, "high": 3.0, "low": 3.0, "close": 3.0, "volume": T}
     format_ = format_ref("avro", tmp_path, FIELDS).build()
     for name, wanted in (("plain", candle), ("kept", candle), ("query", row)):
-        query = start(run, spark, name)
+        query = start(run, started_spark, name)
         assert format_.decode(run.wait_for(f"{name}.out", 1)[0]) == wanted
         query.stop()
 
 
 def test_a_query_that_gives_no_value_for_a_field_is_refused_before_it_reads(
-    make_engine: MakeEngine, spark: Any, tmp_path: Path
+    make_engine: MakeEngine, started_spark: Spark, tmp_path: Path
 ) -> None:
     run = make_engine(config(tmp_path, {**FIELDS, "vwap": "double"}))
     with pytest.raises(ConfigError, match="gives no value for the field vwap"):
-        start(run, spark, "query")
+        start(run, started_spark, "query")

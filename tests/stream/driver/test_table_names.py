@@ -22,7 +22,7 @@ from gauss.contracts.table import Block
 from gauss.model.batch import record_batch
 from gauss.model.errors import ConfigError
 from gauss.model.paths import DataDir
-from gauss.stream.driver.table_task import Refusal, Waits, _mapped, _Opened, put
+from gauss.stream.driver.table_task import Opened, Refusal, Waits, _mapped, put
 from gauss.stream.tables import TableTopic, table_topic
 
 pytestmark = pytest.mark.system
@@ -84,7 +84,7 @@ class Filled:
         self.topic: TableTopic = table_topic(pipeline, "t", data_dir.root, data_dir)
         lacking = self.topic.store.prepare(self.topic.target)
         self.topic.store.open(self.topic.target, lacking)
-        self._opened = _Opened(
+        self._opened = Opened(
             self.topic, self.topic.columns(), arrow_schema(self.topic.decoded), frozenset(lacking)
         )  # fmt: skip
 

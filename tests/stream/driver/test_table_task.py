@@ -19,10 +19,9 @@ from gauss.contracts.table import Block, Group
 from gauss.model.batch import record_batch
 from gauss.model.paths import DataDir
 from gauss.stream.driver import table_task
-from gauss.stream.driver.plan import ReadPlan, TableWork
-from gauss.stream.driver.reading import Range
-from gauss.stream.driver.table_task import Refusal, Waits, _mapped, _Opened, put
-from gauss.stream.protocol import Read
+from gauss.stream.driver.plan import Sizes, TablePlan, TableWork
+from gauss.stream.driver.table_task import Filling, Opened, Refusal, Waits, _mapped, put
+from gauss.stream.protocol import At, Claimed, Grant, Read
 from gauss.stream.tables import TableTopic, table_topic
 
 pytestmark = pytest.mark.system
@@ -37,7 +36,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataDir]:
         yield found
 
 
-def topic(data_dir: DataDir, storage: str, script: str = "", **config: Any) -> tuple[TableTopic, _Opened]:
+def topic(data_dir: DataDir, storage: str, script: str = "", **config: Any) -> tuple[TableTopic, Opened]:
     """A table topic of its own; `script` is the body of its schema map."""
     name = f"t{uuid.uuid4().hex[:12]}"
     file = data_dir.root / f"{name}.star"
@@ -52,10 +51,10 @@ def topic(data_dir: DataDir, storage: str, script: str = "", **config: Any) -> t
     found = table_topic(pipeline, name, data_dir.root, data_dir)
     lacking = found.store.prepare(found.target)
     found.store.open(found.target, lacking)
-    return found, _Opened(found, found.columns(), arrow_schema(found.decoded), frozenset(lacking))
+    return found, Opened(found, found.columns(), arrow_schema(found.decoded), frozenset(lacking))
 
 
-def written(found: TableTopic, opened: _Opened, records: list[bytes]) -> list[Refusal]:
+def written(found: TableTopic, opened: Opened, records: list[bytes]) -> list[Refusal]:
     table = pa.Table.from_batches([record_batch(0, 1_000, pa.array(records, pa.binary()))])
     mapped = _mapped(opened, table)
     assert mapped is not None
@@ -124,11 +123,13 @@ def test_range_whose_rows_are_too_large_together_goes_in_by_halves_once(
 
     monkeypatch.setattr(table_task, "MOST_ROWS_BYTES", 4_000)
     monkeypatch.setattr(table_task, "engine", lambda _: Inbox())
-    monkeypatch.setattr(table_task, "_opened", lambda *_: opened)
+    monkeypatch.setattr(table_task, "opened_table", lambda _: opened)
     monkeypatch.setattr(table_task, "bury", lambda _read, letters, _part: buried.extend(x["offset"] for x in letters))
-    work = TableWork(ReadPlan("", "t", 1, {}), str(data_dir.root), found.name, [], -1, {}, 0.1)
-    for _ in range(2):  # a replay makes the same blocks
-        table_task.fill(work, [Range(found.name, 7, 0, len(records))], "")
+    plan = TablePlan("", 1, Sizes(), "t", TableWork(str(data_dir.root), found.name, [], 0.1))
+    start, end = {found.name: At(7, 0)}, {found.name: At(7, len(records))}
+    for generation in (1, 2):  # a replay makes the same blocks
+        filling = Filling(plan, Claimed(generation, start, -1, True))
+        filling.fill(Grant(0, start, end, start, again=generation > 1))
     rows = ask(found, "SELECT n, _offset FROM TABLE ORDER BY n")
     assert rows == [(n, n) for n in range(22) if n != 20]
     assert buried == [20, 20]
@@ -193,7 +194,7 @@ def test_blob_table_takes_any_bytes(data_dir: DataDir) -> None:
     pipeline = Pipeline(topics=[TopicDef(name=name, storage="clickhouse")])
     found = table_topic(pipeline, name, data_dir.root, data_dir)
     found.store.open(found.target, found.store.prepare(found.target))
-    opened = _Opened(found, found.columns(), arrow_schema(found.decoded), frozenset())
+    opened = Opened(found, found.columns(), arrow_schema(found.decoded), frozenset())
     assert written(found, opened, [b"\xff\x00", b""]) == []
     assert ask(found, "SELECT ts_ms, hex(payload), _offset FROM TABLE ORDER BY _offset") == [
         (1_000, "FF00", 0),
@@ -233,7 +234,7 @@ def test_protobuf_quotes_become_the_rows_of_the_shipped_schema_map(data_dir: Dat
     )
     found = table_topic(pipeline, name, data_dir.root, data_dir)
     found.store.open(found.target, found.store.prepare(found.target))
-    opened = _Opened(found, found.columns(), arrow_schema(found.decoded), frozenset())
+    opened = Opened(found, found.columns(), arrow_schema(found.decoded), frozenset())
     assert found.format is not None
     good = found.format.encode({"symbol": "BTC", "bid": 1.5, "ask": 2.0, "volume": 7, "exchange": "x"})
     refused = written(found, opened, [good, b"\xff\xff", b""])

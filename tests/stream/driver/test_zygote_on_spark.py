@@ -17,7 +17,8 @@ from gauss.model.paths import DataDir
 from gauss.stream.driver import session
 
 data_dir = DataDir(Path(sys.argv[1]))
-spark = session.start(SparkSection(master="local[2]"), data_dir)
+started = session.start(SparkSection(master="local[2]"), data_dir)
+spark = started.session
 
 def lineage(batches):
     import os, psutil, pyarrow
@@ -45,7 +46,7 @@ again = workers()[0]
 ordinary = psutil.Process(again.ancestors[0])
 assert again.pid != first.pid and ordinary.parent().name() == "java", ordinary
 children = psutil.Process().children(recursive=True)
-session.stop(spark, data_dir)
+started.stop(data_dir)
 gone, alive = psutil.wait_procs(children, 60)
 assert not alive, [p.cmdline() for p in alive]
 print("all seen")

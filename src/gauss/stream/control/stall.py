@@ -19,7 +19,10 @@ class Stalls:
         blocked = {topic["name"] for topic in topics if topic.get("blocked_by") or topic.get("blocked_s")}
         stuck = []
         for row in processors:
-            if row["where"] != "spark":
+            if row["where"] != "spark" or row.get("runs") in (
+                "hosted",
+                "table",
+            ):
                 continue
             place = (row["epoch"], row["records"])
             before, since = self._seen.get(row["name"], (None, now))

@@ -19,12 +19,12 @@ def topic_words(topic: TopicNode) -> str:
 
 
 def processor_words(processor: ProcessorNode) -> str:
-    """`filter · active, stateless · on Spark, hosted · in the query of clean`"""
+    """`filter · active, stateless · on Spark, hosted · in the task of clean`"""
     place = "on Spark" if processor.where is Where.SPARK else "in the engine"
     how = f", {processor.runs}" if processor.runs and processor.where is Where.SPARK else ""
     words = [processor.plugin, ", ".join(processor.traits), place + how]
     if processor.query not in ("", processor.name):
-        words.append(f"in the query of {processor.query}")
+        words.append(f"in the task of {processor.query}")
     return " · ".join(words)
 
 

@@ -1,13 +1,15 @@
-"""`python -m gauss.stream.driver DATA_DIR`: compiles processors to Spark queries and keeps them running."""
+"""`python -m gauss.stream.driver DATA_DIR`: runs processors on Spark, as standing jobs and streaming queries."""
 
 from __future__ import annotations
 
 import logging
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,18 +18,18 @@ from gauss.contracts.processor import ProcessorSpec, Where
 from gauss.model.closing import close_process
 from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
-from gauss.model.units import counted
 from gauss.registry import spec
 from gauss.stream.child import assignment, report, set_up_logs
 from gauss.stream.driver import archive, leave_out_pandas, session
-from gauss.stream.graph import build_graph, table_queries
+from gauss.stream.driver.teams import is_hosted, standing_tasks
+from gauss.stream.graph import build_graph
 
 if TYPE_CHECKING:
-    from gauss.stream.driver.queries import Query
+    from gauss.stream.driver.work import Work
+    from gauss.stream.protocol import DriverSynced, QueryStatus
 
 TICK_SECONDS = 0.2
-SYNC_EVERY = 3
-"""Ticks between two words to the engine."""
+SYNC_SECONDS = 0.5
 JVM_GONE = 76
 """The exit code after which control starts the driver again."""
 
@@ -35,17 +37,20 @@ log = logging.getLogger("gauss.driver")
 
 
 class Driver:
-    """One Spark session and its queries."""
+    """One Spark and the work on it."""
 
     def __init__(self, data_dir: DataDir) -> None:
         self.data_dir = data_dir
         self.ended = threading.Event()
         self.trainer: subprocess.Popen[bytes] | None = None
+        self.work: Work | None = None
+        self.statuses: list[QueryStatus] = []
+        """As the last look found them: they are told by a thread of its own."""
+        self._told: queue.SimpleQueue[DriverSynced] = queue.SimpleQueue()
 
     def start(self) -> None:
-        """Returns when every query is up, or waits for the records that decide its types."""
+        """Returns when all work is up, or waits for the records that decide its types."""
         pipeline = assignment(self.data_dir).pipeline
-        flight = pipeline.engine.token_file or self.data_dir.flight_json
         graph = build_graph(pipeline)
         names = {node.name for node in graph.on(Where.SPARK)}
         processors = [entry for entry in pipeline.processors if entry.name in names]
@@ -54,73 +59,65 @@ class Driver:
         optimising = session.keeps_rows(processors)
         with ThreadPoolExecutor(1) as starting:
             # The JVM boots while this side loads what it needs.
-            started = starting.submit(session.start, pipeline.spark, self.data_dir, optimising=optimising)
+            standing = standing_tasks(pipeline)
+            booted = starting.submit(
+                session.boot, pipeline.spark, self.data_dir, optimising=optimising, standing=standing
+            )
             # Loaded only now: these import pyarrow, and that pandas.
             from gauss.stream.client import EngineClient
-            from gauss.stream.driver.chain_query import ChainQuery
-            from gauss.stream.driver.chains import find_chains
-            from gauss.stream.driver.queries import Context
-            from gauss.stream.driver.table_query import TableQuery
-            from gauss.stream.driver.table_reads import with_orders
+            from gauss.stream.driver.work import Work
 
             self.client = EngineClient.from_file(self.data_dir.flight_json)
-            self.session = started.result()
-        session.warm_up(self.session)
-        context = Context(self.session, self.client, pipeline, self.data_dir, str(flight))
-        ordered = with_orders(pipeline, assignment(self.data_dir).base_dir, self.data_dir)
-        reading = Context(self.session, self.client, ordered, self.data_dir, str(flight))
-        chains = find_chains(pipeline, graph)
-        self.queries: list[Query] = [
-            ChainQuery(reading, entry, chains=chains)
-            for entry in ordered.processors
-            if entry.name in names and chains.head(entry.name) == entry.name
-        ]
-        self.queries += [TableQuery(context, entry) for entry in table_queries(pipeline)]
-        with ThreadPoolExecutor(4) as starting:
-            list(starting.map(lambda query: query.tick(), self.queries))
+            self.spark = session.connect(booted.result())
+        self.work = Work(self.spark, self.client, self.data_dir)
+        if any(not is_hosted(entry) for entry in processors):
+            self.spark.warm_up()
+        self.work.begin()
+        self.statuses = self.work.statuses()
 
     def run(self) -> int:
         """Watches until a signal or the JVM's death; the exit code."""
-        ticks = 0
-        process = getattr(self.session.sparkContext._gateway, "proc", None)
+        assert self.work is not None
+        began, process = time.monotonic(), self.spark.process
+        threading.Thread(target=self._speak, name="sync", daemon=True).start()
         while not self.ended.wait(TICK_SECONDS):
-            if process is not None and process.poll() is not None:
+            if process.poll() is not None:
                 log.error(
                     "the JVM is gone (exit code %s): see %s", process.returncode, self.data_dir.logs / "spark.log"
                 )
                 return JVM_GONE
-            for query in self.queries:
-                query.tick()
-            ticks += 1
-            if ticks % SYNC_EVERY == 0:
-                self._sync()
-            if self.trainer is None and ticks * TICK_SECONDS > archive.AFTER_SECONDS:
+            self.work.tick()
+            self._hear()
+            self.statuses = self.work.statuses()
+            if self.trainer is None and time.monotonic() - began > archive.AFTER_SECONDS:
                 self.trainer = archive.train(self.data_dir)
         return 0
 
-    def _sync(self) -> None:
-        try:
-            from gauss.stream.protocol import DriverSync
+    def _speak(self) -> None:
+        """Tells the engine that the driver lives, also while it starts or ends work, which takes its time."""
+        while not self.ended.wait(SYNC_SECONDS):
+            self.sync()
 
-            told = self.client.sync(DriverSync([status for query in self.queries for status in query.statuses()]))
+    def sync(self) -> None:
+        """One word to the engine; what it answers is heard at the next look."""
+        from gauss.stream.protocol import DriverSync
+
+        try:
+            self._told.put(self.client.sync(DriverSync(self.statuses)))
         except GaussError as error:
             log.warning("the engine did not take the status: %s", error.message)
-            return
-        for command in told.commands:
-            for query in self.queries:
-                if command.processor in query.names:
-                    query.obey(command)
+
+    def _hear(self) -> None:
+        while self.work is not None and not self._told.empty():
+            self.work.hear(self._told.get())
 
     def close(self) -> None:
-        """Ends the queries side by side, then the JVM."""
+        """Ends all work side by side, then the JVM."""
         if self.trainer is not None:
             archive.stop(self.trainer)
-        threads = [threading.Thread(target=query.close) for query in self.queries]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        session.stop(self.session, self.data_dir)
+        if self.work is not None:
+            self.work.close()
+        self.spark.stop(self.data_dir)
 
 
 def main(kind: type[Driver] = Driver) -> int:
@@ -143,8 +140,8 @@ def main(kind: type[Driver] = Driver) -> int:
         os._exit(1)  # py4j's threads would keep the process
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: driver.ended.set())
-    report({"ready": True, "pid": os.getpid(), "queries": len(driver.queries)})
-    log.info("ready: %s", counted(len(driver.queries), "query", "queries"))
+    report({"ready": True, "pid": os.getpid()})
+    log.info("ready")
     code = driver.run()
     if code == 0:
         driver.close()

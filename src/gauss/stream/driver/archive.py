@@ -48,7 +48,9 @@ def main() -> int:
     from gauss.stream.driver import session
     from gauss.stream.driver.training import TrainingSource
 
-    spark = session.start(SparkSection(), data_dir, training=True)
+    started = session.start(SparkSection(), data_dir, training=True)
+    spark = started.session
+    started.context.parallelize(range(1), 1).mapPartitionsWithIndex(lambda _, rows: rows)._jrdd.collectAsync().get()
     spark.dataSource.register(TrainingSource)
     with tempfile.TemporaryDirectory() as folder:
         spark.createDataFrame([], TrainingSource.SCHEMA).createOrReplaceTempView("input")
@@ -60,7 +62,7 @@ def main() -> int:
         while (query.lastProgress or {"batchId": 0})["batchId"] < BATCHES and time.monotonic() < deadline:
             time.sleep(0.1)
         query.stop()
-    session.stop(spark, data_dir, wait_seconds=300.0)
+    started.stop(data_dir, wait_seconds=300.0)
     return 0
 
 

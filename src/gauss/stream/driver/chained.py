@@ -1,4 +1,4 @@
-"""A chain in one task: what a step makes of a range is staged into its topic, and goes on to the next step at once.
+"""A chain in one task: what a step makes of records is staged into its topic, and goes on to the next step at once.
 
 What is at hand is not decoded again: a step that passes records on unchanged passes their columns too, and columns
 that were just written as JSON are taken for what the next step would read there, where nothing can differ.
@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 
 from gauss.contracts.processor import REST
 from gauss.stream.client import STAGE_SCHEMA
-from gauss.stream.driver.hosted import look_up, transform_of
-from gauss.stream.driver.plan import FormatRef, Step, TransformRef, Work, WritePlan
-from gauss.stream.driver.reading import Range, bury, coalesced, decode, engine, format_of, with_marks
-from gauss.stream.driver.sink import Staged, by_topic, stage_batch, stage_letters, stage_records
-from gauss.stream.engine.dead import RETRY_PREFIX
-from gauss.stream.protocol import Read
+from gauss.stream.driver.hosted import transform_of
+from gauss.stream.driver.outbox import Outbox
+from gauss.stream.driver.plan import ChainPlan, FormatRef, Step, TransformRef, WritePlan
+from gauss.stream.driver.reading import Range, decode, format_of, with_marks
+from gauss.stream.driver.sink import by_topic, stage_batch
+from gauss.stream.engine.dead import DEAD_TOPIC
 
 FREE = ("int64", "double", "bool", "string")
 """Field types that take every value of their Arrow type."""
@@ -34,94 +34,102 @@ _passes: set[bytes] = set()
 """Transforms that were seen to pass records on unchanged, in this process."""
 
 
-def run_chain(plan: WritePlan, work: Work, part: Range, done: Staged) -> None:
-    """Takes a range of the head, or of the retry inlet of somebody behind it, through the chain."""
-    task = _Task(plan, work)
-    leg = task.legs.get(part.topic.removeprefix(RETRY_PREFIX), task.head)
-    if leg is task.head and work.transform.table is not None:
-        look_up(work, part)
-    letters: list[dict[str, Any]] = []
-    ticket = Read(part.topic, part.inc, part.start, part.stop, plan.processor, plan.generation)
-    for records in coalesced(engine(plan.flight).read(ticket)):
-        leg.read(records, part, letters)
-    if letters:
-        bury(leg.work.read, letters, part)
-    task.stage(done, (part.topic, part.start))
-
-
 @dataclass
 class _Kept:
-    """What a task has for one topic."""
+    """What an epoch has for one topic."""
 
     stage: str = field(default_factory=lambda: uuid.uuid4().hex)
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
     parent: str = ""
     """The stage that holds all of its bytes, if there is one."""
-    copies: list[pa.RecordBatch] = field(default_factory=list)
-    """The same records as rows of that."""
+    copies: list[tuple[pa.Array, pa.Array, int]] = field(default_factory=list)
+    """The same records as rows of that: their times and rows, and where those begin."""
 
-    def add(self, batch: pa.RecordBatch, parent: str = "", rows: pa.Array | None = None) -> int:
-        """Adds records, which may be rows of another stage; gives the place of the first."""
+    def add(self, batch: pa.RecordBatch, parent: str = "", rows: pa.Array | None = None, begin: int = 0) -> int:
+        """Adds records, which may be rows of another stage, counted from `begin`; gives the place of the first."""
         first, self.rows = self.rows, self.rows + batch.num_rows
         if rows is not None and parent and (not self.batches or self.parent == parent):
             self.parent = parent
-            self.copies.append(pa.RecordBatch.from_arrays([batch.column(0), rows], names=["ts_ms", "row"]))
+            self.copies.append((batch.column(0), rows, begin))
         else:
             self.parent = ""
         self.batches.append(batch)
         return first
 
-    def stage_at(self, plan: WritePlan, topic: str) -> None:
-        """Keeps the records at the engine; bytes that are there already are not sent again."""
-        batches = self.copies if self.parent else self.batches
-        stage_records(plan, topic, batches, name=self.stage, parent=self.parent)
+    def is_whole(self, parent: _Kept) -> bool:
+        """Whether it holds all records of its parent, which then are just named."""
+        at = 0
+        for times, rows, begin in self.copies:
+            if begin != at or len(rows) != len(times):
+                return False
+            at += len(rows)
+        return at == parent.rows
+
+    def sent(self) -> list[pa.RecordBatch]:
+        """What is sent of it: rows of its parent, or the records themselves."""
+        if not self.parent:
+            return self.batches
+        return [
+            pa.RecordBatch.from_arrays([times, pc.add(rows, begin) if begin else rows], names=["ts_ms", "row"])
+            for times, rows, begin in self.copies
+        ]
 
 
-class _Task:
-    """The chain's legs, and what they have made of one range."""
+class ChainEpoch:
+    """A chain's legs, and what they have made of the records of one epoch."""
 
-    def __init__(self, plan: WritePlan, work: Work) -> None:
-        self._plan = plan
-        self.kept: dict[str, _Kept] = {}
-        self.letters: list[bytes] = []
-        self.head = _Leg(self, work, plan)
-        self.legs: dict[str, _Leg] = {}
-        for step in plan.steps:
-            self.legs[step.name] = _Leg(self, step.work, _write_plan(plan, step), step)
+    def __init__(self, chain: ChainPlan, write: WritePlan) -> None:
+        """`write`: who publishes, in which generation."""
+        self._write = write
+        self.begin()
+        self.head = Leg(self, chain.head)
+        self.legs = {step.name: Leg(self, step) for step in chain.steps}
         for leg in (self.head, *self.legs.values()):
             leg.next = {
-                step.topic: [self.legs[each.name] for each in plan.steps if each.topic == step.topic]
-                for step in plan.steps
-                if step.topic in (leg.write.routes or [leg.write.target])
+                topic: [each for each in self.legs.values() if each.step.topic == topic] for topic in leg.step.targets
             }
 
-    def stage(self, done: Staged, place: tuple[str, int]) -> None:
-        """Keeps everything at the engine."""
+    def begin(self) -> None:
+        """Forgets the epoch before."""
+        self.kept: dict[str, _Kept] = {}
+        self.letters: list[bytes] = []
+
+    def write_plan(self, step: Step) -> WritePlan:
+        return msgspec.structs.replace(self._write, target=step.target, format=step.format, routes=step.routes)
+
+    def stage(self, outbox: Outbox) -> dict[str, list[str]]:
+        """Keeps everything for the publish; the stages by topic."""
+        found: dict[str, list[str]] = {}
+        stages = {kept.stage: kept for kept in self.kept.values()}
         for topic, kept in self.kept.items():
-            kept.stage_at(self._plan, topic)
-            done.stages.append((place, topic, kept.stage))
-        stage_letters(self._plan, self.letters, done, place)
+            # Bytes that are in another stage already are not sent again.
+            whole = bool(kept.parent) and kept.is_whole(stages[kept.parent])
+            batches = [] if whole else kept.sent()
+            outbox.put(topic, batches, name=kept.stage, parent=kept.parent, whole=whole)
+            found[topic] = [kept.stage]
+        if self.letters:
+            columns = [pa.nulls(len(self.letters), pa.int64()), pa.array(self.letters, pa.binary())]
+            batch = pa.RecordBatch.from_arrays(columns, schema=STAGE_SCHEMA)
+            found[DEAD_TOPIC] = [outbox.put(DEAD_TOPIC, [batch])]
+        return found
 
 
-def _write_plan(plan: WritePlan, step: Step) -> WritePlan:
-    return msgspec.structs.replace(plan, target=step.target, format=step.format, routes=step.routes)
+class Leg:
+    """One processor of the chain in one epoch."""
 
-
-class _Leg:
-    """One processor of the chain in one task."""
-
-    def __init__(self, task: _Task, work: Work, write: WritePlan, step: Step | None = None) -> None:
-        self._task, self.work, self.write, self._step = task, work, write, step
-        self.next: dict[str, list[_Leg]] = {}
-        self.fields = work.read.decoded()
-        self._ref = msgspec.json.encode(work.transform)
+    def __init__(self, epoch: ChainEpoch, step: Step) -> None:
+        self._epoch, self.step, self.work = epoch, step, step.work
+        self.write = epoch.write_plan(step)
+        self.next: dict[str, list[Leg]] = {}
+        self.fields = self.work.read.decoded()
+        self._ref = msgspec.json.encode(self.work.transform)
         self._transform = transform_of(self._ref)
-        self._plain = _is_plain(work.transform)
+        self._plain = _is_plain(self._ref)
 
     def read(self, records: pa.RecordBatch, part: Range, letters: list[dict[str, Any]]) -> None:
         """Takes records (offset, ts_ms, data)."""
-        wanted = self._wanted(self.work.read.format)
+        wanted = self.wanted(self.work.read.format)
         if len(wanted) > len(self.fields):
             doubts: list[dict[str, Any]] = []
             whole = list(decode(self.work.read, records, wanted, part, doubts))
@@ -132,12 +140,12 @@ class _Leg:
         for decoded in decode(self.work.read, records, self.fields, part, letters):
             self.take(decoded)
 
-    def _wanted(self, format: FormatRef | None) -> pa.Schema:
+    def wanted(self, format: FormatRef | None) -> pa.Schema:
         """What this step decodes, with what is decoded of the same records behind it."""
         found = {each.name: each for each in self.fields}
         if self._ref in _passes:
             for leg in (leg for legs in self.next.values() for leg in legs if leg.work.read.format == format):
-                found |= {each.name: each for each in leg._wanted(format) if each.name not in found}
+                found |= {each.name: each for each in leg.wanted(format) if each.name not in found}
         return pa.schema(list(found.values()))
 
     def take(self, decoded: pa.RecordBatch, origin: tuple[str, int] = ("", 0)) -> None:
@@ -146,7 +154,7 @@ class _Leg:
         given = decoded.select([*self.fields.names, "_ts_ms", "_data"])
         if "ts_ms" not in self.fields.names:
             given = given.append_column("ts_ms", times)
-        numbered = self._plain and bool(self.next or origin[0])
+        numbered = self._plain and bool(any(self.next.values()) or origin[0])
         if numbered:  # whoever keeps a record's time tells so which record a row was made of
             given = given.set_column(given.schema.names.index("_ts_ms"), "_ts_ms", pa.array(np.arange(len(given))))
         made = self._transform.arrow(with_marks(given, self.fields))
@@ -156,7 +164,8 @@ class _Leg:
         if numbered and "_ts_ms" in made.schema.names:
             place = made.schema.names.index("_ts_ms")
             rows = made.column(place)
-            made = made.set_column(place, "_ts_ms", times.take(rows))
+            # What passes keeps its order: as many are the same.
+            made = made.set_column(place, "_ts_ms", times if len(rows) == len(times) else times.take(rows))
             if "_data" in made.schema.names:
                 _passes.add(self._ref)
         made = made if rows is None else made.append_column(_ROW, rows)
@@ -168,25 +177,24 @@ class _Leg:
         made = made if rows is None else made.drop_columns([_ROW])
         letters: list[bytes] = []
         staged = stage_batch(made, self.write, letters)
-        if staged.column(0).null_count and topic in self.next:
+        followers = self.next.get(topic, ())
+        if staged.column(0).null_count and followers:
             columns = [staged.column(0).fill_null(pc.max(decoded.column("_ts_ms"))), staged.column(1)]
             staged = pa.RecordBatch.from_arrays(columns, schema=STAGE_SCHEMA)
-        if self._step is not None:
-            named = {"processor": self._step.name}
-            letters = [msgspec.json.encode(msgspec.json.decode(each) | named) for each in letters]
-        self._task.letters += letters
-        kept = self._task.kept.setdefault(topic, _Kept())
+        if letters:
+            named = {"processor": self.step.name}
+            self._epoch.letters += [msgspec.json.encode(msgspec.json.decode(each) | named) for each in letters]
+        kept = self._epoch.kept.setdefault(topic, _Kept())
         passed = rows is not None and "_data" in made.schema.names
         stage, begin = origin if passed else ("", 0)
-        first = kept.add(staged, stage, pc.add(rows, begin) if stage and rows is not None else None)
-        followers = self.next.get(topic, ())
+        first = kept.add(staged, stage, rows if stage else None, begin)
         if not followers:
             return
         if passed and rows is not None:
-            marked = {each.name for each in self._wanted(self.work.read.format) if each.metadata}
+            marked = {each.name for each in self.wanted(self.work.read.format) if each.metadata}
             names = [name for name in decoded.schema.names if name not in marked and not _hidden(name)]
             known: Columns = {name: decoded.column(name) for name in names}
-            if len(rows) < len(decoded):  # what passes keeps its order: as many are the same
+            if len(rows) < len(decoded):
                 known = _Taken(known, rows)
             format = self.work.read.format
         elif not letters and len(staged) == len(made):
@@ -199,7 +207,7 @@ class _Leg:
     def receive(self, topic: str, records: pa.RecordBatch, known: Columns, place: tuple[str, int]) -> None:
         """Takes records (ts_ms, data) that were just staged, and columns that are known of them."""
         stage, first = place
-        wanted = self._wanted(self.work.read.format)
+        wanted = self.wanted(self.work.read.format)
         if known and all(_fits(each, known) for each in self.fields):
             names = [each.name for each in wanted if _fits(each, known)]
             columns = [*(known[name] for name in names), records.column(0), records.column(1)]
@@ -209,7 +217,7 @@ class _Leg:
         letters: list[dict[str, Any]] = []
         numbered = pa.RecordBatch.from_arrays([offsets, *records.columns], names=["offset", "ts_ms", "data"])
         self.read(numbered, Range(topic, 0, first, first + len(records)), letters)
-        self._task.letters += [msgspec.json.encode(each | {"from_stage": stage}) for each in letters]
+        self._epoch.letters += [msgspec.json.encode(each | {"from_stage": stage}) for each in letters]
 
 
 _ROW = "_row"
@@ -280,10 +288,11 @@ def _hidden(name: str) -> bool:
     return name.startswith("_") or name == "ts_ms"
 
 
-def _is_plain(ref: TransformRef) -> bool:
+@lru_cache(maxsize=256)
+def _is_plain(ref: bytes) -> bool:
     """Whether a transform is one of ours whose `_data`, if it gives any, is that of the records."""
     from gauss.contracts.processor import ProcessorSpec
     from gauss.registry import spec
 
-    found = spec(ProcessorSpec, ref.plugin)
+    found = spec(ProcessorSpec, msgspec.json.decode(ref, type=TransformRef).plugin)
     return found.implementation.startswith("gauss.plugins.") and found.codecs is None

@@ -1,7 +1,7 @@
-"""Which processors run together as one query, and why the others do not.
+"""Which processors go together, step after step, and why the others do not.
 
-Hosted steps that follow each other are one query: the number of queries, not of processors, decides the cost. They
-are put together through a topic only where nobody could tell the difference.
+Hosted steps that follow each other are done by one task. They are put together through a topic only where nobody could
+tell the difference.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Chains:
-    """A pipeline's transforms by the query that runs them."""
+    """A pipeline's transforms by the chain that they are part of."""
 
     fused: tuple[Link, ...]
-    """The topics through which a query goes on."""
+    """The topics through which a chain goes on."""
     borders: dict[Link, str]
-    """The topics at which one query ends and another begins, each with the reason."""
+    """The topics at which one chain or query ends and another begins, each with the reason."""
 
     def head(self, name: str) -> str:
-        """The processor whose query runs this one; itself, if it begins one."""
+        """The first processor of the chain that this one is part of; itself, if it begins one."""
         for link in self.fused:
             if link.reader == name:
                 return self.head(link.writer)
         return name
 
     def members(self, head: str) -> list[str]:
-        """Everybody in a head's query, the head first and each behind the one that feeds it."""
+        """Everybody in a head's chain, the head first and each behind the one that feeds it."""
         return [head, *(name for link in self.fused if link.writer == head for name in self.members(link.reader))]
 
     def inner(self) -> dict[str, Link]:
-        """The members that begin no query, by name, with the topic through which each is reached."""
+        """The members that begin no chain, by name, with the topic through which each is reached."""
         return {link.reader: link for link in self.fused}
 
     def without(self, broken: set[str]) -> Chains:
-        """The same, with some members in queries of their own."""
+        """The same, with some members in chains of their own."""
         return Chains(tuple(link for link in self.fused if link.reader not in broken), self.borders)
 
 
 def find_chains(pipeline: Pipeline, graph: Graph) -> Chains:
-    """The queries of a pipeline that passed the check."""
+    """The chains of a pipeline that passed the check."""
     entries = {entry.name: entry for entry in pipeline.processors}
     fused, borders = [], {}
     for topic in graph.topics:
@@ -79,7 +79,7 @@ def find_chains(pipeline: Pipeline, graph: Graph) -> Chains:
 
 def _nodes(graph: Graph, writer: ProcessorNode, reader: ProcessorNode, topic: str) -> str:
     if graph.topics[topic].table and not reader.targets:
-        return "a table has a query of its own, which empties the topic's inbox"
+        return "a table has a task of its own, which empties the topic's inbox"
     for node in (writer, reader):
         if node.where is Where.ENGINE:
             return f"{node.name} runs in the engine"
@@ -119,7 +119,7 @@ def _reader(pipeline: Pipeline, entry: ProcessorDef) -> str:
         return f'{entry.name} has on_restart = "fail"'
     try:
         _, fields = transform_ref(pipeline, entry).build()
-    except ConfigError as error:  # the others run all the same: its own query is what fails, and says so
+    except ConfigError as error:  # the others run all the same: its own task is what fails, and says so
         return f"{entry.name} can't be planned: {error.message}"
     unknown = [field.name for field in fields if field.field_type.name == "auto"]
     if unknown:

@@ -26,7 +26,6 @@ from gauss.stream.driver.plan import (
     StateRef,
     TimePlan,
     TransformRef,
-    Work,
     WritePlan,
     encode_schema,
     format_ref,
@@ -156,11 +155,7 @@ def passes_bytes(session: SparkSession, plan: ReadPlan, transform: Transform) ->
 def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Design) -> Any:
     """Starts the streaming query."""
     read = msgspec.structs.replace(read, tasks=session.sparkContext.defaultParallelism)
-    if design.hosted is not None:
-        write = msgspec.structs.replace(write, work=Work(read, design.hosted))
-        read = msgspec.structs.replace(read, hosted=True)
-        frame = session.readStream.format("gauss").option("plan", to_option(read)).load()
-    elif design.ref.beside is not None:
+    if design.ref.beside is not None:
         from gauss.stream.driver.two_sided import both_sides
 
         frame, pairs = both_sides(session, read, design)
@@ -173,18 +168,12 @@ def start(session: SparkSession, read: ReadPlan, write: WritePlan, design: Desig
             can_write(design.processor.name, frame.columns, design.input, design.ref.output)
         windows = hasattr(design.transform, "partial") and not getattr(design.transform, "keeps_each", False)
         write = msgspec.structs.replace(write, by_time=windows and write.state is None)
-    if design.hosted is None and (marks := {each.name: each.metadata.get(MARK) for each in frame.schema}):
+    if marks := {each.name: each.metadata.get(MARK) for each in frame.schema}:
         write = msgspec.structs.replace(write, marks={name: mark for name, mark in marks.items() if mark})
     if write.state is not None:
         from gauss.stream.driver.kept import start_kept
 
         return start_kept(frame, design.transform, read, write)  # type: ignore[arg-type]  # as its spec says
-    return run(session, frame, read.processor, write)
-
-
-def start_table(session: SparkSession, read: ReadPlan, write: WritePlan) -> Any:
-    """Starts a table's query, whose tasks insert."""
-    frame = session.readStream.format("gauss").option("plan", to_option(read)).load()
     return run(session, frame, read.processor, write)
 
 

@@ -18,6 +18,8 @@ def main() -> None:
     import pyspark.sql
     import pyspark.worker
 
+    import gauss.stream.driver.hosted_loop
+    import gauss.stream.driver.machine_code
     import gauss.stream.driver.sink
     import gauss.stream.driver.source
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gauss.contracts.format import Format
 from gauss.stream.client import EngineClient
 from gauss.stream.driver.plan import FieldRef
-from gauss.stream.protocol import Claimed, Latest, Read, places
+from gauss.stream.protocol import Read
+
+if TYPE_CHECKING:
+    from gauss.stream.driver.compile import Design
 
 SAMPLE_ROWS = 1_000
+
+log = logging.getLogger(__name__)
 
 
 def load(path: Path) -> dict[str, FieldRef]:
@@ -30,18 +36,37 @@ def save(path: Path, kinds: dict[str, FieldRef]) -> None:
     temporary.rename(path)
 
 
-def sample(client: EngineClient, processor: str, claimed: Claimed, inlets: set[str]) -> list[bytes]:
-    """The first records that a processor would read, but for those of retry inlets that are not its own."""
-    asked = Latest(processor, claimed.generation, claimed.start, max_rows=SAMPLE_ROWS, max_bytes=8 << 20)
+def sample(client: EngineClient, processor: str, topics: list[str]) -> list[bytes]:
+    """The first records that a processor would read, of its topics and what was replayed for it."""
     records: list[bytes] = []
-    for topic, end in places(client.latest(asked).end).items():
-        if topic in inlets:
-            continue
-        begin = claimed.start[topic]
-        start = begin.off if begin.inc == end.inc else 0
-        for batch in client.read(Read(topic, end.inc, start, end.off, processor, claimed.generation)):
-            records.extend(batch.column(2).to_pylist())
+    for name in topics:
+        topic = client.command("topic", {"name": name})
+        places = [reader["position"] for reader in topic["readers"] if reader["name"] == processor]
+        start = max(places[0] if places else topic["end"] - 1, topic["floor"])  # by `latest` it reads the last one
+        if start < (stop := min(topic["end"], start + SAMPLE_ROWS)):
+            for batch in client.read(Read(name, topic["inc"], start, stop)):
+                records.extend(batch.column(2).to_pylist())
     return records
+
+
+def kinds(
+    client: EngineClient, processor: str, topics: list[str], design: Design, path: Path
+) -> dict[str, FieldRef] | None:
+    """Types of a design's undecided fields; None while there is no record to look at."""
+    if not design.undecided:
+        return {}
+    known = load(path)
+    if all(name in known for name in design.undecided):
+        return known
+    records = sample(client, processor, topics)
+    if not records:
+        return None
+    assert design.input is not None
+    found = decide(design.undecided, records, design.input.build())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save(path, found)
+    log.info("%s: decided %s", processor, {name: ref.type for name, ref in found.items()})
+    return found
 
 
 def decide(names: list[str], records: list[bytes], format_: Format) -> dict[str, FieldRef]:

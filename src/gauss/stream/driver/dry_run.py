@@ -112,11 +112,11 @@ def _spark(data_dir: DataDir) -> Iterator[SparkSession]:
             each.mkdir(parents=True, exist_ok=True)
         if data_dir.cache.is_dir():  # what earlier runs have kept makes the start faster
             os.environ.setdefault("GAUSS_CACHE_DIR", str(data_dir.cache))
-        session = sessions.start(SparkSection(master="local[1]"), own)
+        spark = sessions.start(SparkSection(master="local[1]"), own)
         try:
-            yield session
+            yield spark.session
         finally:
             gc.collect()
             gc.disable()  # an object of the JVM that is let go while that ends is an error in the log
-            sessions.stop(session, own)
+            spark.stop(own)
             gc.enable()

@@ -54,6 +54,8 @@ def sentence(error: BaseException | str) -> str:
         return _line(as_gauss_error(GaussError(text)).message)
     if told := refusal(text):
         return f"{told[0]}; {told[1]}"
+    if "Python worker exited unexpectedly" in text:
+        return "its worker process has died: ended by the transform itself, killed, or out of memory"
     for pattern in (_PYTHON, _CONDITION, _JAVA):
         causes = [match for match in pattern.findall(text) if not _NOISE.search(" ".join(match))]
         if causes:

@@ -10,22 +10,25 @@ from gauss.contracts.format import FormatSpec
 from gauss.contracts.processor import ProcessorSpec, Role, Where
 from gauss.contracts.time import EventTime
 from gauss.model.errors import ConfigError
-from gauss.model.units import human_bytes
+from gauss.model.units import counted, human_bytes
 from gauss.registry import build, spec
 from gauss.stream.driver.chains import Chains, Link, find_chains
 from gauss.stream.driver.plan import BLOCK_ROWS, STATEFUL_MS, TransformRef, transform_ref
+from gauss.stream.driver.teams import find_teams, least_slots, why_alone
 from gauss.stream.graph import TABLE_PREFIX, Graph, ProcessorNode
 from gauss.stream.guarantee import guarantees
 
 RUNS = {
     "edge": "an edge in the engine: it frames bytes and is part of no query",
     "pump": "a pump in the engine: chunks of bytes go from topic to topic as they lie, and no query runs",
-    "hosted": "hosted: each task reads, decodes, transforms, encodes and stages; Spark sees offset ranges alone, and "
-    "schedules, retries and checkpoints them",
+    "hosted": "hosted: a standing task of Spark's reads, decodes, transforms, encodes and publishes, epoch after epoch",
     "columns": "columns: Spark does the work between a reader that decodes and a writer that encodes",
     "partials": "columns over what readers have begun: each has done its part of the work on its own records",
-    "table": "a table's query: each task reads a range of the inbox, decodes, maps and inserts it",
+    "table": "a table's task: a standing task of Spark's reads ranges of the inbox, decodes, maps and inserts them",
 }
+
+STANDING = ("hosted", "table")
+SHARED = "shared with others that read the same topic in the same format, until one lags, fails or is slow"
 
 
 @dataclass
@@ -35,9 +38,9 @@ class Explained:
     processor: str
     plugin: str
     query: str
-    """The query that runs it, by the name of its first processor; empty: none."""
+    """The query or standing task that runs it, by the name of its first processor; empty: none."""
     members: list[str]
-    """Everybody in that query."""
+    """Everybody in that query or task."""
     runs: str
     """A key of RUNS."""
     plan: list[tuple[str, str]] = field(default_factory=list)
@@ -53,9 +56,8 @@ class Explained:
         if self.query:
             others = [name for name in self.members if name != self.processor]
             with_others = f", together with {', '.join(others)}" if others else ""
-            found.append(
-                ("query", ("its own" if self.query == self.processor else f"that of {self.query}") + with_others)
-            )
+            what = "task" if self.runs in STANDING else "query"
+            found.append((what, ("its own" if self.query == self.processor else f"that of {self.query}") + with_others))
         found += self.plan
         found += [("border", f"{each['topic']} ({each['other']}): {each['reason']}") for each in self.borders]
         return found + [("guarantee", f"{end}: {promise}") for end, promise in self.guarantees.items()]
@@ -82,14 +84,21 @@ def explain(pipeline: Pipeline, graph: Graph, chains: Chains, name: str) -> Expl
     """The plan of one processor."""
     node = graph.processors[name]
     runs = how_it_runs(node)
-    on_spark = runs not in ("edge", "pump")
-    head = chains.head(name) if on_spark else ""
-    made = Explained(name, node.plugin, head, chains.members(head) if on_spark else [], runs)
+    members = _members(pipeline, graph, chains, node, runs)
+    made = Explained(name, node.plugin, members[0] if members else "", members, runs)
     made.plan = _Words(pipeline, graph, chains, node).all()
     made.borders = [_border(link, reason, name) for link, reason in chains.borders.items() if name in link]
     fed = _fed(graph, name)
     made.guarantees = {promise.end: str(promise) for promise in guarantees(graph) if promise.end in fed}
     return made
+
+
+def slots_words(pipeline: Pipeline) -> str:
+    """How many of Spark's slots standing tasks hold."""
+    if pipeline.spark.master.startswith("local"):
+        return "on this machine every task has a slot"
+    held = counted(least_slots(pipeline), "slot")
+    return f"standing tasks hold {held} of {pipeline.spark.master} as long as they run, and more while they lag"
 
 
 def planned(pipeline: Pipeline, graph: Graph) -> Graph:
@@ -98,8 +107,20 @@ def planned(pipeline: Pipeline, graph: Graph) -> Graph:
     nodes = {}
     for name, node in graph.processors.items():
         runs = how_it_runs(node)
-        nodes[name] = replace(node, runs=runs, query="" if runs in ("edge", "pump") else chains.head(name))
+        members = _members(pipeline, graph, chains, node, runs)
+        nodes[name] = replace(node, runs=runs, query=members[0] if members else "")
     return replace(graph, processors=nodes)
+
+
+def _members(pipeline: Pipeline, graph: Graph, chains: Chains, node: ProcessorNode, runs: str) -> list[str]:
+    """Everybody in a processor's query or task, the first one first."""
+    if runs in ("edge", "pump"):
+        return []
+    if runs != "hosted":
+        return [node.name]
+    head = chains.head(node.name)
+    team = next(team for team in find_teams(pipeline, graph, chains) if head in team.heads)
+    return [name for each in team.heads for name in chains.members(each)]
 
 
 def _border(link: Link, reason: str, name: str) -> dict[str, str]:
@@ -158,6 +179,11 @@ class _Words:
         if self._runs in ("edge", "pump"):
             return read
         section = self._pipeline.spark
+        if self._runs == "hosted":
+            return (
+                f"{read}: what there is, at once; while records wait, epochs of about {section.target_batch_ms} ms, of"
+                f" at most {section.max_batch_rows:,} records or {human_bytes(section.max_batch_bytes)}"
+            )
         aim = f"of about {max(section.target_batch_ms, STATEFUL_MS if self._node.stateful else 0)} ms"
         if self._runs == "table":
             aim = "as flush_interval and insert_batch_size say"
@@ -173,8 +199,14 @@ class _Words:
         found = [("decodes", f"format {named}, the fields that the schema map names" if named else "nothing")]
         place = f"the embedded {topic.table}" if topic.embedded else topic.table
         found.append(("inserts", f"into {place}, range by range: a range that was inserted is not inserted again"))
-        found.append(("shuffles", "none"))
+        found += [("tasks", self._tasks()), ("shuffles", "none")]
         return found
+
+    def _tasks(self) -> str:
+        """How many slots it takes, and with whom it shares them."""
+        if self._entry is not None and self._entry.parallelism is not None:
+            return counted(self._entry.parallelism, "slot")
+        return "one slot, and up to as many as there are cores while it lags"
 
     def _work(self, ref: TransformRef) -> list[tuple[str, str]]:
         try:
@@ -188,6 +220,10 @@ class _Words:
         where = "in the task" if self._runs == "hosted" else "in the reader"
         plugin = spec(FormatSpec, ref.input.plugin).name if ref.input is not None else ""
         found = [("decodes", f"{', '.join(shown)} from {plugin}, {where}" if shown else "nothing: it passes bytes on")]
+        if self._runs == "hosted" and self._node.name not in self._chains.inner():
+            assert self._entry is not None
+            alone = why_alone(self._graph, self._entry)
+            found.append(("tasks", f"{self._tasks()}; {f'alone: {alone}' if alone else SHARED}"))
         if ref.table is not None:
             found.append(("looks up", f"rows of {ref.table.topic}, at the version that is part of the batch's offsets"))
         each = getattr(transform, "keeps_each", False)
@@ -221,7 +257,7 @@ class _Words:
         if self._node.stateful is None:
             return "unknown until it runs: Spark's plan of it tells; if it keeps any, it is in Spark's checkpoint"
         if not self._node.stateful:
-            return "none: a lost checkpoint costs nothing, the ledger's ends are gone on from"
+            return "none: it goes on where its last publish ended"
         kept = "in Spark's checkpoint"
         if (topic := self._entry.config.get("state_topic") if self._entry else None) is not None:
             kept += f", and in {topic} by the same publish: a lost checkpoint is made again from there"
@@ -242,7 +278,7 @@ class _Words:
 
     def _inboxes(self) -> list[str]:
         return [
-            f"{name} is an inbox on disk; the query {TABLE_PREFIX}{name} empties it into {system}"
+            f"{name} is an inbox on disk; the task {TABLE_PREFIX}{name} empties it into {system}"
             for name in self._node.targets
             if (system := self._graph.topics[name].table)
         ]
@@ -250,7 +286,9 @@ class _Words:
     def _published(self) -> str:
         if self._runs == "table":
             return "the source ends and dead letters, in one journal entry"
-        members = self._chains.members(self._chains.head(self._node.name))
+        members = (
+            self._chains.members(self._chains.head(self._node.name)) if self._runs == "hosted" else [self._node.name]
+        )
         topics = [topic for name in members for topic in self._graph.processors[name].targets]
         whose = f" of {members[0]} and the positions of {', '.join(members[1:])}" if len(members) > 1 else ""
         return f"{', '.join(topics)}, the dead letters and the source ends{whose}, in one journal entry"

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from gauss.model.closing import scope
-from gauss.stream.protocol import Ends, Member, Timing
+from gauss.stream.protocol import Ends, Timing
 
 if TYPE_CHECKING:
     from gauss.config.spec import Pipeline, ProcessorDef
@@ -26,18 +26,6 @@ BLOCK_ROWS = 65_536
 
 STATEFUL_MS = 1000
 """The least time at which batches with state aim."""
-
-RANGES = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("inc", pa.int64()),
-        ("start", pa.int64()),
-        ("stop", pa.int64()),
-        ("tables", pa.string()),
-    ]
-)
-"""What passes the JVM for a range of records that its task reads by itself."""
-
 
 ORDERED = pa.struct([("source", pa.int32()), ("inc", pa.int64()), ("part", pa.int32()), ("off", pa.int64())])
 """A record's place among others of the same event time."""
@@ -173,16 +161,11 @@ class ReadPlan(msgspec.Struct, frozen=True):
     """What is decoded: an Arrow schema as base64."""
     keep_data: bool = True
     """Whether the record's bytes go along as `_data`."""
-    hosted: bool = False
-    """The reader gives offset ranges alone: the writer's tasks read and decode them."""
     tasks: int = 0
     """Into how many tasks a batch's ranges are put together; 0: each is a task."""
     max_rows: int = 1_000_000
     max_bytes: int = 64 << 20
     target_ms: int = 200
-    min_rows: int = 0
-    """Fewer records wait for more of them, but no longer than `flush_ms`."""
-    flush_ms: int = 0
     member: str = ""
     """Of a chain: who in it takes the records."""
     time: TimePlan | None = None
@@ -191,9 +174,7 @@ class ReadPlan(msgspec.Struct, frozen=True):
         return decode_schema(self.fields)
 
     def schema(self) -> pa.Schema:
-        """Columns that the reader gives: the fields, the record's time and, if asked for, its bytes; or the ranges."""
-        if self.hosted:
-            return RANGES
+        """Columns that the reader gives: the fields, the record's time and, if asked for, its bytes."""
         if self.time is not None and self.time.partial is not None:
             return decode_schema(self.time.columns)
         if self.time is not None and self.time.blocks_ms:
@@ -245,21 +226,69 @@ class Step(msgspec.Struct, frozen=True):
         return self.routes or [self.target]
 
 
-class TableWork(msgspec.Struct, frozen=True):
-    """What a hosted task of a table's query does with each range: read, decode, map, insert. How, it finds in the
-    run's own config, since that may hold secrets."""
+class ChainPlan(msgspec.Struct, frozen=True):
+    """A head and everybody behind it, each after the one that feeds it."""
 
-    read: ReadPlan
+    head: Step
+    steps: list[Step] = []
+
+    @property
+    def name(self) -> str:
+        return self.head.name
+
+    def without(self, names: set[str]) -> ChainPlan:
+        """The same without some of those behind the head, and without whoever they feed."""
+        left: list[Step] = []
+        fed = set(self.head.targets)
+        for step in self.steps:
+            if step.name not in names and step.topic in fed:
+                left.append(step)
+                fed |= set(step.targets)
+        return ChainPlan(self.head, left)
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """How large epochs may be, and how long they should take."""
+
+    max_rows: int = 1_000_000
+    max_bytes: int = 64 << 20
+    target_ms: int = 200
+    min_rows: int = 0
+    """Fewer records wait for more of them, but no longer than `flush_ms`."""
+    flush_ms: int = 0
+
+
+class HostedPlan(msgspec.Struct, frozen=True, tag="hosted"):
+    """What a standing task does for chains that read the same topic in the same format."""
+
+    flight: str
+    job: int
+    sizes: Sizes
+    chains: list[ChainPlan]
+
+
+class TableWork(msgspec.Struct, frozen=True):
+    """How a table is filled; the rest is in the run's own config, since that may hold secrets."""
+
     data_dir: str
     topic: str
     lacking: list[str]
     """Columns of the schema that the table does not have."""
-    unclear_epoch: int
-    """The first epoch after the claim: an earlier query may have inserted some of it."""
-    rewound: Ends
-    """Below these places records were read before under another checkpoint."""
     settle_s: float
     """How long an insert of a process that is gone may still be under way at the server."""
+
+
+class TablePlan(msgspec.Struct, frozen=True, tag="table"):
+    """What a standing task does that empties a table's inbox."""
+
+    flight: str
+    job: int
+    sizes: Sizes
+    processor: str
+    work: TableWork
+
+
+StandingPlan = HostedPlan | TablePlan
 
 
 class StateRef(msgspec.Struct, frozen=True):
@@ -281,18 +310,10 @@ class WritePlan(msgspec.Struct, frozen=True):
     """Where Spark's offset log lies."""
     target: str
     format: FormatRef | None = None
-    work: Work | None = None
-    """Set when the query is hosted: what comes are offset ranges."""
     routes: list[str] = []
     """The targets when there are several, and no `target`: each row names its own."""
     state: StateRef | None = None
     """Set when the query keeps its state in a topic too."""
-    table: TableWork | None = None
-    """Set when the query fills a table: it has no target, and publishes source ends and dead letters alone."""
-    steps: list[Step] = []
-    """Set when the query is a chain: everybody behind its head, each after the one that feeds it."""
-    members: list[Member] = []
-    """The same, as the engine knows them."""
     pairs: PairWork | None = None
     """Set when what comes are blocks of two topics."""
     by_time: bool = False

@@ -54,7 +54,7 @@ def freeze_once(_work: str, _generation: int) -> None:
     gc.freeze()
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=256)
 def _format(ref: bytes) -> GuardedFormat:
     return msgspec.json.decode(ref, type=FormatRef).build()
 

@@ -1,9 +1,10 @@
-"""The Spark session: every setting that start-up, latency and silence on the terminal ask for."""
+"""Spark: every setting that start-up, latency and silence on the terminal ask for."""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gauss.config.spec import CLUSTER_SECRET, ProcessorDef, SparkSection
 from gauss.contracts.processor import ProcessorSpec
@@ -20,8 +21,10 @@ from gauss.model.paths import DataDir
 from gauss.registry import build, spec
 from gauss.stream.driver import launcher, zygote
 from gauss.stream.driver.jvm import Java, gateway, launch, prepare
+from gauss.stream.driver.teams import cores_of
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 log = logging.getLogger("gauss.driver")
@@ -36,11 +39,11 @@ def _python(java: Java, folder: Path) -> Path:
     return script
 
 
-def settings(section: SparkSection, data_dir: DataDir) -> dict[str, str]:
+def settings(section: SparkSection, data_dir: DataDir, standing: int = 0) -> dict[str, str]:
     """Spark's configuration; what the user gives in `[spark] conf` comes last."""
     local = section.master.startswith("local")
     found = {
-        "spark.master": _with_retries(section.master),
+        "spark.master": _with_slots(section.master, standing),
         "spark.app.name": "gauss",
         "spark.ui.enabled": "false",  # Gauss has its own pages; saves 0.3 s and a port
         "spark.ui.showConsoleProgress": "false",
@@ -77,6 +80,8 @@ def settings(section: SparkSection, data_dir: DataDir) -> dict[str, str]:
     }
     if local:
         found |= {
+            "spark.default.parallelism": str(cores_of(section.master)),
+            "spark.python.task.killTimeout": "500ms",  # what stands is told to end before it is killed
             "spark.hadoop.fs.file.impl": "gauss.LocalFiles",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -88,11 +93,12 @@ def settings(section: SparkSection, data_dir: DataDir) -> dict[str, str]:
     return {**found, **section.conf}
 
 
-def _with_retries(master: str) -> str:
-    """`local[N]` never tries a task again; `local[N,3]` does."""
-    if master == "local":
-        return "local[1,3]"
-    return f"{master[:-1]},3]" if master.startswith("local[") and "," not in master else master
+def _with_slots(master: str, standing: int) -> str:
+    """A local master with a slot for every task that may stand beside those of queries: the cores are shared by the
+    operating system. `local[N]` never tries a task again; `local[N,3]` does."""
+    if not re.fullmatch(r"local|local\[(\d+|\*)\]", master):
+        return master
+    return f"local[{cores_of(master) + standing},3]"
 
 
 _zygotes: list[subprocess.Popen[bytes]] = []
@@ -112,11 +118,93 @@ def keeps_rows(processors: Iterable[ProcessorDef]) -> bool:
     return False
 
 
-def start(
-    section: SparkSection, data_dir: DataDir, *, training: bool = False, optimising: bool = False
-) -> SparkSession:
-    """A session on a JVM of this process; `training`: one that writes the class archive at its end; `optimising`: for
-    work that `keeps_rows`."""
+class Spark:
+    """Spark on a JVM of this process. Its SQL session is made when it is first asked for: standing jobs need none, and
+    it costs a second and a hundred megabytes."""
+
+    def __init__(self, context: SparkContext, given: dict[str, str], *, names_variables: bool) -> None:
+        self.context = context
+        self._given = given
+        self._names_variables = names_variables
+        self._session: SparkSession | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def session(self) -> SparkSession:
+        with self._lock:
+            if self._session is None:
+                from pyspark.sql import SparkSession
+
+                builder = SparkSession.builder
+                for key, value in self._given.items():
+                    builder = builder.config(key, value)
+                self._session = builder.getOrCreate()
+                if self._names_variables:
+                    _name_variables(self._session)
+            return self._session
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The JVM."""
+        process: subprocess.Popen[bytes] = self.context._gateway.proc  # type: ignore[union-attr]
+        return process
+
+    def warm_up(self) -> None:
+        """Runs a job with a Python worker: the first batch of a query finds the scheduler and the ways to Python
+        loaded. (Its daemon is not theirs: Spark keeps one for each set of environment variables.)"""
+
+        def work() -> None:
+            try:
+                self.context.parallelize([0], 1).map(abs).collect()
+            except Exception as error:  # whatever it is, the queries will tell it better
+                log.info("no warm-up: %s", type(error).__name__)
+
+        threading.Thread(target=work, name="warm-up", daemon=True).start()
+
+    def stop(self, data_dir: DataDir, wait_seconds: float = 6.0) -> None:
+        """Ends it and its JVM; a class archive that the JVM wrote at its end takes its place if it is whole."""
+        process = self.process
+        if self._session is not None:
+            self._session.stop()
+        else:
+            self.context.stop()
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(wait_seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        java = Java.of(data_dir)
+        fresh = java.archive.with_suffix(".new")
+        if process.returncode == 0 and fresh.exists():
+            fresh.rename(java.archive)
+        from pyspark import SparkContext
+
+        while _zygotes:
+            with _zygotes.pop() as ending:
+                assert ending.stdin is not None
+                ending.stdin.close()
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+
+
+class Launched(NamedTuple):
+    """A JVM that has booted, and what its Spark is to be told."""
+
+    process: subprocess.Popen[bytes]
+    given: dict[str, str]
+    port: str
+    secret: str
+    training: bool
+
+
+def boot(
+    section: SparkSection, data_dir: DataDir, *, training: bool = False, optimising: bool = False, standing: int = 0
+) -> Launched:
+    """Starts a JVM; `training`: one that writes the class archive at its end; `optimising`: for work that `keeps_rows`;
+    `standing`: how many tasks may stand beside those of queries. Imports nothing of pyspark, so that another thread
+    may do so meanwhile."""
     java = Java.of(data_dir)
     java = replace(java, home=java.home.with_name("spark-home-training")) if training else java
     command = prepare(java, section.driver_memory, training, optimising)
@@ -128,24 +216,29 @@ def start(
     if forks:
         # Executors of a cluster run elsewhere: there every process starts in the ordinary way.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(_python(java, data_dir.run))
-    given = settings(section, data_dir)
+    given = settings(section, data_dir, standing)
     with tempfile.TemporaryDirectory(prefix="gauss-") as folder:
         answer = Path(folder) / "gateway"
         process = launch(command, given, answer, java.output)
         if forks:
             _start_zygote(data_dir.run)
-        from pyspark.sql import SparkSession
+        return Launched(process, given, *gateway(process, answer, java), training)
 
-        os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = gateway(process, answer, java)
-    builder = SparkSession.builder
-    for key, value in given.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+
+def connect(launched: Launched) -> Spark:
+    """Spark in a JVM that has booted."""
+    from pyspark import SparkConf, SparkContext
+
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = launched.port, launched.secret
+    context = SparkContext(conf=SparkConf().setAll(list(launched.given.items())))
     del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
-    session.sparkContext._gateway.proc = process  # type: ignore[union-attr]
-    if not training:
-        _name_variables(session)
-    return session
+    context._gateway.proc = launched.process  # type: ignore[union-attr]
+    return Spark(context, launched.given, names_variables=not launched.training)
+
+
+def start(section: SparkSection, data_dir: DataDir, *, training: bool = False, standing: int = 0) -> Spark:
+    """Spark, all at once."""
+    return connect(boot(section, data_dir, training=training, standing=standing))
 
 
 STREAM_VARIABLES = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
@@ -166,43 +259,3 @@ def _start_zygote(folder: Path) -> None:
         _zygotes.append(zygote.start(folder, later=zygote.LATER))
     except OSError as error:  # a file system without sockets, say: the launcher then starts ordinary processes
         log.warning("Spark's Python processes start one by one, seconds later: %s", error)
-
-
-def warm_up(session: SparkSession) -> None:
-    """Runs a job with a Python worker while queries are still being planned: the first batch finds the scheduler and
-    the ways to Python loaded. (Its daemon is not theirs: Spark keeps one for each set of environment variables.)"""
-
-    def work() -> None:
-        try:
-            session.sparkContext.parallelize([0], 1).map(abs).collect()
-        except Exception as error:  # whatever it is, the queries will tell it better
-            log.info("no warm-up: %s", type(error).__name__)
-
-    threading.Thread(target=work, name="warm-up", daemon=True).start()
-
-
-def stop(session: SparkSession, data_dir: DataDir, wait_seconds: float = 6.0) -> None:
-    """Ends the session and its JVM; a class archive that the JVM wrote at its end takes its place if it is whole."""
-    gateway = session.sparkContext._gateway
-    process = getattr(gateway, "proc", None)
-    session.stop()
-    if process is None:
-        return
-    process.stdin.close()
-    try:
-        process.wait(wait_seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    java = Java.of(data_dir)
-    fresh = java.archive.with_suffix(".new")
-    if process.returncode == 0 and fresh.exists():
-        fresh.rename(java.archive)
-    from pyspark import SparkContext
-
-    while _zygotes:
-        with _zygotes.pop() as ending:
-            assert ending.stdin is not None
-            ending.stdin.close()
-    SparkContext._gateway = None
-    SparkContext._jvm = None

@@ -20,11 +20,10 @@ from gauss.contracts.processor import REST, TOPIC
 from gauss.model.details import capped
 from gauss.model.errors import ProtocolError
 from gauss.stream.client import STAGE_SCHEMA
-from gauss.stream.driver.plan import BEAT, MARK, TableWork, Work, WritePlan
+from gauss.stream.driver.plan import BEAT, MARK, WritePlan
 from gauss.stream.driver.reading import (
     MAX_LETTER_BYTES,
     MOST_NAME_BYTES,
-    Range,
     engine,
     format_of,
     freeze_once,
@@ -184,10 +183,6 @@ class Writing:
         return done
 
     def _written(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        if self.plan.table is not None:
-            return self._fill(self.plan.table, iterator)
-        if self.plan.work is not None:
-            return self._host(self.plan.work, iterator)
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
         done = Staged()
@@ -199,41 +194,15 @@ class Writing:
         stage_all(self.plan, batches, done, ("", partition), partition)
         return done
 
-    def _host(self, work: Work, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        """Does the work of each range; what a task that fails half-way has staged goes at once."""
-        from gauss.stream.driver.chained import run_chain
-        from gauss.stream.driver.hosted import run
-
-        done = Staged()
-        try:
-            for row in (row for batch in iterator for row in batch.to_pylist()):
-                part = Range(**row)
-                if self.plan.steps:
-                    run_chain(self.plan, work, part, done)
-                else:
-                    stage_all(self.plan, run(work, part), done, (part.topic, part.start))
-        except Exception:
-            self.forget([done])
-            raise
-        return done
-
-    def _fill(self, work: TableWork, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        """Inserts each range into the table; only its dead letters are staged."""
-        from gauss.stream.driver.table_task import fill
-
-        fill(work, [Range(**row) for batch in iterator for row in batch.to_pylist()], self.plan.checkpoint_dir)
-        return Staged([])
-
     def publish(self, messages: Sequence[WriterCommitMessage | None], epoch: int, ends: Ends) -> None:
         plan = self.plan
         found = [message for message in messages if isinstance(message, Staged)]
-        named = [*(plan.routes or [plan.target]), *(topic for step in plan.steps for topic in step.targets)]
-        targets: dict[str, list[str]] = {topic: [] for topic in named if topic}
+        targets: dict[str, list[str]] = {topic: [] for topic in plan.routes or [plan.target] if topic}
         for _, topic, stage in sorted(stage for message in found for stage in message.stages):
             targets[topic].append(stage)
         if letters := sorted(stage for message in found for stage in message.letters):
             targets[DEAD_TOPIC] = [stage for _, stage in letters]
-        whole = Publish(plan.processor, plan.generation, plan.checkpoint, epoch, ends, targets, members=plan.members)
+        whole = Publish(plan.processor, plan.generation, plan.checkpoint, epoch, ends, targets)
         engine(plan.flight).publish(whole)
 
     def forget(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -10,10 +10,8 @@ from gauss.stream.client import EngineClient
 from gauss.stream.driver.checkpoint import Checkpoint
 from gauss.stream.driver.sink import offsets_of
 from gauss.stream.engine.epochs import rows_between
-from gauss.stream.protocol import Claimed, Ends, Member, Publish, places
-
-MOST_RECORDS = 100
-"""So many records are looked for one by one; what fails behind them is skipped by whole epochs."""
+from gauss.stream.engine.skips import MOST_RECORDS
+from gauss.stream.protocol import Claimed, Ends, Publish, places
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +27,8 @@ def half_done(checkpoint: Checkpoint) -> int:
 class Skipping:
     """The skip of one query, from a person's word until its range is passed."""
 
-    def __init__(self, name: str, client: EngineClient, *, whole: bool) -> None:
-        """`whole`: by whole epochs alone."""
-        self._name, self._client, self._whole = name, client, whole
+    def __init__(self, name: str, client: EngineClient) -> None:
+        self._name, self._client = name, client
         self._until: Ends = {}
         self._buried = 0
         self.max_rows = 0
@@ -44,11 +41,10 @@ class Skipping:
         ends = offsets_of(folder, epoch)
         rows = rows_between(offsets_of(folder, epoch - 1) if epoch else claimed.start, ends)
         self._until = self._until or ends
-        if rows > 1 and not self._whole and self._buried < MOST_RECORDS:
+        if rows > 1 and self._buried < MOST_RECORDS:
             self.max_rows = rows // 2
             checkpoint.unplan(epoch)
             return
-        members = [Member(name, generation, []) for name, generation in claimed.members.items()]
         self._client.publish(
             Publish(
                 self._name,
@@ -58,7 +54,6 @@ class Skipping:
                 ends,
                 {target: [] for target in targets},
                 skip=True,
-                members=members,
                 why=why,
             )
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from gauss.model.errors import ConfigError
 from gauss.stream.driver.pace import Pace
-from gauss.stream.driver.plan import MARK, RANGES, ReadPlan, WritePlan
+from gauss.stream.driver.plan import MARK, ReadPlan, WritePlan
 from gauss.stream.driver.reading import Range, Ranges, engine, ranges, read_decoded, shared_out, task
 from gauss.stream.driver.timed import read_timed
 from gauss.stream.protocol import Ends, Latest
@@ -130,9 +129,6 @@ class _Reading:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         parts = partition.parts if isinstance(partition, Ranges) else [partition]
-        if self.plan.hosted:
-            yield pa.RecordBatch.from_pylist([asdict(cast(Range, part)) for part in parts], schema=RANGES)
-            return
         schema = to_arrow_schema(self._schema, timezone="UTC")
         reads = read_decoded if self.plan.time is None else read_timed
         with task():
@@ -158,8 +154,7 @@ class StreamReader(_Reading, DataSourceStreamReader):
 
     def __init__(self, plan: ReadPlan, schema: StructType) -> None:
         super().__init__(plan, schema)
-        self._pace = Pace(plan.target_ms, plan.max_rows, plan.min_rows)
-        self._waits_since: float | None = None
+        self._pace = Pace(plan.target_ms, plan.max_rows)
 
     def initialOffset(self) -> dict[str, Any]:
         # The engine fixed it when this checkpoint was first claimed: batch 0's start is in no log of Spark's.
@@ -170,8 +165,7 @@ class StreamReader(_Reading, DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes. `start` tells the engine what is committed: only here may it let go."""
-        now = time.monotonic()
-        self._pace.asked(now)
+        self._pace.asked(time.monotonic())
         rows = self.plan.max_rows if isinstance(limit, ReadAllAvailable) else self._pace.rows
         asked = Latest(
             self.plan.processor,
@@ -184,17 +178,8 @@ class StreamReader(_Reading, DataSourceStreamReader):
         reply = engine(self.plan.flight).latest(asked)
         if reply.end == asked.start:
             return start  # the very same text: any difference would make a batch
-        if reply.lag < self.plan.min_rows and not self._waited(now):
-            return start
-        self._waits_since = None
         self._pace.given(time.monotonic(), reply.rows, reply.lag)
         return msgspec.to_builtins(reply.end)  # type: ignore[no-any-return]
-
-    def _waited(self, now: float) -> bool:
-        """Whether records have waited for more of them long enough."""
-        if self._waits_since is None:
-            self._waits_since = now
-        return (now - self._waits_since) * 1000 >= self.plan.flush_ms
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         time = self.plan.time

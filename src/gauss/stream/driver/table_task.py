@@ -1,5 +1,4 @@
-"""A task of a table's query: a range of the inbox decoded, mapped and inserted, once; what does not fit is staged as
-dead letters."""
+"""Rows of a table's inbox: ranges decoded, mapped and inserted, once; what does not fit is staged as dead letters."""
 
 from __future__ import annotations
 
@@ -14,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from gauss.clients.errors import RowError
 from gauss.contracts.field_types import arrow_schema
@@ -22,21 +20,18 @@ from gauss.contracts.format_batch import batched
 from gauss.contracts.table import Block, Group, TableStore
 from gauss.mapping.columns import ColumnMap
 from gauss.model.batch import RECORD_SCHEMA
-from gauss.model.errors import DiskFull, ProtocolError, Unavailable
+from gauss.model.errors import DiskFull, Unavailable
 from gauss.model.paths import DataDir
 from gauss.stream.child import assignment
-from gauss.stream.driver.plan import TableWork
-from gauss.stream.driver.reading import FORGET, Range, bury, coalesced, engine, letter
-from gauss.stream.driver.sink import offsets_of
-from gauss.stream.protocol import Read
+from gauss.stream.driver.plan import ReadPlan, TablePlan, TableWork
+from gauss.stream.driver.reading import FORGET, Range, bury, coalesced, engine, letter, ranges
+from gauss.stream.protocol import Claimed, Grant, Read
 from gauss.stream.tables import TableTopic, table_topic
 
 PATIENCE_S = 10.0
 """So long a task waits for a server that is away, in its first attempt; then its query does, and says so."""
 MOST_ROWS_BYTES = 256 << 20
 """What the rows of a range may take; records that take more once they are decoded go in by halves of their range."""
-BATCH_ID = "streaming.sql.batchId"
-"""Where Spark tells a task its epoch."""
 RETRY_TOPICS = "_retry."
 
 log = logging.getLogger(__name__)
@@ -60,26 +55,28 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Opened:
+class Opened:
+    """A table and how records become its rows."""
+
     topic: TableTopic
     columns: ColumnMap
     fields: pa.Schema
     lacking: frozenset[str]
 
 
-_open: OrderedDict[tuple[object, ...], _Opened] = OrderedDict()
+_open: OrderedDict[tuple[object, ...], Opened] = OrderedDict()
 KEPT_TABLES = 4
 
 
-def _opened(data_dir: str, topic: str, lacking: tuple[str, ...], generation: int) -> _Opened:
-    """Once per process and start of the query."""
-    key = (data_dir, topic, lacking, generation)
+def opened_table(work: TableWork) -> Opened:
+    """Once per process and plan."""
+    key = (work.data_dir, work.topic, *work.lacking)
     if key not in _open:
-        paths = DataDir(Path(data_dir))
+        paths = DataDir(Path(work.data_dir))
         given = assignment(paths)
-        found = table_topic(given.pipeline, topic, given.base_dir, paths)
-        found.store.open(found.target, lacking)
-        _open[key] = _Opened(found, found.columns(), arrow_schema(found.decoded), frozenset(lacking))
+        found = table_topic(given.pipeline, work.topic, given.base_dir, paths)
+        found.store.open(found.target, work.lacking)
+        _open[key] = Opened(found, found.columns(), arrow_schema(found.decoded), frozenset(work.lacking))
         while len(_open) > KEPT_TABLES:
             _open.popitem(last=False)[1].topic.store.close()
     return _open[key]
@@ -94,6 +91,12 @@ def _forget() -> None:
 FORGET.append(_forget)
 
 
+def inbox_inc(topic: str, inc: int) -> int:
+    """The incarnation as rows have it: replayed letters have offsets of their own, and below 0 they can't be taken for
+    those of the inbox."""
+    return -inc if topic.startswith(RETRY_TOPICS) else inc
+
+
 class _Rows(NamedTuple):
     """A range's records and what is to be inserted of them."""
 
@@ -102,69 +105,73 @@ class _Rows(NamedTuple):
     refusals: list[Refusal]
 
 
-def fill(work: TableWork, parts: Sequence[Range], checkpoint_dir: str) -> None:
-    """Inserts ranges one after the other; while the server takes one, the next is read and decoded."""
-    opened = _opened(work.data_dir, work.topic, tuple(work.lacking), work.read.generation)
-    for part, rows in zip(parts, _ahead(work, opened, parts), strict=True):
-        _fill_range(work, opened, part, rows, checkpoint_dir)
+class Filling:
+    """Inserts epochs for one claim."""
 
+    def __init__(self, plan: TablePlan, claimed: Claimed) -> None:
+        self._work, self._claimed = plan.work, claimed
+        self._read = ReadPlan(
+            flight=plan.flight, processor=plan.processor, generation=claimed.generation, start=claimed.start
+        )
+        self._opened = opened_table(plan.work)
 
-def _fill_range(work: TableWork, opened: _Opened, part: Range, rows: _Rows | None, checkpoint_dir: str) -> None:
-    """Inserts a range whole, or by halves where its rows are too large together: a replay makes the same blocks."""
-    if rows is not None:
-        _fill(work, opened, part, rows, checkpoint_dir)
-        return
-    middle = (part.start + part.stop) // 2
-    for half in (replace(part, stop=middle), replace(part, start=middle)):
-        _fill_range(work, opened, half, _rows(work, opened, half), checkpoint_dir)
+    def fill(self, grant: Grant) -> None:
+        """Inserts the ranges of an epoch one after the other; while the server takes one, the next is read and
+        decoded."""
+        parts = ranges(grant.start, grant.end)
+        for part, rows in zip(parts, self._ahead(parts), strict=True):
+            self._fill(grant, part, rows)
 
+    def _fill(self, grant: Grant, part: Range, rows: _Rows | None) -> None:
+        """Inserts a range whole, or by halves where its rows are too large together: a replay makes the same blocks."""
+        if rows is not None:
+            self._insert(grant, part, rows)
+            return
+        middle = (part.start + part.stop) // 2
+        for half in (replace(part, stop=middle), replace(part, start=middle)):
+            self._fill(grant, half, self._rows(half))
 
-def _ahead(work: TableWork, opened: _Opened, parts: Sequence[Range]) -> Iterator[_Rows | None]:
-    with ThreadPoolExecutor(1, "ahead") as pool:
-        coming: deque[Future[_Rows | None]] = deque()
-        for part in parts:
-            coming.append(pool.submit(_rows, work, opened, part))
-            if len(coming) > 1:
+    def _ahead(self, parts: Sequence[Range]) -> Iterator[_Rows | None]:
+        if len(parts) == 1:
+            yield self._rows(parts[0])
+            return
+        with ThreadPoolExecutor(1, "ahead") as pool:
+            coming: deque[Future[_Rows | None]] = deque()
+            for part in parts:
+                coming.append(pool.submit(self._rows, part))
+                if len(coming) > 1:
+                    yield coming.popleft().result()
+            if coming:
                 yield coming.popleft().result()
-        if coming:
-            yield coming.popleft().result()
 
+    def _rows(self, part: Range) -> _Rows | None:
+        """A range's rows; None if they are too large together."""
+        read = self._read
+        ticket = Read(part.topic, part.inc, part.start, part.stop, read.processor, read.generation)
+        records = _records(engine(read.flight).read(ticket))
+        mapped = _mapped(self._opened, records)
+        return None if mapped is None else _Rows(records, *mapped)
 
-def _rows(work: TableWork, opened: _Opened, part: Range) -> _Rows | None:
-    """A range's rows; None if they are too large together."""
-    read = work.read
-    ticket = Read(part.topic, part.inc, part.start, part.stop, read.processor, read.generation)
-    records = _records(engine(read.flight).read(ticket))
-    mapped = _mapped(opened, records)
-    return None if mapped is None else _Rows(records, *mapped)
-
-
-def _fill(work: TableWork, opened: _Opened, part: Range, rows: _Rows, checkpoint_dir: str) -> None:
-    """Inserts a range's rows and stages the dead letters among its records."""
-    read = work.read
-    context = TaskContext.get()
-    told = context.getLocalProperty(BATCH_ID) if context else None
-    epoch = int(told) if told else -1
-    again = context is not None and context.attemptNumber() > 0
-    before = work.rewound.get(part.topic)
-    rewound = before is not None and before.inc == part.inc and part.start < before.off
-    unclear = rewound or again or epoch in (-1, work.unclear_epoch)
-    block = Block(
-        processor=read.processor,
-        generation=read.generation,
-        epoch=epoch,
-        # Replayed letters have offsets of their own: below 0 they can't be taken for those of the inbox.
-        inc=-part.inc if part.topic.startswith(RETRY_TOPICS) else part.inc,
-        start=part.start,
-        stop=part.stop,
-        groups=rows.groups,
-        settled=_settled(checkpoint_dir, epoch, part),
-        unclear=unclear,
-        rewound=rewound,
-    )
-    refused = put(opened.topic.store, block, Waits(work.settle_s, 0.0 if again else PATIENCE_S))
-    if refusals := [*rows.refusals, *refused]:
-        _bury(work, part, rows.records, refusals)
+    def _insert(self, grant: Grant, part: Range, rows: _Rows) -> None:
+        """Inserts a range's rows and stages the dead letters among its records."""
+        before, settled = self._claimed.rewound.get(part.topic), grant.settled.get(part.topic)
+        rewound = before is not None and before.inc == part.inc and part.start < before.off
+        block = Block(
+            processor=self._read.processor,
+            generation=self._read.generation,
+            epoch=grant.epoch,
+            inc=inbox_inc(part.topic, part.inc),
+            start=part.start,
+            stop=part.stop,
+            groups=rows.groups,
+            settled=settled.off if settled is not None and settled.inc == part.inc else 0,
+            unclear=rewound or grant.again,
+            rewound=rewound,
+        )
+        patience = 0.0 if grant.again else PATIENCE_S
+        refused = put(self._opened.topic.store, block, Waits(self._work.settle_s, patience))
+        if refusals := [*rows.refusals, *refused]:
+            _bury(self._read, part, rows.records, refusals)
 
 
 def _records(batches: Iterator[pa.RecordBatch]) -> pa.Table:
@@ -174,18 +181,7 @@ def _records(batches: Iterator[pa.RecordBatch]) -> pa.Table:
     return pa.Table.from_batches(pieces)
 
 
-def _settled(checkpoint_dir: str, epoch: int, part: Range) -> int:
-    """Where the epoch before ended."""
-    if epoch <= 0:
-        return 0
-    try:
-        at = offsets_of(checkpoint_dir, epoch - 1).get(part.topic)
-    except ProtocolError:
-        return 0
-    return at.off if at is not None and at.inc == part.inc else 0
-
-
-def _mapped(opened: _Opened, records: pa.Table) -> tuple[tuple[Group, ...], list[Refusal]] | None:
+def _mapped(opened: Opened, records: pa.Table) -> tuple[tuple[Group, ...], list[Refusal]] | None:
     """The table's columns of a range's records, in groups, and the records that do not become rows; None if several
     records take more than MOST_ROWS_BYTES together."""
     refusals: list[Refusal] = []
@@ -221,7 +217,7 @@ def _mapped(opened: _Opened, records: pa.Table) -> tuple[tuple[Group, ...], list
 
 
 def _decoded(
-    opened: _Opened, records: pa.Table, refusals: list[Refusal]
+    opened: Opened, records: pa.Table, refusals: list[Refusal]
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch, np.ndarray]]:
     """Some of the records, their rows, and the record of each."""
     for batch in records.to_batches():
@@ -236,7 +232,7 @@ def _decoded(
             yield some, decoded.rows, decoded.good
 
 
-def _without_lacking(opened: _Opened, group: Group, refusals: list[Refusal]) -> Group:
+def _without_lacking(opened: Opened, group: Group, refusals: list[Refusal]) -> Group:
     """Leaves out the columns that the table lacks; with `reject_row`, also the records that have a value there."""
     offsets, rows, part = group
     for name in opened.lacking.intersection(rows.schema.names):
@@ -306,7 +302,7 @@ def _insert(store: TableStore, block: Block, waits: Waits) -> None:
         pause = min(pause * 2, 2.0)
 
 
-def _bury(work: TableWork, part: Range, records: pa.Table, refusals: list[Refusal]) -> None:
+def _bury(read: ReadPlan, part: Range, records: pa.Table, refusals: list[Refusal]) -> None:
     """One letter per record, with its bytes."""
     offsets = records["offset"].to_numpy()
     letters: dict[int, dict[str, Any]] = {}
@@ -314,7 +310,7 @@ def _bury(work: TableWork, part: Range, records: pa.Table, refusals: list[Refusa
         place = int(np.searchsorted(offsets, refusal.offset))
         where = (refusal.offset, records["ts_ms"][place].as_py())
         letters[refusal.offset] = letter(
-            work.read,
+            read,
             part,
             where,
             records["data"][place].as_py(),
@@ -322,4 +318,4 @@ def _bury(work: TableWork, part: Range, records: pa.Table, refusals: list[Refusa
             stage=refusal.stage,
             column=refusal.column,
         )
-    bury(work.read, [letters[offset] for offset in sorted(letters)], part)
+    bury(read, [letters[offset] for offset in sorted(letters)], part)

@@ -37,6 +37,7 @@ LOADED = (
     *("pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.write_into_data_source"),
     *("pyspark.sql.worker.python_streaming_sink_runner", "pyspark.sql.streaming.python_streaming_source_runner"),
     *("gauss.stream.driver.source", "gauss.stream.driver.sink", "gauss.registry"),
+    *("gauss.stream.driver.hosted_loop", "gauss.plugins.formats.json.codec"),
 )
 LATER = ("numba", "gauss.stream.driver.machine_code")
 """What workers under load need, but not the first of Spark's processes: loaded while Java still starts."""

@@ -63,7 +63,7 @@ class CaptureTopic(Topic):
     def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[DeadLetter]]:  # noqa: ARG002
         self._no_records()
 
-    def wait_room(self, cancel: threading.Event | None = None) -> bool:  # noqa: ARG002
+    def wait_room(self, cancel: threading.Event | None = None, seconds: float | None = None) -> bool:  # noqa: ARG002
         self._no_records()
 
     def stage_append(self, chunk: Chunk, publish: int) -> int:  # noqa: ARG002

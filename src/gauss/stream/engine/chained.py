@@ -112,5 +112,5 @@ def decoded_letters(chunks: list[Chunk]) -> list[dict[str, Any]]:
 def _stranger(member: str, topic: str) -> ProtocolError:
     return ProtocolError(
         f'processor "{member}" can\'t be part of a chain: somebody else wrote into topic "{topic}"',
-        hint="it goes on in a query of its own",
+        hint="it goes on in a task of its own",
     )

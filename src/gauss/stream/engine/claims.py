@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+
+import msgspec
 
 from gauss.model.errors import ConfigError, Fenced, NotFound, ProtocolError
 from gauss.stream.engine.chained import at_end
 from gauss.stream.engine.entries import Bounds, ClaimMade, ProcessorRow, Rebuilt
 from gauss.stream.engine.epochs import held
+from gauss.stream.engine.jobs import Job
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.running import Running
 from gauss.stream.engine.stages import Stages
 from gauss.stream.engine.topic import Topic
 from gauss.stream.graph import TABLE_PREFIX
 from gauss.stream.protocol import At, Claim, Claimed, Ends
+
+STANDING = "standing"
+"""In place of a checkpoint: of a standing job, whose state is the ledger alone."""
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +36,10 @@ class Claims:
         self._ledger = ledger
         self._stages = stages
         self.running: dict[str, Running] = {}
+        self.on_claim: Callable[[Running], None] = lambda _: None
+        """Called when a claim was made: what was granted before counts no more."""
+        self.on_behind: Callable[[list[str]], None] = lambda _: None
+        """Told of members that can't be part of a chain, since they have records of their topic left to read."""
         self._closed = False
 
     def add(self, running: Running, start: str | int = "earliest") -> None:
@@ -67,8 +78,11 @@ class Claims:
         return row
 
     def claim(self, claim: Claim) -> Claimed:
-        """Raises the generation; ends what an older one still waits for and sweeps what it staged."""
+        """Raises the generation; ends what an older one still waits for and sweeps what it staged. A task of a
+        standing job joins the generation that another task of it has begun."""
         running = self.processor(claim.processor)
+        if (joined := self._joined(running, claim)) is not None:
+            return joined
         members = [self.processor(name) for name in claim.members]
         for name in claim.targets:
             if name not in self._topics:
@@ -82,7 +96,10 @@ class Claims:
             if self._closed:
                 cancel.set()
             if behind := [each.name for each in members if not self._at_end(each)]:
+                self.on_behind(behind)
                 return Claimed(0, {}, -1, False, behind=behind)
+            if (joined := self._joined(running, claim)) is not None:  # by another task meanwhile
+                return joined
             row = self._ledger.row(claim.processor)
             bounds = running.bounded.begin() if running.bounded is not None else None
             same_range = row is None or row.bounds == bounds
@@ -105,13 +122,72 @@ class Claims:
                 start |= self._range_start(running, bounds)
             generations = self._join(running, members, start)
             generation = (row.generation if row is not None else 0) + 1
-            self._ledger.commit(ClaimMade(claim.processor, claim.checkpoint, generation, start, bounds), sync=True)
+            made = ClaimMade(claim.processor, claim.checkpoint, generation, start, bounds)
+            if claim.job:
+                made = self._standing(running, row, made)
+            self._ledger.commit(made, sync=True)
             running.drop_state = False
             self._stages.sweep(claim.processor, generation)
-            log.info("processor %s: generation %d, checkpoint %s", claim.processor, generation, claim.checkpoint)
+            log.info("processor %s: generation %d, checkpoint %s", claim.processor, generation, made.checkpoint)
+            running.job = self._new_job(running, claim, made) if claim.job else None
             epoch = row.epoch if known and row is not None else -1
-            empties = row.empties if row is not None else {}
-            return Claimed(generation, start, epoch, known, members=generations, empties=empties)
+            row = self._ledger.row(claim.processor)
+            assert row is not None
+            found = Claimed(generation, start, epoch, known, generations, row.empties, row.rewound)
+        self._woken((running, *members))
+        return found
+
+    def _woken(self, runs: Iterable[Running]) -> None:
+        for each in runs:
+            with each.turn:
+                each.turn.notify_all()
+            self.on_claim(each)
+
+    def _joined(self, running: Running, claim: Claim) -> Claimed | None:
+        """The generation that another task of the same job has begun; None: this claim begins one. Raises Fenced when
+        a later job or attempt has."""
+        job = running.job
+        if not claim.job or job is None:
+            return None
+        if claim.job < job.number or (claim.job == job.number and claim.attempt < job.attempts.get(claim.task, 0)):
+            raise Fenced(f'processor "{claim.processor}" is read by a later job or attempt', hint="this task must end")
+        row = self._ledger.row(running.name)
+        if claim.job != job.number or claim.task in job.joined or row is None or row.generation != job.generation:
+            return None
+        job.joined.add(claim.task)
+        job.attempts[claim.task] = claim.attempt
+        members = dict(running.members)
+        return Claimed(job.generation, row.start, -1, True, members, row.empties, row.rewound, joined=True)
+
+    def _standing(self, running: Running, row: ProcessorRow | None, made: ClaimMade) -> ClaimMade:
+        """The claim of a standing job: it has no checkpoint, and begins at the ledger's ends."""
+        before = row.checkpoint if row is not None else STANDING
+        made = msgspec.structs.replace(made, checkpoint=f"{STANDING}-{made.generation}")
+        if not running.tracked:
+            return made
+        if before.startswith(STANDING):
+            return msgspec.structs.replace(made, granted=True)
+        return msgspec.structs.replace(made, rewound=self._ends_of(running))
+
+    def _ends_of(self, running: Running) -> Ends:
+        return {name: At(self._topics[name].inc, self._topics[name].version()) for name in running.sources}
+
+    def _new_job(self, running: Running, claim: Claim, made: ClaimMade) -> Job:
+        row, before = self._ledger.row(running.name), running.job
+        assert row is not None
+        if running.skip is not None and before is not None and before.given:
+            running.skip.failed(before.given[0], running.trouble)
+        same = before is not None and before.number == claim.job
+        attempts = dict(before.attempts) if same and before is not None else {}
+        return Job(
+            claim.job,
+            made.generation,
+            dict(made.start),
+            again=deque(row.granted),
+            attempts={**attempts, claim.task: claim.attempt},
+            joined={claim.task},
+            empties=bool(row.empties),
+        )
 
     def _locked(self, *names: str) -> ExitStack:
         """The locks of some processors, taken in the order of their names."""
@@ -138,7 +214,7 @@ class Claims:
             start.setdefault(inlet, held_at)
             places = {source: At(topic.inc, topic.version()), inlet: held_at}
             generation = generations[member.name] = (row.generation if row is not None else 0) + 1
-            self._ledger.commit(ClaimMade(member.name, f"in the query of {head.name}", generation, places), sync=True)
+            self._ledger.commit(ClaimMade(member.name, f"in the task of {head.name}", generation, places), sync=True)
             self._stages.sweep(member.name, generation)
             head.readers[inlet] = member.readers[inlet]
             member.readers[source].move(topic.version())
@@ -226,7 +302,8 @@ class Claims:
         row = self._ledger.row(running.name)
         generation = (row.generation if row is not None else 0) + 1
         bounds = running.bounded.begin() if running.bounded is not None else None
-        return ClaimMade(running.name, f"{why}-{generation}", generation, start, bounds)
+        rewound = self._ends_of(running) if running.tracked else {}
+        return ClaimMade(running.name, f"{why}-{generation}", generation, start, bounds, rewound)
 
     def _moved_to(self, running: Running, claim: ClaimMade) -> None:
         self._stages.sweep(running.name, claim.generation)

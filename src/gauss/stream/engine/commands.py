@@ -35,8 +35,11 @@ Shapes:
   `earliest`, `end`, an offset or `-N`.
 - `Processor`: `{name, plugin, role (source|transform|sink), where (engine|spark), state, detail, source, target (the
   first of those), sources: [str], targets: [str], records, bytes, dead, behind, behind_ms, epoch, generation, vain,
-  connections, accepted, refused, clients, batch_rows, batch_ms, rows_per_second, failures, runs (hosted|columns on
-  Spark), trace}`; `state`: starting, running, waiting, failed, stopped, done.
+  connections, accepted, refused, clients, batch_rows, batch_ms, rows_per_second, failures, runs (hosted|table|columns|
+  partials on Spark), trace, under_way (epochs of standing tasks that are not published yet), tasks: [Task]}`; `state`:
+  starting, running, waiting, failed, stopped, done.
+- `Task`: `{task (its number), told_s (how long ago), rows, wait_ms, read_ms, work_ms, publish_ms, attempt, where}` of
+  its last epoch.
 - `DeadGroup`: `{reason, stage, processor, count, first_ts_ms, last_ts_ms}`. `before` and `offsets` are `dead_offset`s.
 - `Letter`: `{dead_offset, reason, detail, stage, processor, topic, inc, offset, ts_ms, column, data (base64), truncated
   (only if cut: the original length), attempts (how often its processor refused it)}`; replayed ones are left out until
@@ -221,6 +224,9 @@ def _skip(engine: Engine, args: Arguments) -> dict[str, Any]:
             f" {name} knew: gauss readers seek {node.sources[0].topic} {name} OFFSET, then: gauss processors drop-state"
             f" {name}",
         )
+    if running is not None and running.job is not None:
+        engine.grants.skip(name, engine.board.query(name).detail)
+        return {**_told("retry")(engine, args), "action": "skip"}
     return _told("skip")(engine, args)
 
 
@@ -296,6 +302,19 @@ def _metrics(engine: Engine, _: Arguments) -> dict[str, Any]:
     return {"metrics": metrics(engine)}
 
 
+def _standing_job(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"job": engine.grants.new_job()}
+
+
+def _standing_end(engine: Engine, args: Arguments) -> dict[str, Any]:
+    engine.grants.end_job(args.number("job", 0), args.number("keep", 0))
+    return {"told": True}
+
+
+def _standing_news(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"news": engine.grants.news()}
+
+
 def _drain(engine: Engine, args: Arguments) -> dict[str, Any]:
     engine.drain(args.number("seconds", 5))
     return {"drained": True}
@@ -323,5 +342,8 @@ COMMANDS: dict[str, Callable[[Engine, Arguments], dict[str, Any]]] = {
     "scans": _scans,
     "scan.explain": _explain,
     "metrics": _metrics,
+    "standing.job": _standing_job,
+    "standing.end": _standing_end,
+    "standing.news": _standing_news,
     "drain": _drain,
 }

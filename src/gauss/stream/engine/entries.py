@@ -39,6 +39,18 @@ class ClaimMade(msgspec.Struct, tag=True):
     generation: int
     start: Ends
     bounds: Bounds | None = None
+    rewound: Ends = {}
+    """Of a table's query that begins before its end: where the topics ended then."""
+    granted: bool = False
+    """Whether what was granted before and not published is to be granted again."""
+
+
+class GrantMade(msgspec.Struct, tag=True):
+    """An epoch that a task may have begun with, of a processor whose epochs must come again as they were."""
+
+    processor: str
+    generation: int
+    ends: Ends
 
 
 class Rebuilt(msgspec.Struct, tag=True):
@@ -132,6 +144,10 @@ class ProcessorRow(msgspec.Struct):
     """The largest event time that the current checkpoint has seen in each topic."""
     empties: Ends = {}
     """Of a table's query: rows of records below these places are to be removed before anything is inserted."""
+    rewound: Ends = {}
+    """Of a table's query: rows of records below these places may be in the table already, in other blocks."""
+    granted: list[Ends] = []
+    """Ends of epochs that were granted and are not published, in order; if they are journalled."""
 
     def start_of(self, epoch: int) -> Ends | None:
         """Where an epoch begins; None when that is not known any more."""
@@ -164,6 +180,7 @@ Entry = (
     | Opened
     | Incarnated
     | ClaimMade
+    | GrantMade
     | Rebuilt
     | EpochPublished
     | Moved

@@ -15,6 +15,7 @@ from gauss.stream.engine.entries import (
     DeadKey,
     Dropped,
     Entry,
+    GrantMade,
     Incarnated,
     Moved,
     Opened,
@@ -61,6 +62,10 @@ class Ledger:
         with self._lock:
             self._journal.append(encode(entry), sync=sync)
             self.state = apply(self.state, entry)
+
+    def granted(self, processor: str, generation: int, ends: Ends) -> None:
+        """Notes an epoch before a task begins with it."""
+        self.commit(GrantMade(processor, generation, ends))
 
     def next_number(self) -> int:
         """A publish number that was never used, not even by a run that crashed before its commit."""

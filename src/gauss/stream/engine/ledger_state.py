@@ -14,6 +14,7 @@ from gauss.stream.engine.entries import (
     Dropped,
     Entry,
     EpochPublished,
+    GrantMade,
     Incarnated,
     LettersKept,
     Moved,
@@ -39,6 +40,10 @@ def apply(state: State, entry: Entry) -> State:
         state.incs[entry.topic] = entry.inc
     elif isinstance(entry, ClaimMade):
         _claimed(state, entry)
+    elif isinstance(entry, GrantMade):
+        row = state.processors[entry.processor]
+        if row.generation == entry.generation:
+            row.granted = [*row.granted, entry.ends]
     elif isinstance(entry, Rebuilt):
         _rebuilt(state, entry)
     elif isinstance(entry, EpochPublished):
@@ -88,6 +93,9 @@ def _claimed(state: State, entry: ClaimMade) -> None:
     if (row.checkpoint, row.bounds) != (entry.checkpoint, entry.bounds):
         row.checkpoint, row.epoch, row.recent, row.seen = entry.checkpoint, -1, [], {}
     row.generation, row.start, row.bounds = entry.generation, entry.start, entry.bounds
+    row.rewound = {**row.rewound, **entry.rewound}
+    if not entry.granted:
+        row.granted = []
 
 
 def _rebuilt(state: State, entry: Rebuilt) -> None:
@@ -102,6 +110,7 @@ def _rebuilt(state: State, entry: Rebuilt) -> None:
 def _published(state: State, entry: EpochPublished) -> None:
     row = state.processors[entry.processor]
     row.epoch, row.empties = entry.epoch, {}
+    row.granted = row.granted[1:]
     row.ends = {**row.ends, **entry.ends}
     row.recent = [*row.recent, (entry.epoch, entry.ends)][-KEPT_EPOCHS:]
     row.seen = {**row.seen, **{name: max(seen, row.seen.get(name, 0)) for name, seen in entry.seen.items()}}

@@ -115,8 +115,9 @@ class LogTopic(LogProvider, Topic):
         self.trim()
         return True
 
-    def _wait_for_room(self, chunk: Chunk | None, cancel: threading.Event | None) -> bool:
-        """Waits until something fits; False when cancelled or closed. Call with the lock held."""
+    def _wait_for_room(self, chunk: Chunk | None, cancel: threading.Event | None, seconds: float | None = None) -> bool:
+        """Waits until something fits; False when cancelled or closed, or too late. Call with the lock held."""
+        deadline = None if seconds is None else time.monotonic() + seconds
         self._waiting += 1  # before room is looked for again: a reader that moves now sees that somebody waits
         pause = self._disk_full  # nobody tells when the disk has room: try again after a while
         try:
@@ -125,6 +126,8 @@ class LogTopic(LogProvider, Topic):
                     return True
                 if self._blocked_since is None:
                     self._blocked_since = time.monotonic()
+                if deadline is not None and time.monotonic() > deadline:
+                    return False
                 self._room.wait(CANCEL_POLL_SECONDS)
                 pause = False
             return False
@@ -138,10 +141,10 @@ class LogTopic(LogProvider, Topic):
 
     # --- writing, as a publish does it: fit and wait_room; under the lock stage_append, reveal or rollback, trim ---
 
-    def wait_room(self, cancel: threading.Event | None = None) -> bool:
-        """Waits until one record fits, without holding the lock; False when cancelled."""
+    def wait_room(self, cancel: threading.Event | None = None, seconds: float | None = None) -> bool:
+        """Waits until one record fits, without holding the lock; False when cancelled, or after so many seconds."""
         with self.lock:
-            found = self._admission.has_room() or self._wait_for_room(None, cancel)
+            found = self._admission.has_room() or self._wait_for_room(None, cancel, seconds)
             self._blocked_since = self._blocked_since if self._waiting else None
             return found
 

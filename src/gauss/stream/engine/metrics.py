@@ -45,6 +45,14 @@ PROCESSOR = (
     ("accepted", "accepted_connections", "counter", "Connections accepted"),
     ("refused", "refused_connections", "counter", "Connections refused"),
 )
+TASK = (
+    ("rows", "rows", "gauge", "Records of the task's last epoch"),
+    ("wait_ms", "wait_ms", "gauge", "How long it waited for records before its last epoch"),
+    ("read_ms", "read_ms", "gauge", "Of its last epoch: reading"),
+    ("work_ms", "work_ms", "gauge", "Of its last epoch: decoding, transforming, encoding, inserting"),
+    ("publish_ms", "publish_ms", "gauge", "Of its last epoch: staging and publishing"),
+    ("attempt", "attempt", "gauge", "How often Spark tried it before"),
+)
 Columns = tuple[tuple[str, str, str, str], ...]
 
 
@@ -75,6 +83,8 @@ def metrics(engine: Engine) -> list[dict[str, Any]]:
         row = processor_row(engine, node)
         labels = {"processor": node.name, "plugin": node.plugin}
         found += _rows("processor", PROCESSOR, row, labels)
+        for task in row["tasks"]:
+            found += _rows("task", TASK, task, {"processor": node.name, "task": str(task["task"])})
         up = (("up", "up", "gauge", "1 while it runs"),)
         found += _rows("processor", up, {"up": int(row["state"] == "running")}, labels)
     whole = {"dead": dead_total(engine), "staged": engine.stages.used, "free": engine.free_bytes}

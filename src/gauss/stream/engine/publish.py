@@ -57,15 +57,16 @@ class Publisher(Claims):
         self._dead_full = dead_full
         self._on_stop = on_stop
 
-    def publish(self, publish: Publish) -> Published:
-        """Publishes what an epoch's tasks staged. The same epoch with the same ends again changes nothing."""
+    def publish(self, publish: Publish, patience_ms: int = 0) -> Published:
+        """Publishes what an epoch's tasks staged. The same epoch with the same ends again changes nothing. With
+        `patience_ms` it waits no longer for room, and raises Unavailable."""
         running = self.processor(publish.processor)
         cancel = running.cancel
         with self._locked(publish.processor, *(member.processor for member in publish.members)):
             row = self.check_generation(publish.processor, publish.generation)
             for member in publish.members:
                 self.check_generation(member.processor, member.generation)
-            if publish.checkpoint != row.checkpoint:
+            if publish.checkpoint and publish.checkpoint != row.checkpoint:
                 raise ProtocolError(
                     f'processor "{publish.processor}" publishes under checkpoint {publish.checkpoint}, '
                     f"claimed was {row.checkpoint}"
@@ -93,8 +94,8 @@ class Publisher(Claims):
             if publish.skip:
                 letters = skipped_letters(self._topics, publish.processor, begin, publish.ends, publish.why)
             chunks = {name: [chunk for _, found in stages for chunk in found] for name, stages in by_stage.items()}
-            of_time = seen_by(times)
-            ends = self._commit(running, row, publish.epoch, publish.ends, chunks, letters, cancel, of_time, chain)
+            facts = (running, row, publish.epoch, publish.ends, chunks, letters, cancel, seen_by(times), chain)
+            ends = self._commit(*facts, patience_ms)
             running.late += sum(time.late for time in times)
             self._stages.times.done(times)
             self._stages.done(name for names in publish.targets.values() for name in names)
@@ -131,6 +132,7 @@ class Publisher(Claims):
         cancel: threading.Event,
         seen: Mapping[str, int] = {},
         chain: Chained | None = None,
+        patience_ms: int = 0,
     ) -> Ends:
         chain = chain or Chained()
         letters = [self._returned(letter) for letter in letters]
@@ -149,7 +151,7 @@ class Publisher(Claims):
             ready[DEAD_TOPIC] = [fit] if fit is not None else []
         for name, parts in ready.items():
             # Outside the locks: whoever makes room needs them.
-            if parts and not self._topics[name].wait_room(cancel):
+            if parts and not self._has_room(running, self._topics[name], cancel, patience_ms):
                 raise self._cancelled(running, name)
         begin = row.start_of(epoch) or {}
         ended = self._append(running.name, row, epoch, ends, ready, seen, chain)
@@ -163,6 +165,18 @@ class Publisher(Claims):
             again = sum(rows_between(begin, {inlet: ends[inlet]}) for inlet in _inlets(self.running[name], ends))
             self._count(self.running[name], count, again, [letter for letter in own if letter.attempts == 1])
         return ended
+
+    def _has_room(self, running: Running, topic: Topic, cancel: threading.Event, patience_ms: int) -> bool:
+        """False: it was cancelled meanwhile. Raises when it takes too long."""
+        running.waits_room = True
+        try:
+            if topic.wait_room(cancel, patience_ms / 1000 if patience_ms else None):
+                return True
+        finally:
+            running.waits_room = False
+        if patience_ms and not cancel.is_set() and not self._closed:
+            raise Unavailable(f'topic "{topic.name}" is full')
+        return False
 
     def _taken_in(self, running: Running, begin: Ends, ends: Ends) -> int:
         """How many records of a range there were to read: not those that died with an engine or were overwritten."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from gauss.stream.engine.bounded import Bounded
 from gauss.stream.engine.dead import RETRY_PREFIX, DeadRatio
 from gauss.stream.engine.epochs import behind
+from gauss.stream.engine.jobs import Job
 from gauss.stream.engine.readers import Reader
+from gauss.stream.engine.skips import Skip
 from gauss.stream.engine.topic import Topic
 from gauss.stream.graph import ProcessorNode
 from gauss.stream.protocol import At, Timing
@@ -30,6 +32,8 @@ class Running:
     on_restart: str = "continue"
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while it publishes or is claimed."""
+    turn: threading.Condition = field(default_factory=threading.Condition)
+    """Where epochs wait for those that were granted before them."""
     cancel: threading.Event = field(default_factory=threading.Event)
     """Set by a newer claim and at shutdown: a publish that waits for room gives up."""
     readers: dict[str, Reader] = field(default_factory=dict)
@@ -37,12 +41,25 @@ class Running:
     """Those in whose query it runs or that run in its query, itself included; empty: it runs alone."""
     members: dict[str, int] = field(default_factory=dict)
     """Of a chain's head: the generations of those behind it."""
+    job: Job | None = None
+    """The standing job that reads for it, or did so last."""
+    tracked: bool = False
+    """Whether grants are journalled, so that after a kill they are granted again as they were: what a table holds of
+    one is told by its block."""
+    skip: Skip | None = None
+    """What it failed at is being passed over."""
+    trouble: str = ""
+    """What a task last failed at."""
     stateful: bool = False
     """Whether a claim of this run said that it keeps state: of a function only its Spark plan tells."""
     drop_state: bool = False
     """Its next claim may begin without the state of its lost checkpoint."""
     stopped: str = ""
     """Why it was stopped; cleared by a retry."""
+    waits_room: bool = False
+    """Whether a publish of it waits for room in a full target."""
+    published: int = 0
+    """Epochs of standing tasks since the engine started."""
     records: int = 0
     """Taken in; `bytes` are what was written."""
     bytes: int = 0

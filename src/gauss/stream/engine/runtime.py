@@ -25,6 +25,7 @@ from gauss.stream.engine.clock import clock_of
 from gauss.stream.engine.dead import DEAD_TOPIC, DeadLetters, DeadRatio
 from gauss.stream.engine.driver_board import DriverBoard
 from gauss.stream.engine.flight import FlightServer
+from gauss.stream.engine.grants import Grants
 from gauss.stream.engine.heartbeat import Heartbeat
 from gauss.stream.engine.ledger import Ledger
 from gauss.stream.engine.listening import Listening
@@ -43,9 +44,24 @@ from gauss.stream.engine.status import lag
 from gauss.stream.engine.topic import Topic
 from gauss.stream.engine.volatile_ends import keep_ends, read_ends
 from gauss.stream.formats import sink_formats
-from gauss.stream.graph import ProcessorNode, build_graph, table_queries
+from gauss.stream.graph import TABLE_PREFIX, ProcessorNode, build_graph, table_queries
 from gauss.stream.orders import orders_topic
-from gauss.stream.protocol import Abort, Action, Claim, DriverSync, Latest, Pinned, Publish, StageDead, StageTime
+from gauss.stream.protocol import (
+    Abort,
+    Action,
+    Busy,
+    Claim,
+    DriverSync,
+    Emptied,
+    Latest,
+    Next,
+    Pinned,
+    Publish,
+    PublishAll,
+    StageDead,
+    StageTime,
+    Trouble,
+)
 
 MAINTAIN_S = 1.0
 SAVE_S = 0.1
@@ -114,6 +130,7 @@ class Engine:
                 self.topics[name].empty(at.off)  # an engine died in the middle of a rebuild
         heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, self.clock)
         self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat, ended=ended)
+        self.grants = Grants(self.topics, self.ledger, self.publisher, self.sources)
         for definition in definitions:
             source, node = definition.source, self.graph.processors[definition.name]
             if node.role is not Role.TRANSFORM:
@@ -133,6 +150,7 @@ class Engine:
                 bounded=bounded,
                 tables=node.tables,
                 on_restart=definition.on_restart,
+                tracked=definition.name.startswith(TABLE_PREFIX),
             )
             self.publisher.add(running, "earliest" if source is None or source.start is None else source.start)
         self._watch_disk()
@@ -223,8 +241,16 @@ class Engine:
             return self.publisher.claim(action)
         if isinstance(action, Latest):
             return self.sources.latest(action)
+        if isinstance(action, Next):
+            return self.grants.next(action)
         if isinstance(action, Publish):
-            return self.publisher.publish(action)
+            return self.grants.publish(action)
+        if isinstance(action, PublishAll):
+            return self.grants.publish_all(action, self.stages)
+        if isinstance(action, Trouble):
+            return self.grants.trouble(action)
+        if isinstance(action, Emptied):
+            return self.grants.emptied(action)
         if isinstance(action, Pinned):
             self.publisher.check_generation(action.processor, action.generation)
             return self.sources.tables.pinned(self.publisher.processor(action.processor), action.topic, action.at)
@@ -238,8 +264,12 @@ class Engine:
             return {"late": action.late}
         if isinstance(action, Abort):
             return {"removed": self.stages.abort(action.processor, action.generation, action.stages)}
+        if isinstance(action, Busy):
+            return self.grants.noted_busy(action)
         if isinstance(action, DriverSync):
-            return self.board.sync(action)
+            told = self.board.sync(action)
+            told.news, told.apart = self.grants.news(), self.grants.taken_apart()
+            return told
         return commands.run(self, action)
 
     def may_read(self) -> bool:
@@ -296,6 +326,7 @@ class Engine:
         self._closed = True
         self.stopping.set()
         self.publisher.close()
+        self.grants.close()
         for pump in self.pumps.values():
             pump.stop()
         for edge in self.edges.values():

@@ -1,61 +1,71 @@
-"""The tables in which processors look rows up: a batch's version is held from its planning until its commit is seen."""
+"""The tables in which processors look rows up: an epoch's version is held from its grant until its publish."""
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping
 
-from gauss.model.errors import NotFound, StorageError
+from gauss.model.errors import NotFound, Rejected, StorageError
 from gauss.stream.engine.running import Running
 from gauss.stream.engine.table_topic import TableTopic
 from gauss.stream.engine.topic import Topic
-from gauss.stream.protocol import TABLE_MARK, At, Ends
+from gauss.stream.protocol import TABLE_MARK, At, Ends, versions
 
-log = logging.getLogger(__name__)
-
-Pins = dict[tuple[str, At], int]
-"""(table, version a batch was planned with) → the version that is held for it."""
+Pins = dict[tuple[str, At], list[int]]
+"""(table, version an epoch was granted with) → the versions that are held for it."""
 
 
 class SideTables:
-    """Pins outlive a claim, since the first thing a claimed query does is to run its last batch again."""
+    """What is held for each processor."""
 
     def __init__(self, topics: Mapping[str, Topic]) -> None:
         self._topics = topics
         self._pins: dict[str, Pins] = {}
         self._lock = threading.Lock()
 
-    def next(self, running: Running, *, begins: bool) -> Ends:
-        """Lets go what batches before this one held, for they are committed; for one that begins, holds the newest
-        version of each table."""
+    def hold(self, running: Running) -> Ends:
+        """Holds the newest version of each table of a processor, for an epoch that begins."""
         with self._lock:
-            newest = {name: self._hold(name) for name in running.tables} if begins else {}
-            for (name, _), version in self._pins.pop(running.name, {}).items():
-                self._table(name).let_go(version)
-            self._pins[running.name] = {(name, at): at.off for name, at in newest.items()}
+            newest = {name: self._hold(name) for name in running.tables}
+            pins = self._pins.setdefault(running.name, {})
+            for place in newest.items():
+                pins.setdefault(place, []).append(place[1].off)
             return {TABLE_MARK + name: at for name, at in newest.items()}
 
-    def pinned(self, running: Running, name: str, at: At) -> At:
-        """The version that a batch which was planned with `at` is joined with."""
+    def let_go(self, running: Running, end: Ends) -> None:
+        """The epoch with this end is published."""
+        for place in versions(end).items():
+            with self._lock:
+                self._release(running, place)
+
+    def let_all_go(self, running: Running) -> None:
+        """Nothing that was granted counts any more."""
         with self._lock:
-            pins, table = self._pins.setdefault(running.name, {}), self._table(name)
-            if (name, at) not in pins:
-                # It went with an engine that died: one version for the whole batch, though not the one it was.
-                pins[name, at] = self._hold(name).off
-                log.warning(
-                    "processor %s: version %d of table %s is gone; its batch is joined with version %d",
-                    running.name,
-                    at.off,
-                    name,
-                    pins[name, at],
-                )
-            if at.inc != table.inc and running.on_restart == "fail":
-                raise StorageError(
-                    f'processor "{running.name}" lost the rows of memory table "{name}" when the engine died',
-                    hint='it has on_restart = "fail"; set "continue" to go on with what is there',
-                )
-            return At(table.inc, pins[name, at])
+            for place in list(self._pins.get(running.name, {})):
+                while place in self._pins[running.name]:
+                    self._release(running, place)
+
+    def _release(self, running: Running, place: tuple[str, At]) -> None:
+        held = self._pins.get(running.name, {}).get(place)
+        if held is None:
+            return
+        self._table(place[0]).let_go(held.pop())
+        if not held:
+            del self._pins[running.name][place]
+
+    def pinned(self, running: Running, name: str, at: At) -> At:
+        """The version that an epoch which was granted with `at` is joined with; the newest if that died with an
+        engine, and the epoch is then granted anew."""
+        table = self._table(name)
+        if at.inc != table.inc and running.on_restart == "fail":
+            raise StorageError(
+                f'processor "{running.name}" lost the rows of memory table "{name}" when the engine died',
+                hint='it has on_restart = "fail"; set "continue" to go on with what is there',
+            )
+        with self._lock:
+            if (name, at) not in self._pins.get(running.name, {}):
+                raise Rejected(f'version {at.off} of table "{name}" is not held any more', hint="claim it anew")
+        return at
 
     def _hold(self, name: str) -> At:
         table = self._table(name)

@@ -54,22 +54,17 @@ class Sources:
             self._publisher.check_generation(name, generation)  # somebody took it out of the chain
         if (again := epoch_after(row, latest.start)) is not None:
             # Spark's own log of that epoch is lost (its files are not fsynced): the same ends make it a no-op.
-            return LatestReply(again, rows_between(latest.start, again), self._lag(again, running))
+            return LatestReply(again, rows_between(latest.start, again), self.lag(running, again))
+        self.check_places(running, latest.start)
         for name, at in places(latest.start).items():
-            if name not in self._topics:
-                raise ProtocolError(
-                    f'processor "{running.name}" reads the unknown topic "{name}"', hint="claim it anew"
-                )
-            if at.inc != self._topics[name].inc:
-                self.lost_on_restart(running, self._topics[name], at)
-            else:
+            if at.inc == self._topics[name].inc:
                 self.moved(running, name, at)
         running.timing = latest.timing
         deadline = time.monotonic() + latest.wait_ms / 1000
         first = self._topics[next(iter(places(latest.start)))]
         while True:
             seen = first.version()  # before the look: what comes during it ends the wait at once
-            end = self._end(running, latest)
+            end = self.end_of(running, latest.start, latest.max_rows, latest.max_bytes)
             left = deadline - time.monotonic()
             if end != latest.start or left <= 0 or running.cancel.is_set():
                 break
@@ -77,16 +72,25 @@ class Sources:
                 running.cancel.wait(min(left, BOUNDED_LOOK_S))  # what comes in may lie behind its range
                 continue
             first.wait(seen, left)
-        if running.tables:
-            end |= self.tables.next(running, begins=end != latest.start)
         if latest.timing is not None:
             end = self._heartbeat.timed(running, row, latest.timing, latest.start, end)
         running.vain += end == latest.start
         rows = int(end != latest.start) if running.read == "latest" else rows_between(latest.start, end)
-        return LatestReply(end, rows, self._lag(latest.start, running))
+        return LatestReply(end, rows, self.lag(running, latest.start))
 
-    def moved(self, running: Running, name: str, at: At) -> None:
-        """The processor has passed everything before `at`: what lies there may go."""
+    def check_places(self, running: Running, start: Ends) -> None:
+        """Counts what died with an engine before it could be read; raises for topics that are gone."""
+        for name, at in places(start).items():
+            if name not in self._topics:
+                raise ProtocolError(
+                    f'processor "{running.name}" reads the unknown topic "{name}"', hint="claim it anew"
+                )
+            if at.inc != self._topics[name].inc:
+                self.lost_on_restart(running, self._topics[name], at)
+
+    def moved(self, running: Running, name: str, at: At, *, keep_epochs: bool = True) -> None:
+        """The processor has passed everything before `at`: what lies there may go, but for the last epochs of a query
+        with a checkpoint (`keep_epochs`)."""
         topic, reader = self._topics[name], running.readers.get(name)
         if reader is None:
             return
@@ -98,18 +102,17 @@ class Sources:
             reader = running.readers[name] = _registered_again(topic, reader, at)
         keep = at.off
         # A file topic keeps the last two epochs, unless it is read to its end: held back, it could be full for ever.
-        if name in self._durable and at.off < topic.version():
+        if keep_epochs and name in self._durable and at.off < topic.version():
             before = held(self._ledger.row(running.name), name, keep_epochs=True)
             keep = min(keep, before.off) if before is not None and before.inc == at.inc else keep
         reader.move(max(keep, topic.floor()))
 
-    def _end(self, running: Running, latest: Latest) -> Ends:
+    def end_of(self, running: Running, start: Ends, rows: int, size: int) -> Ends:
         """`start` plus as much as the caps allow; the retry inlet, which is short, comes first, and of several topics
         none takes the share of another that has records too."""
-        end = dict(latest.start)
+        end = dict(start)
         if running.stopped:
             return end
-        rows, size = latest.max_rows, latest.max_bytes
         names = sorted(places(end), key=lambda name: not name.startswith(RETRY_PREFIX))
         for place, name in enumerate(names):
             sharing = 1 if name.startswith(RETRY_PREFIX) else len(names) - place
@@ -128,7 +131,8 @@ class Sources:
             end[name] = At(topic.inc, stop)
         return end
 
-    def _lag(self, at: Ends, running: Running) -> int:
+    def lag(self, running: Running, at: Ends) -> int:
+        """Records that a processor may read behind a place."""
         return sum(running.behind(self._topics[name], place) for name, place in at.items() if name in self._topics)
 
     def lost_on_restart(self, running: Running, topic: Topic, at: At) -> None:

@@ -27,6 +27,8 @@ class Staged:
     batches: list[pa.RecordBatch] = field(default_factory=list)
     path: Path | None = None
     nbytes: int = 0
+    reserved: int = 0
+    """Of those in memory, what is counted: records that are just those of another stage are not."""
     named: bool = False
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -68,7 +70,7 @@ class Stages:
             for batch in batches:
                 rows += batch.num_rows
                 staged.nbytes += batch.nbytes
-                if writer is None and not self._reserve(batch.nbytes):
+                if writer is None and not head.whole and not self._reserve(staged, batch.nbytes):
                     writer = self._spill(staged, batch.schema)
                 if writer is None:
                     staged.batches.append(batch)
@@ -102,6 +104,9 @@ class Stages:
                 f'stage {head.stage} of processor "{head.processor}" is of the unknown stage {head.parent}',
                 hint="the engine restarted or the stage is of an older claim; run the epoch again",
             )
+        if head.whole:
+            yield from parent.read()
+            return
         held = [batch.column("data").cast(pa.binary()) for batch in parent.read()]
         data = held[0] if len(held) == 1 else pa.concat_arrays(held) if held else pa.array([], pa.binary())
         for batch in batches:
@@ -110,11 +115,12 @@ class Stages:
             columns = [batch.column("ts_ms"), data if whole else data.take(rows)]
             yield pa.RecordBatch.from_arrays(columns, names=["ts_ms", "data"])
 
-    def _reserve(self, nbytes: int) -> bool:
+    def _reserve(self, staged: Staged, nbytes: int) -> bool:
         with self._lock:
             if self.used + nbytes > self._memory_bytes:
                 return False
             self.used += nbytes
+            staged.reserved += nbytes
             return True
 
     def _spill(self, staged: Staged, schema: pa.Schema) -> Any:
@@ -130,7 +136,8 @@ class Stages:
 
     def _forget_memory(self, staged: Staged) -> None:
         with self._lock:
-            self.used -= sum(batch.nbytes for batch in staged.batches)
+            self.used -= staged.reserved
+            staged.reserved = 0
         staged.batches = []
 
     def _free(self, staged: Staged) -> None:

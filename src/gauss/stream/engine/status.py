@@ -11,6 +11,7 @@ from gauss.contracts.processor import Role, Where
 from gauss.model.units import human_bytes
 from gauss.stream.engine.driver_board import SILENT_S
 from gauss.stream.engine.epochs import behind, held, last_ts
+from gauss.stream.engine.running import Running
 from gauss.stream.engine.topic import Topic
 from gauss.stream.graph import ProcessorNode
 from gauss.stream.protocol import At, QueryStatus
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from gauss.stream.engine.runtime import Engine
 
 BLOCKED_S = 10.0
+RATE_S = 2.0
+"""A task that has told nothing for so long does nothing."""
 
 
 def topic_row(engine: Engine, topic: Topic) -> dict[str, Any]:
@@ -135,6 +138,8 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
         "failures": 0,
         "runs": "",
         "trace": "",
+        "under_way": 0,
+        "tasks": [],
     }
     if name in engine.edges:
         status = engine.edges[name].status
@@ -157,7 +162,27 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
     row["behind"], row["behind_ms"] = lag(engine, name)
     if ledger_row is not None:
         row |= {"epoch": ledger_row.epoch, "generation": ledger_row.generation}
+    if running.job is not None:
+        row |= _standing(engine, running)
     return row
+
+
+def _standing(engine: Engine, running: Running) -> dict[str, Any]:
+    """What is known of a processor of a standing job, whose epochs are counted anew in every generation."""
+    head = engine.publisher.running[running.chain[0]] if running.chain else running
+    tasks = engine.grants.tasks_of(head.name)
+    last = max(tasks, key=lambda task: task["told_s"] * -1, default=None)
+    found: dict[str, Any] = {
+        "epoch": head.published - 1,
+        "under_way": len(head.job.given) if head.job is not None else 0,
+        "tasks": tasks,
+    }
+    if last is not None:
+        spent = last["read_ms"] + last["work_ms"] + last["publish_ms"]
+        found |= {"batch_rows": last["rows"] if head is running else 0, "batch_ms": round(spent)}
+        busy = last["told_s"] < RATE_S
+        found["rows_per_second"] = last["rows"] / max(spent, 1.0) * 1000 if busy else 0.0
+    return found
 
 
 def _is_of(name: str, reader: dict[str, Any]) -> bool:

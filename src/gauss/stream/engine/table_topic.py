@@ -48,7 +48,7 @@ class TableTopic(Topic):
         self.counters.dead += len(letters)
         return keyed, letters
 
-    def wait_room(self, cancel: threading.Event | None = None) -> bool:  # noqa: ARG002 - never waits
+    def wait_room(self, cancel: threading.Event | None = None, seconds: float | None = None) -> bool:  # noqa: ARG002 - never waits
         return True
 
     def stage_append(self, chunk: Chunk, publish: int) -> int:  # noqa: ARG002 - a crash leaves nothing to cut

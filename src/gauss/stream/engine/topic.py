@@ -90,8 +90,8 @@ class Topic(Waiting):
         """The chunk as the topic keeps it, and what it can't hold; None: nothing is left."""
 
     @abstractmethod
-    def wait_room(self, cancel: threading.Event | None = None) -> bool:
-        """Waits until one record fits, without holding the lock; False when cancelled."""
+    def wait_room(self, cancel: threading.Event | None = None, seconds: float | None = None) -> bool:
+        """Waits until one record fits, without holding the lock; False when cancelled, or after so many seconds."""
 
     @abstractmethod
     def stage_append(self, chunk: Chunk, publish: int) -> int:

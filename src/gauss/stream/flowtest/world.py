@@ -39,6 +39,8 @@ class World:
         self._held = hold(data_dir)
         self.paths = self._held.paths
         self.now_ms = 0
+        self._idle: dict[str, int] = {}
+        """How often each standing processor was seen to have nothing to do."""
         self.move_clock(clock_ms)
         write_private(
             self.paths.pipeline_json,
@@ -127,8 +129,12 @@ class World:
 
     def epochs(self) -> dict[str, tuple[int, int]]:
         """How many epochs each transform on Spark has done, and how often it asked for a next one in vain."""
-        rows = self.client.command("processors.ls")["processors"]
-        return {row["name"]: (row["epoch"], row["vain"]) for row in rows if row["where"] == Where.SPARK}
+        rows = [row for row in self.client.command("processors.ls")["processors"] if row["where"] == Where.SPARK]
+        for row in rows:
+            if row["runs"] in ("hosted", "table"):  # it waits for records: each look at it counts
+                name, idle = row["name"], not row["behind"] and not row["under_way"]
+                row["vain"] = self._idle[name] = self._idle.get(name, 0) + idle
+        return {row["name"]: (row["epoch"], row["vain"]) for row in rows}
 
     def found(self, topic: str) -> list[bytes] | list[Found]:
         """The records of a topic in their order, or the rows of its table."""

@@ -1,0 +1,1 @@
+"""What any part of Gauss needs to run on Spark."""

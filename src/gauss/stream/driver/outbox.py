@@ -1,0 +1,62 @@
+"""What a standing task publishes: small stages travel with the publish, large ones are sent before it."""
+
+from __future__ import annotations
+
+import uuid
+
+import pyarrow as pa
+
+from gauss.stream.client import EngineClient
+from gauss.stream.protocol import InlineStage, Stage
+
+INLINE_BYTES = 256 << 10
+"""A stage up to this size costs no call of its own."""
+MOST_INLINE_BYTES = 4 << 20
+"""All of them together; a call has a size limit."""
+
+
+class Outbox:
+    """The stages of one task's epoch."""
+
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+        self._claim = ("", 0)
+        self._bytes = 0
+        self.inline: list[InlineStage] = []
+
+    def of(self, processor: str, generation: int) -> Outbox:
+        """From now on stages are those of this processor."""
+        self._claim = processor, generation
+        return self
+
+    def put(
+        self, topic: str, batches: list[pa.RecordBatch], *, name: str = "", parent: str = "", whole: bool = False
+    ) -> str:
+        """Keeps records until the publish; gives the name of their stage. `whole`: just those of `parent`."""
+        processor, generation = self._claim
+        head = Stage(name or uuid.uuid4().hex, processor, generation, topic, parent=parent, whole=whole)
+        size = sum(batch.nbytes for batch in batches)
+        if size > INLINE_BYTES or self._bytes + size > MOST_INLINE_BYTES:
+            self._flush(parent)
+            self._client.stage(head, batches)
+        else:
+            self._bytes += size
+            self.inline.append(InlineStage(head, _encoded(batches)))
+        return head.stage
+
+    def _flush(self, parent: str) -> None:
+        """A stage that is sent now needs the one whose rows it names."""
+        for inline in [each for each in self.inline if each.head.stage == parent]:
+            self.inline.remove(inline)
+            with pa.ipc.open_stream(inline.data) as reader:
+                self._client.stage(inline.head, list(reader))
+
+
+def _encoded(batches: list[pa.RecordBatch]) -> bytes:
+    if not batches:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())

@@ -1,0 +1,60 @@
+"""The standing job that empties a table topic's inbox: makes the table, then inserts what waits."""
+
+from __future__ import annotations
+
+from gauss.config.spec import ProcessorDef
+from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN
+from gauss.stream.child import assignment
+from gauss.stream.driver.plan import Sizes, StandingPlan, TablePlan, TableWork
+from gauss.stream.driver.supervised import Context
+from gauss.stream.driver.units import StandingUnit
+from gauss.stream.tables import TableTopic, table_topic
+
+LOCAL_SETTLE_S = 5.0
+CLUSTER_SETTLE_S = 150.0
+"""Spark takes an executor for lost after 120 s; until then it may still insert."""
+
+
+class TableUnit(StandingUnit):
+    """A server that is away is waited for, however long."""
+
+    runs = "table"
+
+    def __init__(self, context: Context, processor: ProcessorDef, cores: int) -> None:
+        super().__init__(context, processor.name, None, cores)
+        assert processor.source is not None
+        self._topic = processor.source.topic
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name]
+
+    def plan(self, job: int) -> StandingPlan:
+        context = self.context
+        topic = self._table()
+        try:
+            lacking = topic.store.prepare(topic.target)
+        finally:
+            topic.store.close()
+        if topic.store.ordered:  # later rows replace earlier ones: one block after the other
+            self._most = 1
+        section, config = context.pipeline.spark, topic.config
+        sizes = Sizes(
+            max_rows=max(section.max_batch_rows, config.insert_batch_size),
+            max_bytes=section.max_batch_bytes,
+            target_ms=max(section.target_batch_ms, config.flush_interval),
+            min_rows=config.insert_batch_size,
+            flush_ms=config.flush_interval,
+        )
+        settle_s = LOCAL_SETTLE_S if section.master.startswith("local") else CLUSTER_SETTLE_S
+        work = TableWork(str(context.data_dir.root), topic.name, lacking, settle_s)
+        unmarked = config.exactly_once and OFFSET_COLUMN in lacking
+        self._note = f"at least once: the table has no {INC_COLUMN} and {OFFSET_COLUMN}" if unmarked else ""
+        return TablePlan(context.flight, job, sizes, self.name, work)
+
+    def began(self, detail: str = "") -> None:
+        super().began(detail or self._note)
+
+    def _table(self) -> TableTopic:
+        data_dir = self.context.data_dir
+        return table_topic(self.context.pipeline, self._topic, assignment(data_dir).base_dir, data_dir)

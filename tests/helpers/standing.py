@@ -1,0 +1,219 @@
+"""Standing tasks of hosted chains, driven epoch by epoch against a real engine and without a JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pyarrow as pa
+
+from gauss.config.spec import Pipeline
+from gauss.model.paths import DataDir
+from gauss.spark.standing import Place
+from gauss.stream.client import EngineClient
+from gauss.stream.driver import reading
+from gauss.stream.driver.chains import find_chains
+from gauss.stream.driver.compile import Design, design
+from gauss.stream.driver.hosted_loop import HostedLoop
+from gauss.stream.driver.hosted_units import HostedUnit
+from gauss.stream.driver.outbox import Outbox
+from gauss.stream.driver.plan import HostedPlan, StandingPlan
+from gauss.stream.driver.standing import Clock
+from gauss.stream.driver.supervised import Context
+from gauss.stream.graph import build_graph
+from gauss.stream.protocol import Grant, Next, Publish
+from helpers.engine_process import EngineProcess
+
+
+def new_job(client: EngineClient) -> int:
+    """The number of a new standing job."""
+    return int(client.command("standing.job")["job"])
+
+
+def hosted_plan(client: EngineClient, paths: DataDir, pipeline: Pipeline, job: int, *chains: list[str]) -> bytes:
+    """The plan of a job for some chains, each given by its members, head first; as it travels."""
+    kept = {name for chain in chains for name in chain[1:]}
+    found = find_chains(pipeline, build_graph(pipeline))
+    found = found.without({link.reader for link in found.fused} - kept)
+    context = Context(cast(Any, None), client, pipeline, paths, str(paths.flight_json))
+    made = HostedUnit(context, found, [chain[0] for chain in chains], 1).plan(job)
+    assert isinstance(made, HostedPlan)
+    return msgspec.json.encode(made)
+
+
+class _Loop(HostedLoop):
+    """Keeps what it would publish when it is told to."""
+
+    holds = False
+    held: tuple[list[Publish], Outbox]
+
+    def _publish(self, publishes: list[Publish], outbox: Outbox, failed: dict[str, BaseException]) -> None:
+        if self.holds:
+            self.held = publishes, outbox
+        else:
+            super()._publish(publishes, outbox, failed)
+
+
+@dataclass
+class Held:
+    """An epoch that is done and not published: what is large is staged, what is small would travel with the publish."""
+
+    loop: _Loop
+    grants: dict[str, Grant]
+    publishes: list[Publish]
+    outbox: Outbox
+
+    def publish(self) -> None:
+        failed: dict[str, BaseException] = {}
+        self.loop._publish(self.publishes, self.outbox, failed)
+        self.loop._settle(self.grants, failed)
+
+    def staged(self) -> dict[str, list[dict[str, Any]]]:
+        """The records that would travel with the publish, by topic."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for each in self.outbox.inline:
+            with pa.ipc.open_stream(each.data) as reader:
+                found.setdefault(each.head.topic, []).extend(reader.read_all().to_pylist())
+        return found
+
+
+class HostedTask:
+    """One task for some chains, each given by its members, head first. A new task is a new job unless told otherwise:
+    its claim fences whoever claimed before."""
+
+    def __init__(
+        self,
+        client: EngineClient,
+        paths: DataDir,
+        pipeline: Pipeline,
+        *chains: list[str],
+        job: int = 0,
+        task: int = 0,
+        attempt: int = 0,
+    ) -> None:
+        self.client = client
+        self.job = job or new_job(client)
+        given = hosted_plan(client, paths, pipeline, self.job, *chains)
+        plan: Any = msgspec.json.decode(given, type=StandingPlan)
+        self.loop = _Loop(plan, Place(task, attempt))
+        self.claim()
+
+    def claim(self) -> None:
+        """Claims its chains, anew if it had them."""
+        self.loop.claim()
+
+    @property
+    def names(self) -> list[str]:
+        """The processors that it runs: members with records left to read are left to others."""
+        return [step.name for chain in self.loop._plans.values() for step in (chain.head, *chain.steps)]
+
+    def granted(self, rows: int = 1_000_000, size: int = 1 << 26) -> dict[str, Grant]:
+        """What it may do next; nothing if there is nothing."""
+        found = self.client.next(Next(dict(self.loop.generations), rows, size, job=self.job, task=self.loop.place.task))
+        for name, why in found.apart.items():
+            self.loop.drop(name, why)
+        return found.grants
+
+    def work(self, grants: dict[str, Grant]) -> None:
+        """Does what it was granted, and publishes it."""
+        self.loop.work(grants, Clock())
+
+    def hold(self, grants: dict[str, Grant]) -> Held:
+        """Does what it was granted up to the publish."""
+        self.loop.holds = True
+        try:
+            self.work(grants)
+        finally:
+            self.loop.holds = False
+        return Held(self.loop, grants, *self.loop.held)
+
+    def epoch(self, rows: int = 1_000_000) -> dict[str, Grant]:
+        """One epoch of what is there, if anything is."""
+        if grants := self.granted(rows):
+            self.work(grants)
+        return grants
+
+    def run(self) -> None:
+        """Until nothing is left to do."""
+        while self.epoch():
+            pass
+
+    def close(self) -> None:
+        """The task ends."""
+        self.loop.close()
+
+
+QUOTE = {
+    "name": "quote",
+    "plugin": "json",
+    "config": {"fields": [{"name": "n", "type": "int64"}, {"name": "$.x.id", "type": "int64"}]},
+}
+
+
+def hosted_config(plugin: str = "filter", **given: Any) -> dict[str, Any]:
+    """A processor `p` from topic `in` to topic `out`; without a config of its own it passes even numbers on."""
+    given = given or {"where": ".n % 2 == 0"}
+    return {
+        "formats": [QUOTE],
+        "topics": [{"name": name, "storage": "memory"} for name in ("in", "out")],
+        "processors": [
+            {
+                "name": "p",
+                "plugin": plugin,
+                "source": {"topic": "in", "read": "offset"},
+                "target": {"topic": "out"},
+                "config": {"input": {"format": "quote"}, **given},
+            }
+        ],
+    }
+
+
+def numbers(start: int, stop: int) -> list[bytes]:
+    """Records for it."""
+    return [b'{"n":%d}' % n for n in range(start, stop)]
+
+
+def designed(given: dict[str, Any]) -> Design:
+    """The design of a config's first processor."""
+    pipeline = Pipeline.model_validate(given)
+    return design(pipeline, pipeline.processors[0])
+
+
+class Hosted:
+    """An engine, and a standing task for the only processor of its config, `p`."""
+
+    def __init__(self, folder: Path, given: dict[str, Any]) -> None:
+        self.engine = EngineProcess(folder, given)
+        assert self.engine.start().get("ready")
+        self.client = self.engine.client
+        self.pipeline = Pipeline.model_validate(given)
+        self.task = self.new_task()
+
+    def new_task(self, *, job: int = 0, task: int = 0, attempt: int = 0) -> HostedTask:
+        """Of a new job unless told otherwise."""
+        given = {"job": job, "task": task, "attempt": attempt}
+        return HostedTask(self.client, self.engine.paths, self.pipeline, ["p"], **given)
+
+    def send(self, records: list[bytes], topic: str = "in") -> None:
+        send(self.client, topic, records)
+
+    def records(self, topic: str = "out") -> list[bytes]:
+        return records_of(self.client, topic)
+
+    def close(self) -> None:
+        self.task.close()
+        self.engine.close()
+        reading.engine.cache_clear()
+
+
+def send(client: EngineClient, topic: str, records: list[bytes]) -> None:
+    """Appends records to a topic."""
+    batch = pa.RecordBatch.from_arrays([pa.array(records, pa.binary())], names=["data"])
+    client.append(topic, [batch.cast(pa.schema([pa.field("data", pa.binary(), nullable=False)]))])
+
+
+def records_of(client: EngineClient, topic: str) -> list[bytes]:
+    """The bytes of a topic's records."""
+    return [data for batch in client.scan(topic) for data in batch.column(2).to_pylist()]
