@@ -22,6 +22,7 @@ BENCHMARKS = {
     "ohlc": "One-second candles through Spark",
     "joins": "Joins and dedup through Spark",
     "chain": "Five stateless processors through Spark beside one",
+    "standing": "Standing tasks: many, idle, large records",
     "latency": "TCP → Spark → TCP latency, start-up, idle cost",
 }
 RESULTS = Path(__file__).with_name("results.md")

@@ -140,7 +140,8 @@ def from_json(data: pa.BinaryArray) -> float:
     ddl = ", ".join(f"{name} {SPARK[kind]}" for name, kind in FIELDS.items())
     with tempfile.TemporaryDirectory() as folder, plain_java():
         data_dir = DataDir(Path(folder))
-        spark = session.start(SparkSection(master="local[1]"), data_dir)
+        started = session.start(SparkSection(master="local[1]"), data_dir)
+        spark = started.session
         try:
             texts = pa.table({"data": pa.chunked_array([data.cast(pa.string())] * TIMES)})
             records = spark.createDataFrame(texts).coalesce(1).cache()
@@ -152,7 +153,7 @@ def from_json(data: pa.BinaryArray) -> float:
                 parsed.write.format("noop").mode("overwrite").save()
                 best = min(best, time.perf_counter() - began)
         finally:
-            session.stop(spark, data_dir)
+            started.stop(data_dir)
     return TIMES * RECORDS / best
 
 

@@ -17,6 +17,7 @@ from bench.spark_json import Bench, fresh, plain_java
 from gauss.config.topics import topics_of
 from gauss.stream.driver import compile as compiling
 from gauss.stream.driver.plan import STATEFUL_MS, ReadPlan, WritePlan, encode_fields, to_option
+from gauss.stream.driver.teams import is_hosted
 from gauss.stream.protocol import Claim
 
 SCALE = float(os.environ.get("GAUSS_BENCH_SCALE", "1"))
@@ -114,6 +115,8 @@ def table_by_hand(session: Any, stream: Callable[[str], Any]) -> Any:
 
 def start(bench: Bench, name: str, by_hand: ByHand | None) -> Any:
     processor = next(each for each in bench.pipeline.processors if each.name == name)
+    if by_hand is None and is_hosted(processor):
+        return bench.stand(name, 2)
     sources = [source.topic for source in topics_of(processor)[0]]
     claimed = bench.client.claim(Claim(name, "bench", sources, [f"{name}.out"]))
     flight, folder = str(bench.data_dir.flight_json), str(bench.data_dir.checkpoints / name)

@@ -1,7 +1,7 @@
 """JSON filter + derive from topic to topic: Gauss against the same job written by hand with from_json and to_json.
 
-All read topics through the same source and publish through the same sink; they differ in where JSON is decoded and
-encoded: in the JVM by hand, in the source and the sink for sql, and for expression in a task that Spark only hosts.
+By hand and sql read topics through the same source and publish through the same sink; they differ in where JSON is
+decoded and encoded: in the JVM by hand, in the source and the sink for sql. expression is a standing job of two tasks.
 Also: how long a record takes from one topic to the other at a low rate.
 """
 
@@ -19,20 +19,28 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import msgspec
 import pyarrow as pa
 from bench import peers
 
 from gauss.config.spec import Pipeline, SparkSection
 from gauss.contracts.format import SourceField, SourceSchema
 from gauss.model.paths import DataDir
+from gauss.spark.standing import StandingJob
 from gauss.stream.client import EngineClient
 from gauss.stream.driver import compile as compiling
 from gauss.stream.driver import jvm, session
+from gauss.stream.driver.chains import Chains
+from gauss.stream.driver.hosted_units import HostedUnit
 from gauss.stream.driver.plan import STATEFUL_MS, ReadPlan, WritePlan, encode_fields
+from gauss.stream.driver.standing import make_loop
+from gauss.stream.driver.supervised import Context
+from gauss.stream.driver.table_unit import TableUnit
 from gauss.stream.protocol import Claim
 
 RECORDS = 2_000_000
@@ -87,6 +95,34 @@ def config() -> dict[str, Any]:
     }
 
 
+class Standing:
+    """A standing job, with the `stop` of a streaming query."""
+
+    def __init__(self, bench: Bench, unit: HostedUnit | TableUnit, tasks: int) -> None:
+        self._bench = bench
+        self._number = int(bench.client.command("standing.job")["job"])
+        plan = unit.plan(self._number)
+        self._job = StandingJob(
+            bench.started.context, unit.name, partial(make_loop, msgspec.json.encode(plan)), tasks=tasks
+        )
+
+    @property
+    def isActive(self) -> bool:
+        return self._job.is_active
+
+    def reached(self, topic: str) -> int:
+        """How far its processor has read."""
+        readers = self._bench.client.command("topic", {"name": topic})["readers"]
+        return next(int(row["position"]) for row in readers if row["name"] == self._job.name)
+
+    def stop(self) -> None:
+        self._bench.client.command("standing.end", {"job": self._number})
+        if not self._job.wait(10):
+            self._job.cancel()
+        if (error := self._job.error()) is not None:
+            raise error
+
+
 class Bench:
     """An engine process and a Spark session over a throw-away data directory."""
 
@@ -112,12 +148,26 @@ class Bench:
             assert json.loads(ready.readline()).get("ready")
         self.client = EngineClient.from_file(self.data_dir.flight_json)
         optimising = session.keeps_rows(self.pipeline.processors)
-        self.spark = session.start(SparkSection(), self.data_dir, optimising=optimising)
+        self.started = session.connect(session.boot(SparkSection(), self.data_dir, optimising=optimising, standing=32))
+
+    @property
+    def spark(self) -> Any:
+        return self.started.session
+
+    def context(self) -> Context:
+        return Context(self.started, self.client, self.pipeline, self.data_dir, str(self.data_dir.flight_json))
+
+    def stand(self, name: str, tasks: int) -> Standing:
+        """A standing job for one hosted processor."""
+        return Standing(self, HostedUnit(self.context(), Chains((), {}), [name], 1), tasks)
 
     def start(self, name: str, by_hand: Any = None) -> Any:
         """A query for one of the processors, with its own transform or the given one."""
         processor = next(entry for entry in self.pipeline.processors if entry.name == name)
+        spark = self.spark  # before the design: a query is parsed by Spark itself
         design = compiling.design(self.pipeline, processor)
+        if design.hosted is not None and by_hand is None:
+            return self.stand(name, os.cpu_count() or 1)
         claimed = self.client.claim(Claim(name, "bench", [f"{name}.in"], [f"{name}.out"]))
         if by_hand:
             design = replace(design, transform=by_hand, fields=[], hosted=None)
@@ -134,7 +184,7 @@ class Bench:
         )
         folder = str(self.data_dir.checkpoints / name)
         write = WritePlan(flight, name, claimed.generation, "bench", folder, f"{name}.out", design.output)
-        return compiling.start(self.spark, read, write, design)
+        return compiling.start(spark, read, write, design)
 
     def send(self, topic: str, records: list[bytes]) -> None:
         schema = pa.schema([pa.field("data", pa.binary(), nullable=False)])
@@ -150,7 +200,7 @@ class Bench:
             time.sleep(pause)
 
     def close(self) -> None:
-        session.stop(self.spark, self.data_dir)
+        self.started.stop(self.data_dir)
         self.engine.terminate()
         self.engine.wait()
 
@@ -240,8 +290,8 @@ def run() -> list[dict[str, object]]:
         {"what": "sql, between codecs", "measured": f"{sql / 1000:.0f}k rec/s", "aim": ""},
         {"what": "expression, hosted", "measured": f"{expression / 1000:.0f}k rec/s", "aim": ""},
         {"what": "sql : by hand", "measured": f"{sql / by_hand:.2f}", "aim": "≥ 2"},
-        {"what": "expression : by hand", "measured": f"{expression / by_hand:.2f}", "aim": "≥ 2.5"},
+        {"what": "expression : by hand", "measured": f"{expression / by_hand:.2f}", "aim": "≥ 8"},
         *peers.compared("derive", records, expression),
-        {"what": "topic → Spark → topic, p50", "measured": f"{statistics.median(waited):.0f} ms", "aim": ""},
-        {"what": "topic → Spark → topic, p99", "measured": f"{p99:.0f} ms", "aim": ""},
+        {"what": "topic → Spark → topic, p50", "measured": f"{statistics.median(waited):.0f} ms", "aim": "≤ 15 ms"},
+        {"what": "topic → Spark → topic, p99", "measured": f"{p99:.0f} ms", "aim": "≤ 60 ms"},
     ]

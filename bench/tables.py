@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 import psutil
 import pyarrow as pa
-from bench.spark_json import Bench, plain_java
+from bench.spark_json import Bench, Standing, plain_java
 
 from gauss.clients.clickhouse import write as writing
 from gauss.clients.clickhouse.connect import connect
@@ -32,8 +32,7 @@ from gauss.clients.postgres.binaries import bin_folder, run_as
 from gauss.clients.postgres.connect import connect as connect_postgres
 from gauss.contracts.format import FieldType
 from gauss.stream.driver.plan import ReadPlan, to_option
-from gauss.stream.driver.queries import Context, State
-from gauss.stream.driver.table_query import TableQuery
+from gauss.stream.driver.table_unit import TableUnit
 from gauss.stream.graph import table_queries
 from gauss.stream.protocol import Claim
 
@@ -126,24 +125,19 @@ class Tables:
         with connect(self.servers["clickhouse"].endpoint) as client:
             return int(client.query(f"SELECT count() FROM {table}").result_rows[0][0])
 
-    def start(self, name: str) -> TableQuery:
-        """The hidden query that empties a table's inbox."""
-        bench = self.bench
-        context = Context(bench.spark, bench.client, bench.pipeline, bench.data_dir, str(bench.data_dir.flight_json))
-        entry = next(each for each in table_queries(bench.pipeline) if each.source and each.source.topic == name)
-        query = TableQuery(context, entry)
-        query.tick()
-        assert query.state is State.RUNNING, query.detail
-        return query
+    def start(self, name: str) -> Standing:
+        """The standing job that empties a table's inbox."""
+        entry = next(each for each in table_queries(self.bench.pipeline) if each.source and each.source.topic == name)
+        return Standing(self.bench, TableUnit(self.bench.context(), entry, 2), 2)
 
     def throughput(self, name: str, records: list[bytes]) -> float:
         """Records per second from an inbox that holds them all into the table, after a warm-up."""
         query = self.start(name)
         self.bench.send(name, records[:WARM_UP])
-        self._wait(name, WARM_UP, query._running)
+        self._wait(name, WARM_UP, query)
         query.stop()
         self.bench.send(name, records)
-        return self._rate(name, self.start(name)._running, WARM_UP + len(records))
+        return self._rate(name, self.start(name), WARM_UP + len(records))
 
     def _rate(self, name: str, running: Any, end: int) -> float:
         """From the end of a query's first batch to that of its last, by what it has committed: to ask the table all
@@ -202,7 +196,9 @@ class Tables:
 
 
 def reached(topic: str, running: Any) -> int:
-    """How far the last batch of a query went."""
+    """How far the last batch of a query, or the last epoch of a standing job, went."""
+    if isinstance(running, Standing):
+        return running.reached(topic)
     progress = running.lastProgress
     ends = progress["sources"][0]["endOffset"] if progress else None
     found = json.loads(ends) if isinstance(ends, str) else ends or {}
@@ -286,7 +282,7 @@ def memory(tables: Tables, records: list[bytes]) -> dict[str, object]:
     sizes: dict[int, int] = {}
     for done in range(MEMORY_STEP, MEMORY_RECORDS + 1, MEMORY_STEP):
         tables.bench.send("json_ch", records[:MEMORY_STEP])
-        tables._wait("json_ch", begun + done, query._running)
+        tables._wait("json_ch", begun + done, query)
         found = process.memory_info()
         sizes[done] = found.rss - found.shared
     query.stop()
