@@ -167,6 +167,15 @@ def test_waiting_task_is_told_of_records_stops_claims_and_replays(delivery: Deli
         soon(lambda: standing(delivery))
 
 
+def test_one_that_reads_the_latest_is_woken_by_a_record(tmp_path: Path) -> None:
+    delivery = Delivery(tmp_path, read="latest")
+    task = standing(delivery)
+    threading.Timer(0.1, lambda: delivery.feed(*numbers(3))).start()
+    began = time.monotonic()
+    grant = task.one(wait_ms=60_000)
+    assert grant.end["in"].off == 3 and time.monotonic() - began < 30
+
+
 def test_nothing_new_gives_no_grant(delivery: Delivery) -> None:
     assert standing(delivery).next(wait_ms=10) == Granted()
 

@@ -187,19 +187,11 @@ class HostedGroup:
                 self._take_out(head, error.message)
 
     @property
-    def name(self) -> str:
-        return self.team.name
-
-    @property
     def names(self) -> list[str]:
         return [name for unit in self._units() for name in unit.names]
 
     def _units(self) -> list[HostedUnit]:
         return [*([self._main] if self._main.heads else []), *(away.unit for away in self._away.values())]
-
-    @property
-    def state(self) -> State:
-        return self._main.state if self._main.heads else State.RUNNING
 
     def tick(self) -> None:
         for unit in self._units():

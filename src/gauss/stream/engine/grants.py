@@ -82,7 +82,8 @@ class Grants:
         with ExitStack() as watching:
             watching.callback(self._bells.pop, bell)
             self._bells[bell] = frozenset(ask.processors)
-            for name in {name: None for running in runs for name in running.readers}:
+            # Of a chain, the inlets of all members are read; one that reads the latest is no registered reader.
+            for name in {name for running in runs for name in (*running.sources, *running.readers)}:
                 watching.enter_context(self._topics[name].ringing(bell))
             while True:
                 bell.clear()  # before the look: what comes during it ends the wait at once
