@@ -38,7 +38,7 @@ class Task:
         return claimed
 
     def next(self, rows: int = 1000, wait_ms: int = 0, **given: Any) -> Granted:
-        return self.delivery.grants.next(Next(dict(self.generations), rows, 1 << 30, wait_ms, **given))
+        return self.delivery.grants.next(Next(dict(self.generations), rows, 1 << 30, wait_ms, task=self.task, **given))
 
     def one(self, rows: int = 1000, **given: Any) -> Grant:
         return self.next(rows, **given).grants["p"]
@@ -165,6 +165,18 @@ def test_waiting_task_is_told_of_records_stops_claims_and_replays(delivery: Deli
     assert task.next().grants  # what was granted to the job that ended
     with pytest.raises(Fenced):
         soon(lambda: standing(delivery))
+
+
+def test_a_job_is_told_how_many_of_its_tasks_go_on(delivery: Delivery) -> None:
+    one = standing(delivery)
+    two = Task(delivery, one.job, 1)
+    two.claim()
+    delivery.grants.end_job(one.job, keep=1)
+    assert two.next().stop and not one.next().stop
+    delivery.grants.end_job(one.job, keep=2)  # it lags again
+    two = Task(delivery, one.job, 1)
+    two.claim()
+    assert not two.next().stop
 
 
 def test_one_that_reads_the_latest_is_woken_by_a_record(tmp_path: Path) -> None:

@@ -46,11 +46,19 @@ class TableUnit(StandingUnit):
             min_rows=config.insert_batch_size,
             flush_ms=config.flush_interval,
         )
-        settle_s = LOCAL_SETTLE_S if section.master.startswith("local") else CLUSTER_SETTLE_S
-        work = TableWork(str(context.data_dir.root), topic.name, lacking, settle_s)
+        work = TableWork(str(context.data_dir.root), topic.name, lacking, self._settle_s)
         unmarked = config.exactly_once and OFFSET_COLUMN in lacking
         self._note = f"at least once: the table has no {INC_COLUMN} and {OFFSET_COLUMN}" if unmarked else ""
         return TablePlan(context.flight, job, sizes, self.name, work)
+
+    @property
+    def _settle_s(self) -> float:
+        return LOCAL_SETTLE_S if self.context.pipeline.spark.master.startswith("local") else CLUSTER_SETTLE_S
+
+    @property
+    def _stall_s(self) -> float:
+        """An epoch may first wait for what an earlier task has still under way at the server."""
+        return super()._stall_s + self._settle_s
 
     def began(self, detail: str = "") -> None:
         super().began(detail or self._note)

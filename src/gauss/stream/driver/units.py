@@ -137,6 +137,7 @@ class StandingUnit(Supervised):
             return
         tasks = sum(job.tasks for job in self._jobs)
         if self._lags_since is not None and now - self._lags_since > GROW_S and tasks < self._most:
+            self._ask("end", job=self._number, keep=tasks + 1)  # one that was told to end before may come back
             self._jobs.append(self._job(1, tasks))
             self._lags_since = None
             log.info("%s lags: %d tasks", self.name, tasks + 1)
