@@ -48,6 +48,8 @@ class ProcessorSpec(PluginSpec):
     keeps_order: bool = True
     hosted: bool = False
     """Its transform is an `ArrowTransform`: a task reads, transforms and stages, and no record passes the JVM."""
+    passes_bytes: bool = False
+    """Of a hosted transform: `_data`, where it gives any, is that of its records, in their order and each once."""
     engine_implementation: str = ""
     """The `EngineTransform` of a transform that runs on EITHER side; `implementation` is then the one on Spark."""
     reads: frozenset[str] = frozenset({"offset"})

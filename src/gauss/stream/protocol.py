@@ -178,6 +178,8 @@ class Grant(msgspec.Struct):
     """Where the last published epoch ended."""
     again: bool = False
     """It was granted before, to a task that may have begun with it."""
+    stays: bool = False
+    """What it reads stays in its topics until it is published: stages may name records instead of sending them."""
     narrowed: bool = False
     """A skip is looking for the record at which it fails: a failure is told, and the task goes on."""
     skip: str = ""
@@ -313,6 +315,15 @@ class Append(msgspec.Struct, tag=True):
     topic: str
 
 
+class Passed(msgspec.Struct, frozen=True):
+    """Records [start, stop) of a topic that a task passes on unchanged, all of them or some."""
+
+    topic: str
+    inc: int
+    start: int
+    stop: int
+
+
 class Stage(msgspec.Struct, tag=True):
     """Descriptor of `do_put`: records (ts_ms, data) kept aside until a publish names `stage`."""
 
@@ -323,8 +334,10 @@ class Stage(msgspec.Struct, tag=True):
     partition: int = 0
     parent: str = ""
     """A stage of the same task that holds the same bytes already: the records are then (ts_ms, row), rows of that."""
+    passed: Passed | None = None
+    """The records lie in a topic that the task reads: what is sent are the offsets of those that pass (offset)."""
     whole: bool = False
-    """They are just the records of the parent, times included: nothing is sent."""
+    """They are just the records of the parent, or all that passed names, times included: nothing is sent."""
 
 
 class StageDead(msgspec.Struct, tag=True):

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gauss.config.spec import Pipeline
 from gauss.model.errors import Fenced, ProtocolError
-from gauss.stream.driver import outbox, reading
+from gauss.stream.driver import origins, outbox, reading
 from gauss.stream.driver.chains import find_chains
 from gauss.stream.graph import build_graph
 from gauss.stream.protocol import DriverSync
@@ -60,7 +61,8 @@ STEPS: list[tuple[str, dict[str, Any]]] = [
 def config(steps: list[tuple[str, dict[str, Any]]] = STEPS, **storage: Any) -> dict[str, Any]:
     """The same chain twice: `f` is run as one, `u` step by step."""
     topics = ["in", *(f"{kind}.{place}" for kind in "fu" for place in range(len(steps)))]
-    kept = {"storage": "memory", "storage_config": {"storage_size": "unlimited"}} | storage
+    unbounded = {} if storage.get("storage") == "file" else {"storage_size": "unlimited"}
+    kept = {"storage": "memory", "storage_config": unbounded} | storage
     return {
         "formats": FORMATS,
         "topics": [{"name": name, **kept} for name in topics],
@@ -153,12 +155,15 @@ BATCH = st.one_of(
 )
 
 
+@pytest.mark.parametrize("storage", ["memory", "file"])
+@pytest.mark.parametrize("least_passed", [origins.LEAST_PASSED, 0], ids=["sent", "named"])
 @pytest.mark.parametrize("inline_bytes", [outbox.INLINE_BYTES, 800])
 def test_a_chain_gives_the_same_as_its_steps_one_by_one(
-    make_world: Any, inline_bytes: int, monkeypatch: pytest.MonkeyPatch
+    make_world: Any, inline_bytes: int, least_passed: int, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "INLINE_BYTES", inline_bytes)  # with the fewer some stages are sent ahead
-    world = make_world(config())
+    monkeypatch.setattr(origins, "LEAST_PASSED", least_passed)  # with the fewer records are named in their topic
+    world = make_world(config(storage=storage))
     count = len(STEPS)
     fused = world.task(*(f"f{place}" for place in range(count)))
     steps = [world.task(f"u{place}") for place in range(count)]
@@ -199,6 +204,34 @@ def test_a_stage_that_is_sent_ahead_takes_the_one_whose_rows_it_names_with_it(
     done.publish()
     assert data(world, "f.0") == records * 2
     assert data(world, "f.1") == records[:100] * 2
+
+
+@pytest.mark.parametrize("storage", ["memory", "file"])
+def test_what_passes_from_a_topic_unchanged_is_named_and_not_sent(make_world: Any, storage: str) -> None:
+    world = make_world(config(STEPS[:2], storage=storage))
+    chain = world.task("f0", "f1")
+    records = [b'{"n":%d,"s":"%s","small":0}' % (n, b"no" if n % 2 else b"x" * 100) for n in range(4, 1_004)]
+    world.send("in", records)
+    done = chain.hold(chain.granted())
+    whole, some = done.outbox.inline
+    assert whole.head.passed is not None and whole.head.whole and whole.data == b""
+    assert some.head.passed is not None and not some.head.whole
+    with pa.ipc.open_stream(some.data) as reader:
+        assert reader.read_all()["offset"].to_pylist() == list(range(0, 1_000, 2))
+    done.publish()
+    assert data(world, "f.0") == records
+    assert data(world, "f.1") == records[::2]
+
+
+def test_what_a_topic_that_overwrites_gives_is_sent(make_world: Any) -> None:
+    world = make_world(config(STEPS[:1], storage_config={"storage_size": 1_000, "write_full": "overwrite"}))
+    chain = world.task("f0")
+    records = [b'{"n":%d,"s":"%s"}' % (n, b"x" * 100) for n in range(4, 1_004)]
+    world.send("in", records)
+    done = chain.hold(chain.granted())
+    world.send("in", records)  # by now the epoch's own records are gone
+    done.publish()
+    assert data(world, "f.0") == records
 
 
 def test_what_a_step_passes_on_whole_is_named_and_not_sent(make_world: Any) -> None:

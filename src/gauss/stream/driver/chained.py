@@ -6,9 +6,7 @@ that were just written as JSON are taken for what the next step would read there
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +18,7 @@ import pyarrow.compute as pc
 from gauss.contracts.processor import REST
 from gauss.stream.client import STAGE_SCHEMA
 from gauss.stream.driver.hosted import transform_of
+from gauss.stream.driver.origins import NOWHERE, Kept, Origin, Place
 from gauss.stream.driver.outbox import Outbox
 from gauss.stream.driver.plan import ChainPlan, FormatRef, Step, TransformRef, WritePlan
 from gauss.stream.driver.reading import Range, decode, format_of, with_marks
@@ -32,48 +31,6 @@ Columns = Mapping[str, pa.Array]
 
 _passes: set[bytes] = set()
 """Transforms that were seen to pass records on unchanged, in this process."""
-
-
-@dataclass
-class _Kept:
-    """What an epoch has for one topic."""
-
-    stage: str = field(default_factory=lambda: uuid.uuid4().hex)
-    batches: list[pa.RecordBatch] = field(default_factory=list)
-    rows: int = 0
-    parent: str = ""
-    """The stage that holds all of its bytes, if there is one."""
-    copies: list[tuple[pa.Array, pa.Array, int]] = field(default_factory=list)
-    """The same records as rows of that: their times and rows, and where those begin."""
-
-    def add(self, batch: pa.RecordBatch, parent: str = "", rows: pa.Array | None = None, begin: int = 0) -> int:
-        """Adds records, which may be rows of another stage, counted from `begin`; gives the place of the first."""
-        first, self.rows = self.rows, self.rows + batch.num_rows
-        if rows is not None and parent and (not self.batches or self.parent == parent):
-            self.parent = parent
-            self.copies.append((batch.column(0), rows, begin))
-        else:
-            self.parent = ""
-        self.batches.append(batch)
-        return first
-
-    def is_whole(self, parent: _Kept) -> bool:
-        """Whether it holds all records of its parent, which then are just named."""
-        at = 0
-        for times, rows, begin in self.copies:
-            if begin != at or len(rows) != len(times):
-                return False
-            at += len(rows)
-        return at == parent.rows
-
-    def sent(self) -> list[pa.RecordBatch]:
-        """What is sent of it: rows of its parent, or the records themselves."""
-        if not self.parent:
-            return self.batches
-        return [
-            pa.RecordBatch.from_arrays([times, pc.add(rows, begin) if begin else rows], names=["ts_ms", "row"])
-            for times, rows, begin in self.copies
-        ]
 
 
 class ChainEpoch:
@@ -90,9 +47,10 @@ class ChainEpoch:
                 topic: [each for each in self.legs.values() if each.step.topic == topic] for topic in leg.step.targets
             }
 
-    def begin(self) -> None:
-        """Forgets the epoch before."""
-        self.kept: dict[str, _Kept] = {}
+    def begin(self, *, stays: bool = False) -> None:
+        """Forgets the epoch before. `stays`: what is read now stays in its topics until it is published."""
+        self.stays = stays
+        self.kept: dict[str, Kept] = {}
         self.letters: list[bytes] = []
 
     def write_plan(self, step: Step) -> WritePlan:
@@ -103,10 +61,7 @@ class ChainEpoch:
         found: dict[str, list[str]] = {}
         stages = {kept.stage: kept for kept in self.kept.values()}
         for topic, kept in self.kept.items():
-            # Bytes that are in another stage already are not sent again.
-            whole = bool(kept.parent) and kept.is_whole(stages[kept.parent])
-            batches = [] if whole else kept.sent()
-            outbox.put(topic, batches, name=kept.stage, parent=kept.parent, whole=whole)
+            kept.put(topic, outbox, stages)
             found[topic] = [kept.stage]
         if self.letters:
             columns = [pa.nulls(len(self.letters), pa.int64()), pa.array(self.letters, pa.binary())]
@@ -125,20 +80,29 @@ class Leg:
         self.fields = self.work.read.decoded()
         self._ref = msgspec.json.encode(self.work.transform)
         self._transform = transform_of(self._ref)
-        self._plain = _is_plain(self._ref)
+        self._passes_bytes = _passes_bytes(self._ref)
 
-    def read(self, records: pa.RecordBatch, part: Range, letters: list[dict[str, Any]]) -> None:
-        """Takes records (offset, ts_ms, data)."""
-        wanted = self.wanted(self.work.read.format)
+    def read(
+        self, records: pa.RecordBatch, part: Range, letters: list[dict[str, Any]], origin: Origin | None = None
+    ) -> None:
+        """Takes records (offset, ts_ms, data); `origin`: where they lie, if it is not in their topic."""
+        wanted, read = self.wanted(self.work.read.format), self.work.read
         if len(wanted) > len(self.fields):
             doubts: list[dict[str, Any]] = []
-            whole = list(decode(self.work.read, records, wanted, part, doubts))
+            whole = list(decode(read, records, wanted, part, doubts, offsets=True))
             # One that a later step could not read is its dead letter, not ours.
             if not doubts and len(whole) == 1 and len(whole[0]) == len(records):
-                self.take(whole[0])
+                self.take(whole[0], origin or self.lies(whole[0], part))
                 return
-        for decoded in decode(self.work.read, records, self.fields, part, letters):
-            self.take(decoded)
+        for decoded in decode(read, records, self.fields, part, letters, offsets=True):
+            known = origin if origin is not None and len(decoded) == len(records) else NOWHERE
+            self.take(decoded, self.lies(decoded, part) if origin is None else known)
+
+    def lies(self, decoded: pa.RecordBatch, part: Range) -> Origin:
+        """The records of a range, where they stay."""
+        if not self._epoch.stays:
+            return NOWHERE
+        return Origin(topic=Place(part.topic, part.inc, decoded.column("_offset")))
 
     def wanted(self, format: FormatRef | None) -> pa.Schema:
         """What this step decodes, with what is decoded of the same records behind it."""
@@ -148,13 +112,13 @@ class Leg:
                 found |= {each.name: each for each in leg.wanted(format) if each.name not in found}
         return pa.schema(list(found.values()))
 
-    def take(self, decoded: pa.RecordBatch, origin: tuple[str, int] = ("", 0)) -> None:
-        """Transforms, writes and hands on. `origin`: the stage that holds just these records, and where there."""
+    def take(self, decoded: pa.RecordBatch, origin: Origin = NOWHERE) -> None:
+        """Transforms, writes and hands on. `origin`: where these records lie."""
         times = decoded.column("_ts_ms")
         given = decoded.select([*self.fields.names, "_ts_ms", "_data"])
         if "ts_ms" not in self.fields.names:
             given = given.append_column("ts_ms", times)
-        numbered = self._plain and bool(any(self.next.values()) or origin[0])
+        numbered = self._passes_bytes and (any(origin) or any(self.next.values()))
         if numbered:  # whoever keeps a record's time tells so which record a row was made of
             given = given.set_column(given.schema.names.index("_ts_ms"), "_ts_ms", pa.array(np.arange(len(given))))
         made = self._transform.arrow(with_marks(given, self.fields))
@@ -172,7 +136,7 @@ class Leg:
         for topic, part in by_topic(made, self.write):
             self._write(topic, part, decoded, origin)
 
-    def _write(self, topic: str, made: pa.RecordBatch, decoded: pa.RecordBatch, origin: tuple[str, int]) -> None:
+    def _write(self, topic: str, made: pa.RecordBatch, decoded: pa.RecordBatch, origin: Origin) -> None:
         rows = made.column(_ROW) if _ROW in made.schema.names else None
         made = made if rows is None else made.drop_columns([_ROW])
         letters: list[bytes] = []
@@ -184,10 +148,10 @@ class Leg:
         if letters:
             named = {"processor": self.step.name}
             self._epoch.letters += [msgspec.json.encode(msgspec.json.decode(each) | named) for each in letters]
-        kept = self._epoch.kept.setdefault(topic, _Kept())
-        passed = rows is not None and "_data" in made.schema.names
-        stage, begin = origin if passed else ("", 0)
-        first = kept.add(staged, stage, rows if stage else None, begin)
+        kept = self._epoch.kept.setdefault(topic, Kept())
+        passed = rows is not None and "_data" in made.schema.names and len(staged) == len(rows)
+        lies = origin.of(rows) if passed else NOWHERE
+        first = kept.add(staged, lies)
         if not followers:
             return
         if passed and rows is not None:
@@ -201,22 +165,24 @@ class Leg:
             known, format = _written(made, self.write.format), self.write.format
         else:
             known, format = {}, None
+        place = Place(kept.stage, 0, pa.array(np.arange(first, first + len(staged))))
         for leg in followers:
-            leg.receive(topic, staged, known if format == leg.work.read.format else {}, (kept.stage, first))
+            leg.receive(topic, staged, known if format == leg.work.read.format else {}, Origin(lies.topic, place))
 
-    def receive(self, topic: str, records: pa.RecordBatch, known: Columns, place: tuple[str, int]) -> None:
+    def receive(self, topic: str, records: pa.RecordBatch, known: Columns, origin: Origin) -> None:
         """Takes records (ts_ms, data) that were just staged, and columns that are known of them."""
-        stage, first = place
         wanted = self.wanted(self.work.read.format)
         if known and all(_fits(each, known) for each in self.fields):
             names = [each.name for each in wanted if _fits(each, known)]
             columns = [*(known[name] for name in names), records.column(0), records.column(1)]
-            self.take(pa.RecordBatch.from_arrays(columns, names=[*names, "_ts_ms", "_data"]), place)
+            self.take(pa.RecordBatch.from_arrays(columns, names=[*names, "_ts_ms", "_data"]), origin)
             return
-        offsets = pa.array(np.arange(first, first + len(records)))
+        assert origin.stage is not None
+        stage, offsets = origin.stage.name, origin.stage.rows
         letters: list[dict[str, Any]] = []
         numbered = pa.RecordBatch.from_arrays([offsets, *records.columns], names=["offset", "ts_ms", "data"])
-        self.read(numbered, Range(topic, 0, first, first + len(records)), letters)
+        first = offsets[0].as_py()
+        self.read(numbered, Range(topic, 0, first, first + len(records)), letters, origin)
         self._epoch.letters += [msgspec.json.encode(each | {"from_stage": stage}) for each in letters]
 
 
@@ -289,10 +255,8 @@ def _hidden(name: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _is_plain(ref: bytes) -> bool:
-    """Whether a transform is one of ours whose `_data`, if it gives any, is that of the records."""
+def _passes_bytes(ref: bytes) -> bool:
     from gauss.contracts.processor import ProcessorSpec
     from gauss.registry import spec
 
-    found = spec(ProcessorSpec, msgspec.json.decode(ref, type=TransformRef).plugin)
-    return found.implementation.startswith("gauss.plugins.") and found.codecs is None
+    return spec(ProcessorSpec, msgspec.json.decode(ref, type=TransformRef).plugin).passes_bytes

@@ -127,8 +127,8 @@ class HostedLoop(EpochLoop):
     def work(self, grants: dict[str, Grant], clock: Clock) -> None:
         chains = {name: self._chains[name] for name in grants}
         failed: dict[str, BaseException] = {}
-        for chain in chains.values():
-            chain.epoch.begin()
+        for name, chain in chains.items():
+            chain.epoch.begin(stays=grants[name].stays)
         working = {name: chain for name, chain in chains.items() if not grants[name].skip}
         parts = {name: ranges(grants[name].start, grants[name].end, chain.read) for name, chain in working.items()}
         shared = _shared(parts)
@@ -247,14 +247,16 @@ class _Shared:
     def __init__(self, leg: Leg, union: pa.Schema | None, records: pa.RecordBatch, part: Range) -> None:
         self._records, self._part = records, part
         self._doubts: list[dict[str, Any]] = []
-        self._decoded = list(decode(leg.work.read, records, union, part, self._doubts)) if union is not None else None
+        self._decoded: list[pa.RecordBatch] | None = None
+        if union is not None:
+            self._decoded = list(decode(leg.work.read, records, union, part, self._doubts, offsets=True))
 
     def to(self, leg: Leg, letters: list[dict[str, Any]]) -> None:
         if self._decoded is None or not self._is_of_all(leg, letters):
             leg.read(self._records, self._part, letters)
             return
         for decoded in self._decoded:
-            leg.take(decoded)
+            leg.take(decoded, leg.lies(decoded, self._part))
 
     def _is_of_all(self, leg: Leg, letters: list[dict[str, Any]]) -> bool:
         """Whether what can't be decoded for all can't be for this one either, which then has letters of its own."""

@@ -7,7 +7,7 @@ import uuid
 import pyarrow as pa
 
 from gauss.stream.client import EngineClient
-from gauss.stream.protocol import InlineStage, Stage
+from gauss.stream.protocol import InlineStage, Passed, Stage
 
 INLINE_BYTES = 256 << 10
 """A stage up to this size costs no call of its own."""
@@ -30,11 +30,20 @@ class Outbox:
         return self
 
     def put(
-        self, topic: str, batches: list[pa.RecordBatch], *, name: str = "", parent: str = "", whole: bool = False
+        self,
+        topic: str,
+        batches: list[pa.RecordBatch],
+        *,
+        name: str = "",
+        parent: str = "",
+        passed: Passed | None = None,
+        whole: bool = False,
     ) -> str:
-        """Keeps records until the publish; gives the name of their stage. `whole`: just those of `parent`."""
+        """Keeps records until the publish; gives the name of their stage. `whole`: just those of `parent`, or all that
+        `passed` names."""
         processor, generation = self._claim
-        head = Stage(name or uuid.uuid4().hex, processor, generation, topic, parent=parent, whole=whole)
+        made = name or uuid.uuid4().hex
+        head = Stage(made, processor, generation, topic, parent=parent, passed=passed, whole=whole)
         size = sum(batch.nbytes for batch in batches)
         if size > INLINE_BYTES or self._bytes + size > MOST_INLINE_BYTES:
             self._flush(parent)

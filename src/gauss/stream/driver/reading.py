@@ -185,19 +185,26 @@ def coalesced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kept.append(batch)
         size += batch.nbytes
         if size >= DECODE_BYTES:
-            yield pa.concat_batches(kept)
+            yield pa.concat_batches(kept) if len(kept) > 1 else batch
             kept, size = [], 0
     if kept:
-        yield pa.concat_batches(kept)
+        yield pa.concat_batches(kept) if len(kept) > 1 else kept[0]
 
 
 def decode(
-    plan: ReadPlan, batch: pa.RecordBatch, fields: pa.Schema, part: Range, letters: list[dict[str, Any]]
+    plan: ReadPlan,
+    batch: pa.RecordBatch,
+    fields: pa.Schema,
+    part: Range,
+    letters: list[dict[str, Any]],
+    *,
+    offsets: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The fields of records (offset, ts_ms, data), and letters for those that have none; in several batches where the
-    records are too large together."""
+    records are too large together. `offsets`: with those in `_offset`."""
+    offsets = offsets or plan.time is not None
     if plan.format is None or not len(fields):
-        yield _beside(plan, batch, {})
+        yield _beside(batch, {}, offsets)
         return
     for first, count, decoded in format_of(plan.format).decode_parts(batch.column(2), fields):
         some = batch.slice(first, count)
@@ -206,13 +213,13 @@ def decode(
             letters.append(letter(plan, part, where, some.column(2)[index].as_py(), (reason, detail)))
         if decoded.bad or decoded.spread:
             some = some.take(pa.array(decoded.good))
-        yield _beside(plan, some, dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True)))
+        yield _beside(some, dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True)), offsets)
 
 
-def _beside(plan: ReadPlan, records: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+def _beside(records: pa.RecordBatch, columns: dict[str, pa.Array], offsets: bool) -> pa.RecordBatch:
     """Decoded columns with what is known of their records."""
     columns |= {"_ts_ms": records.column(1), "_data": records.column(2)}
-    if plan.time is not None:
+    if offsets:
         columns["_offset"] = records.column(0)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 

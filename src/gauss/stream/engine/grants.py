@@ -176,7 +176,8 @@ class Grants:
                 end |= self._sources.tables.hold(running)
             if running.tracked:
                 self._ledger.granted(running.name, job.generation, end)
-        grant = Grant(job.epoch, start, end, row.ends if row.epoch >= 0 else row.start, again)
+        settled = row.ends if row.epoch >= 0 else row.start
+        grant = Grant(job.epoch, start, end, settled, again, self._sources.stay(running))
         if running.skip is not None:
             grant.narrowed, grant.skip = True, running.skip.buries
         job.tip, job.waits_since, job.epoch = places(end), None, job.epoch + 1

@@ -24,8 +24,9 @@ from gauss.stream.engine.epochs import (
     staged_chunks,
 )
 from gauss.stream.engine.ledger import Ledger
+from gauss.stream.engine.passing import passed_chunks
 from gauss.stream.engine.running import Running
-from gauss.stream.engine.stages import Stages
+from gauss.stream.engine.stages import Staged, Stages
 from gauss.stream.engine.times import seen_by
 from gauss.stream.engine.topic import Topic
 from gauss.stream.protocol import At, Ends, Member, Publish, Published, places
@@ -85,7 +86,7 @@ class Publisher(Claims):
             ts_ms = input_ts(self._topics, publish.ends)
             unread = [chunk for stage in staged.pop(DEAD_TOPIC, []) for chunk in staged_chunks(stage, ts_ms)]
             by_stage = {
-                name: [(stage.head.stage, staged_chunks(stage, ts_ms)) for stage in found]
+                name: [(stage.head.stage, self._chunks(stage, ts_ms)) for stage in found]
                 for name, found in staged.items()
             }
             said = [*(fields for stage in dead for fields in stage.letters), *decoded_letters(unread)]
@@ -101,6 +102,10 @@ class Publisher(Claims):
             self._stages.done(name for names in publish.targets.values() for name in names)
             self._stages.done_dead(dead)
             return Published(False, {name: ends[name].off for name in publish.targets})
+
+    def _chunks(self, stage: Staged, ts_ms: int) -> list[Chunk]:
+        passed = stage.head.passed
+        return staged_chunks(stage, ts_ms) if passed is None else passed_chunks(self._topic(passed.topic), stage)
 
     def _chain(self, members: list[Member]) -> Chained:
         """The members of a publish, each at the end of the topic that it reads."""

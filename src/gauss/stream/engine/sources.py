@@ -6,11 +6,13 @@ import logging
 import time
 from collections.abc import Mapping
 
+from gauss.contracts.storage import WriteFull
 from gauss.model.errors import ProtocolError, StorageError
 from gauss.stream.engine.dead import RETRY_PREFIX
 from gauss.stream.engine.epochs import epoch_after, held, rows_between
 from gauss.stream.engine.heartbeat import Heartbeat
 from gauss.stream.engine.ledger import Ledger
+from gauss.stream.engine.log_topic import LogTopic
 from gauss.stream.engine.publish import Publisher
 from gauss.stream.engine.readers import Reader
 from gauss.stream.engine.running import Running
@@ -130,6 +132,13 @@ class Sources:
             rows -= stop - begin
             end[name] = At(topic.inc, stop)
         return end
+
+    def stay(self, running: Running) -> bool:
+        """Whether what it reads stays where it is until its position has passed it."""
+        held = (name in running.readers and isinstance(self._topics[name], LogTopic) for name in running.sources)
+        return all(held) and all(
+            self._topics[name].capacity.write_full is not WriteFull.OVERWRITE for name in running.sources
+        )
 
     def lag(self, running: Running, at: Ends) -> int:
         """Records that a processor may read behind a place."""

@@ -88,6 +88,7 @@ SPEC = ProcessorSpec(
     active=True,
     passive_when=("with `add`", lambda config: bool(cast(ExpressionConfig, config).add)),
     hosted=True,
+    passes_bytes=True,
     lint=lint,
     example=EXAMPLE,
 )

@@ -75,6 +75,7 @@ class Filter:
         fields = dotted(records)
         keep = compile_filter(self._typed)(fields)
         if self._columns is None:
-            return records.select(["_ts_ms", "_data"]).filter(keep)
+            passed = records.select(["_ts_ms", "_data"])
+            return passed if keep.true_count == len(keep) else passed.filter(keep)  # a filter copies all that passes
         names = ["_ts_ms", *self._columns]
         return fields.select([name.removeprefix("$.") for name in names]).filter(keep).rename_columns(names)

@@ -82,6 +82,7 @@ SPEC = ProcessorSpec(
     reads=frozenset({"offset", "latest", "query"}),
     active=True,
     hosted=True,
+    passes_bytes=True,
     own_side="target",
     topics=topics,
     lint=lint,

@@ -48,6 +48,7 @@ SPEC = ProcessorSpec(
     reads=frozenset({"offset", "latest", "query"}),
     active=True,
     hosted=True,
+    passes_bytes=True,
     lint=lint,
     example=EXAMPLE,
 )
