@@ -100,7 +100,7 @@ class FramingConformance:
 
     @pytest.fixture
     def stream(self, framing: Framing) -> bytes:
-        return framing.joiner().join(binary(self.case.records))
+        return bytes(framing.joiner().join(binary(self.case.records)))
 
     def test_joined_records_split_into_the_same_records(self, framing: Framing, stream: bytes) -> None:
         assert cut_stream(framing, [stream]) == (self.case.records, None)
@@ -129,7 +129,7 @@ class FramingConformance:
         framing = self.case.build()
         records = data.draw(self.case.lists())
         assert framing.unfit(binary(records)) is None
-        stream = framing.joiner().join(binary(records))
+        stream = bytes(framing.joiner().join(binary(records)))
         cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=8))
         assert cut_stream(framing, pieces_at(stream, cuts)) == (records, None)
 
@@ -137,7 +137,7 @@ class FramingConformance:
     @settings(max_examples=cases(60), deadline=None, suppress_health_check=[HealthCheck.differing_executors])
     def test_any_bytes_give_the_same_verdict_wherever_they_are_cut(self, data: st.DataObject) -> None:
         framing = self.case.build()
-        good = framing.joiner().join(binary(data.draw(self.case.lists())))
+        good = bytes(framing.joiner().join(binary(data.draw(self.case.lists()))))
         stream = good + data.draw(st.binary(max_size=64))
         limit = data.draw(st.sampled_from([8, 40, LIMIT]))
         records, error = cut_stream(framing, [stream], limit)
@@ -174,7 +174,7 @@ class FramingConformance:
         small = min(self.case.records, key=len)
         limit = len(longest) - 1
         good = [small] if len(small) <= limit else []
-        stream = framing.joiner().join(binary([*good, longest, small]))
+        stream = bytes(framing.joiner().join(binary([*good, longest, small])))
         for pieces in every_split(stream):
             records, error = cut_stream(framing, pieces, limit)
             assert records == good

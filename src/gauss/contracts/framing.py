@@ -79,7 +79,7 @@ class Splitter(Protocol):
 class Joiner(Protocol):
     """Builds one connection's stream (a container framing leaves out a header equal to the last)."""
 
-    def join(self, data: pa.BinaryArray) -> bytes: ...
+    def join(self, data: pa.BinaryArray) -> bytes | memoryview: ...
 
 
 def cut(splitter: Splitter, data: Buffer) -> Iterator[Frames]:

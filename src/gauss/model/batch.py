@@ -89,7 +89,7 @@ def value_offsets(data: pa.BinaryArray) -> np.ndarray:
 def value_buffer(data: pa.BinaryArray) -> memoryview:
     """The bytes behind `value_offsets`."""
     buffer = data.buffers()[2]
-    return memoryview(buffer) if buffer is not None else memoryview(b"")
+    return memoryview(buffer).cast("B") if buffer is not None else memoryview(b"")
 
 
 def packed(data: pa.BinaryArray) -> memoryview:

@@ -6,18 +6,20 @@ import ctypes
 import functools
 import threading
 
-LARGE_BYTES = 4 << 20
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+MAPPED_BYTES, SPARE_BYTES, ARENAS = 32 << 20, 64 << 20, 2
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _trimming = threading.Lock()
 
 
 @functools.cache
 def keep_heap_small() -> None:
-    """Has blocks above 4 MiB mapped one by one, and freed ends of heaps returned: both limits grow with use else."""
+    """Bounds the free memory that heaps keep, and their number, which grow with use and with threads else. Below the
+    bounds it is kept: to get a page anew costs more than to copy it."""
     limit = getattr(ctypes.CDLL(None), "mallopt", None)
     if limit is not None:  # glibc alone has it
-        limit(_M_MMAP_THRESHOLD, LARGE_BYTES)
-        limit(_M_TRIM_THRESHOLD, LARGE_BYTES)
+        limit(_M_MMAP_THRESHOLD, MAPPED_BYTES)
+        limit(_M_TRIM_THRESHOLD, SPARE_BYTES)
+        limit(_M_ARENA_MAX, ARENAS)
 
 
 def give_back() -> None:

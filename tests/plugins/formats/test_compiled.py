@@ -30,9 +30,9 @@ def test_a_walk_is_plain_until_there_is_work_and_says_the_same_compiled() -> Non
 def test_a_walk_compiled_in_the_background_is_given_after_it_was_called_once() -> None:
     walk = Walk(total, double, worth=10)
     called: list[Any] = []
-    assert walk.compiled(9, called.append) is None
+    assert walk.compiled(9, 0, called.append) is None
     until = time.monotonic() + 300
-    while (found := walk.compiled(1, called.append)) is None and time.monotonic() < until:
+    while (found := walk.compiled(1, 0, called.append)) is None and time.monotonic() < until:
         time.sleep(0.01)
     assert found is not None
     assert called == [found]

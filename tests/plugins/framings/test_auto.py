@@ -55,7 +55,7 @@ def build(name: str = "auto", **config: object) -> Framing:
 )
 def test_a_stream_is_cut_as_by_the_framing_of_its_format(records: list[bytes], framing: str, kind: str) -> None:
     named = build(framing)
-    stream = named.joiner().join(binary(records))
+    stream = bytes(named.joiner().join(binary(records)))
     for pieces in every_split(stream):
         found, error = cut_stream(build(), pieces)
         assert (found, error) == (records, None)

@@ -83,7 +83,7 @@ def test_the_compiled_walk_gives_what_the_plain_one_gives(compiled: Walker, pref
     @given(st.lists(st.binary(max_size=200), max_size=12), st.binary(max_size=20), st.sampled_from([0, 50, 2**31 - 1]))
     @settings(max_examples=cases(150), deadline=None)
     def check(records: list[bytes], rest: bytes, limit: int) -> None:
-        stream = _framing(prefix_type).joiner().join(pa.array(records, pa.binary())) + rest
+        stream = bytes(_framing(prefix_type).joiner().join(pa.array(records, pa.binary()))) + rest
         places = [np.zeros(len(stream) + 1, np.int64) for _ in range(4)]
         plain = walk(stream, kind, limit, len(stream), places[0], places[1])
         fast = compiled(stream, kind, limit, places[2], places[3])
@@ -100,7 +100,7 @@ def test_the_compiled_walk_cuts_as_the_plain_one_at_any_byte(
 ) -> None:
     monkeypatch.setattr(module, "WALKER", compiled)
     framing = _framing(prefix_type)
-    stream = framing.joiner().join(pa.array(RECORDS[:5], pa.binary()))
+    stream = bytes(framing.joiner().join(pa.array(RECORDS[:5], pa.binary())))
     for at in range(len(stream) + 1):
         assert cut_stream(framing, pieces_at(stream, [at])) == (RECORDS[:5], None)
 

@@ -36,9 +36,11 @@ class Walk:
             self.compile()
         return (self._compiled, True) if self._compiled is not None else (self._function, False)
 
-    def compiled(self, records: int, warm_up: Callable[[Callable[..., Any]], object]) -> Callable[..., Any] | None:
+    def compiled(
+        self, records: int, nbytes: int, warm_up: Callable[[Callable[..., Any]], object]
+    ) -> Callable[..., Any] | None:
         """The compiled function, if it is there: it is made in the background, and called once before it is given."""
-        self._walked += records
+        self._walked += max(records, nbytes // RECORD_BYTES)
         if self._compiled is None and self._walked >= self._worth and not self._compiling:
             self._compiling = True
             threading.Thread(target=self.compile, args=(warm_up,), daemon=True).start()

@@ -12,7 +12,7 @@ SMALL = 64
 """Mean record size below which picking heads and records in turn beats joining each pair (measured)."""
 
 
-def with_tail(data: pa.BinaryArray, tail: bytes) -> bytes:
+def with_tail(data: pa.BinaryArray, tail: bytes) -> bytes | memoryview:
     """Every record with `tail` behind it, as one stream."""
     count = len(data)
     if count == 0:
@@ -25,7 +25,7 @@ def with_tail(data: pa.BinaryArray, tail: bytes) -> bytes:
     return b"".join([packed(joined), tail])
 
 
-def with_heads(data: pa.BinaryArray, heads: np.ndarray, widths: np.ndarray) -> bytes:
+def with_heads(data: pa.BinaryArray, heads: np.ndarray, widths: np.ndarray) -> bytes | memoryview:
     """Every record with the first `widths[i]` bytes of row i of `heads` (uint8) before it, as one stream."""
     count = len(data)
     if count == 0:
@@ -39,15 +39,15 @@ def with_heads(data: pa.BinaryArray, heads: np.ndarray, widths: np.ndarray) -> b
     used = heads if all_used else heads[np.arange(heads.shape[1]) < widths[:, None]]
     before = binary_array(np.ascontiguousarray(used), offsets)
     if int(lengths.sum()) >= count * SMALL:
-        return bytes(packed(pc.binary_join_element_wise(before, data, pa.scalar(b"", pa.binary()))))
+        return packed(pc.binary_join_element_wise(before, data, pa.scalar(b"", pa.binary())))
     in_turn = np.arange(2 * count, dtype=np.int32).reshape(2, count).T.ravel()
-    return bytes(packed(pa.concat_arrays([before, data]).take(pa.array(in_turn))))
+    return packed(pa.concat_arrays([before, data]).take(pa.array(in_turn)))
 
 
-def _equal_rows(data: pa.BinaryArray, length: int, heads: np.ndarray, tail: bytes) -> bytes:
+def _equal_rows(data: pa.BinaryArray, length: int, heads: np.ndarray, tail: bytes) -> memoryview:
     count, width = heads.shape
     row = width + length + len(tail)
-    out = bytearray(count * row)
+    out = np.empty(count * row, np.uint8)
     # As one opaque value per row numpy copies with memcpy.
     if width:
         np.ndarray((count,), f"V{width}", out, 0, (row,))[:] = np.ascontiguousarray(heads).view(f"V{width}")[:, 0]
@@ -55,4 +55,4 @@ def _equal_rows(data: pa.BinaryArray, length: int, heads: np.ndarray, tail: byte
         np.ndarray((count,), f"V{length}", out, width, (row,))[:] = np.frombuffer(packed(data), f"V{length}")
     if tail:
         np.ndarray((count,), f"V{len(tail)}", out, width + length, (row,))[:] = np.void(tail)
-    return bytes(out)
+    return out.data.toreadonly()

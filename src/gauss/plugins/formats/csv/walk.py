@@ -138,7 +138,7 @@ class Walked:
 
     def decode(self, data: pa.BinaryArray) -> tuple[np.ndarray, Columns] | None:
         """(which records are plain, their columns); None: the walk is not there yet."""
-        function = WALK.compiled(len(data), lambda made: self._walk(made, data.slice(0, 1)))
+        function = WALK.compiled(len(data), data.nbytes, lambda made: self._walk(made, data.slice(0, 1)))
         if function is None:
             return None
         values, body = self._walk(function, data)
@@ -156,6 +156,6 @@ class Walked:
     def _walk(self, function: Callable[..., None], data: pa.BinaryArray) -> tuple[Values, np.ndarray]:
         offsets, body = bytes_of(data)
         values = Values(len(self._fields), len(data))
-        ascii_only = not (body[offsets[0] : offsets[-1]] > 127).any()
+        ascii_only = bool(body[offsets[0] : offsets[-1]].max(initial=0) < 128)
         function(body, offsets, ascii_only, *self._tables, *values.arrays())
         return values, body

@@ -23,6 +23,7 @@ CHUNK = 65_536
 
 FEW = 32
 """Up to so many records are read one by one sooner than columns are set up for them."""
+FEW_BYTES = 64 << 10
 MANY_SUSPECTS = 0.1
 """Above this share of records that the walk leaves, polars may do better."""
 
@@ -128,7 +129,7 @@ Chunk = tuple[list[pa.Array], np.ndarray, list[tuple[int, str, str]]]
 
 
 def _decode_chunk(data: pa.BinaryArray, plan: _Plan) -> Chunk:
-    found = _vouched(data, plan) if len(data) > FEW else None
+    found = _vouched(data, plan) if len(data) > FEW or data.nbytes > FEW_BYTES else None
     if found is None:
         return _decode_slowly(data, np.arange(len(data)), plan)
     if found.suspects is None:

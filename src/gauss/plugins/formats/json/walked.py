@@ -29,7 +29,7 @@ class Tables(NamedTuple):
 
 def decode(data: pa.BinaryArray, columns: list[Column], tables: Tables) -> Found | None:
     """None: the walk is not there yet."""
-    function = walk.WALK.compiled(len(data), lambda made: _decode(made, data.slice(0, 1), columns, tables))
+    function = walk.WALK.compiled(len(data), data.nbytes, lambda made: _decode(made, data.slice(0, 1), columns, tables))
     if function is None:
         return None
     return _decode(function, data, columns, tables)
@@ -39,7 +39,7 @@ def _decode(function: Callable[..., None], data: pa.BinaryArray, columns: list[C
     offsets, body = bytes_of(data)
     values = Values(len(columns), len(data))
     stack, held, guess = (np.zeros(walk.DEPTH, np.int64) for _ in range(3))
-    ascii_only = not (body[offsets[0] : offsets[-1]] > 127).any()
+    ascii_only = bool(body[offsets[0] : offsets[-1]].max(initial=0) < 128)
     scratch = (stack, held, guess, np.zeros(len(tables.entries), np.int64))
     function(body, offsets, ascii_only, *tables, *values.arrays(), *scratch)
     arrays = [values.column(index, _type(entry), entry.arrow, body) for index, entry in enumerate(columns)]

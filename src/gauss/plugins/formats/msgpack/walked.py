@@ -44,7 +44,7 @@ class Walked:
         """The asked columns; None: the walk is not there yet, or can't give one of them."""
         if not self._able or any(self._arrow.get(field.name) != field.type for field in fields):
             return None
-        function = walk.WALK.compiled(len(data), lambda made: self._walk(made, data.slice(0, 1)))
+        function = walk.WALK.compiled(len(data), data.nbytes, lambda made: self._walk(made, data.slice(0, 1)))
         if function is None:
             return None
         values, body = self._walk(function, data)

@@ -90,7 +90,7 @@ class AutoJoiner:
         self._auto = framing
         self._joiner: Joiner | None = None
 
-    def join(self, data: pa.BinaryArray) -> bytes:
+    def join(self, data: pa.BinaryArray) -> bytes | memoryview:
         if not len(data):
             return b""
         if self._joiner is None:

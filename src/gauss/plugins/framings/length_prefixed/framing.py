@@ -108,7 +108,7 @@ class LengthPrefixedJoiner:
     def __init__(self, kind: int) -> None:
         self._kind = kind
 
-    def join(self, data: pa.BinaryArray) -> bytes:
+    def join(self, data: pa.BinaryArray) -> bytes | memoryview:
         lengths = value_lengths(data)
         if self._kind == VARINT:
             return with_heads(data, *varints(lengths))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +16,8 @@ from gauss.plugins.framings.splitting import BufferedSplitter, Cut, head, too_lo
 
 SCANNED_BYTES = 4
 """Bytes of a delimiter that are compared over the whole buffer; the rest only where these match."""
+BLOCK = 128 << 10
+"""Bytes that are compared at a time: what the comparison makes of them stays in the cache."""
 
 
 class NewlineFraming:
@@ -45,7 +49,8 @@ class NewlineFraming:
         """Where each delimiter begins."""
         size = len(self.delimiter)
         source = np.frombuffer(buffer, dtype=np.uint8)
-        found = np.flatnonzero(self.matches(source))
+        blocks = [np.flatnonzero(hits) + at for at, hits in self.matches(source)]
+        found = np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
         for place in range(SCANNED_BYTES, size):
             found = found[source[found + place] == self.delimiter[place]]
         if self.unit > 1:
@@ -57,18 +62,21 @@ class NewlineFraming:
             found = np.cumsum(lengths + size) - size
         return found
 
-    def matches(self, source: np.ndarray) -> np.ndarray:
-        """A bool for each place where a delimiter can begin: whether its first bytes stand there."""
+    def matches(self, source: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """A bool for each place where a delimiter can begin: whether its first bytes stand there; block by block, each
+        with the place of its first."""
         last = max(0, len(source) - len(self.delimiter) + 1)
-        hits: np.ndarray = source[:last] == self.delimiter[0]
-        for place in range(1, min(len(self.delimiter), SCANNED_BYTES)):
-            hits &= source[place : last + place] == self.delimiter[place]
-        return hits
+        for at in range(0, max(last, 1), BLOCK):
+            stop = min(at + BLOCK, last)
+            hits: np.ndarray = source[at:stop] == self.delimiter[0]
+            for place in range(1, min(len(self.delimiter), SCANNED_BYTES)):
+                hits &= source[at + place : stop + place] == self.delimiter[place]
+            yield at, hits
 
     def unfit(self, data: pa.BinaryArray) -> np.ndarray | None:
         if len(self.delimiter) == 1:
             content = np.frombuffer(packed(data), np.uint8)
-            if not (content == self.delimiter[0]).any():
+            if not any(hits.any() for _, hits in self.matches(content)):
                 return None
         inside = pc.match_substring(data, self.delimiter)
         for period in self.periods:  # such an end, with the delimiter behind it, holds the delimiter earlier
@@ -125,7 +133,8 @@ class NewlineSplitter(BufferedSplitter):
 
     def _count(self, buffer: bytes | bytearray, used: int) -> int:
         if len(self._delimiter) <= SCANNED_BYTES and used > 1024:  # numpy starts slower, then is four times as fast
-            return int(np.count_nonzero(self._framing.matches(np.frombuffer(buffer, np.uint8, used))))
+            source = np.frombuffer(buffer, np.uint8, used)
+            return int(sum(np.count_nonzero(hits) for _, hits in self._framing.matches(source)))
         return buffer.count(self._delimiter, 0, used)
 
 
@@ -133,7 +142,7 @@ class NewlineJoiner:
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = delimiter
 
-    def join(self, data: pa.BinaryArray) -> bytes:
+    def join(self, data: pa.BinaryArray) -> bytes | memoryview:
         return with_tail(data, self._delimiter)
 
 

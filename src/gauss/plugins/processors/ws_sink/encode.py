@@ -42,7 +42,7 @@ class Messages:
         return self._mark({"_snapshot": "end", "version": version, "rows": rows})
 
     def _mark(self, content: dict[str, Any]) -> bytes:
-        return frames(pa.array([msgspec.json.encode(content)], pa.binary()), True) if self._marks else b""
+        return bytes(frames(pa.array([msgspec.json.encode(content)], pa.binary()), True)) if self._marks else b""
 
 
 def is_text(data: pa.BinaryArray) -> bool | np.ndarray:
@@ -57,7 +57,7 @@ def is_text(data: pa.BinaryArray) -> bool | np.ndarray:
         return found
 
 
-def _misplaced(text: bytes) -> np.ndarray:
+def _misplaced(text: bytes | memoryview) -> np.ndarray:
     """Where bytes stand that UTF-8 does not allow there."""
     byte = np.frombuffer(text, np.uint8)
     follows = (byte & 0xC0) == 0x80
@@ -76,7 +76,7 @@ def _misplaced(text: bytes) -> np.ndarray:
     return np.flatnonzero(wrong)
 
 
-def frames(data: pa.BinaryArray, text: bool | np.ndarray) -> bytes:
+def frames(data: pa.BinaryArray, text: bool | np.ndarray) -> bytes | memoryview:
     """One frame per record, unmasked as a server's are."""
     lengths = value_lengths(data)
     heads = np.zeros((len(lengths), 10), np.uint8)
