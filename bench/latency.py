@@ -27,13 +27,13 @@ storage = "memory"
 name = "feed"
 plugin = "tcp-source"
 target = { topic = "raw" }
-config = { port = 9100, input = { framing = "newline", delimiter = "\\n" } }
+config = { port = 19100, input = { framing = "newline", delimiter = "\\n" } }
 
 [[processors]]
 name = "out"
 plugin = "tcp-sink"
 source = { topic = "raw", read = "offset" }
-config = { port = 9300, output = { framing = "newline", delimiter = "\\n" } }
+config = { port = 19300, output = { framing = "newline", delimiter = "\\n" } }
 """
 
 
@@ -61,7 +61,7 @@ storage = "file"
 name = "feed"
 plugin = "tcp-source"
 target = { topic = "quotes.raw" }
-config = { port = 9100, input = { framing = "newline", delimiter = "\\n" } }
+config = { port = 19100, input = { framing = "newline", delimiter = "\\n" } }
 
 [[processors]]
 name = "mids"
@@ -73,7 +73,7 @@ PLUGIN
 name = "out"
 plugin = "tcp-sink"
 source = { topic = "quotes.mid", read = "offset" }
-config = { port = 9300, output = { framing = "newline", delimiter = "\\n" } }
+config = { port = 19300, output = { framing = "newline", delimiter = "\\n" } }
 """
 
 
@@ -107,7 +107,7 @@ class Running:
 
     def first_record(self, line: bytes) -> float:
         """Seconds from the start of the command until a record has come out at the other end."""
-        with self.connect(9300) as out, self.connect(9100) as feed:
+        with self.connect(19300) as out, self.connect(19100) as feed:
             feed.sendall(line)
             out.recv(1)
         return time.monotonic() - self.began
@@ -149,14 +149,14 @@ def latencies(run: Running) -> list[float]:
     done = threading.Event()
 
     def read() -> None:
-        with run.connect(9300) as out, out.makefile("rb") as lines:
+        with run.connect(19300) as out, out.makefile("rb") as lines:
             for line in lines:
                 found.append(time.time_ns() / 1e6 - json.loads(line)["sent_us"] / 1e3)
                 if done.is_set():
                     return
 
     threading.Thread(target=read, daemon=True).start()
-    with run.connect(9100) as feed:
+    with run.connect(19100) as feed:
         due = time.monotonic()
         for _ in range(RATE * SECONDS // 10):
             feed.sendall(b"".join(quote() for _ in range(10)))

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 from bench.latency import GAUSS, Running
 
-FEED, OUT = 9100, 9300
+FEED, OUT = 19100, 19300
 PROBES = 60
 HEAD = """
 [[formats]]
