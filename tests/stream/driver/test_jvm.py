@@ -13,8 +13,8 @@ import pytest
 from gauss.config.spec import ProcessorDef
 from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
-from gauss.stream.driver.jvm import Java, find_java, gateway, launch, prepare
-from gauss.stream.driver.session import keeps_rows
+from gauss.stream.driver.jvm import Java, Use, find_java, gateway, launch, prepare
+from gauss.stream.driver.session import use_of
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
 def test_command_to_start_java_is_known_before_pyspark_is_imported(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from gauss.model.paths import DataDir;"
-        "from gauss.stream.driver.jvm import Java, prepare;"
+        "from gauss.stream.driver.jvm import Java, Use, prepare;"
         f"prepare(Java.of(DataDir(Path({str(tmp_path)!r}))), '1g', False);"
         "print({'pyspark', 'py4j', 'pyarrow', 'numpy'} & set(sys.modules))"
     )
@@ -53,23 +53,25 @@ def test_archive_is_written_under_another_name_while_training(java: Java) -> Non
 @pytest.mark.parametrize(
     ("plugin", "config", "wanted"),
     [
-        ("dedup", {"within": "1s"}, True),
-        ("window-join", {"join_type": "left"}, True),
-        ("window-join", {"window": "1h"}, True),
-        ("window-join", {}, False),
-        ("ohlc", {"intervals": ["1s"]}, False),
-        ("filter", {"where": ".a"}, False),
+        ("dedup", {"within": "1s"}, Use.STATE),
+        ("window-join", {"join_type": "left"}, Use.STATE),
+        ("window-join", {"window": "1h"}, Use.STATE),
+        ("window-join", {}, Use.COLUMNS),
+        ("ohlc", {"intervals": ["1s"]}, Use.COLUMNS),
+        ("filter", {"where": ".a"}, Use.NOTHING),
     ],
 )
-def test_java_optimises_only_where_spark_keeps_a_row_for_each_record(
-    java: Java, plugin: str, config: dict[str, object], wanted: bool
+def test_java_is_sized_for_what_spark_does_with_records(
+    java: Java, plugin: str, config: dict[str, object], wanted: Use
 ) -> None:
     near = {"join_topic": "b", "join_key": "k", "window": "1s"} if plugin == "window-join" else {}
     read = {"topic": "a", "read": "offset"}
     given = {"input": {"format": "json"}, **near, **config}
     entry = ProcessorDef.model_validate({"name": "p", "plugin": plugin, "source": read, "config": given})
-    assert keeps_rows([entry]) is wanted
-    assert ("-XX:TieredStopAtLevel=1" in prepare(java, "1g", training=False, optimising=wanted)) is not wanted
+    assert use_of([entry]) is wanted
+    command = prepare(java, "1g", training=False, use=wanted)
+    assert ("-XX:TieredStopAtLevel=1" in command) is (wanted is not Use.STATE)
+    assert ("-Xmn32m" in command) is (wanted is Use.NOTHING)
 
 
 def test_workers_find_compiled_modules_where_spark_looks_for_a_zip(java: Java) -> None:

@@ -56,13 +56,11 @@ class Driver:
         processors = [entry for entry in pipeline.processors if entry.name in names]
         if all(spec(ProcessorSpec, entry.plugin).implementation.startswith("gauss.") for entry in processors):
             leave_out_pandas()
-        optimising = session.keeps_rows(processors)
         with ThreadPoolExecutor(1) as starting:
             # The JVM boots while this side loads what it needs.
             standing = standing_tasks(pipeline)
-            booted = starting.submit(
-                session.boot, pipeline.spark, self.data_dir, optimising=optimising, standing=standing
-            )
+            use = session.use_of(processors)
+            booted = starting.submit(session.boot, pipeline.spark, self.data_dir, use=use, standing=standing)
             # Loaded only now: these import pyarrow, and that pandas.
             from gauss.stream.client import EngineClient
             from gauss.stream.driver.work import Work

@@ -20,6 +20,7 @@ def main() -> None:
 
     import gauss.stream.driver.hosted_loop
     import gauss.stream.driver.machine_code
+    import gauss.stream.driver.preloaded
     import gauss.stream.driver.sink
     import gauss.stream.driver.source
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from dataclasses import dataclass
+from enum import Enum
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,12 +77,23 @@ def find_java() -> str:
     return found
 
 
-def _java_options(java: Java, memory: str, training: bool, optimising: bool) -> list[str]:
+class Use(Enum):
+    """What a JVM does beside scheduling tasks."""
+
+    NOTHING = "nothing"
+    COLUMNS = "columns"
+    STATE = "state"
+    """It looks through rows that it keeps."""
+
+
+def _java_options(java: Java, memory: str, training: bool, use: Use) -> list[str]:
     options = [
         f"-Xmx{memory}",
+        # What is made to start would else lie around in 100 MB for ever.
+        *(["-Xmn32m"] if use is Use.NOTHING else []),
         "-XX:+IgnoreUnrecognizedVMOptions",
         # Micro-batches are short: C2 costs more CPU than it brings, unless there is state to look through.
-        *([] if optimising else ["-XX:TieredStopAtLevel=1"]),
+        *([] if use is Use.STATE else ["-XX:TieredStopAtLevel=1"]),
         "-XX:+UseSerialGC",  # a small heap on few cores; no concurrent collector threads
         "-XX:-UsePerfData",  # no hsperfdata file, which another user's /tmp may refuse
         "-Xss2m",  # deep plans of generated SQL
@@ -101,9 +113,9 @@ def _java_options(java: Java, memory: str, training: bool, optimising: bool) -> 
     return [*options, f"-XX:{flag}={target}", "-Xlog:disable", "-Xlog:all=off"]
 
 
-def prepare(java: Java, memory: str, training: bool, optimising: bool = False) -> list[str]:
+def prepare(java: Java, memory: str, training: bool, use: Use = Use.COLUMNS) -> list[str]:
     """Writes our SPARK_HOME, links into the installed pyspark, and gives the command that starts the JVM, with Java's
-    optimising compiler if asked for.
+    optimising compiler for state.
 
     pyspark itself is not imported: the JVM boots while it is.
     """
@@ -128,7 +140,7 @@ def prepare(java: Java, memory: str, training: bool, optimising: bool = False) -
         stamp.write_text(made_for)
     # A sorted list instead of `jars/*`: the archive counts only for the very same class path.
     jars = [str(JAVA_CLASSES), *sorted(str(jar) for jar in (spark / "jars").glob("*.jar"))]
-    options = _java_options(java, memory, training, optimising)
+    options = _java_options(java, memory, training, use)
     return [executable, *options, "-cp", ":".join(jars), "org.apache.spark.deploy.SparkSubmit"]
 
 

@@ -20,7 +20,7 @@ from gauss.contracts.processor import ProcessorSpec
 from gauss.model.paths import DataDir
 from gauss.registry import build, spec
 from gauss.stream.driver import launcher, zygote
-from gauss.stream.driver.jvm import Java, gateway, launch, prepare
+from gauss.stream.driver.jvm import Java, Use, gateway, launch, prepare
 from gauss.stream.driver.teams import cores_of
 
 if TYPE_CHECKING:
@@ -105,17 +105,21 @@ _zygotes: list[subprocess.Popen[bytes]] = []
 """At most one: a process has one JVM, as pyspark has it."""
 
 
-def keeps_rows(processors: Iterable[ProcessorDef]) -> bool:
-    """Whether Spark keeps a row of state for each record of a processor, in which case its throughput hangs on how
-    well Java's code is compiled (dedup: 1.5 to 1.8 times as fast)."""
+def use_of(processors: Iterable[ProcessorDef]) -> Use:
+    """What they need of a JVM. Where Spark keeps a row of state for each record, throughput hangs on how well Java's
+    code is compiled (dedup: 1.5 to 1.8 times as fast)."""
+    found = Use.NOTHING
     for entry in processors:
-        found = spec(ProcessorSpec, entry.plugin)
-        if found.stateful and not found.hosted:
-            transform = build(found, found.validate(entry.config))
+        plugin = spec(ProcessorSpec, entry.plugin)
+        if plugin.hosted:
+            continue
+        found = Use.COLUMNS
+        if plugin.stateful:
+            transform = build(plugin, plugin.validate(entry.config))
             aggregates = hasattr(transform, "partial") and not getattr(transform, "keeps_each", False)
             if not aggregates and not getattr(transform, "blocks_ms", 0):
-                return True
-    return False
+                return Use.STATE
+    return found
 
 
 class Spark:
@@ -200,14 +204,13 @@ class Launched(NamedTuple):
 
 
 def boot(
-    section: SparkSection, data_dir: DataDir, *, training: bool = False, optimising: bool = False, standing: int = 0
+    section: SparkSection, data_dir: DataDir, *, training: bool = False, use: Use = Use.COLUMNS, standing: int = 0
 ) -> Launched:
-    """Starts a JVM; `training`: one that writes the class archive at its end; `optimising`: for work that `keeps_rows`;
-    `standing`: how many tasks may stand beside those of queries. Imports nothing of pyspark, so that another thread
-    may do so meanwhile."""
+    """Starts a JVM; `training`: one that writes the class archive at its end; `standing`: how many tasks may stand
+    beside those of queries. Imports nothing of pyspark, so that another thread may do so meanwhile."""
     java = Java.of(data_dir)
     java = replace(java, home=java.home.with_name("spark-home-training")) if training else java
-    command = prepare(java, section.driver_memory, training, optimising)
+    command = prepare(java, section.driver_memory, training, use)
     os.environ["SPARK_HOME"] = str(java.home)
     # The driver decides which Python the workers run, also on a cluster; the builder's setting does not help.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -39,7 +39,7 @@ LOADED = (
     *("gauss.stream.driver.source", "gauss.stream.driver.sink", "gauss.registry"),
     *("gauss.stream.driver.hosted_loop", "gauss.plugins.formats.json.codec"),
 )
-LATER = ("numba", "gauss.stream.driver.machine_code")
+LATER = ("gauss.stream.driver.preloaded", "numba", "gauss.stream.driver.machine_code")
 """What workers under load need, but not the first of Spark's processes: loaded while Java still starts."""
 
 
