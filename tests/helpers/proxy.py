@@ -1,4 +1,4 @@
-"""A proxy before a server: ends TLS for it, makes it slow, or hangs up."""
+"""A proxy before a server: ends TLS for it, makes it slow, loses its answers, or hangs up."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class Proxy:
         self, target: int, *, certificate: tuple[Path, Path] | None = None, postgres: bool = False, port: int = 0
     ) -> None:
         self.bytes_per_second = 0
+        self.is_mute = False
+        """Whether what the server answers is lost."""
         self._target, self._postgres = target, postgres
         self._context: ssl.SSLContext | None = None
         if certificate is not None:
@@ -55,7 +57,8 @@ class Proxy:
             while data := source.recv(16_384):
                 if throttled and self.bytes_per_second:
                     time.sleep(len(data) / self.bytes_per_second)
-                target.sendall(data)
+                if throttled or not self.is_mute:
+                    target.sendall(data)
         except OSError:
             pass
         for side in (source, target):

@@ -19,7 +19,7 @@ from gauss.stream.driver.plan import HostedPlan, Sizes, StandingPlan
 from gauss.stream.driver.reading import engine, task
 from gauss.stream.protocol import Grant, Next, TaskReport, Trouble
 
-WAIT_MS = 10_000
+WAIT_MS = 30_000
 MOST_LOST = 5
 """So often in a row an epoch may be lost, as by an engine that restarts, before its task fails."""
 
