@@ -38,6 +38,12 @@ from gauss.contracts.function import arrow_function
 
 
 @arrow_function()
+def slow(batch, seconds=0.1):
+    time.sleep(seconds)
+    return batch
+
+
+@arrow_function()
 def wild(batch, hangs_at=-1, exits_at=-1, raises_at=-1):
     numbers = set(batch.column("n").to_pylist())
     if hangs_at in numbers:
@@ -165,3 +171,73 @@ def test_kills_and_stops_of_workers_driver_and_engine_lose_and_double_nothing(ga
     assert numbers(run, "even") == [n for n in everything if n % 2 == 0]
     assert numbers(run, "third") == [n for n in everything if n % 3 == 0]
     assert numbers(run, "chained") == [n for n in everything if n % 2 == 0]
+
+
+def test_one_of_thirty_chains_that_hangs_holds_up_none_of_the_others(gauss: Make) -> None:
+    ports = [free_port() for _ in range(30)]
+    text = HEAD
+    for number, port in enumerate(ports):
+        text += topic(f"in{number}") + topic(f"out{number}") + topic(f"end{number}") + feed(port, f"in{number}")
+        text += processor(f"out{number}", "functions:wild", f"in{number}", "options = { hangs_at = 5 }")
+        text += processor(f"end{number}", "filter", f"out{number}", 'where = ".n >= 0"')
+    run = gauss(text)
+    (run.folder / "functions.py").write_text(FUNCTIONS)
+    run.start()
+    for port in ports:
+        send(port, lines(0, 5))
+    wait_until(lambda: all(run.topic(f"end{number}")["end"] == 5 for number in range(30)), 240, "all begin")
+    send(ports[7], lines(5, 6))
+    others = [number for number in range(30) if number != 7]
+    for turn in range(3):
+        for number in others:
+            send(ports[number], lines(6 + turn, 7 + turn))
+        wait_until(
+            lambda turn=turn: all(run.topic(f"end{n}")["end"] == 6 + turn for n in others), 30, "the others go on"
+        )  # type: ignore[misc]
+        time.sleep(4)
+    wait_until(lambda: "no epoch has passed for 10 s" in rows(run)["out7"]["detail"], 120, "it is told")
+    assert all(rows(run)[f"end{number}"]["state"] == "running" for number in others)
+    assert run.topic("end7")["end"] == 5
+
+
+def test_tasks_that_lag_become_more_keep_the_order_and_become_one_again(gauss: Make) -> None:
+    port = free_port()
+    text = HEAD.replace('stall_after = "10s"', 'stall_after = "60s"\ntarget_batch_ms = 200')
+    text += topic("in", "file") + topic("out", "file") + feed(port)
+    text += processor("out", "functions:slow", "in", "options = { seconds = 0.4 }")
+    run = gauss(text)
+    (run.folder / "functions.py").write_text(FUNCTIONS)
+    run.start()
+    send(port, lines(0, 10))
+    wait_until(lambda: run.topic("out")["end"] == 10, 120, "it begins")
+    sent, most = 10, 1
+    until = time.monotonic() + 120
+    while most < 2 and time.monotonic() < until:
+        send(port, lines(sent, sent + 40_000))
+        sent += 40_000
+        time.sleep(0.5)
+        most = max(most, len(rows(run)["out"].get("tasks", [])))
+    assert most == 2
+    wait_until(lambda: run.topic("out")["end"] == sent, 240, "all of it")
+    assert numbers(run, "out") == list(range(sent))
+    wait_until(lambda: len(rows(run)["out"]["tasks"]) == 1, 120, "one is enough again")
+    send(port, lines(sent, sent + 10))
+    wait_until(lambda: run.topic("out")["end"] == sent + 10, 60, "and it goes on")
+
+
+def test_what_a_transform_hangs_at_can_be_skipped(gauss: Make) -> None:
+    port = free_port()
+    text = HEAD.replace("10s", "3s") + topic("in", "file") + topic("out", "file") + feed(port)
+    text += processor("out", "functions:wild", "in", "options = { hangs_at = 1 }")
+    run = gauss(text)
+    (run.folder / "functions.py").write_text(FUNCTIONS)
+    run.start()
+    send(port, lines(0, 3))
+    wait_until(lambda: rows(run)["out"]["state"] == "failed", 240, "it is given up")
+    run.cli("processors", "skip", "out")
+    wait_until(lambda: run.topic("out")["end"] == 2, 240, "all but one passes")
+    assert numbers(run, "out") == [0, 2]
+    letters = json.loads(run.cli("dlq", "show", "--json").stdout)["letters"]
+    assert [(each["processor"], each["offset"]) for each in letters] == [("out", 1)]
+    send(port, lines(3, 5))
+    wait_until(lambda: run.topic("out")["end"] == 4, 60, "and it goes on")
