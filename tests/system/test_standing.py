@@ -191,9 +191,8 @@ def test_one_of_thirty_chains_that_hangs_holds_up_none_of_the_others(gauss: Make
     for turn in range(3):
         for number in others:
             send(ports[number], lines(6 + turn, 7 + turn))
-        wait_until(
-            lambda turn=turn: all(run.topic(f"end{n}")["end"] == 6 + turn for n in others), 30, "the others go on"
-        )  # type: ignore[misc]
+        wanted = 6 + turn
+        wait_until(lambda: all(run.topic(f"end{n}")["end"] == wanted for n in others), 30, "the others go on")  # noqa: B023
         time.sleep(4)
     wait_until(lambda: "no epoch has passed for 10 s" in rows(run)["out7"]["detail"], 120, "it is told")
     assert all(rows(run)[f"end{number}"]["state"] == "running" for number in others)

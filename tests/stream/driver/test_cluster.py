@@ -1,7 +1,8 @@
-"""The same pipeline on a standalone cluster: a real master and worker, and an executor that is killed."""
+"""Standing tasks on a standalone cluster: a real master and worker, executors that are killed or cut off, no slot."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -62,7 +63,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
     wait_until(lambda: workers() >= 0)
     worker = launch(
         *(f"{base}.worker.Worker", "--host", "127.0.0.1", "--webui-port", str(worker_web)),
-        *("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work"), f"spark://127.0.0.1:{port}"),
+        *("--cores", "2", "--memory", "2g", "--work-dir", str(tmp_path / "work"), f"spark://127.0.0.1:{port}"),
     )
     wait_until(lambda: workers() == 1)
     yield f"spark://127.0.0.1:{port}", psutil.Process(worker.pid)
@@ -87,10 +88,8 @@ def is_executor(process: psutil.Process) -> bool:
         return False
 
 
-def test_query_on_a_cluster_outlives_a_killed_executor(
-    cluster: tuple[str, psutil.Process], make_engine: Any, spawn_driver: Any
-) -> None:
-    master, worker = cluster
+def pipeline(master: str, *names: str) -> dict[str, Any]:
+    """Processors of a topic each."""
     conf = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -98,29 +97,98 @@ def test_query_on_a_cluster_outlives_a_killed_executor(
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
         "spark.executor.extraJavaOptions": QUICK,
+        "spark.executor.heartbeatInterval": "1s",
+        "spark.network.timeout": "6s",
+        "spark.network.timeoutInterval": "1s",
     }
-    run = make_engine(
-        {
-            "topics": [{"name": name, "storage": "file"} for name in ("in", "out")],
-            "processors": [
-                {
-                    "name": "keep",
-                    "plugin": "filter",
-                    "source": {"topic": "in", "read": "offset"},
-                    "target": {"topic": "out"},
-                    "config": {"input": {"format": "json"}, "where": ".n % 2 == 0"},
-                }
-            ],
-            "spark": {"master": master, "conf": conf},
-        }
-    )
-    records = [b'{"n":%d}' % number for number in range(400)]
-    run.send("in", records[:200])
-    driver = spawn_driver(run)
-    assert run.wait_for("out", 100, 200) == records[:200:2]
+    return {
+        "topics": [{"name": f"{name}.{side}", "storage": "file"} for name in names for side in ("in", "out")],
+        "processors": [
+            {
+                "name": name,
+                "plugin": "filter",
+                "source": {"topic": f"{name}.in", "read": "offset"},
+                "target": {"topic": f"{name}.out"},
+                "config": {"input": {"format": "json"}, "where": ".n % 2 == 0"},
+            }
+            for name in names
+        ],
+        "spark": {"master": master, "conf": conf},
+    }
 
-    # A child that Java is about to start looks like Java itself for a moment; parents come first.
-    executors(worker)[0].kill()
-    run.send("in", records[200:])
-    assert run.wait_for("out", 200, 200) == records[::2]
+
+def numbers(start: int, stop: int) -> list[bytes]:
+    return [b'{"n":%d}' % number for number in range(start, stop)]
+
+
+def with_children(process: psutil.Process) -> list[psutil.Process]:
+    return [process, *process.children(recursive=True)]
+
+
+def holder(run: Any, worker: psutil.Process) -> psutil.Process:
+    """The executor in which the task of `keep` runs, as soon as its last epoch is told."""
+
+    def found() -> psutil.Process | None:
+        pid = task_of(run)
+        return next((each for each in executors(worker) if pid in [one.pid for one in with_children(each)]), None)
+
+    wait_until(found)
+    told = found()
+    assert told is not None
+    return told
+
+
+def test_task_outlives_an_executor_that_is_killed_and_one_that_is_cut_off(
+    cluster: tuple[str, psutil.Process], make_engine: Any, spawn_driver: Any
+) -> None:
+    master, worker = cluster
+    run = make_engine(pipeline(master, "keep"))
+    run.send("keep.in", numbers(0, 200))
+    driver = spawn_driver(run)
+    assert run.wait_for("keep.out", 100, 200) == numbers(0, 200)[::2]
+
+    holder(run, worker).kill()
+    run.send("keep.in", numbers(200, 400))
+    assert run.wait_for("keep.out", 200, 200) == numbers(0, 400)[::2]
+
+    # One that neither hears nor says anything: Spark gives it up, and its task begins elsewhere.
+    wait_until(lambda: len(executors(worker)) == 2)
+    cut_off, first = with_children(holder(run, worker)), task_of(run)
+    for process in cut_off:
+        process.suspend()
+    run.send("keep.in", numbers(400, 600))
+    assert run.wait_for("keep.out", 300, 200) == numbers(0, 600)[::2]
+    assert task_of(run) != first
+    for process in cut_off:  # and comes back
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
+    run.send("keep.in", numbers(600, 800))
+    assert run.wait_for("keep.out", 400, 200) == numbers(0, 800)[::2]
     assert driver.poll() is None
+
+
+def task_of(run: Any) -> int:
+    """The process of the processor's task."""
+    row = next(row for row in run.client.command("processors.ls")["processors"] if row["name"] == "keep")
+    return int(row["tasks"][-1]["where"].rpartition(":")[2])
+
+
+def test_who_gets_no_slot_says_so_and_the_others_go_on(
+    cluster: tuple[str, psutil.Process], make_engine: Any, spawn_driver: Any
+) -> None:
+    master, _ = cluster
+    names = ("a", "b", "c")  # on two slots
+    run = make_engine(pipeline(master, *names))
+    for name in names:
+        run.send(f"{name}.in", numbers(0, 10))
+    spawn_driver(run)
+
+    def waiting() -> list[str]:
+        found = run.client.command("processors.ls")["processors"]
+        return [row["name"] for row in found if "0 of its 1 tasks have a slot" in row["detail"]]
+
+    wait_until(lambda: len(waiting()) == 1)
+    (last,) = waiting()
+    for name in set(names) - {last}:
+        assert run.wait_for(f"{name}.out", 5, 60) == numbers(0, 10)[::2]
+    assert run.records(f"{last}.out") == []
