@@ -18,7 +18,7 @@ from gauss.stream.driver.hosted_units import HostedGroup
 from gauss.stream.driver.teams import Team
 from gauss.stream.graph import build_graph
 
-RECORDS = int(os.environ.get("GAUSS_CHAIN_RECORDS", "500000"))
+RECORDS = int(os.environ.get("GAUSS_CHAIN_RECORDS", "2000000"))
 WARM_UP = 200_000
 ROUNDS = 3
 TICK_S = 0.05

@@ -147,8 +147,8 @@ class Bench:
         with os.fdopen(read) as ready:
             assert json.loads(ready.readline()).get("ready")
         self.client = EngineClient.from_file(self.data_dir.flight_json)
-        optimising = session.keeps_rows(self.pipeline.processors)
-        self.started = session.connect(session.boot(SparkSection(), self.data_dir, optimising=optimising, standing=32))
+        use = session.use_of(self.pipeline.processors)
+        self.started = session.connect(session.boot(SparkSection(), self.data_dir, use=use, standing=32))
 
     @property
     def spark(self) -> Any:

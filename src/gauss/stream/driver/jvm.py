@@ -98,6 +98,8 @@ def _java_options(java: Java, memory: str, training: bool, use: Use) -> list[str
         "-XX:-UsePerfData",  # no hsperfdata file, which another user's /tmp may refuse
         "-Xss2m",  # deep plans of generated SQL
         "-Xshare:auto",
+        # The class archive is mapped where it was made for: moved, all of its pages would be written at each start.
+        *("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"),
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
         "-Dderby.system.durability=test",
