@@ -17,12 +17,13 @@ setup: .venv/.done ## makes .venv with gauss in it
 demo: setup ## a whole market through Spark into ClickHouse, live, for half a minute (FOREVER=1 goes on)
 	$(BIN)/python examples/12-market/demo.py $(if $(FOREVER),--forever)
 
-test: setup .cache/spark.jsa ## all tests
+test: setup .cache/standing.jsa .cache/spark.jsa ## all tests
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 15 $(PYTEST_FLAGS)
 
-# Java's class archive, made once: every JVM that the tests start is up some seconds sooner.
-.cache/spark.jsa: | .venv/.done
-	GAUSS_CACHE_DIR=$(CURDIR)/.cache $(BIN)/python -m gauss.stream.driver.archive $(CURDIR)/.cache/training
+# Java's class archives, made once: every JVM that the tests start is up some seconds sooner.
+.cache/standing.jsa: TRAINED = nothing
+.cache/%.jsa: | .venv/.done
+	GAUSS_CACHE_DIR=$(CURDIR)/.cache $(BIN)/python -m gauss.stream.driver.archive $(CURDIR)/.cache/training $(TRAINED)
 	@rm -rf .cache/training
 
 lint: setup ## ruff, mypy strict, the layers

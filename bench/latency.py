@@ -191,11 +191,12 @@ def run() -> list[dict[str, object]]:
         running = Running(mids["hosted"], folder / "cold", folder)
         row("first record through a hosted chain, cold", f"{running.first_record(quote()):.1f} s", "")
         running.stop()
-        subprocess.run(
-            [sys.executable, "-m", "gauss.stream.driver.archive", str(folder / "training")],
-            env={**os.environ, "GAUSS_CACHE_DIR": str(folder)},
-            check=True,
-        )
+        for use in ("nothing", "columns"):
+            subprocess.run(
+                [sys.executable, "-m", "gauss.stream.driver.archive", str(folder / "training"), use],
+                env={**os.environ, "GAUSS_CACHE_DIR": str(folder)},
+                check=True,
+            )
         for kind, aims in (("hosted", ("≤ 6 s", "≤ 650 MiB", "≤ 20 ms", "≤ 100 ms")), ("sql", ("≤ 10 s", "", "", ""))):
             running = Running(mids[kind], folder / kind, folder)
             row(f"first record through Spark, warm, {kind}", f"{running.first_record(quote()):.1f} s", aims[0])

@@ -200,7 +200,7 @@ class Bench:
             time.sleep(pause)
 
     def close(self) -> None:
-        self.started.stop(self.data_dir)
+        self.started.stop()
         self.engine.terminate()
         self.engine.wait()
 

@@ -64,7 +64,7 @@ def started_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
     data_dir = DataDir(tmp_path_factory.mktemp("spark"))
     made = session.start(SparkSection(), data_dir, standing=8)
     yield made
-    made.stop(data_dir)
+    made.stop()
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 
 from gauss.model.paths import DataDir
 from gauss.stream.driver import archive
-from gauss.stream.driver.jvm import Java
+from gauss.stream.driver.jvm import Java, Use
 from helpers.run import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.fault]
@@ -21,7 +21,7 @@ def test_a_stop_ends_the_training_jvm_before_it_writes_the_archive(
     monkeypatch.setenv("GAUSS_CACHE_DIR", str(tmp_path / "cache"))
     paths = DataDir(tmp_path / "data")
     paths.logs.mkdir(parents=True)
-    trainer = archive.train(paths)
+    trainer = archive.train(paths, Use.COLUMNS)
     assert trainer is not None
 
     def with_gateway() -> list[psutil.Process]:

@@ -26,7 +26,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
 def test_command_to_start_java_is_known_before_pyspark_is_imported(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from gauss.model.paths import DataDir;"
-        "from gauss.stream.driver.jvm import Java, Use, prepare;"
+        "from gauss.stream.driver.jvm import Java, prepare;"
         f"prepare(Java.of(DataDir(Path({str(tmp_path)!r}))), '1g', False);"
         "print({'pyspark', 'py4j', 'pyarrow', 'numpy'} & set(sys.modules))"
     )
@@ -43,6 +43,23 @@ def test_archive_of_another_java_or_spark_is_removed_and_its_own_is_kept(java: J
     java.archive.with_name("made-for").write_text("another")
     prepare(java, "1g", training=False)
     assert not java.archive.exists()
+
+
+def test_java_that_only_schedules_has_a_small_archive_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAUSS_CACHE_DIR", str(tmp_path / "cache"))
+    paths = DataDir(tmp_path)
+    small, whole = Java.of(paths, Use.NOTHING), Java.of(paths, Use.STATE)
+    assert small.archive != whole.archive == Java.of(paths).archive
+    for java in (small, whole):
+        prepare(java, "1g", training=False)
+        java.archive.write_bytes(b"classes")
+    prepare(small, "1g", training=False)
+    assert whole.archive.exists()
+    small.archive.with_name("made-for").write_text("another")
+    prepare(small, "1g", training=False)
+    assert not small.archive.exists() and not whole.archive.exists()
 
 
 def test_archive_is_written_under_another_name_while_training(java: Java) -> None:

@@ -46,7 +46,7 @@ again = workers()[0]
 ordinary = psutil.Process(again.ancestors[0])
 assert again.pid != first.pid and ordinary.parent().name() == "java", ordinary
 children = psutil.Process().children(recursive=True)
-started.stop(data_dir)
+started.stop()
 gone, alive = psutil.wait_procs(children, 60)
 assert not alive, [p.cmdline() for p in alive]
 print("all seen")

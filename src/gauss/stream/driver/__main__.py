@@ -59,8 +59,8 @@ class Driver:
         with ThreadPoolExecutor(1) as starting:
             # The JVM boots while this side loads what it needs.
             standing = standing_tasks(pipeline)
-            use = session.use_of(processors)
-            booted = starting.submit(session.boot, pipeline.spark, self.data_dir, use=use, standing=standing)
+            self.use = session.use_of(processors)
+            booted = starting.submit(session.boot, pipeline.spark, self.data_dir, use=self.use, standing=standing)
             # Loaded only now: these import pyarrow, and that pandas.
             from gauss.stream.client import EngineClient
             from gauss.stream.driver.work import Work
@@ -88,7 +88,7 @@ class Driver:
             self._hear()
             self.statuses = self.work.statuses()
             if self.trainer is None and time.monotonic() - began > archive.AFTER_SECONDS:
-                self.trainer = archive.train(self.data_dir)
+                self.trainer = archive.train(self.data_dir, self.use)
         return 0
 
     def _speak(self) -> None:
@@ -115,7 +115,7 @@ class Driver:
             archive.stop(self.trainer)
         if self.work is not None:
             self.work.close()
-        self.spark.stop(self.data_dir)
+        self.spark.stop()
 
 
 def main(kind: type[Driver] = Driver) -> int:

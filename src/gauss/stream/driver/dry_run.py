@@ -118,5 +118,5 @@ def _spark(data_dir: DataDir) -> Iterator[SparkSession]:
         finally:
             gc.collect()
             gc.disable()  # an object of the JVM that is let go while that ends is an error in the log
-            spark.stop(own)
+            spark.stop()
             gc.enable()

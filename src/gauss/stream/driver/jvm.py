@@ -45,6 +45,19 @@ logger.window.level = error
 """
 
 
+class Use(Enum):
+    """What a JVM does beside scheduling tasks."""
+
+    NOTHING = "nothing"
+    COLUMNS = "columns"
+    STATE = "state"
+    """It looks through rows that it keeps."""
+
+
+ARCHIVES = {use: "standing.jsa" if use is Use.NOTHING else "spark.jsa" for use in Use}
+"""A JVM that only schedules needs a third of Spark's classes, and has all of its archive in memory."""
+
+
 @dataclass(frozen=True)
 class Java:
     """The JVM's files in a data directory."""
@@ -58,12 +71,12 @@ class Java:
     """The JVM's class archive; GAUSS_CACHE_DIR lets several data directories share one."""
 
     @classmethod
-    def of(cls, data_dir: DataDir) -> Java:
+    def of(cls, data_dir: DataDir, use: Use = Use.COLUMNS) -> Java:
         return cls(
             home=data_dir.cache / "spark-home",
             log=data_dir.logs / "spark.log",
             output=data_dir.logs / "spark.out",
-            archive=Path(os.environ.get("GAUSS_CACHE_DIR", data_dir.cache)) / "spark.jsa",
+            archive=Path(os.environ.get("GAUSS_CACHE_DIR", data_dir.cache)) / ARCHIVES[use],
         )
 
 
@@ -75,15 +88,6 @@ def find_java() -> str:
         where = f"JAVA_HOME ({home})" if home else "PATH"
         raise ConfigError(f"Spark needs Java 17 or later: no `java` in {where}", hint="install a JDK or JRE 17")
     return found
-
-
-class Use(Enum):
-    """What a JVM does beside scheduling tasks."""
-
-    NOTHING = "nothing"
-    COLUMNS = "columns"
-    STATE = "state"
-    """It looks through rows that it keeps."""
 
 
 def _java_options(java: Java, memory: str, training: bool, use: Use) -> list[str]:
@@ -138,7 +142,8 @@ def prepare(java: Java, memory: str, training: bool, use: Use = Use.COLUMNS) -> 
     binary = Path(executable).resolve()
     made_for = f"{binary} {binary.stat().st_size} {binary.stat().st_mtime_ns} {spark} {version('pyspark')}"
     if not stamp.exists() or stamp.read_text() != made_for:
-        java.archive.unlink(missing_ok=True)
+        for name in ARCHIVES.values():
+            java.archive.with_name(name).unlink(missing_ok=True)
         stamp.write_text(made_for)
     # A sorted list instead of `jars/*`: the archive counts only for the very same class path.
     jars = [str(JAVA_CLASSES), *sorted(str(jar) for jar in (spark / "jars").glob("*.jar"))]

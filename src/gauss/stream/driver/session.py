@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -126,10 +127,11 @@ class Spark:
     """Spark on a JVM of this process. Its SQL session is made when it is first asked for: standing jobs need none, and
     it costs a second and a hundred megabytes."""
 
-    def __init__(self, context: SparkContext, given: dict[str, str], *, names_variables: bool) -> None:
+    def __init__(self, context: SparkContext, given: dict[str, str], trained: Path | None) -> None:
+        """`trained`: the class archive that its JVM writes at its end."""
         self.context = context
         self._given = given
-        self._names_variables = names_variables
+        self._trained = trained
         self._session: SparkSession | None = None
         self._lock = threading.Lock()
 
@@ -143,7 +145,7 @@ class Spark:
                 for key, value in self._given.items():
                     builder = builder.config(key, value)
                 self._session = builder.getOrCreate()
-                if self._names_variables:
+                if self._trained is None:
                     _name_variables(self._session)
             return self._session
 
@@ -165,7 +167,7 @@ class Spark:
 
         threading.Thread(target=work, name="warm-up", daemon=True).start()
 
-    def stop(self, data_dir: DataDir, wait_seconds: float = 6.0) -> None:
+    def stop(self, wait_seconds: float = 6.0) -> None:
         """Ends it and its JVM; a class archive that the JVM wrote at its end takes its place if it is whole."""
         process = self.process
         if self._session is not None:
@@ -179,10 +181,9 @@ class Spark:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        java = Java.of(data_dir)
-        fresh = java.archive.with_suffix(".new")
-        if process.returncode == 0 and fresh.exists():
-            fresh.rename(java.archive)
+        if self._trained is not None and process.returncode == 0:
+            with contextlib.suppress(FileNotFoundError):
+                self._trained.with_suffix(".new").rename(self._trained)
         from pyspark import SparkContext
 
         while _zygotes:
@@ -200,7 +201,7 @@ class Launched(NamedTuple):
     given: dict[str, str]
     port: str
     secret: str
-    training: bool
+    trained: Path | None
 
 
 def boot(
@@ -208,7 +209,7 @@ def boot(
 ) -> Launched:
     """Starts a JVM; `training`: one that writes the class archive at its end; `standing`: how many tasks may stand
     beside those of queries. Imports nothing of pyspark, so that another thread may do so meanwhile."""
-    java = Java.of(data_dir)
+    java = Java.of(data_dir, use)
     java = replace(java, home=java.home.with_name("spark-home-training")) if training else java
     command = prepare(java, section.driver_memory, training, use)
     os.environ["SPARK_HOME"] = str(java.home)
@@ -225,7 +226,7 @@ def boot(
         process = launch(command, given, answer, java.output)
         if forks:
             _start_zygote(data_dir.run)
-        return Launched(process, given, *gateway(process, answer, java), training)
+        return Launched(process, given, *gateway(process, answer, java), java.archive if training else None)
 
 
 def connect(launched: Launched) -> Spark:
@@ -236,12 +237,14 @@ def connect(launched: Launched) -> Spark:
     context = SparkContext(conf=SparkConf().setAll(list(launched.given.items())))
     del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
     context._gateway.proc = launched.process  # type: ignore[union-attr]
-    return Spark(context, launched.given, names_variables=not launched.training)
+    return Spark(context, launched.given, launched.trained)
 
 
-def start(section: SparkSection, data_dir: DataDir, *, training: bool = False, standing: int = 0) -> Spark:
+def start(
+    section: SparkSection, data_dir: DataDir, *, training: bool = False, use: Use = Use.COLUMNS, standing: int = 0
+) -> Spark:
     """Spark, all at once."""
-    return connect(boot(section, data_dir, training=training, standing=standing))
+    return connect(boot(section, data_dir, training=training, use=use, standing=standing))
 
 
 STREAM_VARIABLES = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
