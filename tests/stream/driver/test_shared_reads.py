@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 
 from gauss.config.spec import Pipeline
 from gauss.model.errors import Fenced
-from gauss.stream.driver import reading
+from gauss.stream.driver import busy, reading
 from gauss.stream.driver.chains import find_chains
 from gauss.stream.driver.teams import find_teams, least_slots
 from gauss.stream.graph import build_graph
+from gauss.stream.protocol import DriverSync
 from helpers.engine_process import EngineProcess
 from helpers.standing import HostedTask, records_of, send
 
@@ -165,6 +167,39 @@ def test_one_that_raises_is_dropped_and_told_and_the_others_go_on(
     send(world.client, "in", good(11, 21))
     task.run()
     assert [world.rows()[name]["behind"] for name in ("xa", "xb", "xc")] == [0, 0, 0]
+
+
+class Slow:
+    """A transform that takes its time."""
+
+    def __init__(self, transform: Any, seconds: float) -> None:
+        self._transform, self._seconds = transform, seconds
+
+    def arrow(self, records: Any) -> Any:
+        time.sleep(self._seconds)
+        return self._transform.arrow(records)
+
+
+@pytest.mark.parametrize(("slow", "is_dropped"), [({"xb": 0.1}, True), ({"xa": 0.05, "xb": 0.05}, False)])
+def test_one_that_takes_most_of_the_time_is_dropped_and_two_alike_are_not(
+    make_world: Any, monkeypatch: pytest.MonkeyPatch, slow: dict[str, float], is_dropped: bool
+) -> None:
+    monkeypatch.setattr(busy, "WINDOW_S", 0.4)
+    world = make_world("abc")
+    task = world.task("xa", "xb", "xc")
+    for name, seconds in slow.items():
+        head = task.loop._chains[name].head
+        monkeypatch.setattr(head, "_transform", Slow(head._transform, seconds))
+    for number in range(8):
+        send(world.client, "in", good(10 * number + 1, 10 * number + 11))
+        task.epoch()
+    assert ("xb" not in task.loop.generations) is is_dropped
+    apart = world.client.sync(DriverSync([])).apart
+    assert ("of the time of a task of 3 chains" in apart.get("xb", "")) is is_dropped
+    if is_dropped:
+        world.task("xb").run()
+    for job in "ab":
+        assert records_of(world.client, f"x.{job}") == good(1, 81), job
 
 
 def test_one_whose_target_is_full_holds_nobody_up(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from gauss.stream.driver.plan import ChainPlan, HostedPlan, Step, WritePlan
 from gauss.stream.driver.reading import ORDERS, Range, bury, coalesced, decode, ranges, read_judged
 from gauss.stream.driver.standing import Clock, EpochLoop
 from gauss.stream.engine.dead import RETRY_PREFIX
-from gauss.stream.protocol import Claim, Claimed, Grant, Member, Publish, PublishAll, Read
+from gauss.stream.protocol import Claim, Claimed, Grant, Member, Publish, PublishAll, Read, Trouble
 
 PATIENCE_MS = 1_000
 """So long the chains of a task wait for one whose target is full; then it gets a task of its own."""
@@ -143,6 +143,14 @@ class HostedLoop(EpochLoop):
         self._publish(publishes, outbox, failed)
         clock.lap("publish")
         self._settle(grants, failed)
+        if self._busy is not None and (slow := self._busy.slow()) is not None and slow[0] in self._chains:
+            self._leave(*slow)
+
+    def _leave(self, name: str, share: float) -> None:
+        """Goes on without a chain that takes too much of the time; a task of its own takes it from here."""
+        why = f"it took {share:.0%} of the time of a task of {len(self._chains)} chains"
+        self.client.trouble(Trouble(name, self.generations[name], why, apart=True))
+        self.drop(name, why)
 
     @contextmanager
     def _guarded(self, chain: Chain, failed: dict[str, BaseException]) -> Iterator[None]:
