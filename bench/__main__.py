@@ -24,6 +24,7 @@ BENCHMARKS = {
     "chain": "Five stateless processors through Spark beside one",
     "standing": "Standing tasks: many, idle, large records",
     "latency": "TCP → Spark → TCP latency, start-up, idle cost",
+    "sockets": "JSON filter + derive from socket to socket",
 }
 RESULTS = Path(__file__).with_name("results.md")
 

@@ -24,6 +24,7 @@ import polars as pl
 import psutil
 import pyarrow as pa
 from bench.spark_json import Bench, Standing, plain_java
+from clickhouse_connect.driver.exceptions import DatabaseError
 
 from gauss.clients.clickhouse import write as writing
 from gauss.clients.clickhouse.connect import connect
@@ -71,6 +72,8 @@ def config(proto: Path) -> dict[str, Any]:
         {"name": name, "storage": system, "storage_config": {"format": kind, "storage_bytes": "4GiB"}}
         for name, (system, kind) in tables.items()
     ]
+    quick = {"format": "quote", "flush_interval": "50ms"}
+    topics += [{"name": "quick_ch", "storage": "clickhouse", "storage_config": quick}]
     topics += [{"name": name, "storage": "file"} for name in ("by_hand", "nowhere")]
     by_hand = {"name": "by_hand", "plugin": "sql", "source": {"topic": "by_hand", "read": "offset"}}
     by_hand |= {"target": {"topic": "nowhere"}, "config": {"input": {"format": "quote"}, "query": "SELECT 1"}}
@@ -139,6 +142,20 @@ class Tables:
         self.bench.send(name, records)
         return self._rate(name, self.start(name), WARM_UP + len(records))
 
+    def latency(self, name: str, records: list[bytes]) -> float:
+        """Median milliseconds from a record's append until a query of the table finds its row."""
+        job, found = self.start(name), []
+        with connect(self.servers["clickhouse"].endpoint) as client:
+            for number, record in enumerate(records):
+                begun = time.perf_counter()
+                self.bench.send(name, [record])
+                while not _has_row(client, name, number):
+                    time.sleep(0.002)
+                found.append((time.perf_counter() - begun) * 1000)
+                time.sleep(0.05)
+        job.stop()
+        return statistics.median(found[len(found) // 4 :])
+
     def _rate(self, name: str, running: Any, end: int) -> float:
         """From the end of a query's first batch to that of its last, by what it has committed: to ask the table all
         the time would slow it down."""
@@ -193,6 +210,13 @@ class Tables:
 
     def close(self) -> None:
         self.bench.close()
+
+
+def _has_row(client: Any, table: str, offset: int) -> bool:
+    try:
+        return bool(client.query(f"SELECT count() FROM {table} WHERE _offset = {offset}").result_rows[0][0])
+    except DatabaseError:  # the table comes with its first block
+        return False
 
 
 def reached(topic: str, running: Any) -> int:
@@ -311,6 +335,7 @@ def run() -> list[dict[str, object]]:
             with plain_java(), fresh(systems, root / "hand") as tables:
                 hand = tables.by_hand(records)
             with fresh(systems, root / "data") as tables:
+                seen_ms = tables.latency("quick_ch", records[:80])
                 json_ch = tables.throughput("json_ch", records)
                 proto_ch = tables.throughput("proto_ch", protos)
                 json_pg = tables.throughput("json_pg", records)
@@ -322,6 +347,8 @@ def run() -> list[dict[str, object]]:
             copy = psql_copy(systems["postgres"], records, root)
     return [
         compared("JSON → ClickHouse", json_ch, "PySpark by hand", hand, "≥ 2"),
+        row("JSON → ClickHouse, two cores", f"{json_ch / 1000:.0f}k rec/s", aim="≥ 1000k rec/s"),
+        row("record → row, flush_interval 50 ms, p50", f"{seen_ms:.0f} ms", aim="≤ 150 ms"),
         compared("protobuf → ClickHouse", proto_ch, "PySpark by hand, JSON", hand, "≥ 2"),
         compared("JSON → ClickHouse", json_ch, "polars in one process", plain_json, "≥ 0.5"),
         compared("protobuf → ClickHouse", proto_ch, "ptars in one process", plain_proto, "≥ 0.5"),
