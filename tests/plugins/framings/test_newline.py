@@ -150,3 +150,12 @@ def test_a_long_record_is_not_searched_again_with_every_piece(encoding: str, mon
     frames = splitter.feed("\n".encode(encoding))
     assert (frames.count, len(frames.payload)) == (1, 400_402)
     assert searched < 5 * 400_402
+
+
+@pytest.mark.parametrize("sizes", [(600, 600, 600), (600, 0, 5_000), (10, 2, 0), (100_000, 1, 70_000)])
+def test_records_of_any_size_are_joined_alike(sizes: tuple[int, ...]) -> None:
+    records = [bytes([65 + place]) * size for place, size in enumerate(sizes)]
+    framing = NewlineFraming(NewlineConfig(delimiter="\r\n"))
+    for first in range(len(records)):
+        part = pa.array(records, pa.binary()).slice(first)
+        assert bytes(framing.joiner().join(part)) == b"".join(record + b"\r\n" for record in records[first:])

@@ -10,6 +10,8 @@ from gauss.model.batch import binary_array, packed, value_lengths
 
 SMALL = 64
 """Mean record size below which picking heads and records in turn beats joining each pair (measured)."""
+LARGE = 512
+"""Mean record size from which joining each record with its tail beats joining all by it (measured)."""
 
 
 def with_tail(data: pa.BinaryArray, tail: bytes) -> bytes | memoryview:
@@ -20,6 +22,8 @@ def with_tail(data: pa.BinaryArray, tail: bytes) -> bytes | memoryview:
     lengths = value_lengths(data)
     if (lengths == lengths[0]).all():
         return _equal_rows(data, int(lengths[0]), np.zeros((count, 0), np.uint8), tail)
+    if int(lengths.sum()) >= count * LARGE:
+        return packed(pc.binary_join_element_wise(data, pa.scalar(tail, pa.binary()), pa.scalar(b"", pa.binary())))
     as_one_list = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), data)
     joined = pc.binary_join(as_one_list, pa.scalar(tail, pa.binary()))
     return b"".join([packed(joined), tail])

@@ -16,7 +16,8 @@ from gauss.stream.driver.standing import make_loop
 from gauss.stream.driver.supervised import Context, State, Supervised
 from gauss.stream.protocol import News, QueryStatus
 
-LOOK_S = 1.0
+LOOK_S, STEADY_LOOK_S = 1.0, 2.5
+"""How often Spark is asked for a job that starts, and for one whose tasks were heard of."""
 GRACE_S = 3.0
 """So long a job may take to end after the epoch it is in; what is left then is fenced, and Spark kills it."""
 GROW_S, SHRINK_S = 2.0, 15.0
@@ -82,7 +83,7 @@ class StandingUnit(Supervised):
         now = time.monotonic()
         if now < self._next_look:
             return
-        self._next_look = now + LOOK_S
+        self._next_look = now + (STEADY_LOOK_S if self._placed else LOOK_S)
         over = [job for job in self._jobs if not job.is_active]
         if self._ending in over:
             over.remove(self._ending)
