@@ -6,7 +6,7 @@ import ctypes
 import functools
 import threading
 
-MAPPED_BYTES, SPARE_BYTES, ARENAS = 32 << 20, 64 << 20, 2
+MAPPED_BYTES, SPARE_BYTES, ARENAS = 4 << 20, 64 << 20, 2
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _trimming = threading.Lock()
 
