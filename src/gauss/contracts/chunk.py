@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from gauss.contracts.framing import Framing
 
 
+LARGE_RECORD = 512
+"""Mean size of records whose places are kept once they were looked for: they take little beside the bytes."""
+
+
 class MappedFile(mmap.mmap):
     """A file in memory that is also open: the kernel can send a part of it that never passes through this process."""
 
@@ -77,7 +81,10 @@ class Chunk:
         if self._bounds is not None:
             return self._bounds
         assert self.framing is not None
-        return self.framing.bounds(self.payload)
+        found = self.framing.bounds(self.payload)
+        if self.nbytes >= LARGE_RECORD * self.count:
+            self._bounds = found
+        return found
 
     def data(self) -> pa.BinaryArray:
         """The records' bytes, framing removed; not kept, so that a topic that was read is no larger for it."""

@@ -72,10 +72,13 @@ def _kept(chunk: Chunk) -> Chunk:
     """A chunk that may outlive the one it was cut from: it holds on to no more than twice its bytes, and to no file."""
     payload = chunk.payload
     if chunk.framing is None:
-        if payload.get_total_buffer_size() > 2 * payload.nbytes:
-            payload = payload.take(pa.array(np.arange(len(payload))))
-    elif isinstance(payload, memoryview) and (
-        file_part(payload) is not None or memoryview(payload.obj).nbytes > 2 * len(payload)
-    ):
+        if payload.get_total_buffer_size() <= 2 * payload.nbytes:
+            return chunk
+        payload = payload.take(pa.array(np.arange(len(payload))))
+    else:
+        if not isinstance(payload, memoryview):
+            return chunk
+        if file_part(payload) is None and memoryview(payload.obj).nbytes <= 2 * len(payload):
+            return chunk
         payload = bytes(payload)
     return Chunk(payload, chunk.count, chunk.ts_ms, chunk.framing)
