@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-from bench.latency import MIDS, PLUGINS
+from bench.latency import MIDS, PLUGINS, train
 from bench.spark_json import quotes
 from bench.standing import Started
 
@@ -118,6 +118,7 @@ def run() -> list[dict[str, object]]:
     records = quotes(RECORDS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        train(folder, "nothing")
         mine = gauss(records, folder)
         program = bento()
         theirs = of_bento(program, records[:BENTO_RECORDS], folder) if program is not None else None
