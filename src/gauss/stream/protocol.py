@@ -445,7 +445,7 @@ class QueryStatus(msgspec.Struct):
     rows_per_second: float = 0.0
     failures: int = 0
     runs: str = ""
-    """hosted (its tasks do the work, Spark sees ranges) or columns (Spark does it between codecs)"""
+    """hosted (standing tasks do the work) or columns (Spark does it between codecs)"""
     trace: str = ""
     """Path of the log that holds the Java trace."""
 

@@ -202,6 +202,17 @@ def test_one_that_takes_most_of_the_time_is_dropped_and_two_alike_are_not(
         assert records_of(world.client, f"x.{job}") == good(1, 81), job
 
 
+def test_a_slow_one_that_is_alone_or_was_claimed_elsewhere_is_not_dropped(make_world: Any) -> None:
+    world = make_world("ab")
+    task = world.task("xa", "xb")
+    world.task("xb")
+    task.loop.generations.pop("xb")  # as after a publish that was refused
+    for name in ("xa", "xb"):
+        task.loop._leave(name, 0.9)
+    assert list(task.loop.generations) == ["xa"]
+    assert world.client.sync(DriverSync([])).apart == {}
+
+
 def test_one_whose_target_is_full_holds_nobody_up(tmp_path: Path) -> None:
     given = config("ab")
     for topic in given["topics"]:

@@ -58,7 +58,7 @@ class Design:
 
     @property
     def runs(self) -> str:
-        """`hosted`: tasks do the work and Spark sees ranges; `columns`: Spark does it between codecs; `partials`: so,
+        """`hosted`: standing tasks do the work; `columns`: Spark does it between codecs; `partials`: so,
         over what the readers have begun."""
         if self.hosted is not None:
             return "hosted"

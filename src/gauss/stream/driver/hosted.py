@@ -1,4 +1,4 @@
-"""A hosted task: Spark schedules, retries and checkpoints it; its records never pass the JVM."""
+"""The transforms of hosted tasks: built once per process, with the rows of the tables that they look into."""
 
 from __future__ import annotations
 

@@ -143,11 +143,13 @@ class HostedLoop(EpochLoop):
         self._publish(publishes, outbox, failed)
         clock.lap("publish")
         self._settle(grants, failed)
-        if self._busy is not None and (slow := self._busy.slow()) is not None and slow[0] in self._chains:
+        if self._busy is not None and (slow := self._busy.slow()) is not None:
             self._leave(*slow)
 
     def _leave(self, name: str, share: float) -> None:
         """Goes on without a chain that takes too much of the time; a task of its own takes it from here."""
+        if name not in self.generations or len(self.generations) == 1:  # it has left, or is all that is left
+            return
         why = f"it took {share:.0%} of the time of a task of {len(self._chains)} chains"
         self.client.trouble(Trouble(name, self.generations[name], why, apart=True))
         self.drop(name, why)

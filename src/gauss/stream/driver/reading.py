@@ -139,7 +139,7 @@ def shared_out(found: list[Range], tasks: int) -> list[Ranges]:
 
 
 def rows_of(progress: Mapping[str, Any], start: Ends, read: str = "offset") -> int:
-    """How many records a batch held, by its offsets: of a hosted one Spark sees only ranges. `start`: of batch 0."""
+    """How many records a batch held, by its offsets. `start`: of batch 0."""
     found = 0
     for source in progress["sources"]:
         begin, end = (
