@@ -26,29 +26,23 @@ def space_end(data: Any, position: int, end: int) -> int:
 def text_end(data: Any, position: int, end: int) -> int:
     """Where the closing quote stands; -1 for text with an escape or without an end."""
     near = min(position + BLOCK, end)
-    while position < near:
-        byte = data[position]
-        if byte == 34:
-            return position
-        if byte == 92 or byte < 32:
-            return -1
-        position += 1
-    # Long text is passed over by blocks, each a loop that the compiler turns into one over many bytes at a time.
-    odd = ZERO
-    while odd == 0 and end - position >= BLOCK:
-        block = data[position : position + BLOCK]
-        for at in range(BLOCK):
-            byte = block[at]
-            odd = max(odd, np.uint8((byte == 34) | (byte == 92) | (byte < 32)))
-        position += BLOCK
-    position -= 0 if odd == 0 else BLOCK
     while position < end:
-        byte = data[position]
-        if byte == 34:
-            return position
-        if byte == 92 or byte < 32:
-            return -1
-        position += 1
+        while position < near:
+            byte = data[position]
+            if byte == 34:
+                return position
+            if byte == 92 or byte < 32:
+                return -1
+            position += 1
+        # Long text is passed over by blocks, each a loop that the compiler turns into one over many bytes at a time.
+        odd = ZERO
+        while odd == 0 and end - position >= BLOCK:
+            block = data[position : position + BLOCK]
+            for at in range(BLOCK):
+                byte = block[at]
+                odd = max(odd, np.uint8((byte == 34) | (byte == 92) | (byte < 32)))
+            position += BLOCK if odd == 0 else 0
+        near = end
     return -1
 
 
