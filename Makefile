@@ -23,8 +23,17 @@ test: setup .cache/standing.jsa .cache/spark.jsa ## all tests
 # Java's class archives, made once: every JVM that the tests start is up some seconds sooner.
 .cache/standing.jsa: TRAINED = nothing
 .cache/%.jsa: | .venv/.done
-	GAUSS_CACHE_DIR=$(CURDIR)/.cache $(BIN)/python -m gauss.stream.driver.archive $(CURDIR)/.cache/training $(TRAINED)
+	GAUSS_CACHE_DIR=$(CURDIR)/.cache $(BIN)/python -m gauss.spark.archive $(CURDIR)/.cache/training $(TRAINED)
 	@rm -rf .cache/training
+
+QUICK := not spark and not fault and not system
+
+coverage: setup ## lines and branches that the quick tests run; pages in .cache/coverage/html
+	mkdir -p .cache/coverage && $(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest --numprocesses 2 --dist loadfile -m "$(QUICK)" -q $(PYTEST_FLAGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report --sort=cover
 
 lint: setup ## ruff, mypy strict, the layers
 	$(BIN)/ruff check src tests examples bench .ci
@@ -35,10 +44,13 @@ lint: setup ## ruff, mypy strict, the layers
 bench: setup ## ratios against peers and limits, kept in bench/results.md
 	$(BIN)/python -m bench
 
+kills: setup .cache/standing.jsa .cache/spark.jsa ## kills parts of syncs 200 times; goes on where it was stopped
+	GAUSS_CACHE_DIR=$(CURDIR)/.cache PYTHONPATH=tests $(BIN)/python -m helpers.sync_kills $(KILLS_FLAGS)
+
 docs: setup ## writes the generated pages of docs/ again
 	$(BIN)/python -m docs.generate
 
 clean: ## removes what setup and runs have made
 	rm -rf .venv .gauss .cache .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help setup demo test lint bench docs clean
+.PHONY: help setup demo test coverage lint bench kills docs clean

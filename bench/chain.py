@@ -13,14 +13,14 @@ from typing import Any
 
 from bench.spark_json import FIELDS, Bench, fresh, quotes
 
-from gauss.stream.driver.chains import Chains, find_chains
-from gauss.stream.driver.hosted_units import HostedGroup
-from gauss.stream.driver.teams import Team
+from gauss.stream.driver.jobs.hosted_units import HostedGroup
+from gauss.stream.driver.planning.chains import Chains, find_chains
+from gauss.stream.driver.planning.shared_reads import Team
 from gauss.stream.graph import build_graph
 
 RECORDS = int(os.environ.get("GAUSS_CHAIN_RECORDS", "2000000"))
 WARM_UP = 200_000
-ROUNDS = 3
+ROUNDS = 9
 TICK_S = 0.05
 MID = "{symbol, bid, ask, mid: (.bid + .ask) / 2, ts}"
 STEPS: list[tuple[str, dict[str, Any]]] = [

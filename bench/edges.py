@@ -16,9 +16,9 @@ from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageContext, StorageSpec
 from gauss.contracts.transport import TransportSpec
-from gauss.stream.engine.capture_topic import CaptureTopic
-from gauss.stream.engine.log_topic import LogTopic
-from gauss.stream.engine.topic import Topic
+from gauss.stream.engine.topics.captured_streams import CapturedStreams
+from gauss.stream.engine.topics.log_topic import LogTopic
+from gauss.stream.engine.topics.topic import Topic
 
 log = logging.getLogger("bench")
 
@@ -72,7 +72,7 @@ def start_raw_source(config: dict[str, Any], folder: Path | None) -> int:
         kept = storage.validate({"framing": "none", "fsync": "never"})
         opened = dataclasses.replace(storage, implementation=storage.capture_implementation)
         context = StorageContext("bench", folder, folder, lambda stored: stored or 1, lambda _: True, framing)
-        captures = CaptureTopic("bench", registry.build(opened, kept, context), storage.capacity(kept))
+        captures = CapturedStreams("bench", registry.build(opened, kept, context), storage.capacity(kept))
     checked: Any = spec.validate({"port": 0, "mode": "passthrough", **config})
     name, transport_config = checked.transport_config()
     transport_spec = registry.spec(TransportSpec, name)

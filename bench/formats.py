@@ -73,10 +73,10 @@ def libraries(folder: Path) -> dict[str, Callable[[bytes], Any]]:
     import msgspec
     from google.protobuf.message_factory import GetMessageClass
 
-    from gauss.plugins.formats.protobuf.descriptor import Messages, compile_proto
+    from gauss.plugins.formats.protobuf.descriptor import MessageTypes, compile_proto
 
     schema = fastavro.parse_schema(json.loads((folder / "quote.avsc").read_text()))
-    quote = GetMessageClass(Messages(compile_proto({"quote.proto": PROTO}, "quote.proto", [])).find("Quote"))
+    quote = GetMessageClass(MessageTypes(compile_proto({"quote.proto": PROTO}, "quote.proto", [])).find("Quote"))
     return {
         "json": json.loads,
         "csv": lambda record: next(csv.reader([record.decode()])),
@@ -135,12 +135,13 @@ def from_json(data: pa.BinaryArray) -> float:
 
     from gauss.config.spec import SparkSection
     from gauss.model.paths import DataDir
-    from gauss.stream.driver import session
+    from gauss.spark import session
+    from gauss.stream.driver.preload import PRELOAD
 
     ddl = ", ".join(f"{name} {SPARK[kind]}" for name, kind in FIELDS.items())
     with tempfile.TemporaryDirectory() as folder, plain_java():
         data_dir = DataDir(Path(folder))
-        started = session.start(SparkSection(master="local[1]"), data_dir)
+        started = session.start(SparkSection(master="local[1]"), data_dir, preload=PRELOAD)
         spark = started.session
         try:
             texts = pa.table({"data": pa.chunked_array([data.cast(pa.string())] * TIMES)})

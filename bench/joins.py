@@ -14,11 +14,13 @@ from typing import Any
 
 from bench.spark_json import Bench, fresh, plain_java
 
+from gauss.clients.engine.task_messages import Claim
 from gauss.config.topics import topics_of
-from gauss.stream.driver import compile as compiling
-from gauss.stream.driver.plan import STATEFUL_MS, ReadPlan, WritePlan, encode_fields, to_option
-from gauss.stream.driver.teams import is_hosted
-from gauss.stream.protocol import Claim
+from gauss.stream.driver.planning.reads import STATEFUL_MS, ReadRecords
+from gauss.stream.driver.planning.refs import encode_fields
+from gauss.stream.driver.planning.shared_reads import is_hosted
+from gauss.stream.driver.planning.writes import WriteRows
+from gauss.stream.driver.queries import compile as compiling
 
 SCALE = float(os.environ.get("GAUSS_BENCH_SCALE", "1"))
 PAIRS, REPEATS, QUOTES = (int(count * SCALE) for count in (400_000, 800_000, 1_500_000))
@@ -119,34 +121,35 @@ def start(bench: Bench, name: str, by_hand: ByHand | None) -> Any:
         return bench.stand(name, 2)
     sources = [source.topic for source in topics_of(processor)[0]]
     claimed = bench.client.claim(Claim(name, "bench", sources, [f"{name}.out"]))
-    flight, folder = str(bench.data_dir.flight_json), str(bench.data_dir.checkpoints / name)
+    flight, folder = str(bench.data_dir.flight_json), bench.data_dir.checkpoints / name
     design = compiling.design(bench.pipeline, processor)
     target_ms = STATEFUL_MS if design.stateful else 200
-    write = WritePlan(flight, name, claimed.generation, "bench", folder, f"{name}.out", design.output)
+    write = WriteRows(
+        flight, name, claimed.generation, f"{name}.out", design.output, checkpoint="bench", checkpoint_dir=str(folder)
+    )
     if by_hand is None:
         fields = design.decided({})
-        time_ = compiling.time_plan(design, fields)
-        read = ReadPlan(
+        read = ReadRecords(
             flight,
             name,
             claimed.generation,
-            claimed.start,
-            format=design.input,
-            fields=encode_fields(fields),
+            design.input,
+            encode_fields(fields),
+            start=claimed.start,
             target_ms=target_ms,
-            time=time_,
         )
-        return compiling.start(bench.spark, read, write, design)
+        timed = compiling.by_time(read, design, fields, folder / "restored.arrows")
+        return compiling.start(bench.spark, timed, write, design)
 
     def stream(topic: str) -> Any:
         # The hidden inlet for records that are tried again is read with the first of them.
         mine = {
             each: at for each, at in claimed.start.items() if each == topic or (topic == sources[0] and each[0] == "_")
         }
-        read = ReadPlan(flight, name, claimed.generation, mine, target_ms=target_ms)
-        return bench.spark.readStream.format("gauss").option("plan", to_option(read)).load()
+        read = ReadRecords(flight, name, claimed.generation, start=mine, target_ms=target_ms)
+        return bench.spark.readStream.format("gauss").option("plan", read.option()).load()
 
-    return compiling.run(bench.spark, by_hand(bench.spark, stream), name, write)
+    return compiling.run(bench.spark, by_hand(bench.spark, stream), write)
 
 
 def trades(count: int) -> list[bytes]:

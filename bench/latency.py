@@ -143,7 +143,7 @@ def train(cache: Path, *uses: str) -> None:
     """Makes Java's class archives, which a first run would make in the background."""
     for use in uses:
         subprocess.run(
-            [sys.executable, "-m", "gauss.stream.driver.archive", str(cache / "training"), use],
+            [sys.executable, "-m", "gauss.spark.archive", str(cache / "training"), use],
             env={**os.environ, "GAUSS_CACHE_DIR": str(cache)},
             check=True,
         )

@@ -18,10 +18,10 @@ from bench.bare_flight import exchange
 from bench.edges import start_topic
 from bench.table import FIELDS, by_hand, chunk, compared, decoded, json_format, row, timed
 
+from gauss.clients.engine.client import EngineClient
 from gauss.contracts.cursor import Code, Program, Step
 from gauss.scan.program.parse import parse_scan
-from gauss.stream.client import EngineClient
-from gauss.stream.engine.topic import Topic
+from gauss.stream.engine.topics.topic import Topic
 
 RECORDS = 1_000_000
 CHUNK = 10_000
@@ -68,7 +68,7 @@ def taken(next_: Callable[[Step], Code], read: Callable[[], Any]) -> list[float]
     times: list[float] = []
     while len(times) < STEPS:
         began = time.perf_counter()
-        if next_(ROWS) is not Code.UNSET:
+        if next_(ROWS) is not Code.OK:
             break
         read()
         times.append(time.perf_counter() - began)
@@ -108,7 +108,7 @@ def scanned(topic: Topic) -> int:
 
 def batches(topic: Topic, program: Program) -> Iterator[pa.RecordBatch]:
     cursor = topic.open(program)
-    while cursor.next(BATCHES) is Code.UNSET:
+    while cursor.next(BATCHES) is Code.OK:
         yield cursor.read()[1]
     cursor.close()
 

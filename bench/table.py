@@ -27,12 +27,12 @@ from bench.edges import framing
 
 from gauss import registry
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.cursor import Code, Mode, Program, Step
+from gauss.contracts.cursor import Code, Mode, Program, ReaderCursor, Step
 from gauss.contracts.format import Format, FormatSpec
 from gauss.contracts.storage import StorageContext, StorageSpec
 from gauss.scan.program.parse import parse_scan
 from gauss.scan.sources import SourceTask
-from gauss.stream.engine.table_topic import TableTopic
+from gauss.stream.engine.topics.table_topic import TableTopic
 
 KEYS = 1_000_000
 CHUNK = 10_000
@@ -85,9 +85,9 @@ def timed(work: Callable[[], Any], times: int | None = None) -> float:
 def scan(source: SourceTask) -> int:
     """All rows of the program."""
     opened = source.open(PROGRAM)
-    assert opened.code is Code.UNSET, opened.fault
+    assert opened.code is Code.OK, opened.fault
     rows = 0
-    while source.next(opened.cursor_id, STEP) is Code.UNSET:
+    while source.next(opened.cursor_id, STEP) is Code.OK:
         item = source.read(opened.cursor_id)[1]
         assert isinstance(item, pa.RecordBatch)
         rows += item.num_rows
@@ -210,7 +210,7 @@ def pin_times(topic: TableTopic) -> tuple[np.ndarray, float]:
 def upsert_cpu(topic: TableTopic, cursors: int) -> float:
     """CPU microseconds per upsert of a writer as fast as it can, beside cursors at different versions."""
     with beside(topic, None) as writer:
-        opened = []
+        opened: list[ReaderCursor] = []
         began = time.perf_counter()
         while time.perf_counter() - began < SECONDS:
             if len(opened) < cursors:
@@ -301,6 +301,6 @@ def crowd(topic: TableTopic) -> list[dict[str, object]]:
 
 def _pages(topic: TableTopic) -> Iterator[pa.RecordBatch]:
     cursor = topic.open(Program())
-    while cursor.next(STEP) is Code.UNSET:
+    while cursor.next(STEP) is Code.OK:
         yield cursor.read()[1]
     cursor.close()

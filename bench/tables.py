@@ -28,14 +28,14 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 
 from gauss.clients.clickhouse import write as writing
 from gauss.clients.clickhouse.connect import connect
-from gauss.clients.embedded import Server, ensure
+from gauss.clients.embedded import EmbeddedServer, ensure
+from gauss.clients.engine.task_messages import Claim
 from gauss.clients.postgres.binaries import bin_folder, run_as
 from gauss.clients.postgres.connect import connect as connect_postgres
 from gauss.contracts.format import FieldType
-from gauss.stream.driver.plan import ReadPlan, to_option
-from gauss.stream.driver.table_unit import TableUnit
+from gauss.stream.driver.jobs.table_unit import TableUnit
+from gauss.stream.driver.planning.reads import ReadRecords
 from gauss.stream.graph import table_queries
-from gauss.stream.protocol import Claim
 
 RECORDS = 2_000_000
 MEMORY_RECORDS = 10_000_000
@@ -114,7 +114,7 @@ def messages(count: int) -> list[bytes]:
 class Tables:
     """The servers, the engine and Spark over one throw-away data directory."""
 
-    def __init__(self, root: Path, servers: dict[str, Server]) -> None:
+    def __init__(self, root: Path, servers: dict[str, EmbeddedServer]) -> None:
         proto = root.parent / "quote.proto"
         proto.write_text(PROTO)
         self.bench = Bench(root, config(proto))
@@ -183,12 +183,11 @@ class Tables:
         with connect(endpoint) as client:
             client.command(CREATE.format("by_hand"))
         claimed = bench.client.claim(Claim("by_hand", "bench", ["by_hand"], ["nowhere"]))
-        read = ReadPlan(
+        read = ReadRecords(
             str(bench.data_dir.flight_json),
             "by_hand",
             claimed.generation,
-            claimed.start,
-            keep_data=True,
+            start=claimed.start,
             target_ms=1_000,
         )
 
@@ -196,7 +195,7 @@ class Tables:
             with connect(endpoint) as client:
                 client.insert_arrow("by_hand", batch.toArrow())
 
-        frame = bench.spark.readStream.format("gauss").option("plan", to_option(read)).load()
+        frame = bench.spark.readStream.format("gauss").option("plan", read.option()).load()
         parsed = frame.select("_ts_ms", F.from_json(F.col("_data").cast("string"), DDL).alias("r"))
         rows = parsed.select(F.col("_ts_ms").alias("ts_ms"), "r.*")
         folder = str(bench.data_dir.checkpoints / "by_hand")
@@ -229,9 +228,9 @@ def reached(topic: str, running: Any) -> int:
     return int(found[topic]["off"]) if topic in found else 0
 
 
-def plain_process(server: Server, decoded: Callable[[int], pa.Table], table: str) -> float:
+def plain_process(server: EmbeddedServer, decoded: Callable[[int], pa.Table], table: str) -> float:
     """Records per second of one process that decodes block by block and inserts each."""
-    target, now = writing.Table(table, TYPES), int(time.time() * 1000)
+    target, now = writing.ClickHouseTarget(table, TYPES), int(time.time() * 1000)
     with connect(server.endpoint) as client:
         client.command(CREATE.format(table))
         begun = time.perf_counter()
@@ -269,7 +268,7 @@ def decoded_protobuf(records: list[bytes], proto: Path) -> Callable[[int], pa.Ta
     return decode
 
 
-def psql_copy(server: Server, records: list[bytes], folder: Path) -> float:
+def psql_copy(server: EmbeddedServer, records: list[bytes], folder: Path) -> float:
     """Records per second of `psql \\copy` from a file of the same rows."""
     rows = msgspec.json.decode(b"[" + b",".join(records) + b"]")
     file = folder / "quotes.csv"
@@ -288,7 +287,7 @@ def psql_copy(server: Server, records: list[bytes], folder: Path) -> float:
 
 
 @contextmanager
-def fresh(servers: dict[str, Server], root: Path) -> Iterator[Tables]:
+def fresh(servers: dict[str, EmbeddedServer], root: Path) -> Iterator[Tables]:
     made = Tables(root, servers)
     try:
         yield made

@@ -19,6 +19,7 @@ from gauss import registry
 from gauss.config.spec import Pipeline
 from gauss.config.type_words import type_of, unit_of
 from gauss.config.validate import inner_model
+from gauss.contracts.connector.spec import DestinationSpec, SourceSpec
 from gauss.contracts.format import FormatSpec
 from gauss.contracts.framing import FramingSpec
 from gauss.contracts.plugin import PluginSpec
@@ -37,6 +38,8 @@ KINDS: dict[type[PluginSpec], str] = {
     FormatSpec: "What a record's bytes hold. Named in `[[formats]]`, or by the plugin's name if it needs no settings.",
     StorageSpec: "Where a topic's records are kept. Named by `storage`; the settings stand in `storage_config`.",
     TransportSpec: "Where byte streams come from and go to. Named by `transport` in an edge's `config`.",
+    SourceSpec: "Where a sync reads its streams. Named by `connector` in `source` of `[[syncs]]`, beside its settings.",
+    DestinationSpec: "Where a sync writes. Named by `connector` in `destination` of `[[syncs]]`, beside its settings.",
     ProcessorSpec: "Everything that moves records. Named by `plugin` in `[[processors]]`; settings stand in `config`.",
 }
 
@@ -86,7 +89,7 @@ def _facts(spec: PluginSpec) -> str:
             _active(spec),
             STATE[spec.stateful],
             {"engine": "runs in the engine", "spark": "runs on Spark"}.get(
-                spec.where, "runs in the engine when it owns both topics, else on Spark"
+                spec.where, "runs on Spark if it reads rows of a table, else in the engine"
             ),
         ]
         if spec.role != "source":
@@ -160,7 +163,7 @@ def _doc(model: type[BaseModel]) -> str:
 
 
 def _meanings(model: type[BaseModel]) -> dict[str, str]:
-    """The text that stands under each field, from the model and its bases."""
+    """The docstring under each field, of the model and its bases."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if not issubclass(base, BaseModel) or base is BaseModel:

@@ -1,5 +1,5 @@
 """Spark looks for `pyspark_<name>.DefaultSource` when it is asked for `format("gauss")`, in every session."""
 
-from gauss.stream.driver.source import GaussDataSource as DefaultSource
+from gauss.stream.driver.queries.source import GaussDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

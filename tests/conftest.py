@@ -16,7 +16,7 @@ import pytest
 from helpers.cases import cases
 
 if TYPE_CHECKING:
-    from gauss.stream.driver.session import Spark
+    from gauss.spark.session import Spark
 
 # One class archive for all JVMs that tests start: else each data directory would train one of its own.
 os.environ.setdefault("GAUSS_CACHE_DIR", str(Path(__file__).parents[1] / ".cache"))
@@ -59,10 +59,11 @@ def started_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
     """One Spark for all tests of this process that need one: a process has one JVM."""
     from gauss.config.spec import SparkSection
     from gauss.model.paths import DataDir
-    from gauss.stream.driver import session
+    from gauss.spark import session
+    from gauss.stream.driver.preload import PRELOAD
 
     data_dir = DataDir(tmp_path_factory.mktemp("spark"))
-    made = session.start(SparkSection(), data_dir, standing=8)
+    made = session.start(SparkSection(), data_dir, standing=8, preload=PRELOAD)
     yield made
     made.stop()
 

@@ -10,6 +10,7 @@ from gauss.contracts.framing import FramingSpec
 from gauss.contracts.plugin import ABI_VERSION
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageSpec
+from gauss.contracts.transform import Schemas
 from gauss.model.errors import PluginError
 
 MODULE = f"""
@@ -119,7 +120,7 @@ def test_a_file_in_the_configs_folder_is_found(tmp_path: Path, monkeypatch: pyte
         registry.spec(ProcessorSpec, "gauss_test_beside:same")
     registry.look_in(folder)
     found = registry.spec(ProcessorSpec, "gauss_test_beside:same")
-    assert registry.build(found, found.validate({})).bind(None, None) == []
+    assert registry.build(found, found.validate({})).bind(Schemas()).fields == []
     with pytest.raises(PluginError) as told:
         registry.spec(ProcessorSpec, "gauss_test_beside:bare")
     assert "@arrow_function()" in told.value.hint

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from helpers.feeds import send
-from helpers.run import Run, free_port, wait_until
+from helpers.run import Run, free_port
+from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.system
 
@@ -24,6 +25,7 @@ import json, sys
 from gauss import registry
 from gauss.contracts.framing import FramingSpec
 from gauss.contracts.processor import LintContext, ProcessorSpec
+from gauss.contracts.transform import Schemas
 uppercase = registry.spec(ProcessorSpec, "uppercase")
 config = uppercase.validate({"input": {"format": "json"}, "output": {"format": "json"}, "field": "word"})
 light = sorted({"pyarrow", "numpy", "pyspark"} & set(sys.modules))
@@ -31,7 +33,7 @@ transform = registry.build(uppercase, config)
 print(json.dumps({
     "framings": registry.names(FramingSpec),
     "heavy": light,
-    "fields": [field.name for field in transform.bind(None, None)],
+    "fields": [field.name for field in transform.bind(Schemas()).fields],
     "lint": uppercase.lint(config, LintContext(input_fields=("other",))),
 }))
 """

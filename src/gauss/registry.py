@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gauss.contracts.connector.spec import DestinationSpec, SourceSpec
 from gauss.contracts.format import FormatSpec
 from gauss.contracts.framing import FramingSpec
 from gauss.contracts.plugin import ABI_VERSION, PluginSpec
@@ -29,7 +30,10 @@ PLUGIN_DIR = "GAUSS_PLUGIN_DIR"
 
 atexit.register(close_process)
 
-KINDS: tuple[type[PluginSpec], ...] = (FormatSpec, FramingSpec, TransportSpec, StorageSpec, ProcessorSpec)
+KINDS: tuple[type[PluginSpec], ...] = (
+    *(FormatSpec, FramingSpec, TransportSpec, StorageSpec, ProcessorSpec),
+    *(SourceSpec, DestinationSpec),
+)
 
 
 @functools.cache
@@ -45,7 +49,7 @@ def names(kind: type[PluginSpec]) -> list[str]:
 def spec(kind: type[S], name: str) -> S:
     """The spec of a plugin; raises PluginError when it is unknown, of another kind or of another ABI."""
     if ":" in name:
-        loaded = _load_path(name, kind.KIND)
+        loaded = load_path(name, kind.KIND)
     elif name in _group(kind.KIND):
         try:
             loaded = _group(kind.KIND)[name].load()
@@ -89,7 +93,8 @@ def look_in(folder: Path) -> None:
     os.environ[PLUGIN_DIR] = str(folder)
 
 
-def _load_path(path: str, kind: str) -> object:
+def load_path(path: str, kind: str) -> object:
+    """What `module:NAME` names: an object of an installed module, or of a file in the config's folder."""
     module_name, _, attribute = path.partition(":")
     folder = os.environ.get(PLUGIN_DIR, "")
     if folder and folder not in sys.path:

@@ -14,9 +14,9 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from gauss.api import connections, gate
-from gauss.api.server import Server, listen, tls_context
+from gauss.api.server import ApiServer, listen, tls_context
 from helpers.certificates import Authority
-from helpers.run import wait_until
+from helpers.waiting import wait_until
 
 Connect = Callable[[], socket.socket]
 
@@ -36,7 +36,7 @@ def serve() -> Iterator[Callable[..., Connect]]:
     def start(allow: tuple[str, ...] = ()) -> Connect:
         listener = listen("127.0.0.1", 0)
         address = listener.getsockname()
-        server = Server(listener, lambda: answers, allow=allow)
+        server = ApiServer(listener, lambda: answers, allow=allow)
         server.start()
         stack.callback(server.stop)
         return lambda: stack.enter_context(socket.create_connection(address, timeout=60))
@@ -126,8 +126,8 @@ def test_only_allowed_networks_are_answered(serve: Callable[..., Connect]) -> No
         "2001:db8::1": False,
         "": False,
     }.items():
-        assert connections.Connections(("10.0.0.0/8",)).allows(host) is allowed, host
-    assert connections.Connections().allows("192.0.2.1")
+        assert connections.HttpConnections(("10.0.0.0/8",)).allows(host) is allowed, host
+    assert connections.HttpConnections().allows("192.0.2.1")
 
 
 def test_peer_outside_the_allow_list_is_closed(serve: Callable[..., Connect], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_peer_outside_the_allow_list_is_closed(serve: Callable[..., Connect], mo
 def test_tls_handshake_that_is_never_made_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
     listener = listen("127.0.0.1", 0)
-    server = Server(listener, lambda: answers, tls=tls_context(*Authority(tmp_path).issue("server")))
+    server = ApiServer(listener, lambda: answers, tls=tls_context(*Authority(tmp_path).issue("server")))
     server.start()
     try:
         with socket.create_connection(listener.getsockname(), timeout=60) as silent:
@@ -148,13 +148,13 @@ def test_tls_handshake_that_is_never_made_ends(monkeypatch: pytest.MonkeyPatch, 
         server.stop()
 
 
-def body_of(headers: list[tuple[bytes, bytes]], messages: list[Any]) -> gate.Body:
+def body_of(headers: list[tuple[bytes, bytes]], messages: list[Any]) -> gate.BodyReceiver:
     async def receive() -> Any:
         return messages.pop(0) if messages else await asyncio.Event().wait()
 
     async def send(_: Any) -> None: ...
 
-    return gate.Body({"method": "POST", "path": "/api/dlq/replay", "headers": headers}, receive, send)
+    return gate.BodyReceiver({"method": "POST", "path": "/api/dlq/replay", "headers": headers}, receive, send)
 
 
 def test_body_that_comes_too_slowly_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +185,7 @@ def test_whole_body_has_no_time_limit_afterwards(monkeypatch: pytest.MonkeyPatch
 def test_stop_ends_the_server_and_its_thread() -> None:
     before = threading.active_count()
     listener = listen("127.0.0.1", 0)
-    server = Server(listener, lambda: answers)
+    server = ApiServer(listener, lambda: answers)
     server.start()
     sock = socket.create_connection(listener.getsockname(), timeout=60)
     get(sock)

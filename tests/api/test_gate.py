@@ -20,7 +20,8 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect as ws_connect
 from websockets.typing import Origin
 
-from helpers.run import Run, wait_until
+from helpers.run import Run
+from helpers.waiting import suspend, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -161,7 +162,7 @@ def test_probes_need_no_token_and_say_only_up_or_down(run: Run, ask: Ask) -> Non
 @pytest.mark.fault
 def test_probe_is_503_while_the_engine_does_not_answer(run: Run, ask: Ask) -> None:
     engine = run.part("gauss.stream.engine")
-    engine.suspend()
+    suspend(engine)
     try:
         reply = wait_until(lambda: (said := ask("GET", "/readyz", token="")).status == 503 and said, what="down")
         assert reply.json() == {"status": "down"}
@@ -219,7 +220,7 @@ def test_read_only_token_changes_nothing(run: Run, ask: Ask, method: str, path: 
     reply = ask(method, path, b"x\n", token=token(run, "read"))
     assert reply.status == 403
     error = reply.json()["error"]
-    assert error["code"] == "forbidden" and "only allows reading" in error["message"]
+    assert error["code"] == "forbidden" and "is read-only" in error["message"]
 
 
 def test_every_operation_asks_for_the_token_that_its_description_names(run: Run, ask: Ask) -> None:

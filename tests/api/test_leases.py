@@ -17,14 +17,15 @@ from fastapi import FastAPI
 from websockets.sync.client import connect as ws_connect
 
 from gauss.api import cursors, scans, tail
+from gauss.clients.engine.client import EngineClient
 from gauss.config.spec import Pipeline
 from gauss.contracts.cursor import Mode, Output, Program, Seq
 from gauss.scan.program.blob import encode_program
-from gauss.stream.client import EngineClient
 from gauss.stream.control.tails import ControlClient
 from gauss.stream.engine.runtime import Engine
 from helpers.engine_process import prepare
-from helpers.run import free_port, wait_until
+from helpers.run import free_port
+from helpers.waiting import wait_until
 
 Client = Callable[[int], AbstractContextManager[None]]
 CONFIG = {"topics": [{"name": "plain", "storage": "memory"}]}
@@ -65,7 +66,7 @@ def port(engine: Engine) -> Iterator[int]:
 
 @pytest.fixture(autouse=True)
 def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gauss.stream.engine.exchange.LEASE_S", 1.0)
+    monkeypatch.setattr("gauss.stream.engine.server.cursor_exchange.LEASE_S", 1.0)
     monkeypatch.setattr(tail, "KEEP_SECONDS", 0.05)
 
 
@@ -136,7 +137,7 @@ class Counting:
 
 
 def test_lease_is_renewed_for_every_piece_that_is_taken_and_for_nothing_else() -> None:
-    stream, taken = Counting(), tail.Taken()
+    stream, taken = Counting(), tail.DeliveryWatch()
 
     async def slowly() -> None:
         pieces = tail.in_pieces(tail.follow(stream, bytes, taken=taken), taken)

@@ -59,6 +59,6 @@ def test_duration_counts_back_from_now() -> None:
 
 
 def test_other_text_is_refused_with_examples() -> None:
-    with pytest.raises(ConfigError, match="from: expected an ISO time") as caught:
+    with pytest.raises(ConfigError, match="from: expected an ISO 8601 time") as caught:
         time_ms("yesterday", "from")
     assert "-5m" in caught.value.hint

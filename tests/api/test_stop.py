@@ -14,7 +14,8 @@ from websockets.sync.client import connect as ws_connect
 
 from gauss.contracts.cursor import Mode, Program
 from gauss.scan.program.blob import encode_program
-from helpers.run import Run, wait_until
+from helpers.run import Run
+from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.system
 

@@ -13,7 +13,8 @@ import pytest
 from websockets.sync.client import connect as ws_connect
 
 from helpers.certificates import Authority
-from helpers.run import Run, wait_until
+from helpers.run import Run
+from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.system
 

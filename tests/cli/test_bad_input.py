@@ -34,6 +34,10 @@ OF_A_FILE = (
     "schema FILE a",
     "test FILE",
     "run FILE",
+    "sync FILE",
+    "connectors check FILE",
+    "connectors discover FILE",
+    "syncs ls --file FILE",
 )
 FILES = (
     "missing.toml",
@@ -171,11 +175,11 @@ def test_no_embedded_server_is_one_error(gauss: Gauss, system: str, directory: s
         ("run sound.toml --data-dir sound.toml", 3, "can't be used"),
         ("check sound.toml --data-dir sound.toml", 1, "is not a directory"),
         ("check sound.toml --data-dir loop.toml", 1, "is not a directory"),
-        ("new sound.toml", 1, "exists already"),
+        ("new sound.toml", 1, "already exists"),
         ("new sound.toml/below.toml", 1, "can't write sound.toml/below.toml"),
         ("graph sound.toml -o folder", 1, "can't write folder"),
         ("send 127.0.0.1:1 sound.toml", 4, "can't be reached"),
-        ("send 127.0.0.1:99999 sound.toml", 1, "there is no port 99999"),
+        ("send 127.0.0.1:99999 sound.toml", 1, "invalid port 99999"),
         ("send 127.0.0.1:1 folder", 1, "can't read folder"),
         ("send 127.0.0.1:1 missing", 1, "can't read missing"),
         ("run sound.toml --for never", 1, "expected a duration"),
@@ -193,7 +197,7 @@ def test_what_can_not_be_used_is_named(gauss: Gauss, command: str, code: int, sa
 
 
 def test_every_command_is_tried(gauss: Gauss) -> None:
-    tried = {line.split()[0] for line in (*OF_A_FILE, *OF_A_RUN, *OF_A_DIRECTORY)} | {"new", "db"}
+    tried = {line.split()[0] for line in (*OF_A_FILE, *OF_A_RUN, *OF_A_DIRECTORY)} | {"new", "db", "dev"}
     listed = gauss("--help").stdout
     from gauss.cli.main import COMMANDS
 

@@ -69,7 +69,7 @@ def test_faults_exit_1_with_file_and_line(gauss: Gauss, config: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0] == 'gauss.toml:3:1: topic "quotes": unknown storage "memry"; did you mean "memory"?'
     assert lines[1].startswith('gauss.toml:12:30: processor "out": unknown read mode "x" — expected one of offset, ')
-    assert lines[2] == "✗ config      2 faults in gauss.toml"
+    assert lines[2] == "✗ config      2 errors in gauss.toml"
     assert "Traceback" not in done.stderr
 
 
@@ -141,7 +141,7 @@ def test_secret_never_prints(gauss: Gauss, config: Path) -> None:
 def test_missing_file_is_a_sentence_and_a_hint(gauss: Gauss) -> None:
     done = gauss("check", "nope.toml")
     assert done.returncode == 1
-    assert done.stderr.splitlines() == ["error: there is no file nope.toml", "hint: write a starter with gauss new"]
+    assert done.stderr.splitlines() == ["error: nope.toml does not exist", "hint: create one with gauss new"]
     said = json.loads(gauss("check", "nope.toml", "--json").stdout)
     assert said["error"]["code"] == "config"
 
@@ -176,7 +176,7 @@ def test_transforms_that_do_not_fit_their_formats_are_faults(gauss: Gauss, confi
     assert '✗ transforms  keep: neither "json" nor "msgpack" says which fields there are; give' in done.stdout
     assert "✗ transforms  add: " in done.stdout
     config.write_text(SOUND.replace("PORT", "0") + FILTER)
-    assert "✓ transforms  each fits its formats" in gauss("check").stdout
+    assert "✓ transforms  all match their formats" in gauss("check").stdout
 
 
 def test_sinks_that_cannot_convert_are_faults(gauss: Gauss, config: Path) -> None:
@@ -193,7 +193,7 @@ def test_sinks_that_cannot_convert_are_faults(gauss: Gauss, config: Path) -> Non
     assert done.returncode == 1
     assert "✗ transforms  out: the output format writes b, which the input format does not have" in done.stdout
     config.write_text(sound.replace("FORMAT", "msgpack"))
-    assert "✓ transforms  each fits its formats" in gauss("check").stdout
+    assert "✓ transforms  all match their formats" in gauss("check").stdout
     config.write_text(sound.replace("FORMAT", "quote"))
     assert "transforms" not in gauss("check").stdout
 

@@ -113,7 +113,7 @@ def verdict(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("total", "an aggregate", "window or aggregator"),
         ("untyped", "GROUP BY, DISTINCT", "window or aggregator"),
         ("counted", "GROUP BY, DISTINCT", "withWatermark"),
-        ("sorted", "ORDER BY", "whoever reads"),
+        ("sorted", "ORDER BY", "where the result is read"),
         ("numbered", "OVER", "window or aggregator"),
         ("nested", "subquery", "join"),
         ("misspelt", 'no field "bidd"', 'did you mean "bid"?'),

@@ -60,7 +60,7 @@ def test_a_sound_script_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture
         (HEAD + "    x = 'a' * 2000000000\n    return target\n", "took more than 384 MiB of memory"),
         (
             HEAD + '    target["fields"].append(column("n", "TEXT)", "n"))\n    return target\n',
-            "'TEXT)' is no type name",
+            "'TEXT)' is not a Postgres type",
         ),
     ],
 )

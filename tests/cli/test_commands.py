@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from helpers.feeds import send
-from helpers.run import GAUSS, Run, free_port, wait_until
+from helpers.run import GAUSS, Run, free_port
+from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.system
 
@@ -154,7 +155,7 @@ def test_unknown_topic_is_named(run: Run) -> None:
 def test_readers_are_listed_moved_and_kept_when_asked_wrongly(run: Run) -> None:
     readers = as_json(run, "readers", "ls")["readers"]
     assert ("quotes.raw", "copy") in [(reader["topic"], reader["name"]) for reader in readers]
-    assert "now stands at" in run.cli("readers", "seek", "quotes.raw", "copy", "-1").stdout
+    assert "is now at offset" in run.cli("readers", "seek", "quotes.raw", "copy", "-1").stdout
     assert run.cli("readers", "drop", "quotes.raw", "nobody", check=False).returncode == 3
 
 

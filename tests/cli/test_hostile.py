@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from helpers.feeds import send
-from helpers.run import GAUSS, Run, free_port, wait_until
+from helpers.run import GAUSS, Run, free_port
 from helpers.terminal import on_terminal
+from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.system
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import json
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -65,10 +66,15 @@ def test_bug_shows_its_trace_when_asked(failing: Failing, monkeypatch: pytest.Mo
         cli.main(["top"])
 
 
+def leaves(command: Any) -> Iterator[Any]:
+    """The commands below a group, at any depth."""
+    inner = getattr(command, "commands", {}).values()
+    yield from (leaf for each in inner for leaf in leaves(each)) if inner else [command]
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_takes_json_and_explains_itself(name: str) -> None:
     command = cli.load_command(name)
-    leaves = list(getattr(command, "commands", {}).values()) or [command]
-    for leaf in leaves:
+    for leaf in leaves(command):
         assert leaf.help or command.help, leaf.name
         assert any("--json" in parameter.opts for parameter in leaf.params), leaf.name

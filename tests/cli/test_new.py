@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 )
 def test_starter_is_written_and_passes_the_check(gauss: Gauss, tmp_path: Path, arguments: list[str], file: str) -> None:
     assert gauss("new", *arguments).returncode == 0
-    assert "# A topic keeps records" in (tmp_path / file).read_text()
+    assert "# A topic stores records" in (tmp_path / file).read_text()
     done = gauss("check", file, "--offline")
     assert done.returncode == 0, done.stdout
     assert "warning" not in done.stdout
@@ -26,7 +26,7 @@ def test_existing_file_is_never_overwritten(gauss: Gauss, tmp_path: Path) -> Non
     (tmp_path / "gauss.toml").write_text("mine")
     done = gauss("new")
     assert done.returncode == 1
-    assert "exists already" in done.stderr
+    assert "already exists" in done.stderr
     assert (tmp_path / "gauss.toml").read_text() == "mine"
 
 

@@ -6,13 +6,13 @@ import json
 import pytest
 from rich.console import Console
 
-from gauss.cli.output import Output, as_json, visible
+from gauss.cli.output import CommandOutput, as_json, visible
 from gauss.config.secrets import Redactor
 from gauss.model.errors import NotFound
 
 
 def test_json_holds_data_and_events_only(capsys: pytest.CaptureFixture[str]) -> None:
-    out = Output(json=True)
+    out = CommandOutput(json=True)
     out.line("for people")
     out.note("for people")
     out.table(["a"], [[1]])
@@ -24,7 +24,7 @@ def test_json_holds_data_and_events_only(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_people_get_lines_and_tables_only(capsys: pytest.CaptureFixture[str]) -> None:
-    out = Output()
+    out = CommandOutput()
     out.data({"n": 1})
     out.event({"n": 1})
     out.line("[topic] is not markup")
@@ -37,14 +37,14 @@ def test_people_get_lines_and_tables_only(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_error_is_a_sentence_and_a_hint_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    Output().error(NotFound('there is no topic "x"', hint="gauss topics lists them"))
+    CommandOutput().error(NotFound('there is no topic "x"', hint="gauss topics lists them"))
     said, noted = capsys.readouterr()
     assert said == ""
     assert noted == 'error: there is no topic "x"\nhint: gauss topics lists them\n'
 
 
 def test_error_as_json_has_the_one_shape(capsys: pytest.CaptureFixture[str]) -> None:
-    Output(json=True).error(NotFound("no", hint="look"))
+    CommandOutput(json=True).error(NotFound("no", hint="look"))
     assert json.loads(capsys.readouterr().out) == {
         "error": {"code": "not_found", "message": "no", "hint": "look", "retryable": False}
     }
@@ -52,7 +52,7 @@ def test_error_as_json_has_the_one_shape(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_redactor_hides_secrets_in_everything_printed(capsys: pytest.CaptureFixture[str]) -> None:
     for for_programs in (False, True):
-        out = Output(json=for_programs)
+        out = CommandOutput(json=for_programs)
         out.redactor = Redactor(["hunter2"])
         out.line("pass hunter2")
         out.note("pass hunter2")
@@ -65,7 +65,7 @@ def test_redactor_hides_secrets_in_everything_printed(capsys: pytest.CaptureFixt
 
 
 def test_long_cells_are_not_folded_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    Output().table(["processor", "detail"], [["p", "x" * 500], ["q", "y" * 300]])
+    CommandOutput().table(["processor", "detail"], [["p", "x" * 500], ["q", "y" * 300]])
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 3
     assert "x" * 500 in said[1]
@@ -73,7 +73,7 @@ def test_long_cells_are_not_folded_in_a_pipe(capsys: pytest.CaptureFixture[str])
 
 
 def test_columns_that_may_be_missing_give_way_and_remarks_go_below(monkeypatch: pytest.MonkeyPatch) -> None:
-    out = Output()
+    out = CommandOutput()
     console = Console(width=30, file=io.StringIO())
     monkeypatch.setattr(out, "console", lambda: console)
     out.table(["name", "plugin", "n"], [["market-feed", "tcp-source", 12345]], spare=["plugin"], remarks=["x" * 20])
@@ -85,7 +85,7 @@ def test_columns_that_may_be_missing_give_way_and_remarks_go_below(monkeypatch: 
 
 
 def test_a_table_in_a_pipe_is_not_padded(capsys: pytest.CaptureFixture[str]) -> None:
-    Output().table(["a", "b"], [["x" * 300, 1], ["y", 2]], remarks=["z" * 500, ""])
+    CommandOutput().table(["a", "b"], [["x" * 300, 1], ["y", 2]], remarks=["z" * 500, ""])
     said = capsys.readouterr().out.splitlines()
     assert said[1].endswith(f"{'x' * 300}  1  {'z' * 500}")
     assert all(line == line.rstrip() for line in said)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gauss.cli.rows import FIRST_ROWS, Rows, shown
+from gauss.cli.rows import FIRST_ROWS, RowPrinter, shown
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_value_is_shown_on_one_line(name: str, value: Any, text: str) -> None:
 
 def printed(rows: list[dict[str, Any]], *, live: bool = False) -> list[str]:
     out = io.StringIO()
-    assert Rows(out, live=live).print(rows) == len(rows)
+    assert RowPrinter(out, live=live).print(rows) == len(rows)
     return out.getvalue().splitlines()
 
 

@@ -15,11 +15,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from gauss.cli.output import Output
+from gauss.cli.output import CommandOutput
 from gauss.cli.run_log import RunLog
 from helpers.feeds import Collector, send
 from helpers.pipelines import example_1
-from helpers.run import GAUSS, Run, free_port, wait_until
+from helpers.run import GAUSS, Run, free_port
+from helpers.waiting import stays, suspend, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -82,7 +83,8 @@ def test_nohup_keeps_a_run_when_the_terminal_goes(make: Make) -> None:
     run.output.touch()
     run.wait_ready()
     run.process.send_signal(signal.SIGHUP)
-    time.sleep(1.0)
+    process = run.process
+    stays(lambda: process.poll() is None, 1.0)
     run.wait_ready()
     assert run.stop() == 0
 
@@ -90,7 +92,7 @@ def test_nohup_keeps_a_run_when_the_terminal_goes(make: Make) -> None:
 @pytest.mark.fault
 def test_stopped_engine_does_not_keep_the_run_from_ending(make: Make) -> None:
     run = make().start()
-    run.part("gauss.stream.engine").suspend()
+    suspend(run.part("gauss.stream.engine"))
     assert run.process is not None
     run.process.terminate()
     assert run.process.wait(15) == 0
@@ -100,10 +102,10 @@ def test_stopped_engine_does_not_keep_the_run_from_ending(make: Make) -> None:
 @pytest.mark.fault
 def test_second_signal_ends_at_once(make: Make) -> None:
     run = make().start()
-    run.part("gauss.stream.engine").suspend()
+    suspend(run.part("gauss.stream.engine"))
     assert run.process is not None
     run.process.terminate()
-    wait_until(lambda: "once more ends it at once" in run.output.read_text(), what="the first one is heard")
+    wait_until(lambda: "press Ctrl-C again to force" in run.output.read_text(), what="the first one is heard")
     run.process.terminate()
     assert run.process.wait(4) == 0
     gone(run)
@@ -127,7 +129,7 @@ def test_kill_9_of_control_and_guard_is_mended_by_the_next_run(make: Make) -> No
     run = make().start()
     assert run.process is not None
     (guard,) = run.named("guard.py")
-    guard.suspend()  # else it may notice before it is killed
+    suspend(guard)  # else it may notice before it is killed
     run.process.kill()
     guard.kill()
     run.process.wait()
@@ -195,10 +197,10 @@ def test_taken_api_port_leaves_the_data_directory_free(make: Make) -> None:
 def test_stop_names_what_did_not_end_in_time(make: Make) -> None:
     run = make().start()
     engine = run.part("gauss.stream.engine")
-    engine.suspend()
+    suspend(engine)
     assert run.stop(120) == 0
     named = f"engine (gauss.stream.engine pid {engine.pid})"
-    assert f"killed, since it did not end within 10 s: {named}" in " ".join(run.output.read_text().split())
+    assert f"killed after 10 s without stopping: {named}" in " ".join(run.output.read_text().split())
     assert named in (run.data_dir / "logs" / "control.log").read_text()
     gone(run)
 
@@ -241,7 +243,7 @@ def test_view_is_drawn_on_a_terminal_and_all_ends_when_the_terminal_goes(make: M
 
 
 def test_a_trouble_that_lasts_is_told_once_and_its_end_too(capsys: pytest.CaptureFixture[str]) -> None:
-    log = RunLog(Output(), steps=False)
+    log = RunLog(CommandOutput(), steps=False)
     for second in range(16, 20):
         log.health({"status": "degraded", "reasons": [f"driver: not heard of for {second} s"]})
     log.health({"status": "ready", "reasons": []})
@@ -265,7 +267,7 @@ def test_a_long_start_says_what_it_waits_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gauss.cli.run_log.WAIT_SECONDS", 0.0)
-    log = RunLog(Output(), steps=True)
+    log = RunLog(CommandOutput(), steps=True)
     child = SimpleNamespace(spec=SimpleNamespace(name="driver"), state="starting", detail="")
     log.waiting(SimpleNamespace(children=[child]))  # type: ignore[arg-type]
     child.state = "ready"

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from helpers.run import GAUSS, Run, free_port, wait_until
+from helpers.run import GAUSS, Run, free_port
+from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.system
 
@@ -59,7 +60,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 def test_rows_are_aligned_and_the_format_that_was_taken_is_said(run: Run) -> None:
     done = run.cli("scan", "quotes", "select(.bid > 7) | {symbol, twice: .bid * 2}")
     assert done.stdout.splitlines() == ["symbol  twice", "S2         16", "S0         18"]
-    assert 'decoded by quote (as the processor "feed" has it)' in done.stderr
+    assert 'decoded by quote (from the processor "feed")' in done.stderr
     assert "2 rows" in done.stderr
 
 
@@ -93,7 +94,7 @@ def test_explain_says_what_would_be_done_and_does_nothing(run: Run) -> None:
         "quote (the topic's own)",
         "bid (number)",
         "the keys: found by halving sorted runs",
-        "a candidate",
+        "per candidate",
     ):
         assert part in text
     plan = json.loads(run.cli("scan", "quotes", "agg(n: count)", "--explain", "--json").stdout)

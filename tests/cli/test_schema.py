@@ -77,7 +77,7 @@ def test_explain_names_the_converters_and_what_is_left_out(config: Path, capsys:
     said = capsys.readouterr().out
     assert "as it is" in said
     assert "decimal(precision 18, scale 8)" in said
-    assert "left out: $.secret" in said
+    assert "not mapped: $.secret" in said
 
 
 def test_topic_that_is_no_table_is_refused_with_those_that_are(
@@ -114,7 +114,7 @@ def test_the_table_is_shown_as_a_source_too(config: Path, capsys: pytest.Capture
     with pytest.raises(SystemExit):
         main(["schema", "orders.pg", str(config), "--explain", "--data-dir", str(config / "none")])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "table orders; query of all rows: no column has the record's time, a row per id" in shown
+    assert "table orders; query returns all rows: no column holds the record's time, a row per id" in shown
     assert "timestamptz" in shown
 
 

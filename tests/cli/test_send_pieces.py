@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from gauss.cli.client import Client
+from gauss.cli.client import RunClient
 from gauss.cli.send import PIECE_BYTES, _to_topic, _whole_lines
 
 
@@ -34,7 +34,7 @@ def test_other_framings_go_in_one_request_a_piece_at_a_time(tmp_path: Path) -> N
             return {"accepted": 7}
 
     with file.open("rb") as source:
-        done = _to_topic(cast(Client, Posted()), "t", source, "fixed_size", {})
+        done = _to_topic(cast(RunClient, Posted()), "t", source, "fixed_size", {})
     assert max(pieces) <= PIECE_BYTES
     assert done == {"topic": "t", "accepted": 7, "bytes": 4 << 20}
 
@@ -56,5 +56,5 @@ def test_what_was_refused_is_summed_up(tmp_path: Path) -> None:
             return {"accepted": 1, "refused": 3}
 
     with file.open("rb") as source:
-        done = _to_topic(cast(Client, Posted()), "t", source, "newline", {})
+        done = _to_topic(cast(RunClient, Posted()), "t", source, "newline", {})
     assert done["refused"] == 3 * done["accepted"] >= 6

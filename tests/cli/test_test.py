@@ -114,7 +114,7 @@ def test_every_case_with_a_wrong_row_fails_and_says_which(folder: Path, tmp_path
     ]
     for words in (
         "row 1 differs: found ab\n      expected cd",
-        "too many: cd",
+        "unexpected: cd",
         "row 2 is missing: ab",
         "unexpected: truncated at cut",
         "expected 2 of cut, found 1",
@@ -129,7 +129,7 @@ def test_one_case_alone_is_told_as_json(folder: Path) -> None:
     told: dict[str, Any] = json.loads(gauss_test(folder, "--case", "one too many", "--json", code=1).stdout)
     (case,) = told["cases"]
     assert (told["passed"], told["failed"], case["status"]) == (0, 1, "failed")
-    assert case["problems"] == [{"where": "topic out", "lines": ["too many: cd"]}]
+    assert case["problems"] == [{"where": "topic out", "lines": ["unexpected: cd"]}]
     error = json.loads(gauss_test(folder, "--case", "one to many", "--json", code=1).stdout)["error"]
     assert error["code"] == "config"
 
@@ -172,3 +172,95 @@ def test_case_that_the_driver_can_not_set_up_is_told_with_the_reason(tmp_path: P
     told = json.loads(gauss_test(tmp_path, "--json", code=1).stdout)
     (problem,) = told["cases"][0]["problems"]
     assert "no licence for this process" in problem["where"], problem
+
+
+STEPS = """
+import pyarrow as pa
+
+from gauss.contracts.function import arrow_function
+
+seen = set()
+
+
+@arrow_function()
+def first(batch):
+    seen.update(batch.column("n").to_pylist())
+    return batch
+
+
+@arrow_function()
+def last(batch):
+    return batch.append_column("together", pa.array([n in seen for n in batch.column("n").to_pylist()]))
+"""
+CHAIN = """
+[[formats]]
+name = "number"
+plugin = "json"
+config = { fields = [{ name = "n", type = "int64" }] }
+
+[[topics]]
+name = "in"
+storage = "memory"
+
+[[topics]]
+name = "numbers"
+storage = "memory"
+
+[[topics]]
+name = "small"
+storage = "memory"
+
+[[topics]]
+name = "out"
+storage = "memory"
+
+[[processors]]
+name = "first"
+plugin = "steps:first"
+source = { topic = "in", read = "offset" }
+target = { topic = "numbers" }
+config = { input = { format = "number" } }
+
+[[processors]]
+name = "below-3"
+plugin = "filter"
+source = { topic = "numbers", read = "offset" }
+target = { topic = "small" }
+config = { input = { format = "number" }, where = ".n < 3" }
+
+[[processors]]
+name = "last"
+plugin = "steps:last"
+source = { topic = "small", read = "offset" }
+target = { topic = "out" }
+config = { input = { format = "number" }, output = { format = "json" } }
+"""
+CHAIN_TESTS = """
+[[cases]]
+name = "chain"
+steps = [
+  { send = "in", records = ['{"n": 1}', "bad", '{"n": 2}', '{"n": 3}'] },
+  { restart = "driver" },
+  { send = "in", records = ['{"n": 0}'] },
+]
+dead_letters = [{ processor = "first", count = 1 }]
+
+[[cases.expect]]
+topic = "out"
+format = "json"
+ordered = true
+records = [{ n = 1, together = true }, { n = 2, together = true }, { n = 0, together = true }]
+
+[[cases.expect]]
+topic = "numbers"
+count = 4
+"""
+
+
+@pytest.mark.spark
+def test_chain_runs_in_one_task_as_in_a_run(tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(STEPS)
+    (tmp_path / "pipeline.toml").write_text(CHAIN)
+    (tmp_path / "pipeline.test.toml").write_text(CHAIN_TESTS)
+    told = json.loads(gauss_test(tmp_path, "--json", code=0).stdout)
+    assert told["passed"] == 1

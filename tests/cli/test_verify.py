@@ -72,7 +72,7 @@ def test_repair_without_a_yes_shows_choices_and_changes_nothing(
 def test_repair_with_a_yes_mends_and_the_directory_opens(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damage(directory / "journal" / "commits", 40)
     assert typed("repair", directory, "--choose", "keep", "--yes") == 0
-    assert "is written anew" in capsys.readouterr().out
+    assert "was rewritten" in capsys.readouterr().out
     assert typed("verify", directory) == 0
     assert opened(directory)[0] == WHOLE
 

@@ -15,12 +15,12 @@ STATUS: dict[str, Any] = {
     "url": "http://127.0.0.1:4000",
     "config": "/somewhere/pipeline.toml",
     "topics": [
-        {"name": "b.raw", "storage": "memory", "hidden": False, "records": 50_000, "bytes": 5 << 20, "fill": 0.76,
-         "appended": 1_204_331, "dropped": 0, "overwritten": 0, "lost": 0, "blocked_s": 0, "blocked_by": "",
-         "rates": {"appended": 24_012.4}},
-        {"name": "a.out", "storage": "file", "hidden": False, "records": 1, "bytes": 10, "fill": None,
+        {"name": "b.raw", "storage": "memory", "kind": "log", "hidden": False, "records": 50_000, "bytes": 5 << 20,
+         "fill": 0.76, "appended": 1_204_331, "dropped": 0, "overwritten": 0, "lost": 0, "blocked_s": 0,
+         "blocked_by": "", "rates": {"appended": 24_012.4}},
+        {"name": "a.out", "storage": "file", "kind": "log", "hidden": False, "records": 1, "bytes": 10, "fill": None,
          "appended": 1, "dropped": 2, "overwritten": 0, "lost": 0, "blocked_s": 0, "blocked_by": "", "rates": {}},
-        {"name": "_dead", "storage": "file", "hidden": True, "records": 3, "bytes": 10, "fill": None,
+        {"name": "_dead", "storage": "file", "kind": "log", "hidden": True, "records": 3, "bytes": 10, "fill": None,
          "appended": 3, "dropped": 0, "overwritten": 0, "lost": 0, "blocked_s": 0, "blocked_by": "", "rates": {}},
     ],
     "processors": [
@@ -101,7 +101,19 @@ def test_control_characters_of_an_error_are_shown_as_escapes_and_brackets_as_the
 
 def test_the_counts_of_a_table_are_said_to_be_those_of_its_inbox() -> None:
     status = copy.deepcopy(STATUS)
-    status["topics"][0]["storage"] = "clickhouse"
+    status["topics"][0] |= {"storage": "clickhouse", "kind": "stored_table"}
     status["topics"][1]["storage"] = "own.module:STORAGE"
     text = drawn(140, status)
     assert "clickhouse inbox" in text and "own.module:STORAGE" in text and "file inbox" not in text
+
+
+def test_syncs_show_their_state_their_last_run_and_the_next() -> None:
+    last = {"status": "succeeded", "rows": 1_200, "seconds": 2.5}
+    syncs = [
+        {"name": "people", "state": "running", "rows": 3_400, "last": last, "next_ms": 1, "detail": ""},
+        {"name": "orders", "state": "failed", "rows": 0, "last": None, "next_ms": None, "detail": "no such table"},
+    ]
+    text = drawn(status={**STATUS, "syncs": syncs})
+    for part in ("people", "3,400", "succeeded, 1,200 rows in 2.5 s", "in 0 s", "orders", "no such table"):
+        assert part in text
+    assert "orders" not in drawn(status={**STATUS, "syncs": syncs}, pattern="p*") and "next" not in drawn()

@@ -18,10 +18,11 @@ import psutil
 import psycopg
 import pytest
 
-from gauss.clients.embedded import SYSTEMS, Server, command, ensure
+from gauss.clients.embedded import EmbeddedServer, command, ensure, systems
 from gauss.clients.endpoint import Endpoint, owned, read_endpoint
 from gauss.model.errors import StorageError
-from helpers.run import wait_until
+from gauss.process.ready import spawn
+from helpers.waiting import suspend, wait_until
 
 pytestmark = pytest.mark.fault
 
@@ -43,13 +44,17 @@ def listening(endpoint: Endpoint) -> bool:
         return sock.connect_ex((endpoint.host, endpoint.port)) == 0
 
 
-def gone(server: Server) -> None:
+def gone(server: EmbeddedServer) -> None:
     wait_until(lambda: not listening(server.endpoint), what="the server's end")
 
 
-@pytest.fixture(params=SYSTEMS)
+@pytest.fixture(params=systems())
 def system(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+def test_systems_are_the_client_packages_that_have_an_owner() -> None:
+    assert set(systems()) == {"clickhouse", "postgres"}
 
 
 def test_a_server_starts_is_found_again_and_stops(system: str, directory: Path) -> None:
@@ -166,15 +171,7 @@ def test_the_server_ends_with_the_process_that_started_it_however_that_ends(syst
 
 
 def test_under_a_supervisor_it_reports_readiness_and_ends_on_term(system: str, directory: Path) -> None:
-    ready, report = os.pipe()
-    process = subprocess.Popen(
-        command(system, directory),
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        pass_fds=[report],
-        env={**os.environ, "GAUSS_READY_FD": str(report)},
-    )
-    os.close(report)
+    process, ready = spawn(command(system, directory), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with os.fdopen(ready) as lines:
         message = json.loads(lines.readline())
         assert lines.read() == "", "the descriptor is let go"
@@ -237,7 +234,7 @@ def test_a_postgres_that_outlived_its_owner_is_ended_by_the_next(directory: Path
         write_one(server.endpoint, 7)
         owner = psutil.Process(server.endpoint.pid)
         postmaster = owner.children()[0]
-        postmaster.suspend()  # so that it can't follow its owner
+        suspend(postmaster)  # so that it can't follow its owner
         assert server.process
         server.process.kill()
         server.process.wait()

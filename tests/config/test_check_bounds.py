@@ -59,13 +59,13 @@ def test_times_are_kept_as_milliseconds_and_those_that_count_from_now_as_text(ju
 @pytest.mark.parametrize(
     ("source", "message", "hint"),
     [
-        ('read = "offset", from = 5', '"from" has no meaning with read = "offset"', 'read by "query"'),
-        ('read = "latest", to = "now"', '"to" has no meaning with read = "latest"', 'read by "query"'),
-        ('read = "offset", every = "1m"', '"every" has no meaning', 'read by "query" or "snapshot"'),
-        ('read = "query", from = 10, to = 9', '"from" comes after "to"', ""),
-        ('read = "query", from = "-1m", to = "-1h"', '"from" comes after "to"', ""),
-        ('read = "query", from = "2999-01-01"', '"from" lies in the future', 'read by "offset"'),
-        ('read = "query", start = "end"', '"start" has no meaning with read = "query"', ""),
+        ('read = "offset", from = 5', '"from" does not apply to read = "offset"', 'read by "query"'),
+        ('read = "latest", to = "now"', '"to" does not apply to read = "latest"', 'read by "query"'),
+        ('read = "offset", every = "1m"', '"every" does not apply', 'read by "query" or "snapshot"'),
+        ('read = "query", from = 10, to = 9', '"from" is after "to"', ""),
+        ('read = "query", from = "-1m", to = "-1h"', '"from" is after "to"', ""),
+        ('read = "query", from = "2999-01-01"', '"from" is in the future', 'use read = "offset"'),
+        ('read = "query", start = "end"', '"start" does not apply to read = "query"', ""),
     ],
 )
 def test_key_that_does_not_fit_is_named_with_its_line(
@@ -126,4 +126,4 @@ target = { topic = "out" }
 """
     assert judge(text.replace("MORE", "")).errors == []
     [fault] = judge(text.replace("MORE", ', subscribe = "changes"')).errors
-    assert '"changes" is for sinks' in fault.message
+    assert '"changes" is only for sinks' in fault.message

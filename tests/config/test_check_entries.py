@@ -52,7 +52,7 @@ def test_unknown_section_names_the_nearest(judge: Judge, sound: str) -> None:
 
 def test_single_brackets_are_explained(judge: Judge) -> None:
     [fault] = judge("[topics]\nname = 'a'\nstorage = 'memory'\n").errors
-    assert fault.hint == "write [[topics]] with double brackets"
+    assert fault.hint == "write [[topics]] in double brackets"
 
 
 def test_missing_key_says_what_is_expected(judge: Judge, sound: str) -> None:
@@ -103,7 +103,7 @@ def test_unknown_plugin_names_the_nearest(judge: Judge, sound: str, good: str, b
 
 def test_plugin_given_as_a_file_is_told_its_name(judge: Judge, sound: str) -> None:
     fault = judge(sound.replace('"tcp-sink"', '"./plugins/processor/tcp-sink.so"')).errors[0]
-    assert fault.hint == 'plugins are named, not given as a file; did you mean "tcp-sink"?'
+    assert fault.hint == 'use the name of a plugin, not a file; did you mean "tcp-sink"?'
 
 
 def test_reserved_name_is_refused(judge: Judge, sound: str) -> None:
@@ -116,14 +116,14 @@ def test_file_that_is_missing_is_named(judge: Judge, sound: str) -> None:
     tls = 'tls = { cert = "nope.pem", key = "gone.pem" }, '
     faults = judge(sound.replace("port = 9100, ", f"port = 9100, {tls}")).errors
     assert [fault.path for fault in faults] == ["processors[0].config.tls.cert", "processors[0].config.tls.key"]
-    assert faults[0].message == 'processor "feed": "cert" names a file that is not there'
+    assert faults[0].message == 'processor "feed": "cert" names a file that does not exist'
     assert faults[0].found.endswith('/nope.pem"')
     assert "folder of the config file" in faults[0].hint
 
 
 def test_schema_map_without_its_script_is_refused(judge: Judge, sound: str) -> None:
     [fault] = judge(sound + '[[schema_maps]]\nname = "m"\nscript = "m.star"\n').errors
-    assert fault.message == 'schema map "m": "script" names a file that is not there'
+    assert fault.message == 'schema map "m": "script" names a file that does not exist'
 
 
 def test_all_faults_are_reported_at_once_in_order(judge: Judge) -> None:
@@ -156,7 +156,7 @@ def test_check_or_raise_lists_every_fault(judge: Judge, sound: str) -> None:
     file = judge(sound.replace('"memory"', '"memry"').replace("9300", "'x'")).file
     with pytest.raises(ConfigError) as raised:
         check_or_raise(file)
-    assert "has 2 faults" in raised.value.message
+    assert "has 2 errors" in raised.value.message
     assert f"{file}:3:1: " in raised.value.message
 
 
@@ -177,7 +177,7 @@ def test_sections_say_what_they_expect(judge: Judge, sound: str, section: str, e
 
 def test_number_beyond_64_bits_is_refused_once(judge: Judge, sound: str) -> None:
     [fault] = judge(sound.replace("9100", "1" + "0" * 30)).errors
-    assert fault.expected == "a whole number of 64 bits"
+    assert fault.expected == "an integer of 64 bits"
     assert fault.line == 9
 
 

@@ -51,10 +51,10 @@ def test_sound_passthrough_has_no_fault(judge: Judge, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (source(f"{RAW}, {CUT}"), '"input" has no place'),
-        (source(f'{RAW}, tls = {{ cert = "c", key = "k" }}'), '"tls" has no place'),
-        (source(f'{RAW}, compression = "gzip"'), '"compression" has no place'),
-        (source(f'{RAW}, ack = "count"'), '"ack" has no place'),
+        (source(f"{RAW}, {CUT}"), '"input" cannot be used'),
+        (source(f'{RAW}, tls = {{ cert = "c", key = "k" }}'), '"tls" cannot be used'),
+        (source(f'{RAW}, compression = "gzip"'), '"compression" cannot be used'),
+        (source(f'{RAW}, ack = "count"'), '"ack" cannot be used'),
         (source(RAW, target=""), "needs a target, a forward address, or both"),
         (source(RAW, target="records"), "its target must be a topic"),
         (source(CUT), "which hold no records"),
@@ -63,7 +63,7 @@ def test_sound_passthrough_has_no_fault(judge: Judge, text: str) -> None:
         (source(f'{RAW}, forward = "nowhere"'), 'expects "host:port"'),
         (source(RAW) + sink("raw", 'output = { framing = "newline" }'), "go together"),
         (source(RAW) + sink("offset", 'output = { framing = "newline" }'), 'can\'t be read by "offset"'),
-        (source(RAW) + sink("raw", f'{RAW}, start = "end"'), '"start" has no place'),
+        (source(RAW) + sink("raw", f'{RAW}, start = "end"'), '"start" cannot be used'),
     ],
 )
 def test_each_fault_is_told(judge: Judge, text: str, told: str) -> None:

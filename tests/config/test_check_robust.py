@@ -140,4 +140,4 @@ def test_plugin_whose_lint_fails_is_a_fault(
         'source = { topic = "quotes", read = "offset" }\ntarget = { topic = "b" }\n'
     )
     [fault] = judge(sound + step).errors
-    assert "failed to judge its config: RuntimeError: oops" in fault.message
+    assert "failed to check its config: RuntimeError: oops" in fault.message

@@ -56,9 +56,9 @@ def errors(tmp_path: Path, config: str, other: str = "") -> list[str]:
         ('state_topic = "table", state_format = "json"', ""),
         ('state_topic = "log"', ""),
         ('state_topic = "nowhere"', 'unknown topic "nowhere"'),
-        ('state_topic = "out"', '"state_topic" is the target itself'),
-        ('state_topic = "ring"', 'topic "ring" (memory) can\'t keep a state: it would let the oldest rows go'),
-        ('state_topic = "clicks"', 'topic "clicks" (clickhouse) can\'t keep a state: the rows lie in a table'),
+        ('state_topic = "out"', '"state_topic" is the target'),
+        ('state_topic = "ring"', 'topic "ring" (memory) can\'t store state: it would drop the oldest rows'),
+        ('state_topic = "clicks"', 'topic "clicks" (clickhouse) can\'t store state: the rows are in a table'),
         ('state_topic = "by-key"', 'expected key_field = "window_key", found "key"'),
         ('state_topic = "lines"', 'table "lines" reads its keys as "lines", but the state is written as "json"'),
     ],
@@ -70,4 +70,4 @@ def test_a_state_topic_must_be_able_to_give_the_state_back(config: str, said: st
 
 def test_two_states_in_one_topic_are_refused_at_both(tmp_path: Path) -> None:
     found = errors(tmp_path, 'state_topic = "log"', 'state_topic = "log"')
-    assert len(found) == 2 and all('topic "log" is written by processor' in message for message in found), found
+    assert len(found) == 2 and all('topic "log" is also written by processor' in message for message in found), found

@@ -30,7 +30,7 @@ def test_section_that_listens_beyond_loopback_says_what_to_add(
 ) -> None:
     [fault] = judge(f'{sound}[{section}]\nhost = "{host}"\n').errors
     assert fault.path == f"{section}.host"
-    assert f"[{section}]: a listener on {host} can be reached from outside" in fault.message
+    assert f"[{section}]: a listener on {host} can be reached from other machines" in fault.message
     assert 'allow = ["10.0.0.0/8"]' in fault.hint and ("tls" in fault.hint) == (section == "api")
 
 
@@ -87,7 +87,7 @@ def test_ws_sink_beyond_loopback_needs_a_token_with_tls_or_a_list(
     judge: Judge, sound: str, guard: str, sane: bool
 ) -> None:
     errors = judge(sound + WS.replace("GUARD", guard).replace(", }", " }")).errors
-    assert not errors if sane else "can be reached from outside" in errors[0].message
+    assert not errors if sane else "can be reached from other machines" in errors[0].message
 
 
 TABLE = '[[topics]]\nname = "table"\nstorage = "{}"\nstorage_config = {{ {} }}\n'

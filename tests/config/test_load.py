@@ -14,8 +14,8 @@ def test_syntax_error_gives_line_and_column(tmp_path: Path) -> None:
     fault = load(file).fault
     assert fault is not None
     assert (fault.line, fault.column) == (2, 11)
-    assert fault.hint == "text values stand in quotes"
-    assert str(fault).startswith(f"{file}:2:11: this is not TOML: ")
+    assert fault.hint == "put text in quotes"
+    assert str(fault).startswith(f"{file}:2:11: invalid TOML: ")
 
 
 def test_key_given_twice_is_a_syntax_fault_at_the_second(tmp_path: Path) -> None:

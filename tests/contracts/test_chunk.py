@@ -75,15 +75,15 @@ def test_any_slice_of_an_array_chunk_is_the_same_as_of_a_framed_one(records: lis
         part = chunk.slice(start, count)
         assert part.count == count
         assert part.data().to_pylist() == records[start : start + count]
-        assert bytes(part.framed(framing)) == framed(framing, records[start : start + count]).payload
+        assert bytes(part.framed(framing).payload) == framed(framing, records[start : start + count]).payload
 
 
 def test_framed_keeps_the_payload_only_for_the_same_framing() -> None:
     lines, feeds = build("newline", {"delimiter": "\n"}), build("newline", {"delimiter": "\r\n"})
     chunk = framed(lines, [b"a", b"b"])
-    assert chunk.framed(build("newline", {"delimiter": "\n"})) is chunk.payload
-    assert chunk.framed(feeds) == b"a\r\nb\r\n"
-    assert Chunk(pa.array([b"a"], pa.binary()), 1, 0).framed(lines) == b"a\n"
+    assert chunk.framed(build("newline", {"delimiter": "\n"})) is chunk
+    assert chunk.framed(feeds).payload == b"a\r\nb\r\n"
+    assert Chunk(pa.array([b"a"], pa.binary()), 1, 0).framed(lines).payload == b"a\n"
 
 
 def test_bytes_of_an_array_slice_are_its_own_only() -> None:

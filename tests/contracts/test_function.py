@@ -10,6 +10,7 @@ import pytest
 
 from gauss.contracts.function import FunctionSpec, arrow_function, dataframe_function
 from gauss.contracts.processor import LintContext
+from gauss.contracts.transform import Schemas
 from gauss.model.errors import ConfigError
 from helpers.processors import batch_of, names_of, schema_of
 
@@ -32,7 +33,7 @@ def made(function: FunctionSpec, **config: Any) -> Any:
 
 def test_a_function_is_given_its_fields_and_the_time_and_its_options() -> None:
     transform = made(twice, input={"format": "json"}, options={"field": "m"})
-    fields = transform.bind(schema_of(n="int64", m="int64"), None)
+    fields = transform.bind(Schemas(schema_of(n="int64", m="int64"))).fields
     assert transform.arrow(batch_of(fields, [{"n": 1, "m": 2}])).to_pylist() == [
         {"n": 1, "m": 2, "_ts_ms": 10, "twice": 4}
     ]
@@ -40,18 +41,18 @@ def test_a_function_is_given_its_fields_and_the_time_and_its_options() -> None:
 
 def test_fields_are_those_of_the_schema_or_the_named_ones() -> None:
     schema = schema_of(n="int64", o__id="string", ts_ms="int64")
-    assert names_of(made(twice, input={"format": "json"}).bind(schema, None)) == {
+    assert names_of(made(twice, input={"format": "json"}).bind(Schemas(schema)).fields) == {
         "n": "int64",
         "$.o.id": "string",
         "ts_ms": "int64",
     }
     named = made(twice, input={"format": "json"}, fields=["o.id"])
-    assert names_of(named.bind(schema, None)) == {"$.o.id": "string"}
-    assert names_of(named.bind(None, None)) == {"$.o.id": "auto"}
+    assert names_of(named.bind(Schemas(schema)).fields) == {"$.o.id": "string"}
+    assert names_of(named.bind(Schemas()).fields) == {"$.o.id": "auto"}
     with pytest.raises(ConfigError, match="has no field x"):
-        made(twice, input={"format": "json"}, fields=["x"]).bind(schema, None)
+        made(twice, input={"format": "json"}, fields=["x"]).bind(Schemas(schema))
     with pytest.raises(ConfigError, match='"twice" needs to know the fields'):
-        made(twice, input={"format": "json"}).bind(None, None)
+        made(twice, input={"format": "json"}).bind(Schemas())
 
 
 def test_without_a_format_a_function_gets_bytes() -> None:
@@ -61,7 +62,7 @@ def test_without_a_format_a_function_gets_bytes() -> None:
         return batch.filter(pc.less(pc.binary_length(batch.column("_data")), 2))
 
     transform = made(shorter)
-    assert transform.bind(None, None) == []
+    assert transform.bind(Schemas()).fields == []
     assert transform.arrow(batch_of([], [{}, {}], [b"aa", b"b"])).to_pylist() == [{"_ts_ms": 20, "_data": b"b"}]
 
 

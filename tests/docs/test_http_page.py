@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gauss.api import cursors, front, metrics, operate, scans, topics
+from gauss.api import cursors, front, metrics, operate, scans, syncs, topics
 from helpers.run import Run, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,8 @@ def _routes() -> Iterator[tuple[str, str]]:
     none: Any = None
     routers = [
         front.routes(none, none),
-        *(module.routes(none) for module in (topics, scans, cursors, operate, metrics)),
+        *(module.routes(none) for module in (topics, scans, cursors, operate)),
+        *(module.routes(none, none) for module in (metrics, syncs)),
     ]
     found: list[Any] = [route for router in routers for route in router.routes]
     plain = {(method, route.path) for route in found for method in getattr(route, "methods", None) or ()}

@@ -13,7 +13,8 @@ import pytest
 
 from gauss.config.check import check
 from helpers.feeds import connect, send
-from helpers.run import GAUSS, Run, free_port, wait_until
+from helpers.run import GAUSS, Run, free_port
+from helpers.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("[0-9][0-9]-*/README.md"))
@@ -144,7 +145,7 @@ def test_6_as_printed_is_refused_with_the_reason() -> None:
     place = file.read_text().splitlines().index('source = { topic = "quotes.live", read = "offset" }') + 1
     (fault,) = check(file).errors
     assert f'as-printed.toml:{place}:35: processor "live-table": topic "quotes.live" (memory)' in str(fault)
-    assert "a table keeps the newest row of each key, not an order of records" in str(fault)
+    assert "a table keeps the newest row of each key, not all records in order" in str(fault)
 
 
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: path.name)

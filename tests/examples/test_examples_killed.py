@@ -22,7 +22,8 @@ import pytest
 from gauss.clients.clickhouse.connect import connect
 from gauss.clients.endpoint import read_endpoint
 from helpers import feeds
-from helpers.run import DRIVER, Run, free_port, wait_until
+from helpers.run import DRIVER, Run, free_port
+from helpers.waiting import stays, wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LONG = "GAUSS_EXAMPLE_KILLS" in os.environ
@@ -196,7 +197,7 @@ def candles_are_right(killed: Killed) -> None:
     wanted = candles(killed.records("quotes.raw"))
     wait_until(lambda: killed.end("ohlc.1m") >= len(wanted), 240, f"all candles (seed {killed.seed})")
     wait_until(lambda: len(in_table(killed.run)) >= len(wanted), 240, f"all rows (seed {killed.seed})")
-    time.sleep(0.5)
+    stays(lambda: killed.end("ohlc.1m") == len(wanted), 0.5)
     found = in_table(killed.run)
     assert found == wanted, (killed.seed, [row for row in found if row not in wanted][:5])
     told = {row["name"]: row for row in killed.run.api("/api/processors")["processors"]}
@@ -250,7 +251,7 @@ def test_10_every_quote_and_every_pair_comes_out_once(example: Make, in_files: b
     total = wanted.total()
     wait_until(lambda: killed.end("quotes.enriched") >= named.total(), 240, f"all quotes (seed {killed.seed})")
     wait_until(lambda: killed.end("matched") >= total, 240, f"all pairs (seed {killed.seed})")
-    time.sleep(0.5)
+    stays(lambda: (killed.end("quotes.enriched"), killed.end("matched")) == (named.total(), total), 0.5)
     found = Counter(data for _, data in killed.records("quotes.enriched"))
     assert found == named, (killed.seed, list((found - named).items())[:5], list((named - found).items())[:5])
     found = Counter(data for _, data in killed.records("matched"))

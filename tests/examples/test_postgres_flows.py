@@ -14,7 +14,8 @@ import pytest
 
 from gauss.clients.clickhouse.connect import connect
 from gauss.clients.endpoint import Endpoint, read_endpoint
-from helpers.run import Run, free_port, wait_until
+from helpers.run import Run, free_port
+from helpers.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COLUMNS = "order_id, customer_name, customer_tags, ts"

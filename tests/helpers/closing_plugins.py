@@ -12,12 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from gauss.contracts.edge import EdgeContext
-from gauss.contracts.format import FormatSpec, SourceField, SourceSchema
+from gauss.contracts.format import FormatSpec, SourceSchema
 from gauss.contracts.framing import FramingSpec
 from gauss.contracts.io import RecordIO
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec, Role, Where
 from gauss.contracts.storage import StorageContext, StorageSpec
+from gauss.contracts.transform import Schemas, Traits
 from gauss.plugins.framings.newline.framing import NewlineFraming
 from gauss.plugins.framings.newline.spec import NewlineConfig
 from gauss.plugins.processors.format_convert.transform import FormatConvert
@@ -168,15 +169,13 @@ class ConvertConfig(PluginConfig):
 class NotedConvert(Noted):
     """A hosted transform."""
 
-    carries = False
-
     def __init__(self, config: ConvertConfig) -> None:
         self._config = config
         self._inner = FormatConvert(config)  # type: ignore[arg-type]  # it looks at the formats' names alone
         self.note()
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
-        return self._inner.bind(schema, output)
+    def bind(self, schemas: Schemas) -> Traits:
+        return self._inner.bind(schemas)
 
     def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
         if self._config.fails:

@@ -8,26 +8,36 @@ from typing import Any
 
 import pyarrow as pa
 
+from gauss.clients.engine.positions import At, Ends
+from gauss.clients.engine.task_messages import (
+    Claim,
+    Claimed,
+    Latest,
+    LatestReply,
+    Publish,
+    Published,
+    Stage,
+)
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Program, Step
 from gauss.contracts.storage import Capacity, StorageContext, WriteFull
+from gauss.model.names import DEAD_TOPIC, retry_topic
 from gauss.plugins.storages.memory.ring import Ring
-from gauss.stream.engine.bounded import Bounded
-from gauss.stream.engine.dead import DEAD_TOPIC, DeadRatio
-from gauss.stream.engine.grants import Grants
-from gauss.stream.engine.heartbeat import Heartbeat
-from gauss.stream.engine.ledger import Ledger
-from gauss.stream.engine.log_topic import LogTopic
-from gauss.stream.engine.publish import Publisher
-from gauss.stream.engine.running import Running, retry_inlet
-from gauss.stream.engine.sources import Sources
-from gauss.stream.engine.stages import Stages
-from gauss.stream.engine.topic import Topic
-from gauss.stream.engine.volatile_ends import keep_ends, read_ends
+from gauss.stream.engine.delivery.batch_planning import Sources
+from gauss.stream.engine.delivery.dead_letters import DeadRatio
+from gauss.stream.engine.delivery.grants import Grants
+from gauss.stream.engine.delivery.heartbeat import Heartbeat
+from gauss.stream.engine.delivery.processor_run import ProcessorRun
+from gauss.stream.engine.delivery.publish import Publisher
+from gauss.stream.engine.delivery.stages import Stages
+from gauss.stream.engine.journal.ledger import Ledger
+from gauss.stream.engine.topics.bounded_reads import Bounded
+from gauss.stream.engine.topics.log_topic import LogTopic
+from gauss.stream.engine.topics.topic import Topic
+from gauss.stream.engine.topics.volatile_ends import keep_ends, read_ends
 from gauss.stream.graph import Graph
-from gauss.stream.protocol import At, Claim, Claimed, Ends, Latest, LatestReply, Publish, Published, Stage
 
-INLET = retry_inlet("p")
+INLET = retry_topic("p")
 
 
 class Delivery:
@@ -50,7 +60,7 @@ class Delivery:
         self.directory = directory
         self.ledger = Ledger(directory / "journal")
         self.stages = Stages(directory / "stages", 1 << 20)
-        names = ("in", "out", "other", INLET, DEAD_TOPIC, *map(retry_inlet, others))
+        names = ("in", "out", "other", INLET, DEAD_TOPIC, *map(retry_topic, others))
         ended = read_ends(directory / "memory.ends")
         self.topics = {name: self._topic(name, size if name in ("in", "out") else None) for name in names}
         keep_ends(directory / "memory.ends", self.topics.values())
@@ -67,11 +77,13 @@ class Delivery:
         heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, lambda: self.now)
         self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat, ended=ended)
         self.grants = Grants(self.topics, self.ledger, self.publisher, self.sources)
-        self.running = Running("p", ("in", INLET), DeadRatio(0.5), read=read, bounded=bounded, on_restart=on_restart)
+        self.running = ProcessorRun(
+            "p", ("in", INLET), DeadRatio(0.5), read=read, bounded=bounded, on_restart=on_restart
+        )
         self.running.tracked = tracked
         self.publisher.add(self.running)
         for name in others:
-            self.publisher.add(Running(name, ("in", retry_inlet(name)), DeadRatio(0.5)))
+            self.publisher.add(ProcessorRun(name, ("in", retry_topic(name)), DeadRatio(0.5)))
         self.generation = 0
         self._numbers = itertools.count()
 
@@ -116,7 +128,7 @@ class Delivery:
     def rows(self, topic: str = "out") -> list[dict[str, Any]]:
         cursor = self.topics[topic].open(Program())
         found: list[dict[str, Any]] = []
-        while cursor.next(Step()) is Code.UNSET:
+        while cursor.next(Step()) is Code.OK:
             batch = cursor.read()[1]
             assert isinstance(batch, pa.RecordBatch)
             found += batch.to_pylist()

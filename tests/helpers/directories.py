@@ -12,7 +12,7 @@ from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Program, Step
 from gauss.stream.engine.runtime import Engine
 from helpers.engine_process import prepare
-from helpers.run import wait_until
+from helpers.waiting import wait_until
 
 CONFIG = {
     "topics": [
@@ -56,7 +56,7 @@ def opened(folder: Path) -> tuple[list[bytes], Any]:
         engine.open()
         cursor = engine.topic("b").open(Program())
         found: list[bytes] = []
-        while cursor.next(Step()) is Code.UNSET:
+        while cursor.next(Step()) is Code.OK:
             batch = cursor.read()[1]
             assert isinstance(batch, pa.RecordBatch)
             found += batch.column("data").to_pylist()

@@ -5,34 +5,26 @@ from __future__ import annotations
 import dataclasses
 import socket
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from gauss import registry
 from gauss.contracts.capture import RawContext
 from gauss.contracts.cursor import Code, Program, Step
-from gauss.contracts.edge import DeadLetter, Edge, EdgeContext, EdgeStatus
+from gauss.contracts.edge import Edge, EdgeContext, EdgeStatus
 from gauss.contracts.format import Format, FormatSpec
 from gauss.contracts.framing import Framing, FramingSpec
+from gauss.contracts.letter import Letter
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageContext, StorageSpec
 from gauss.contracts.transport import Transport, TransportSpec
-from gauss.stream.engine.capture_topic import CaptureTopic
-from gauss.stream.engine.log_topic import LogTopic
-from gauss.stream.engine.topic import Topic
+from gauss.stream.engine.topics.captured_streams import CapturedStreams
+from gauss.stream.engine.topics.log_topic import LogTopic
+from gauss.stream.engine.topics.topic import Topic
+from gauss.stream.engine.topics.topic_state import TopicState
 
 NEWLINE: dict[str, Any] = {"framing": "newline", "delimiter": "\n"}
 PREFIXED: dict[str, Any] = {"framing": "length_prefixed", "prefix_type": "u32be"}
-
-
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Waits for something that another thread brings about."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.005)
 
 
 def framing(name: str, parameters: dict[str, Any]) -> Framing:
@@ -70,11 +62,11 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.dead: list[DeadLetter] = []
+        self.dead: list[Letter] = []
         self.formats: dict[str, Format] = {}
         self.may_read = True
         self._edges: list[Running] = []
-        self._topics: list[Topic] = []
+        self._topics: list[TopicState] = []
 
     def topic(self, storage: str = "memory", **config: Any) -> Topic:
         spec = registry.spec(StorageSpec, storage)
@@ -128,7 +120,7 @@ class Bench:
         self._edges.append(running)
         return running
 
-    def captures(self, **config: Any) -> CaptureTopic:
+    def captures(self, **config: Any) -> CapturedStreams:
         """A file topic with `framing = "none"`."""
         spec = registry.spec(StorageSpec, "file")
         checked = spec.validate({"framing": "none", **config})
@@ -137,11 +129,11 @@ class Bench:
             checked,
             self._storage_context(),
         )
-        topic = CaptureTopic("t", built, spec.capacity(checked))
+        topic = CapturedStreams("t", built, spec.capacity(checked))
         self._topics.append(topic)
         return topic
 
-    def raw(self, plugin: str, topic: CaptureTopic | None, **config: Any) -> Running:
+    def raw(self, plugin: str, topic: CapturedStreams | None, **config: Any) -> Running:
         """An edge in passthrough mode."""
         spec = registry.spec(ProcessorSpec, plugin)
         checked: Any = spec.validate({"port": 0, "mode": "passthrough", **config})
@@ -186,7 +178,7 @@ def records(topic: Topic) -> list[bytes]:
     """Everything that is visible."""
     found: list[bytes] = []
     cursor = topic.open(Program())
-    while cursor.next(Step()) is Code.UNSET:
+    while cursor.next(Step()) is Code.OK:
         batch: Any = cursor.read()[1]
         found += batch.column("data").to_pylist()
     return found

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from gauss.clients.engine.client import EngineClient
 from gauss.config.spec import Pipeline
 from gauss.model.paths import DataDir
-from gauss.stream.client import EngineClient
+from gauss.process.ready import read_ready, spawn
 from gauss.stream.flowtest.bench import kill
 from helpers.run import free_port
 
@@ -44,18 +44,13 @@ class EngineProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> dict[str, Any]:
-        read, write = os.pipe()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "gauss.stream.engine", str(self.paths.root)],
-            pass_fds=[write],
-            env={**os.environ, "GAUSS_READY_FD": str(write)},
-        )
-        os.close(write)
-        ready, _, _ = select.select([read], [], [], 90)
-        line = os.read(read, 1 << 16) if ready else b""
-        os.close(read)
-        said: dict[str, Any] = json.loads(line) if line else {"error": {"message": self.log()}}
-        return said
+        self._process, ready = spawn([sys.executable, "-m", "gauss.stream.engine", str(self.paths.root)])
+        try:
+            return read_ready(ready, 90)
+        except (TimeoutError, EOFError):
+            return {"error": {"message": self.log()}}
+        finally:
+            os.close(ready)
 
     def restart_ready(self) -> None:
         said = self.start()
@@ -95,13 +90,9 @@ class EngineParent:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{data_dir}\n".encode())
         self._process.stdin.flush()
-        said: dict[str, Any] = {}
-        while not ("pid" in said and "ready" in said):
-            line = self._process.stdout.readline()
-            assert line, "the engine's parent is gone"
-            said = {**json.loads(line), **said}
-            assert "error" not in said, said
-        return int(said["pid"])
+        found = read_ready(self._process.stdout.fileno(), 90)
+        assert "error" not in found, found
+        return int(found["pid"])
 
     def close(self) -> None:
         """Ends it, and what it has started."""

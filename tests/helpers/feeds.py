@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from helpers.waiting import wait_until
+
 Record = Callable[[int], bytes]
 
 
@@ -72,10 +74,7 @@ class Collector:
 
     def wait(self, count: int, seconds: float = 60.0) -> list[bytes]:
         """At least `count` lines, then what came."""
-        deadline = time.monotonic() + seconds
-        while len(self.lines) < count:
-            assert time.monotonic() < deadline, f"{len(self.lines)} of {count} lines within {seconds} s"
-            time.sleep(0.02)
+        wait_until(lambda: len(self.lines) >= count, seconds, lambda: f"{len(self.lines)} of {count} lines")
         return self.lines
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gauss.stream.driver.plan import FormatRef
+from gauss.stream.driver.planning.refs import FormatRef
 
 _AVRO = {"string": "string", "double": "double", "int64": "long"}
 _ARROW = {"string": pa.string(), "double": pa.float64(), "int64": pa.int64()}

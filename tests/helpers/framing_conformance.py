@@ -72,6 +72,10 @@ def cut_stream(
         for piece in pieces:
             for frames in cut(splitter, piece):
                 records += contents(framing, frames)
+                if frames.bounds is not None:
+                    assert [each.tolist() for each in frames.bounds] == [
+                        each.tolist() for each in framing.bounds(memoryview(frames.payload))
+                    ]
             assert splitter.held() >= 0
         splitter.finish()
     except FrameError as error:
@@ -207,6 +211,7 @@ class FramingConformance:
     def test_unfit_marks_the_records_that_do_not_fit(self, framing: Framing) -> None:
         assert framing.unfit(binary(self.case.records)) is None
         assert framing.unfit(binary([])) is None
+        assert not (framing.carries_all and self.case.unfit)
         for record in self.case.unfit:
             bad = framing.unfit(binary([self.case.records[0], record, self.case.records[1]]).slice(0))
             assert bad is not None
@@ -216,13 +221,13 @@ class FramingConformance:
         if not framing.raw:
             return
         chunk = Chunk(stream, len(self.case.records), 5, framing)
-        assert chunk.framed(framing) is stream
+        assert chunk.framed(framing) is chunk
         for start in range(chunk.count):
             for count in range(chunk.count - start + 1):
                 part = chunk.slice(start, count)
                 expected = self.case.records[start : start + count]
                 assert part.data().to_pylist() == expected
-                assert bytes(part.framed(framing)) == framing.joiner().join(binary(expected))
+                assert bytes(part.framed(framing).payload) == framing.joiner().join(binary(expected))
 
     def test_equal_configs_have_equal_keys(self, framing: Framing) -> None:
         assert framing.key == self.case.build().key

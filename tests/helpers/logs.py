@@ -89,9 +89,9 @@ def data(log: Log) -> list[bytes]:
 def drain(cursor: Cursor, step: Step | None = None) -> list[tuple[int, int, bytes]]:
     """Everything a cursor gives until it is idle or done."""
     found: list[tuple[int, int, bytes]] = []
-    while cursor.next(step or Step()) is Code.UNSET:
+    while cursor.next(step or Step()) is Code.OK:
         code, batch = cursor.read()
-        assert code is Code.UNSET
+        assert code is Code.OK
         if isinstance(batch, list):
             found += flatten(batch)
         else:

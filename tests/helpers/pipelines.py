@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def example_1(feed: int, out: int, storage: str = "memory", storage_config: str = "{ storage_size = 50000 }") -> str:
-    """The seed's first example: bytes pass through a topic, nobody looks inside."""
+    """Example 1: bytes pass through a topic without being decoded."""
     return f"""
 [[topics]]
 name = "quotes.raw"

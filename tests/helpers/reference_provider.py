@@ -42,6 +42,11 @@ class ReferenceProvider:
     def candidates(self) -> pa.Schema:
         return RECORD_SCHEMA
 
+    def batch(self, records: list[tuple[int, bytes]], offsets: range) -> pa.RecordBatch:
+        """Some of the records as candidates."""
+        rows = [{"offset": offset, "ts_ms": records[offset][0], "data": records[offset][1]} for offset in offsets]
+        return pa.RecordBatch.from_pylist(rows, RECORD_SCHEMA)
+
     def format(self) -> Format | None:
         return self._format
 
@@ -102,16 +107,12 @@ class ReferenceCursor:
         if self.position >= self._stop:
             return Code.INVALID
         stop = min(self._stop, self.position + step.limit)
-        rows = [
-            {"offset": offset, "ts_ms": self._root[offset][0], "data": self._root[offset][1]}
-            for offset in range(self.position, stop)
-        ]
-        self._batch = pa.RecordBatch.from_pylist(rows, RECORD_SCHEMA)
+        self._batch = self._provider.batch(self._root, range(self.position, stop))
         self.position = stop
-        return Code.UNSET
+        return Code.OK
 
     def read(self) -> tuple[Code, pa.RecordBatch | None]:
-        return (Code.INVALID if self._batch is None else Code.UNSET), self._batch
+        return (Code.INVALID if self._batch is None else Code.OK), self._batch
 
     def close(self) -> None:
         self._root = self._batch = None

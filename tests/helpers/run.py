@@ -19,6 +19,8 @@ from typing import Any
 
 import psutil
 
+from helpers.waiting import wait_until
+
 GAUSS = str(Path(sys.executable).with_name("gauss"))
 PORTS = range(
     10_000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw") or 0),
@@ -29,7 +31,7 @@ PORTS = range(
 _given: set[int] = set()
 DRIVER = "gauss.stream.driver "
 """How the driver is told from what has its module's name in an argument: the JVM, and Spark's Python processes."""
-WORKER = "-m gauss.stream.driver.daemon"
+WORKER = "-m gauss.spark.daemon"
 
 
 def free_port() -> int:
@@ -45,21 +47,6 @@ def free_port() -> int:
                 continue
             _given.add(port)
             return port
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 60.0, what: str = "") -> Any:
-    """The condition's first true value; fails with `what` when it does not come. An engine that is too busy to answer,
-    and says so (503), has not come to it yet."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            if found := condition():
-                return found
-        except urllib.error.HTTPError as error:
-            if error.code != 503:
-                raise
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
-        time.sleep(0.05)
 
 
 class Run:
@@ -97,7 +84,16 @@ class Run:
             except (OSError, KeyError, ValueError):
                 return False
 
-        wait_until(up, seconds, "ready")
+        wait_until(up, seconds, self.state)
+
+    def state(self) -> str:
+        """What there is to see of a run that is not ready: health, processes and logs."""
+        try:
+            health = json.dumps(self.api("/api/health"))
+        except (OSError, KeyError, ValueError) as error:
+            health = f"no answer: {error!r}"
+        lives = "\n".join(f"{each.pid} {each.status()} {' '.join(each.cmdline())[:200]}" for each in self.tree())
+        return f"ready\n{health}\n{self.output.read_text()}\n{lives}\n{self.logs()}"
 
     def logs(self) -> str:
         parts = [f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}" for path in self.log_files()]
@@ -158,7 +154,9 @@ class Run:
     def workers(self) -> list[psutil.Process]:
         """Spark's Python workers and the daemons that fork them (not the JVM, whose settings name the daemon); waited
         for likewise."""
-        found: list[psutil.Process] = wait_until(lambda: self.named(WORKER), 180, "workers of Spark")
+        found: list[psutil.Process] = wait_until(
+            lambda: [each for each in self.tree() if _is_worker(each)], 180, "workers of Spark"
+        )
         return found
 
     def named(self, marker: str) -> list[psutil.Process]:
@@ -200,6 +198,15 @@ class Run:
         for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    """A fork has the command line of the zygote, and the name of what it runs."""
+    try:
+        forked = process.name() == "daemon" and _holds(process, "gauss.spark.zygote")
+    except psutil.NoSuchProcess:
+        return False
+    return forked or _holds(process, WORKER)
 
 
 def _holds(process: psutil.Process, marker: str) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from gauss.contracts.cursor import Capabilities, Code, Output, Program, Step
-from gauss.scan.outputs import decode_item
 from gauss.scan.program.parse import parse_scan
+from helpers.scan_items import decode_item
 from helpers.scan_worlds import PROVIDERS, Row, Slot, World
 
 Made = Callable[[list[Row]], list[Row]]
@@ -129,7 +129,7 @@ class Case:
         found: list[Row] = []
         for _ in range(most):
             code = slot.task.next(slot.number, step)
-            if code is not Code.UNSET:
+            if code is not Code.OK:
                 assert code is Code.INVALID, code
                 return found
             found += self.rows(slot.blob()[1])

@@ -19,6 +19,7 @@ from gauss.scan.engine import ScanEngine
 from gauss.scan.log_cursor import LogProvider
 from gauss.scan.program.parse import parse_scan
 from gauss.scan.sources import SourceTask
+from gauss.scan.table_provider import TableProvider
 from gauss.scan.tasks import ReaderTask
 from helpers.logs import framing, lines, put
 from helpers.reference_provider import ReferenceProvider
@@ -100,7 +101,7 @@ class World:
         """A task with one slot and a scan in it that must succeed."""
         slot = Slot(self, self.task(**options))
         code = slot.scan(Program() if program is None else program)
-        assert code is Code.UNSET, slot.task.fault
+        assert code is Code.OK, slot.task.fault
         return slot
 
     def refusal(self, program: Program | bytes) -> Code:
@@ -121,7 +122,7 @@ class Slot:
     def __init__(self, world: World, task: ReaderTask) -> None:
         self.world, self.task = world, task
         code, self.number = task.slot()
-        assert code is Code.UNSET
+        assert code is Code.OK
 
     def scan(self, program: Program | bytes) -> Code:
         return self.task.scan(self.number, self.world.id, program)
@@ -135,7 +136,7 @@ class Slot:
     def batch(self) -> list[Row]:
         """The rows of the prepared batch, taken as an object."""
         code, item = self.task.take(self.number)
-        assert code is Code.UNSET, code
+        assert code is Code.OK, code
         if isinstance(item, list):
             parts = [entry.chunk.batch(entry.offset) for entry in item]
             return [row for part in parts for row in part.to_pylist()]
@@ -147,7 +148,7 @@ class Slot:
     def drain(self, limit: int = 1000, **more: Any) -> list[Row]:
         """Everything it gives until it has nothing."""
         found: list[Row] = []
-        while (code := self.next(limit, **more)) is Code.UNSET:
+        while (code := self.next(limit, **more)) is Code.OK:
             found += self.batch()
         assert code is Code.INVALID, code
         return found
@@ -215,7 +216,7 @@ class TableWorld(World):
     def __init__(self, name: str, folder: Path, **options: Any) -> None:
         config = {"mode": "table", "format": "json", "key_field": "k", "delete_when": ".gone == true"}
         self.table: Table = _store("memory", folder, config)
-        super().__init__(name, cast(Provider, TableProvider(self.table)), **options)
+        super().__init__(name, TableProvider(self.table), **options)
 
     def _append(self, times: list[int], data: list[bytes]) -> None:
         kept, dead = self.table.fit(lines(*data, ts_ms=times))
@@ -255,25 +256,6 @@ class TableWorld(World):
     def compact(self) -> None:
         for _ in range(3):
             self.table.maintain()
-
-
-class TableProvider:
-    """A table as a provider, as its topic makes it one."""
-
-    def __init__(self, table: Table) -> None:
-        self.inc = table.inc
-        self.capabilities = table.capabilities
-        self.candidates, self.format, self.open = table.candidates, table.format, table.open
-        self._table = table
-
-    def version(self) -> int:
-        return self._table.end
-
-    def floor(self) -> int:
-        return self._table.floor
-
-    def wait(self, version: int, timeout: float) -> int:
-        raise NotImplementedError
 
 
 def _store(storage: str, folder: Path, config: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import socket
 import time
 
 from gauss.contracts.chunk import Chunk
-from gauss.stream.engine.topic import Topic
+from gauss.stream.engine.topics.topic import Topic
 from helpers.edges import NEWLINE, Running, framing
 
 

@@ -9,21 +9,21 @@ from typing import Any, cast
 import msgspec
 import pyarrow as pa
 
+from gauss.clients.engine.client import EngineClient
+from gauss.clients.engine.task_messages import Grant, Next, Publish
 from gauss.config.spec import Pipeline
 from gauss.model.paths import DataDir
-from gauss.spark.standing import Place
-from gauss.stream.client import EngineClient
-from gauss.stream.driver import reading
-from gauss.stream.driver.chains import find_chains
-from gauss.stream.driver.compile import Design, design
-from gauss.stream.driver.hosted_loop import HostedLoop
-from gauss.stream.driver.hosted_units import HostedUnit
-from gauss.stream.driver.outbox import Outbox
-from gauss.stream.driver.plan import HostedPlan, StandingPlan
-from gauss.stream.driver.standing import Clock
+from gauss.spark.standing import TaskPlace
+from gauss.stream.driver.jobs.hosted_units import HostedUnit
+from gauss.stream.driver.planning.chains import find_chains
+from gauss.stream.driver.planning.standing_plans import HostedPlan, StandingPlan
+from gauss.stream.driver.queries.compile import Design, design
 from gauss.stream.driver.supervised import Context
+from gauss.stream.driver.tasks import reading
+from gauss.stream.driver.tasks.hosted_loop import HostedLoop
+from gauss.stream.driver.tasks.outbox import Outbox
+from gauss.stream.driver.tasks.standing_loop import Clock
 from gauss.stream.graph import build_graph
-from gauss.stream.protocol import Grant, Next, Publish
 from helpers.engine_process import EngineProcess
 
 
@@ -97,7 +97,7 @@ class HostedTask:
         self.job = job or new_job(client)
         given = hosted_plan(client, paths, pipeline, self.job, *chains)
         plan: Any = msgspec.json.decode(given, type=StandingPlan)
-        self.loop = _Loop(plan, Place(task, attempt))
+        self.loop = _Loop(plan, TaskPlace(task, attempt))
         self.claim()
 
     def claim(self) -> None:

@@ -12,10 +12,10 @@ import pyarrow as pa
 from gauss import registry
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Cursor, Step
-from gauss.contracts.edge import DeadLetter
 from gauss.contracts.format import Format, FormatSpec
-from gauss.contracts.storage import StorageContext, StorageSpec, Taken
-from gauss.plugins.storages.memory.table import Table
+from gauss.contracts.letter import Letter
+from gauss.contracts.storage import StorageContext, StorageSpec, TableAppended
+from gauss.plugins.storages.memory.table import MemoryTable
 from helpers.logs import arrow, framing
 
 Row = dict[str, Any]
@@ -32,24 +32,24 @@ def table_context(format_: Format | None = None) -> StorageContext:
     )
 
 
-def open_table(format_: Format | None = None, **config: Any) -> Table:
+def open_table(format_: Format | None = None, **config: Any) -> MemoryTable:
     """A table of JSON records keyed by `k`; `gone = true` removes a key."""
     spec = registry.spec(StorageSpec, "memory")
     given = {"mode": "table", "format": "json", "key_field": "k", "delete_when": ".gone == true", **config}
-    return cast(Table, registry.build(spec, spec.validate(given), table_context(format_)))
+    return cast(MemoryTable, registry.build(spec, spec.validate(given), table_context(format_)))
 
 
 def record(key: str | int, value: int = 0, *, gone: bool = False) -> bytes:
     return json.dumps({"k": key, "v": value, **({"gone": True} if gone else {})}).encode()
 
 
-def stage(table: Table, chunk: Chunk) -> tuple[Taken, list[DeadLetter]]:
+def stage(table: MemoryTable, chunk: Chunk) -> tuple[TableAppended, list[Letter]]:
     """Appends without showing."""
     keyed, letters = table.fit(chunk)
-    return table.append(keyed) if keyed is not None else Taken(0), letters
+    return table.append(keyed) if keyed is not None else TableAppended(0), letters
 
 
-def upsert(table: Table, *records: bytes, ts_ms: int | Sequence[int] = 1) -> tuple[Taken, list[DeadLetter]]:
+def upsert(table: MemoryTable, *records: bytes, ts_ms: int | Sequence[int] = 1) -> tuple[TableAppended, list[Letter]]:
     """Appends and shows."""
     done = stage(table, arrow(*records, ts_ms=ts_ms))
     table.reveal()
@@ -59,7 +59,7 @@ def upsert(table: Table, *records: bytes, ts_ms: int | Sequence[int] = 1) -> tup
 def rows(cursor: Cursor, limit: int = 1000, max_bytes: int = 1 << 20) -> list[Row]:
     """Everything that a cursor gives until it has nothing."""
     found: list[Row] = []
-    while (code := cursor.next(Step(limit, max_bytes))) is Code.UNSET:
+    while (code := cursor.next(Step(limit, max_bytes))) is Code.OK:
         batch = cursor.read()[1]
         assert isinstance(batch, pa.RecordBatch)
         assert 0 < batch.num_rows <= limit

@@ -65,15 +65,15 @@ class TaskProcess:
 
 
 def main() -> None:
-    from gauss.spark.standing import Place
-    from gauss.stream.driver import origins, outbox
-    from gauss.stream.driver.standing import EpochLoop, make_loop
+    from gauss.spark.standing import TaskPlace
+    from gauss.stream.driver.tasks import locations, outbox
+    from gauss.stream.driver.tasks.standing_loop import EpochLoop, make_loop
 
     plan, attempt, point, action = sys.argv[1:]
     outbox.INLINE_BYTES = -1  # stages are sent ahead of the publish
     if int(attempt) % 2:
-        origins.LEAST_PASSED = 1 << 30  # and not as names of records that the engine has
-    loop = make_loop(Path(plan).read_bytes(), Place(0, int(attempt)))
+        locations.LEAST_PASSED = 1 << 30  # and not as names of records that the engine has
+    loop = make_loop(Path(plan).read_bytes(), TaskPlace(0, int(attempt)))
     assert isinstance(loop, EpochLoop)
     done: list[str] = []
 

@@ -9,7 +9,7 @@ from typing import Any
 from gauss import registry
 from gauss.contracts.cursor import Program
 from gauss.contracts.storage import Capacity, StorageSpec, WriteFull
-from gauss.stream.engine.log_topic import LogTopic
+from gauss.stream.engine.topics.log_topic import LogTopic
 from helpers.logs import drain, open_log
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from gauss.contracts.field_types import arrow_schema, arrow_type
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.table import TableKind
 from gauss.contracts.target import TargetField, TargetSchema
-from gauss.mapping.columns import ColumnMap, TableKind
+from gauss.mapping.columns import ColumnMap
 from gauss.mapping.convert import CAST, convert_rows, find
 from gauss.mapping.row import apply_mapping, row_of
 from gauss.model.errors import ConfigError

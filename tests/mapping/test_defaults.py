@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from gauss.clients.clickhouse.type_map import column_type as clickhouse_type
+from gauss.clients.postgres.type_map import column_type as postgres_type
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.contracts.target import TargetSchema
-from gauss.mapping.defaults import clickhouse_type, column_name, default_target, postgres_type
+from gauss.mapping.defaults import column_name, default_target
 from gauss.model.errors import ConfigError
 
 
@@ -48,24 +50,3 @@ def test_two_fields_of_one_name_are_refused() -> None:
 )
 def test_a_path_becomes_a_plain_name(field: str, column: str) -> None:
     assert column_name(field) == column
-
-
-@pytest.mark.parametrize(
-    ("source", "clickhouse", "postgres"),
-    [
-        (FieldType("decimal", {"precision": 18, "scale": 8}), "Decimal64", "NUMERIC"),
-        (FieldType("decimal", {"precision": 40, "scale": 8}), "Decimal256", "NUMERIC"),
-        (FieldType("uint64"), "UInt64", "NUMERIC"),
-        (FieldType("varchar", {"length": 20}), "String", "VARCHAR"),
-        (FieldType("timestamp", {"precision": 3}), "DateTime64", "TIMESTAMP"),
-        (FieldType("bool"), "Bool", "BOOLEAN"),
-        (FieldType("uuid"), "UUID", "UUID"),
-    ],
-)
-def test_a_type_has_its_column_type_in_each_table(source: FieldType, clickhouse: str, postgres: str) -> None:
-    made = clickhouse_type(source)
-    assert made is not None
-    assert made.attrs["inner"].name == clickhouse
-    there = postgres_type(source)
-    assert there is not None
-    assert there.name == postgres

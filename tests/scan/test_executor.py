@@ -16,13 +16,15 @@ from gauss.contracts.cursor import Capabilities, Code, Mode, Output, Program, Pr
 from gauss.model.errors import ConfigError
 from gauss.scan import row_executor
 from gauss.scan.log_cursor import LogProvider
-from gauss.scan.outputs import decode_item
 from gauss.scan.program.parse import parse_scan
 from gauss.scan.sources import SourceTask
+from gauss.scan.table_provider import TableProvider
 from gauss.scan.tasks import TaskCursor
 from helpers.cases import cases
+from helpers.keyed_records import KeyedProvider, headers_of, key_of, keyed_batch
 from helpers.logs import lines, numbered, open_log, put
-from helpers.scan_worlds import JsonLog, TableProvider, doc, make_world
+from helpers.scan_items import decode_item
+from helpers.scan_worlds import JsonLog, doc, make_world
 from helpers.tables import open_table, record, upsert
 
 TEXTS = (
@@ -79,7 +81,7 @@ def test_same_answers_however_candidates_are_cut(
             patch.setattr(row_executor, "MOST_CANDIDATES", most)
             opened = source.open(program)
             seen: list[object] = [opened.code]
-            for step in taken if opened.code is Code.UNSET else ():
+            for step in taken if opened.code is Code.OK else ():
                 code = source.next(opened.cursor_id, step)
                 running = source.executor(opened.cursor_id)
                 seen.append((code, source.read_blob(opened.cursor_id), running.fuel, running.position))
@@ -91,7 +93,7 @@ def test_live_program_passes_what_it_dropped_and_frees_it(tmp_path: Path) -> Non
     world = make_world("memory", tmp_path)
     world.emit_numbers(0, 20)
     slot = world.read(parse_scan("seq | select(.n == 15) | .n", live=True))
-    assert slot.next(10) is Code.UNSET
+    assert slot.next(10) is Code.OK
     assert world.source.watermark() == 20
     world.emit_numbers(20, 5)
     assert slot.next(10) is Code.INVALID
@@ -104,7 +106,7 @@ def test_program_names_the_format_of_a_topic_without_one(tmp_path: Path) -> None
     source = SourceTask("t", LogProvider(log))
     program = dataclasses.replace(parse_scan("seq | select(.a > 0) | {a, deep: .deep.b, offset}"), format="json")
     cursor = TaskCursor(source, program)
-    assert cursor.next(Step()) is Code.UNSET
+    assert cursor.next(Step()) is Code.OK
     _, blob = cursor.task.read(0)
     assert decode_item(Output.ROWS, blob) == [
         {"a": 1, "deep": "x", "offset": 0},
@@ -133,7 +135,7 @@ def test_candidates_columns_are_fields_where_there_is_no_format(tmp_path: Path) 
     log = open_log("memory", tmp_path)
     put(log, numbered(0, 9, ts_ms=list(range(9))))
     cursor = TaskCursor(SourceTask("t", LogProvider(log)), parse_scan("seq | select(.ts_ms >= 7) | .offset"))
-    assert cursor.next(Step()) is Code.UNSET
+    assert cursor.next(Step()) is Code.OK
     batch = cursor.read()[1]
     assert isinstance(batch, pa.RecordBatch)
     assert batch.to_pylist() == [{"value": 7}, {"value": 8}]
@@ -144,9 +146,9 @@ def test_task_that_is_ended_from_outside_is_panic_from_then_on(tmp_path: Path) -
     world.emit_numbers(0, 5)
     number, task = world.engine.reader(lease_seconds=30)
     _, slot = task.slot()
-    assert task.scan(slot, world.id, Program(Seq(), Mode.LIVE)) is Code.UNSET
+    assert task.scan(slot, world.id, Program(Seq(), Mode.LIVE)) is Code.OK
     assert world.engine.task(number) is task
-    assert world.engine.done(number, Code.REJECTED) is Code.UNSET
+    assert world.engine.done(number, Code.REJECTED) is Code.OK
     assert task.next(slot, Step()) is Code.PANIC
     assert world.engine.done(number) is Code.PANIC
     assert world.engine.task(number) is None
@@ -157,8 +159,23 @@ def test_a_tables_own_columns_are_what_they_are_beside_fields_that_nothing_decla
     upsert(table, record("BTC", 5), record("ETH", 7))
     source = SourceTask("t", cast(Provider, TableProvider(table)))
     cursor = TaskCursor(source, parse_scan('seq | select(.key != "ETH" and .version < 9) | {key, version, v}'))
-    assert cursor.next(Step()) is Code.UNSET
+    assert cursor.next(Step()) is Code.OK
     _, blob = cursor.task.read(0)
     assert decode_item(Output.ROWS, blob) == [{"key": "BTC", "version": 1, "v": 5}]
     with pytest.raises(ConfigError, match="needs a number, found string"):
         TaskCursor(source, parse_scan("seq | {a: .key * 2}"))
+
+
+def test_scan_passes_keys_and_headers_of_its_candidates_on() -> None:
+    provider = KeyedProvider()
+    provider.append(*((0, b"%d" % number) for number in range(6)))
+
+    def scanned(program: str) -> pa.RecordBatch:
+        cursor = TaskCursor(SourceTask("t", provider), parse_scan(program))
+        assert cursor.next(Step()) is Code.OK
+        return cursor.read()[1]
+
+    assert scanned("seq").equals(keyed_batch(*(b"%d" % number for number in range(6))))
+    found = scanned("seq | select(.offset % 2 == 1)")
+    assert found.column("key").to_pylist() == [key_of(n) for n in (1, 3, 5)]
+    assert found.column("headers").to_pylist() == [headers_of(n) for n in (1, 3, 5)]

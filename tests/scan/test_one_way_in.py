@@ -14,7 +14,7 @@ from gauss.contracts.cursor import Code, Cursor, Mode, OffsetRange, Output, Prog
 from gauss.contracts.storage import Capacity, WriteFull
 from gauss.model.errors import Collected, ConfigError
 from gauss.scan.tasks import TaskCursor
-from gauss.stream.engine.log_topic import LogTopic
+from gauss.stream.engine.topics.log_topic import LogTopic
 from helpers.logs import numbered, open_log
 
 SRC = Path(__file__).parents[2] / "src" / "gauss"
@@ -48,10 +48,11 @@ def test_chunks_of_a_log_are_taken_by_its_cursor_alone() -> None:
     [
         ("LogCursor", {"scan/log_cursor.py"}),
         ("TableCursor", {"plugins/storages/memory/table.py"}),
-        ("LogProvider", set()),
+        ("LogProvider", {"stream/engine/topics/log_topic.py"}),
+        ("TableProvider", {"stream/engine/topics/table_topic.py"}),
     ],
 )
-def test_cursors_are_made_by_their_provider_alone(cursor: str, allowed: set[str]) -> None:
+def test_cursors_are_made_by_their_provider_and_providers_by_their_topic_alone(cursor: str, allowed: set[str]) -> None:
     assert set(_calls(ast.Name, cursor)) <= allowed
 
 
@@ -71,7 +72,7 @@ def _opened(topic: LogTopic, program: Program) -> TaskCursor:
 def test_reader_of_a_topic_is_a_task_with_counters(topic: LogTopic) -> None:
     cursor = _opened(topic, Program(Seq(), Mode.LIVE, Output.CHUNKS))
     assert list(topic.source.readers) == [cursor.task]
-    assert cursor.next(Step(fill=False)) is Code.UNSET
+    assert cursor.next(Step(fill=False)) is Code.OK
     _, placed = cursor.read()
     assert isinstance(placed, list)
     used = cursor.task.resources

@@ -36,7 +36,7 @@ def limit(world: TableWorld, most: int | None) -> None:
 
 def opened(world: TableWorld, task: ReaderTask, text: str = "") -> int:
     _, slot = task.slot()
-    assert task.scan(slot, world.id, parse_scan(text)) is Code.UNSET
+    assert task.scan(slot, world.id, parse_scan(text)) is Code.OK
     return slot
 
 
@@ -69,9 +69,9 @@ def test_beyond_the_bound_the_oldest_cursor_of_that_reader_is_rejected(world: Ta
     assert task.resources.shed == 0, "one version is within the bound"
     rewritten(world, 2)
     engine.reap()
-    assert [task.next(slot, Step(5)) for slot in (first, second)] == [Code.REJECTED, Code.UNSET]
+    assert [task.next(slot, Step(5)) for slot in (first, second)] == [Code.REJECTED, Code.OK]
     assert task.read(first)[0] is Code.REJECTED
-    assert other.next(others, Step(5)) is Code.UNSET, "another reader has its own bound"
+    assert other.next(others, Step(5)) is Code.OK, "another reader has its own bound"
     assert (task.resources.shed, other.resources.shed) == (1, 0)
     assert task.pinned_bytes() <= int(world.source.capabilities.max_pinned_bytes or 0)
 
@@ -82,7 +82,7 @@ def test_opening_a_cursor_rejects_an_older_one_at_once(world: TableWorld) -> Non
     rewritten(world, 1)
     limit(world, 1)
     second = opened(world, task)
-    assert [task.next(slot, Step(5)) for slot in (first, second)] == [Code.REJECTED, Code.UNSET]
+    assert [task.next(slot, Step(5)) for slot in (first, second)] == [Code.REJECTED, Code.OK]
 
 
 def test_without_a_bound_nothing_is_rejected(world: TableWorld) -> None:
@@ -92,4 +92,4 @@ def test_without_a_bound_nothing_is_rejected(world: TableWorld) -> None:
     for round_ in range(1, 4):
         slots.append(opened(world, task))
         rewritten(world, round_)
-    assert [task.next(slot, Step(5)) for slot in slots] == [Code.UNSET] * 3
+    assert [task.next(slot, Step(5)) for slot in slots] == [Code.OK] * 3

@@ -19,18 +19,18 @@ import pytest
 from websockets.sync.client import connect as ws_connect
 
 from gauss.api.cursors import take
+from gauss.clients.engine.client import EngineClient
+from gauss.clients.engine.cursor_messages import Ask
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Output, Program, Step
 from gauss.model.batch import binary_array
 from gauss.model.errors import GaussError, from_dict
 from gauss.scan.codes import code_of
-from gauss.scan.outputs import decode_item
 from gauss.scan.program.blob import encode_program, encode_step
 from gauss.scan.program.parse import parse_scan
-from gauss.stream.client import EngineClient
-from gauss.stream.protocol import Ask
 from helpers.logs import NEWLINE, put
 from helpers.run import Run
+from helpers.scan_items import decode_item
 from helpers.scan_worlds import FIELDS, LogWorld, TableWorld, World, doc, json_format
 
 pytestmark = pytest.mark.system
@@ -90,7 +90,7 @@ def worlds(client: EngineClient, tmp_path_factory: pytest.TempPathFactory) -> di
             TableWorld("table", folder, **formats) if topic == "table" else LogWorld("memory", folder, **formats)
         )
         with client.scan_cursor(topic, "seq") as cursor:
-            assert cursor.next(Step()) is Code.UNSET
+            assert cursor.next(Step()) is Code.OK
             batch = cursor.read()[1]
             assert isinstance(batch, pa.RecordBatch)
             (arrival,) = set(batch.column("ts_ms").to_pylist())
@@ -111,10 +111,10 @@ def in_process(world: World, blob: bytes, steps: list[bytes]) -> Golden:
     _, slot = task.slot()
     code = task.scan(slot, world.id, blob)
     found = [(code, b"")]
-    if code is Code.UNSET:
+    if code is Code.OK:
         for step in steps:
             code = task.next(slot, step)
-            found.append(task.read(slot) if code is Code.UNSET else (code, b""))
+            found.append(task.read(slot) if code is Code.OK else (code, b""))
     task.done()
     return found
 
@@ -124,11 +124,11 @@ def by_flight(client: EngineClient, topic: str, program: Program, steps: list[by
         cursor = client.scan_cursor(topic, program)
     except GaussError as error:
         return [(code_of(error), b"")]
-    found = [(Code.UNSET, b"")]
+    found = [(Code.OK, b"")]
     with cursor:
         for step in steps:
             code, _ = cursor.ask(Ask.NEXT, step)
-            found.append(cursor.ask(Ask.READ) if code is Code.UNSET else (code, b""))
+            found.append(cursor.ask(Ask.READ) if code is Code.OK else (code, b""))
     return found
 
 
@@ -144,7 +144,7 @@ def by_websocket(run: Run, topic: str, blob: bytes, steps: list[bytes]) -> Golde
         opened = json.loads(socket.recv(60))
         if "error" in opened:
             return [(code_of(from_dict(opened["error"])), b"")]
-        found = [(Code.UNSET, b"")]
+        found = [(Code.OK, b"")]
         for step in steps:
             socket.send(step)
             answer = socket.recv(60)
@@ -164,7 +164,7 @@ def by_http(run: Run, topic: str, blob: bytes, limit: int, max_bytes: int = Step
             body: bytes = reply.read()
     except urllib.error.HTTPError as error:
         return [(code_of(from_dict(json.loads(error.read())["error"])), b"")]
-    found, at = [(Code.UNSET, b"")], 0
+    found, at = [(Code.OK, b"")], 0
     while at < len(body):
         code, size = struct.unpack_from("<BI", body, at)
         found.append((Code(code), body[at + 5 : at + 5 + size]))
@@ -206,7 +206,7 @@ def test_golden_sequence_is_the_same_through_every_transport(
         golden = in_process(worlds[topic], blob, steps)
         assert by_flight(client, topic, program, steps) == golden
         assert by_websocket(run, topic, blob, steps) == golden
-        ended = next(at for at, (code, _) in enumerate(golden) if code is not Code.UNSET)
+        ended = next(at for at, (code, _) in enumerate(golden) if code is not Code.OK)
         assert by_http(run, topic, blob, limit, max_bytes) == golden[: ended + 1]
 
 
@@ -229,7 +229,7 @@ def test_chunks_come_as_they_lie_through_every_transport(
             golden = in_process(world, blob, steps)
             assert by_flight(client, topic, program, steps) == golden, (text, limit)
             assert by_websocket(run, topic, blob, steps) == golden
-            ended = next(at for at, (code, _) in enumerate(golden) if code is not Code.UNSET)
+            ended = next(at for at, (code, _) in enumerate(golden) if code is not Code.OK)
             assert by_http(run, topic, blob, limit) == golden[: ended + 1]
     made = parse_scan('seq(format: "docs") | {n}', output=Output.CHUNKS)
     refused = in_process(world, encode_program(made), [])
@@ -262,8 +262,8 @@ def test_bad_steps_are_answered_alike_and_leave_the_cursor_where_it_stood(
     ]
     golden = in_process(worlds["log"], blob, steps)
     assert [code for code, _ in golden][1:] == [
-        Code.UNSET, Code.UNSET, Code.INVALID, Code.INVALID, Code.INVALID, Code.INVALID, Code.REJECTED,
-        Code.UNSET, Code.INVALID, Code.INVALID,
+        Code.OK, Code.OK, Code.INVALID, Code.INVALID, Code.INVALID, Code.INVALID, Code.REJECTED,
+        Code.OK, Code.INVALID, Code.INVALID,
     ]  # fmt: skip
     assert by_flight(client, "log", program, steps) == golden
     assert by_websocket(run, "log", blob, steps) == golden
@@ -286,7 +286,7 @@ def test_6_2_live_gives_the_root_then_the_tail_with_deletes_alike(
     world = worlds[topic]
     task = world.task()
     _, slot = task.slot()
-    assert task.scan(slot, world.id, blob) is Code.UNSET
+    assert task.scan(slot, world.id, blob) is Code.OK
     endpoint, token = _address(run)
     address = f"{endpoint.replace('http', 'ws')}/api/topics/{topic}/cursor?token={token}"
     with client.scan_cursor(topic, program) as cursor, ws_connect(address) as socket:
@@ -295,18 +295,18 @@ def test_6_2_live_gives_the_root_then_the_tail_with_deletes_alike(
 
         def all_agree() -> Code:
             code = task.next(slot, step)
-            golden = task.read(slot) if code is Code.UNSET else (code, b"")
+            golden = task.read(slot) if code is Code.OK else (code, b"")
             assert take(cursor, step) == golden
             socket.send(step)
             assert socket.recv(60) == bytes([golden[0]]) + golden[1]
             return golden[0]
 
-        assert [all_agree() for _ in range(3)] == [Code.UNSET, Code.INVALID, Code.INVALID]
+        assert [all_agree() for _ in range(3)] == [Code.OK, Code.INVALID, Code.INVALID]
         more = [doc(70), doc(71, "k2", gone=True), doc(72)]
         lines = b"".join(msgspec.json.encode(each) + b"\n" for each in more)
         run.api(f"/api/topics/{topic}/records", "POST", lines)
         world.emit(*more)
-        assert [all_agree() for _ in range(2)] == [Code.UNSET, Code.INVALID]
+        assert [all_agree() for _ in range(2)] == [Code.OK, Code.INVALID]
     task.done()
 
 

@@ -11,11 +11,11 @@ import pytest
 from gauss.contracts.cursor import Code, Output, Program, Step
 from gauss.scan import outputs, sources
 from gauss.scan.log_cursor import LogProvider
-from gauss.scan.outputs import decode_item
 from gauss.scan.program.parse import parse_scan
 from gauss.scan.sources import SourceTask
 from gauss.scan.tasks import ReaderTask
 from helpers.logs import lines, open_log, put
+from helpers.scan_items import decode_item
 from helpers.scan_worlds import World, doc, make_world
 
 DEEP = b"[" * 900 + b"]" * 900
@@ -31,10 +31,10 @@ def source_of(folder: Path, *records: bytes) -> SourceTask:
 def read(source: SourceTask, program: Program) -> tuple[Code, Code, Any]:
     task = ReaderTask(lambda _: source)
     _, slot = task.slot()
-    assert task.scan(slot, source.id, program) is Code.UNSET, task.fault
+    assert task.scan(slot, source.id, program) is Code.OK, task.fault
     code = task.next(slot, Step())
     read_code, blob = task.read(slot)
-    assert task.resources.errs == (code is not Code.UNSET) + (read_code is not Code.UNSET)
+    assert task.resources.errs == (code is not Code.OK) + (read_code is not Code.OK)
     return code, read_code, decode_item(program.output, blob) if blob else None
 
 
@@ -58,7 +58,7 @@ def test_value_that_messagepack_cannot_hold_is_a_double_or_null(
 ) -> None:
     source = source_of(tmp_path, b'{"a": %s}' % text, b'{"a": 7}')
     code, read_code, found = read(source, parse_scan('seq(format: "json") | .a', output=output))
-    assert (code, read_code) == (Code.UNSET, Code.UNSET)
+    assert (code, read_code) == (Code.OK, Code.OK)
     assert found == ([value, 7] if output is Output.SCALAR else [{"value": value}, {"value": 7}])
 
 
@@ -66,7 +66,7 @@ def test_value_that_messagepack_cannot_hold_is_a_double_or_null(
 def test_deeply_nested_value_does_not_break_a_read(tmp_path: Path, output: Output) -> None:
     source = source_of(tmp_path, b'{"a": %s}' % DEEP, b'{"a": 7}')
     code, read_code, found = read(source, parse_scan('seq(format: "json") | .a', output=output))
-    assert (code, read_code) == (Code.UNSET, Code.UNSET)
+    assert (code, read_code) == (Code.OK, Code.OK)
     assert len(found) == 2
 
 
@@ -77,7 +77,7 @@ def test_read_that_fails_is_panic_and_counted(tmp_path: Path, monkeypatch: pytes
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(sources, "encode_item", broken)
-    assert read(source, parse_scan('seq(format: "json") | .a')) == (Code.UNSET, Code.PANIC, None)
+    assert read(source, parse_scan('seq(format: "json") | .a')) == (Code.OK, Code.PANIC, None)
 
 
 @pytest.mark.parametrize("name", [r"a\nb", r"a\tb", r"a\\b", r"a\u0000b", "é", "a b", "-", "0", "select"])
@@ -86,9 +86,9 @@ def test_field_of_any_name_is_read_or_invalid_at_open(tmp_path: Path, name: str)
     task = ReaderTask(lambda _: source)
     _, slot = task.slot()
     code = task.scan(slot, source.id, parse_scan(f'seq(format: "json") | {{x: .["{name}"]}}'))
-    assert code in (Code.UNSET, Code.INVALID)
-    if code is Code.UNSET:
-        assert task.next(slot, Step()) is Code.UNSET
+    assert code in (Code.OK, Code.INVALID)
+    if code is Code.OK:
+        assert task.next(slot, Step()) is Code.OK
         assert decode_item(Output.ROWS, task.read(slot)[1]) == [{"x": 5}]
 
 
@@ -102,7 +102,7 @@ def aggregated(world: World, numbers: list[int | None], text: str) -> dict[str, 
     found = {}
     for output in (Output.ROWS, Output.COLUMNAR):
         slot = world.read(parse_scan(text, output=output))
-        assert slot.next() is Code.UNSET
+        assert slot.next() is Code.OK
         batch = decode_item(output, slot.blob()[1])
         (found[output],) = batch if output is Output.ROWS else batch.to_pylist()
     exact: dict[str, Any] = found[Output.COLUMNAR]

@@ -15,12 +15,13 @@ import psutil
 import pytest
 from pyspark import cloudpickle
 
-from gauss.spark.standing import Loop, Place, StandingJob
+from gauss.spark.standing import StandingJob, TaskLoop, TaskPlace
+from helpers.waiting import stays, wait_until
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from gauss.stream.driver.session import Spark
+    from gauss.spark.session import Spark
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +40,7 @@ def _loops_travel_whole() -> Iterator[None]:
 class Noting:
     """A loop that leaves a file when it begins, and one when it is closed."""
 
-    def __init__(self, folder: Path, place: Place) -> None:
+    def __init__(self, folder: Path, place: TaskPlace) -> None:
         self.folder, self.place = folder, place
         self._note("began")
 
@@ -58,7 +59,7 @@ class Noting:
 class Failing(Noting):
     """Raises in its first attempts."""
 
-    def __init__(self, folder: Path, fails: int, place: Place) -> None:
+    def __init__(self, folder: Path, fails: int, place: TaskPlace) -> None:
         super().__init__(folder, place)
         self.fails = fails
 
@@ -68,15 +69,6 @@ class Failing(Noting):
         return False
 
 
-def until(condition: Callable[[], bool], seconds: float = SECONDS) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 class Jobs:
     """Starts jobs, and reads what their loops have noted."""
 
@@ -84,18 +76,18 @@ class Jobs:
         self.context, self.folder = context, folder
         self.made: list[StandingJob] = []
 
-    def start(self, make: Callable[..., Loop], *given: int, tasks: int = 1, first: int = 0) -> StandingJob:
+    def start(self, make: Callable[..., TaskLoop], *given: int, tasks: int = 1, first: int = 0) -> StandingJob:
         bound = partial(make, self.folder, *given)
         self.made.append(StandingJob(self.context, "test", bound, tasks=tasks, first=first))
         return self.made[-1]
 
-    def noted(self, what: str) -> dict[Place, int]:
+    def noted(self, what: str) -> dict[TaskPlace, int]:
         """Which tasks did this, and in which process."""
         found = {}
         for path in self.folder.glob(f"{what} *"):
             _, task, attempt = path.name.split()
             if text := path.read_text():
-                found[Place(int(task), int(attempt))] = int(text)
+                found[TaskPlace(int(task), int(attempt))] = int(text)
         return found
 
     def end(self) -> None:
@@ -115,11 +107,11 @@ def jobs(started_spark: Spark, tmp_path: Path) -> Iterator[Jobs]:
 
 def test_tasks_run_beside_each_other_and_each_has_its_place(jobs: Jobs) -> None:
     job = jobs.start(Noting, tasks=3)
-    assert until(lambda: len(jobs.noted("began")) == 3)
+    wait_until(lambda: len(jobs.noted("began")) == 3, SECONDS)
     assert job.is_active and not job.wait(0.1)
     assert jobs.noted("closed") == {}
     began = jobs.noted("began")
-    assert set(began) == {Place(0), Place(1), Place(2)}
+    assert set(began) == {TaskPlace(0), TaskPlace(1), TaskPlace(2)}
     assert len(set(began.values())) == 3
     jobs.end()
     assert job.wait(SECONDS)
@@ -131,44 +123,44 @@ def test_loops_that_end_end_their_job_without_an_error(jobs: Jobs) -> None:
     assert job.wait(SECONDS)
     assert not job.is_active
     assert job.error() is None
-    assert set(jobs.noted("closed")) == {Place(0), Place(1)}
+    assert set(jobs.noted("closed")) == {TaskPlace(0), TaskPlace(1)}
 
 
 def test_jobs_run_beside_each_other_and_one_ends_without_the_other(jobs: Jobs, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = Jobs(jobs.context, tmp_path / "other")
     staying, ending = jobs.start(Noting), other.start(Noting)
-    assert until(lambda: bool(jobs.noted("began") and other.noted("began")))
+    wait_until(lambda: bool(jobs.noted("began") and other.noted("began")), SECONDS)
     other.end()
     assert ending.wait(SECONDS)
     assert staying.is_active
-    assert until(lambda: staying.running_tasks() == 1)  # Spark's own count lags by up to a heartbeat
+    wait_until(lambda: staying.running_tasks() == 1, SECONDS)  # Spark's own count lags by up to a heartbeat
 
 
 def test_loop_that_raises_is_tried_again_as_a_later_attempt(jobs: Jobs) -> None:
     job = jobs.start(Failing, 2)
     assert job.wait(SECONDS)
     assert job.error() is None
-    assert set(jobs.noted("began")) == set(jobs.noted("closed")) == {Place(0, 0), Place(0, 1), Place(0, 2)}
+    assert set(jobs.noted("began")) == set(jobs.noted("closed")) == {TaskPlace(0, 0), TaskPlace(0, 1), TaskPlace(0, 2)}
 
 
 def test_loop_that_always_raises_fails_its_job_with_its_error_and_is_closed_each_time(jobs: Jobs) -> None:
     job = jobs.start(Failing, 100)
     assert job.wait(SECONDS)
     assert "ValueError: attempt 2 as asked" in str(job.error())
-    assert set(jobs.noted("began")) == set(jobs.noted("closed")) == {Place(0, 0), Place(0, 1), Place(0, 2)}
+    assert set(jobs.noted("began")) == set(jobs.noted("closed")) == {TaskPlace(0, 0), TaskPlace(0, 1), TaskPlace(0, 2)}
 
 
 def test_cancel_ends_the_job_and_its_processes(jobs: Jobs) -> None:
     job = jobs.start(Noting, tasks=2)
-    assert until(lambda: len(jobs.noted("began")) == 2)
+    wait_until(lambda: len(jobs.noted("began")) == 2, SECONDS)
     job.cancel()
     assert job.wait(10)
     assert not job.is_active
     assert job.error() is not None
     pids = jobs.noted("began").values()
-    assert until(lambda: not any(psutil.pid_exists(pid) for pid in pids), 20), pids
-    assert until(lambda: job.running_tasks() == 0, 20)
+    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids), 20, what=pids)
+    wait_until(lambda: job.running_tasks() == 0, 20)
 
 
 def test_cancel_of_a_job_that_is_over_changes_nothing(jobs: Jobs) -> None:
@@ -182,16 +174,15 @@ def test_cancel_of_a_job_that_is_over_changes_nothing(jobs: Jobs) -> None:
 def test_first_numbers_the_tasks(jobs: Jobs) -> None:
     jobs.end()
     assert jobs.start(Noting, tasks=2, first=5).wait(SECONDS)
-    assert set(jobs.noted("began")) == {Place(5), Place(6)}
+    assert set(jobs.noted("began")) == {TaskPlace(5), TaskPlace(6)}
 
 
 def test_running_tasks_counts_those_that_have_a_slot(jobs: Jobs) -> None:
     slots = int(re.findall(r"\d+", str(jobs.context.master))[0])
     job = jobs.start(Noting, tasks=slots + 1)
-    assert until(lambda: job.running_tasks() == slots), job.running_tasks()
-    assert until(lambda: len(jobs.noted("began")) == slots)
-    time.sleep(0.5)
-    assert (job.running_tasks(), len(jobs.noted("began"))) == (slots, slots)
+    wait_until(lambda: job.running_tasks() == slots, SECONDS, what=job.running_tasks)
+    wait_until(lambda: len(jobs.noted("began")) == slots, SECONDS)
+    stays(lambda: (job.running_tasks(), len(jobs.noted("began"))) == (slots, slots), 0.5)
     jobs.end()
     assert job.wait(SECONDS)
     assert len(jobs.noted("began")) == slots + 1

@@ -1,11 +1,9 @@
-"""What a child of control reads, logs and reports."""
+"""What a child of control reads and logs."""
 
 from __future__ import annotations
 
 import json
 import logging
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -32,13 +30,3 @@ def test_log_lines_hide_secrets_in_messages_arguments_and_traces() -> None:
 def test_assignment_says_who_starts_the_process_when_its_file_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"pipeline\.json is missing"):
         assignment(DataDir(tmp_path))
-
-
-def test_report_writes_one_line_to_the_descriptor_it_was_given() -> None:
-    reader, writer = os.pipe()
-    code = "from gauss.stream.child import report; report({'ready': True})"
-    environment = {**os.environ, "GAUSS_READY_FD": str(writer)}
-    subprocess.run([sys.executable, "-c", code], env=environment, pass_fds=[writer], check=True)
-    os.close(writer)
-    assert json.loads(os.read(reader, 1000)) == {"ready": True}
-    os.close(reader)

@@ -84,7 +84,7 @@ def test_a_sink_sends_records_as_they_are_where_formats_are_equal_or_nobody_name
 
 def test_a_sink_that_finds_several_formats_beside_its_topic_must_name_one() -> None:
     other = {**SIFT, "name": "other", "config": {"input": {"format": "other"}}}
-    with pytest.raises(ConfigError, match="processors beside it name other, quotes"):
+    with pytest.raises(ConfigError, match="is ambiguous: other processors of the topic use other, quotes"):
         converts(FEED, other)
     assert converts(FEED, other, config={"input": {"format": "other"}}) == ("other", "json")
     assert converts(FEED, other, config={"output": {**OUT, "format": "quotes"}}) is None
@@ -100,6 +100,6 @@ def test_a_passthrough_tells_its_target_what_its_source_holds() -> None:
     back = {**copy, "name": "back", "source": {"topic": "out", "read": "offset"}, "target": {"topic": "t"}}
     found = said("out", FEED, copy)
     assert found is not None and found.name == "quotes"
-    found = said("out", copy, storage_config={"format": "own"})
+    found = said("out", copy, storage_config={"mode": "table", "format": "own", "key_field": "k"})
     assert found is not None and found.name == "own"
     assert said("out", copy, back) is None

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from gauss.api.draw import draw_mermaid, draw_svg, draw_text
+from gauss.api.draw.layout import columns
 from gauss.config.check import check_or_raise
 from gauss.contracts.processor import Where
-from gauss.stream.draw import draw_mermaid, draw_svg, draw_text
-from gauss.stream.draw.layout import columns
 from gauss.stream.graph import Graph, build_graph
 from gauss.stream.guarantee import guarantees
 
@@ -117,7 +117,7 @@ def test_text_shows_storage_read_modes_traits_and_guarantees(tmp_path: Path) -> 
     assert "[calmer]  filter · active, stateless · on Spark" in drawn
     assert "listens on 127.0.0.1:9300" in drawn
     assert "out   may lose what was in memory" in drawn
-    assert "active: changes the number of records; passive: one out for each in" in drawn
+    assert "active: may change the number of records; passive: one output per input" in drawn
 
 
 def test_text_ends_on_a_cycle(tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from gauss.config.check import check_or_raise
+from gauss.model.names import orders_topic
 from gauss.model.paths import DataDir
-from gauss.stream.driver.table_reads import with_orders
-from gauss.stream.orders import orders_topic
-from gauss.stream.tables import TableTopic, table_topic
+from gauss.stream.driver.tasks.table_reads import with_orders
+from gauss.stream.tables import table_topic
+from gauss.tables.mapped_table import MappedTable
 
 CONFIG = """
 [[formats]]
@@ -65,14 +66,14 @@ def map_schema(source, target):
 """
 
 
-def understood(tmp_path: Path, first: str, second: str, text: str, topic: str) -> TableTopic:
+def understood(tmp_path: Path, first: str, second: str, text: str, topic: str) -> MappedTable:
     (tmp_path / "gauss.toml").write_text(CONFIG.replace("FIRST", first).replace("SECOND", second))
     (tmp_path / "map.star").write_text(SCRIPT.replace("TYPE", text))
     pipeline, checked = check_or_raise(tmp_path / "gauss.toml")
     return table_topic(pipeline, topic, checked.base_dir, DataDir(tmp_path / "data"))
 
 
-def columns(found: TableTopic) -> dict[str, str]:
+def columns(found: MappedTable) -> dict[str, str]:
     return {field.name: found.store.column(field).partition(" ")[2] for field in found.mapped.fields}
 
 
@@ -120,7 +121,7 @@ def test_processors_read_their_orders_with_the_tables_own_schema(tmp_path: Path)
         "offset",
     )
     assert through.config["input"] == {"format": "_rows.from.first"}
-    from gauss.stream.driver.compile import design
+    from gauss.stream.driver.queries.compile import design
 
     made: Any = design(ordered, through)
-    assert [field.name for field in made.fields] == ["symbol"]
+    assert [field.name for field in made.traits.fields] == ["symbol"]

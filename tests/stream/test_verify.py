@@ -10,7 +10,7 @@ import pytest
 
 from gauss.contracts.offline import Finding
 from gauss.model.errors import ConfigError, NotFound
-from gauss.stream.engine.journal_scan import scan
+from gauss.stream.engine.journal.journal_scan import scan
 from gauss.stream.engine.runtime import Engine
 from gauss.stream.verify import check_unused, repair, verify
 from helpers.directories import CONFIG, WHOLE, fill, opened
@@ -146,7 +146,7 @@ def test_damaged_records_are_dropped_and_the_others_stay(tmp_path: Path, change:
 
 
 def test_damaged_arrow_file_keeps_its_sound_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gauss.plugins.storages.file.rolled.BATCH_BYTES", 100)
+    monkeypatch.setattr("gauss.plugins.storages.file.rolled_segment.BATCH_BYTES", 100)
     config = {"file_format": "arrow_ipc_file", "roll_rows": 40}
     log = open_log("file", tmp_path, config)
     for number in range(0, 50, 10):

@@ -9,7 +9,8 @@ import polars as pl
 import pyarrow as pa
 
 from helpers.feeds import send
-from helpers.run import Run, free_port, wait_until
+from helpers.run import Run, free_port
+from helpers.waiting import wait_until
 
 Make = Callable[[str], Run]
 

@@ -9,7 +9,8 @@ import pytest
 
 from helpers.feeds import send
 from helpers.pipelines import doubler
-from helpers.run import DRIVER, Run, free_port, wait_until
+from helpers.run import DRIVER, Run, free_port
+from helpers.waiting import wait_until
 
 Make = Callable[[str], Run]
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from helpers.feeds import Collector, send
-from helpers.run import GAUSS, Run, free_port, wait_until
+from helpers.run import GAUSS, Run, free_port
+from helpers.waiting import wait_until
 
 Make = Callable[[str], Run]
 LINES = [b"record %06d" % number for number in range(3000)]

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from helpers.run import Run, wait_until
+from helpers.run import Run
+from helpers.waiting import wait_until
 
 Make = Callable[[str], Run]
 pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(900)]

@@ -13,7 +13,8 @@ import pytest
 
 from helpers.feeds import Counter
 from helpers.pipelines import doubler
-from helpers.run import DRIVER, Run, free_port, wait_until
+from helpers.run import DRIVER, Run, free_port
+from helpers.waiting import suspend, wait_until
 
 Make = Callable[[str], Run]
 pytestmark = pytest.mark.fault
@@ -89,9 +90,9 @@ def test_engine_that_answers_is_left_alone_when_control_was_held_up(gauss: Make)
     run = gauss(copier(port)).start()
     assert run.process is not None
     control = psutil.Process(run.process.pid)
-    control.suspend()
+    suspend(control)
     engine = run.part("gauss.stream.engine")
-    engine.suspend()
+    suspend(engine)
     try:
         control.wait(9)
     except psutil.TimeoutExpired:
@@ -114,7 +115,7 @@ def test_each_stopped_part_of_spark_brings_the_driver_down_and_up_again(gauss: M
         before = restarts(run, "driver")
         for process in parts(run, victim):
             with contextlib.suppress(psutil.NoSuchProcess):  # workers come and go
-                process.suspend()
+                suspend(process)
         wait_until(lambda before=before: restarts(run, "driver") > before, 180, f"a restart after {victim} stopped")  # type: ignore[misc]
         seen = end_or_none(run, "doubles") or 0
         wait_until(lambda seen=seen: (end_or_none(run, "doubles") or 0) > seen + 100, 180, "flow again")  # type: ignore[misc]

@@ -12,7 +12,8 @@ import pytest
 
 from gauss.plugins.formats.avro.container import close_container
 from helpers.feeds import send
-from helpers.run import Run, free_port, wait_until
+from helpers.run import Run, free_port
+from helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

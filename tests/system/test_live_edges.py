@@ -11,7 +11,8 @@ import pytest
 from websockets.sync.client import connect as ws_connect
 
 from helpers.feeds import connect, send
-from helpers.run import Run, free_port, wait_until
+from helpers.run import Run, free_port
+from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.system
 
@@ -90,4 +91,4 @@ def test_captures_and_records_are_backed_up_by_one_command(run: Run, ports: dict
     assert capture.read_bytes() == b"raw bytes"
     assert b"two" in next((tmp_path / "lines").glob("*.log")).read_bytes()
     refused = run.cli("topics", "lines", "--backup", str(tmp_path / "lines"), check=False)
-    assert "is there already" in refused.stdout + refused.stderr
+    assert "already exists" in refused.stdout + refused.stderr

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from helpers.feeds import send
-from helpers.run import Run, free_port, wait_until
+from helpers.run import Run, free_port
+from helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(800)]
 
@@ -76,23 +77,23 @@ def plain(run: Run, program: str) -> str:
 def test_the_example_of_the_page_runs_in_a_plain_session(run: Run) -> None:
     shown = plain(run, blocks("python"))
     tables = [text for text in re.split(r"\n\n", shown) if "|" in text]
-    records, dear, highest, rows, counted = tables
+    records, high, highest, rows, counted = tables
     assert "data" in records and records.count("[7B 22") == len(QUOTES)
-    assert "BTC|101.5" in dear.replace(" ", "") and "ETH" not in dear
+    assert "BTC|101.5" in high.replace(" ", "") and "ETH" not in high
     assert "BTC|101.5" in highest.replace(" ", "") and "ETH|50.0" in highest.replace(" ", "")
     assert re.findall(r"\b(\w+) *\| *([\d.]+)", rows) and "_offset" not in rows
     found = [float(value) for value in re.findall(r"\b\d+\.\d+\b", rows)]
     assert found == [50.0, 99.0, 101.5]
     assert "|3|" in counted.replace(" ", "")
-    assert "101.5" in run.cli("query", "dear").stdout
+    assert "101.5" in run.cli("query", "high").stdout
 
 
 def test_what_can_not_be_read_is_said_in_a_sentence(run: Run) -> None:
     told = dict(line.split(" ", 1) for line in plain(run, FAULTS).splitlines() if " " in line)
     assert 'topic "quotes" has no column symbol' in told["unknown"]
     assert 'topic "quotes" has no column symbl' in told["misspelt"]
-    assert "does not say which fields it has" in told["undeclared"]
-    assert 'topic "bids" is a table, which has no option start' in told["tables"]
+    assert "the format declares no fields" in told["undeclared"]
+    assert 'topic "bids" is a table: option start does not apply' in told["tables"]
     assert 'topic "bids" has no column nonsense' in told["columns"]
     assert told["narrow"] == "passed" and told["2"] == "symbols"
-    assert "is a table, which has no stream" in told["stream"]
+    assert "is a table and can't be read as a stream" in told["stream"]

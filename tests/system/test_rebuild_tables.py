@@ -10,7 +10,8 @@ import pytest
 from gauss.clients.clickhouse.connect import connect
 from gauss.clients.endpoint import read_endpoint
 from gauss.clients.postgres.connect import connect as connect_postgres
-from helpers.run import DRIVER, Run, wait_until
+from helpers.run import DRIVER, Run
+from helpers.waiting import wait_until
 
 Make = Callable[[str], Run]
 pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(900)]

@@ -19,7 +19,8 @@ import pytest
 
 from helpers.certificates import Authority
 from helpers.feeds import send
-from helpers.run import GAUSS, Run, free_port, wait_until
+from helpers.run import GAUSS, Run, free_port
+from helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(800)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,8 @@ import pytest
 
 from helpers.feeds import Counter, send
 from helpers.pipelines import doubler, doubler_beside
-from helpers.run import DRIVER, Run, free_port, wait_until
+from helpers.run import DRIVER, Run, free_port
+from helpers.waiting import stays, wait_until
 
 Make = Callable[[str], Run]
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -182,6 +182,6 @@ def test_deleted_checkpoint_goes_on_where_the_ledger_ends_and_dead_letters_are_r
     wait_until(lambda: published(run, "doubles.fixed") == 3, 120, "the replayed record")
     assert json.loads(run.cli("dlq", "replay", "--processor", "doubler.fixed", "--json").stdout)["replayed"] == 0
     wait_until(lambda: published(run) >= 1_000, 120, "1,000 doubles")
-    time.sleep(1)
+    stays(lambda: published(run) == 1_000, 1)
     assert [row["n"] for row in outputs(run)] == list(range(0, 2_000, 2))
     assert [row["n"] for row in outputs(run, "doubles.fixed")] == [2, 6, 4.5]

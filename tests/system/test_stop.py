@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from helpers.pipelines import doubler
-from helpers.run import Run, free_port, wait_until
+from helpers.run import Run, free_port
+from helpers.waiting import wait_until
 
 Make = Callable[[str], Run]
 

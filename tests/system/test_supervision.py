@@ -13,7 +13,8 @@ import pytest
 
 from helpers.feeds import Collector, send
 from helpers.pipelines import example_1
-from helpers.run import GAUSS, Run, free_port, wait_until
+from helpers.run import GAUSS, Run, free_port
+from helpers.waiting import wait_until
 
 Make = Callable[[str], Run]
 ENGINE = "gauss.stream.engine"

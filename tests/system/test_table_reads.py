@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from helpers.run import DRIVER, Run, wait_until
+from helpers.run import DRIVER, Run
+from helpers.waiting import wait_until
 
 Make = Callable[[str], Run]
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]

@@ -13,7 +13,8 @@ from gauss.clients.clickhouse.connect import connect
 from gauss.clients.endpoint import read_endpoint
 from gauss.clients.postgres.connect import connect as connect_postgres
 from helpers.feeds import send
-from helpers.run import DRIVER, Run, free_port, wait_until
+from helpers.run import DRIVER, Run, free_port
+from helpers.waiting import wait_until
 
 Make = Callable[[str], Run]
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 
 from gauss.clients.clickhouse.connect import connect
-from gauss.clients.embedded import Server, ensure
+from gauss.clients.embedded import EmbeddedServer, ensure
 from gauss.clients.endpoint import Endpoint, read_endpoint
 from gauss.clients.postgres.connect import connect as connect_postgres
 from gauss.model.paths import FORMAT_VERSION
 from helpers.feeds import Collector, send
 from helpers.proxy import Proxy
-from helpers.run import Run, free_port, wait_until
+from helpers.run import Run, free_port
+from helpers.waiting import wait_until
 
 Make = Callable[[str], Run]
 SYSTEMS = ["clickhouse", "postgres"]
@@ -143,7 +144,7 @@ class Tables:
 
 
 @pytest.fixture
-def servers(tmp_path: Path) -> Iterator[dict[str, Server]]:
+def servers(tmp_path: Path) -> Iterator[dict[str, EmbeddedServer]]:
     """Both servers, elsewhere than in the run's directory."""
     started = {system: ensure(system, tmp_path / system, port=free_port()) for system in SYSTEMS}
     yield started
@@ -151,7 +152,7 @@ def servers(tmp_path: Path) -> Iterator[dict[str, Server]]:
         server.stop()
 
 
-def kill(server: Server) -> None:
+def kill(server: EmbeddedServer) -> None:
     assert server.process is not None
     server.process.send_signal(signal.SIGKILL)
     server.process.wait()
@@ -159,7 +160,7 @@ def kill(server: Server) -> None:
 
 
 def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobody(
-    gauss: Make, servers: dict[str, Server], tmp_path: Path
+    gauss: Make, servers: dict[str, EmbeddedServer], tmp_path: Path
 ) -> None:
     def start(system: str) -> None:
         servers[system] = ensure(system, tmp_path / system, port=tables.endpoints[system].port)
@@ -181,9 +182,11 @@ def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobod
         tables.waits("clickhouse", "ClickHouse")
         tables.waits("postgres", "Postgres does not answer")
         tables.others_go_on()
+        tables.send("clickhouse")
         for system in SYSTEMS:
-            tables.send(system)
             start(system)
+        tables.run.wait_ready()  # also the table that no record has come for
+        tables.send("postgres")
         for system in SYSTEMS:
             tables.arrives(system)
 

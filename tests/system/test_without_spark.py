@@ -14,7 +14,8 @@ import pytest
 
 from helpers.feeds import Collector, connect, send
 from helpers.pipelines import example_1
-from helpers.run import Run, free_port, wait_until
+from helpers.run import Run, free_port
+from helpers.waiting import wait_until
 
 Make = Callable[[str], Run]
 

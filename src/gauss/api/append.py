@@ -1,4 +1,4 @@
-"""Records that come as the body of a request: cut and appended as it comes, so that it may be of any length."""
+"""Appends the records of a request body while it is received, so its length is unlimited."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MAX_RECORD_BYTES = 16 << 20
 
 
 class Appending:
-    """One body under way. What was whole before a fault stays in the topic; the error tells how much that is."""
+    """One request body. Records before an error stay in the topic; the error reports their number."""
 
     def __init__(self, running: Running, topic: str, framing: str, given: dict[str, Any]) -> None:
-        running.command("topic", name=topic)  # an unknown one is told before anything is read
+        running.command("topic", name=topic)  # an unknown topic is reported before the body is read
         spec = registry.installed(FramingSpec, framing)
         options = {key: value for key, value in given.items() if value is not None}
         if framing == "newline":
@@ -31,7 +31,8 @@ class Appending:
             self._framing = registry.build(spec, spec.validate(options))
         except ValueError as error:  # pydantic's
             raise ConfigError(
-                f'framing "{framing}": {_first_fault(error)}', hint="gauss docs reference/framings has its parameters"
+                f'framing "{framing}": {_first_fault(error)}',
+                hint="see its parameters with gauss docs reference/framings",
             ) from error
         self._client = running.client()
         self._topic = topic
@@ -47,17 +48,18 @@ class Appending:
             for frames in cut(self._splitter, piece):
                 self._append(frames)
         except FrameError as error:
-            raise self._told(error) from error
+            raise self._located(error) from error
 
     def finish(self) -> dict[str, Any]:
-        """How many records became visible, and how many the topic did not take: it was full, or can't hold them."""
+        """The numbers of appended and of refused records. A topic refuses records if it is full or cannot store
+        them."""
         try:
             if self._tail and self._tail != self._delimiter:
-                for frames in cut(self._splitter, self._delimiter):  # a last line without its newline is a record too
+                for frames in cut(self._splitter, self._delimiter):  # a last line without a newline is a record too
                     self._append(frames)
             self._splitter.finish()
         except FrameError as error:
-            raise self._told(error) from error
+            raise self._located(error) from error
         return {"accepted": self._accepted} | ({"refused": self._refused} if self._refused else {})
 
     def _append(self, frames: Frames) -> None:
@@ -68,10 +70,10 @@ class Appending:
             self._accepted += accepted
             self._refused += frames.count - accepted
 
-    def _told(self, error: FrameError) -> FrameError:
+    def _located(self, error: FrameError) -> FrameError:
         if not self._accepted:
             return error
-        hint = f"before it {counted(self._accepted, 'record')} went into the topic"
+        hint = f"{counted(self._accepted, 'record')} before it were appended"
         return FrameError(error.message, reason=error.reason, bad=error.bad, hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""What a request's token allows. The token is taken from `Authorization: Bearer …`, from the password of `Basic` (for
+"""Checks the token of a request. The token is taken from `Authorization: Bearer …`, from the password of `Basic` (for
 pages in a browser), or from `?token=` of a WebSocket, whose headers a browser can't set."""
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from gauss.stream.control.tokens import Tokens
 Scope = MutableMapping[str, Any]
 
 OPEN_PATHS = frozenset({"/livez", "/readyz"})
-"""Answer anybody, and only whether the run is up or down."""
+"""Paths without a token; they only report whether the run is up."""
 HOW = "send Authorization: Bearer TOKEN; the token is in full.token, or read.token for reading, in the data directory"
 _READING = frozenset({"GET", "HEAD"})
 _READING_POSTS = re.compile(r"/api/topics/[^/]+/cursor/?")
-"""A scan whose program is too long for an address."""
+"""POST requests that only read: a scan whose program is too long for a URL."""
 
 
 class Access(IntEnum):
-    """What a token allows."""
+    """The access that a token grants."""
 
     NONE = 0
     READ = 1
@@ -35,38 +35,38 @@ class Access(IntEnum):
 
 
 def refusal(scope: Scope, tokens: Tokens) -> GaussError | None:
-    """Why a request or a WebSocket handshake may not pass; None: it may. Looks at nothing but its head."""
+    """The error for a request or WebSocket handshake that is refused, or `None`. Checks only the head."""
     if scope["type"] == "http" and scope["path"] in OPEN_PATHS and scope["method"] in _READING:
         return None
     given, browser = _given(scope)
     found = _access(given, tokens)
     if found is Access.NONE:
-        return Unauthorized("the token is not valid" if given else "the request has no token", hint=HOW)
+        return Unauthorized("invalid token" if given else "missing token", hint=HOW)
     if scope["type"] == "websocket" or is_reading(scope["method"], scope["path"]):
         return None
     if browser:
-        # A browser sends a password by itself wherever a page of a stranger points to: it never allows a change.
-        return Forbidden("a request that changes something needs Authorization: Bearer", hint=HOW)
+        # A browser sends a stored password for requests of any page, so Basic never allows changes.
+        return Forbidden("requests that change something need Authorization: Bearer", hint=HOW)
     if found is Access.READ:
         return Forbidden(
-            f"this token only allows reading, and {scope['method']} {scope['path']} changes something",
+            f"this token is read-only, and {scope['method']} {scope['path']} needs full access",
             hint="use the token in full.token in the data directory",
         )
     return None
 
 
 def header(scope: Scope, name: bytes) -> str:
-    """The first header of a name; empty without one."""
+    """The first header with a name, or empty."""
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
 
 
 def is_reading(method: str, path: str) -> bool:
-    """Whether a request changes nothing."""
+    """Whether a request is read-only."""
     return method in _READING or (method == "POST" and _READING_POSTS.fullmatch(path) is not None)
 
 
 def _given(scope: Scope) -> tuple[bytes, bool]:
-    """The token that a request shows, and whether a browser may have added it by itself."""
+    """The token of a request, and whether a browser may have added it automatically."""
     scheme, _, value = header(scope, b"authorization").partition(" ")
     if scheme.lower() == "bearer":
         return value.strip().encode("latin-1"), False
@@ -82,7 +82,7 @@ def _given(scope: Scope) -> tuple[bytes, bool]:
 
 
 def _access(given: bytes, tokens: Tokens) -> Access:
-    """Both comparisons are always made, in a time that does not depend on what was given."""
+    """Compares both tokens in constant time."""
     full = hmac.compare_digest(given, tokens.full.encode())
     read = hmac.compare_digest(given, tokens.read.encode())
     return Access.FULL if full else Access.READ if read else Access.NONE

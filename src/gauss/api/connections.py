@@ -1,4 +1,4 @@
-"""Connections to the API: who may connect, how many, and how long a request's head may take."""
+"""Limits of API connections: allowed networks, number, and the time for a request head."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from gauss.model.errors import GaussError
 
 HEAD_BYTES = 32 << 10
 HEAD_SECONDS = 10.0
-"""From the connection, or the answer before, until a request's head is whole."""
+"""Timeout for a complete request head, from the connection or the previous response."""
 KEEP_ALIVE_SECONDS = 5
 LINGER_SECONDS = 2.0
 MOST_CONNECTIONS = 1000
 MOST_WAITING = 128
-"""Connections without a request under way: above it the one that waits longest is closed for the one that comes."""
+"""Maximum idle connections; beyond it the one idle longest is closed for a new one."""
 MOST_MESSAGE_BYTES = 1 << 20
-"""What a WebSocket client may send at once: programs and steps of cursors are smaller."""
+"""Maximum size of a WebSocket message from a client."""
 GOING_AWAY = 1001
 _PROTOCOL_CODES = {431: "too_large"}
 
 
-class Connections:
+class HttpConnections:
     """The connections of one server."""
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
         self._networks = Networks(allow)
-        # Descriptors must be left for the run's own files, pipes and children.
+        # Leave file descriptors for the files, pipes and children of the run.
         self._most = min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-        self._waiting: dict[Connection, None] = {}
+        self._waiting: dict[HttpConnection, None] = {}
 
-    def protocol(self, **given: Any) -> Connection:
-        """What uvicorn makes for each connection."""
-        return Connection(self, **given)
+    def protocol(self, **given: Any) -> HttpConnection:
+        """Creates the protocol of a connection, for uvicorn."""
+        return HttpConnection(self, **given)
 
-    def admit(self, one: Connection, count: int) -> bool:
-        """Whether a new connection may stay, as one of `count`."""
+    def admit(self, one: HttpConnection, count: int) -> bool:
+        """Whether a new connection is accepted, as one of `count`."""
         if not self.allows(one.client[0] if one.client else ""):
             return False
         self._waiting[one] = None
@@ -58,21 +58,21 @@ class Connections:
         return True
 
     def allows(self, host: str) -> bool:
-        """Whether a peer may connect; commands on this machine always may."""
+        """Whether a peer may connect. Loopback is always allowed."""
         return is_loopback(host) or self._networks.allow(host)
 
-    def waits(self, one: Connection) -> None:
+    def waits(self, one: HttpConnection) -> None:
         self._waiting.setdefault(one)
 
-    def started(self, one: Connection) -> None:
-        """A request of it is under way, or it has ended."""
+    def started(self, one: HttpConnection) -> None:
+        """Marks a connection as busy or closed."""
         self._waiting.pop(one, None)
 
 
-class Connection(H11Protocol):
-    """uvicorn's HTTP/1.1 with limits: it has none for the head of a first request, or for how many connect."""
+class HttpConnection(H11Protocol):
+    """HTTP/1.1 of uvicorn, with limits for the first request head and the number of connections."""
 
-    def __init__(self, connections: Connections, **given: Any) -> None:
+    def __init__(self, connections: HttpConnections, **given: Any) -> None:
         super().__init__(**given)
         self._all = connections
         self._head_timer: asyncio.TimerHandle | None = None
@@ -84,7 +84,9 @@ class Connection(H11Protocol):
             transport.abort()
             return
         if (sock := transport.get_extra_info("socket")) is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # finds a peer that vanished in mid-body
+            sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
+            )  # detects a peer that vanished in the middle of a body
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -111,13 +113,13 @@ class Connection(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def send_400_response(self, msg: str) -> None:
-        """Called by uvicorn while it handles the parser's error, which knows a better status."""
+        """Called by uvicorn for a parser error; chooses a more specific status."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.abort()
             return
         status = getattr(sys.exc_info()[1], "error_status_hint", 400)
         error = GaussError(
-            f"the request's head has more than {HEAD_BYTES:,} bytes" if status == 431 else msg,
+            f"the request head exceeds {HEAD_BYTES:,} bytes" if status == 431 else msg,
             hint="send HTTP/1.1",
         )
         error.code = _PROTOCOL_CODES.get(status, "config")
@@ -133,8 +135,8 @@ class Connection(H11Protocol):
         self._linger()
 
     def _linger(self) -> None:
-        """Ends the connection once the peer has ended its side, or after a while: closed with bytes unread, a socket
-        is reset, and the peer may lose the answer."""
+        """Closes the connection when the peer has closed its side, or after a timeout. Closing a socket with unread
+        bytes would reset it, and the peer might lose the response."""
         if not self.transport.can_write_eof():  # TLS
             self.transport.close()
             return
@@ -144,7 +146,7 @@ class Connection(H11Protocol):
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def _judge(self) -> None:
-        """A connection waits unless a request is under way."""
+        """Tracks whether the connection is idle."""
         if self._lingers or self.transport.is_closing() or self.transport.get_protocol() is not self:
             return
         if self.cycle is None or self.cycle.response_complete:
@@ -165,7 +167,7 @@ class Connection(H11Protocol):
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop that gives a TLS handshake the time of a head; asyncio's default is a minute."""
+    """An event loop with a shorter TLS handshake timeout than asyncio's minute."""
 
     async def create_server(self, *args: Any, **given: Any) -> asyncio.Server:
         if given.get("ssl") is not None:
@@ -174,7 +176,7 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, whose end at a stop says that the run goes away, not that it comes again."""
+    """WebSocket of uvicorn that closes with \"going away\" at a stop, not \"service restart\"."""
 
     def shutdown(self) -> None:
         if self.handshake_complete and not self.close_sent:

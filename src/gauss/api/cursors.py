@@ -14,22 +14,22 @@ from pyarrow import flight
 from starlette.concurrency import run_in_threadpool
 
 from gauss.api.sockets import refuse
-from gauss.api.tail import Taken, follow, in_pieces
+from gauss.api.tail import DeliveryWatch, follow, in_pieces
+from gauss.clients.engine.client import as_gauss_error
+from gauss.clients.engine.cursor_messages import Ask
+from gauss.clients.engine.cursors import RemoteCursor
 from gauss.contracts.cursor import Code, Step
 from gauss.model.errors import ConfigError, GaussError
 from gauss.scan.program.blob import decode_program, encode_step
 from gauss.scan.program.wire import MAX_BLOB
-from gauss.stream.client import as_gauss_error
 from gauss.stream.control.run import Running
-from gauss.stream.cursors import RemoteCursor
-from gauss.stream.protocol import Ask
 
 BLOBS = "application/x-gauss-blobs"
 _HEAD = struct.Struct("<BI")
 
 MOST_STEP = 2**32 - 1
-Limit = Annotated[int, Query(ge=1, le=MOST_STEP, description="rows of a batch at most")]
-Bytes = Annotated[int, Query(ge=1, le=MOST_STEP, description="bytes of a batch at most")]
+Limit = Annotated[int, Query(ge=1, le=MOST_STEP, description="maximum rows of a batch")]
+Bytes = Annotated[int, Query(ge=1, le=MOST_STEP, description="maximum bytes of a batch")]
 
 
 def routes(running: Running) -> APIRouter:
@@ -43,7 +43,7 @@ def routes(running: Running) -> APIRouter:
         request: Request, name: str, limit: Limit = Step.limit, max_bytes: Bytes = Step.max_bytes
     ) -> Response:
         cursor = await run_in_threadpool(opened, name, await _body(request))
-        steps, taken = Steps(cursor, Step(limit, max_bytes)), Taken()
+        steps, taken = Steps(cursor, Step(limit, max_bytes)), DeliveryWatch()
         return StreamingResponse(in_pieces(follow(steps, bytes, taken=taken), taken), media_type=BLOBS)
 
     @router.websocket("/{name}/cursor")
@@ -72,13 +72,13 @@ def routes(running: Running) -> APIRouter:
 
 
 def take(cursor: RemoteCursor, step: bytes) -> tuple[Code, bytes]:
-    """The next batch as a blob, or the code that there is none."""
+    """The next batch as a blob, or the code if there is none."""
     code, _ = cursor.ask(Ask.NEXT, step)
-    return cursor.ask(Ask.READ) if code is Code.UNSET else (code, b"")
+    return cursor.ask(Ask.READ) if code is Code.OK else (code, b"")
 
 
 class Steps:
-    """The same step again and again until the end, which comes too."""
+    """Repeats a step until the end, which is included."""
 
     def __init__(self, cursor: RemoteCursor, step: Step) -> None:
         self._cursor = cursor
@@ -86,9 +86,9 @@ class Steps:
         self._cancelled = False
 
     def __iter__(self) -> Iterator[bytes]:
-        code = Code.UNSET
+        code = Code.OK
         try:
-            while code is Code.UNSET:
+            while code is Code.OK:
                 code, blob = take(self._cursor, self._step)
                 yield _HEAD.pack(code, len(blob)) + blob
         except flight.FlightError as error:
@@ -108,18 +108,18 @@ async def _body(request: Request) -> bytes:
     async for piece in request.stream():
         found += piece
         if len(found) > MAX_BLOB:
-            raise ConfigError(f"a program has at most {MAX_BLOB} bytes")
+            raise ConfigError(f"the program exceeds {MAX_BLOB} bytes")
     return found
 
 
 async def _message(socket: WebSocket) -> bytes:
-    """The next message. Whoever sends none for as long as the lease loses the cursor, as over Flight."""
+    """The next message. A client that sends none during its lease loses the cursor."""
     message = await socket.receive()
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect
     if message.get("bytes") is None:
         raise ConfigError(
-            "expected a binary message: a program, then steps", hint="gauss docs scan-programs has their layout"
+            "expected a binary message: a program, then steps", hint="see their layout with gauss docs scan-programs"
         )
     found: bytes = message["bytes"]
     return found

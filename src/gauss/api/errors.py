@@ -27,19 +27,19 @@ log = logging.getLogger("gauss.api")
 
 
 class Unauthorized(GaussError):
-    """A request without a token of the run."""
+    """A request without a valid token."""
 
     code = "unauthorized"
 
 
 class Forbidden(GaussError):
-    """A request that its token does not allow."""
+    """A request that its token does not permit."""
 
     code = "forbidden"
 
 
 class TooLarge(GaussError):
-    """A request with a longer body than its route takes."""
+    """A request whose body is too large."""
 
     code = "too_large"
 
@@ -74,7 +74,7 @@ def reply(error: GaussError, status: int | None = None) -> JSONResponse:
 
 
 def install(app: FastAPI) -> None:
-    """Every way in which a request can fail gives the one shape."""
+    """Installs the error handlers."""
 
     @app.exception_handler(GaussError)
     def _gauss(_: Request, error: GaussError) -> JSONResponse:
@@ -84,14 +84,14 @@ def install(app: FastAPI) -> None:
     def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         found = error.errors()
         faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in found]
-        hint = "see /docs for what the request takes"
+        hint = "see /docs for the parameters"
         if "json" not in request.headers.get("content-type", "") and any(fault["loc"][0] == "body" for fault in found):
             hint = "send the body as JSON, with the header Content-Type: application/json"  # curl -d says otherwise
         return reply(ConfigError("; ".join(faults), hint=hint))
 
     @app.exception_handler(HTTPException)
     def _http(request: Request, error: HTTPException) -> JSONResponse:
-        hint = "see /docs for the paths" if error.status_code in (404, 405) else "see /docs for what the request takes"
+        hint = "see /docs for the paths" if error.status_code in (404, 405) else "see /docs for the parameters"
         found = GaussError(f"{request.method} {request.url.path}: {error.detail}", hint=hint)
         found.code = _CODES.get(error.status_code, "http")
         return reply(found, error.status_code)

@@ -1,4 +1,4 @@
-"""What is not under /api: the index, the reference page, and the probes that anybody may ask."""
+"""Routes outside /api: the index, the reference page, and the probes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gauss.api import pages
 from gauss.stream.control.run import Running
 
 PROBE_SECONDS = 1.0
-"""How long an answer to a probe holds: nobody makes the engine work by asking."""
+"""How long a probe result is cached, so that probes do not load the engine."""
 LINKS = {
     "docs": "/docs",
     "openapi": "/openapi.json",
@@ -22,12 +22,13 @@ LINKS = {
     "status": "/api/status",
     "topics": "/api/topics",
     "processors": "/api/processors",
+    "syncs": "/api/syncs",
     "metrics": "/metrics",
 }
 
 
 class Probe:
-    """Whether the run is ready, asked of the engine once per second at most."""
+    """Whether the run is ready; asks the engine at most once per second."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -47,23 +48,23 @@ def routes(running: Running, app: FastAPI) -> APIRouter:
     router = APIRouter(tags=["pages"])
     probe = Probe(running)
 
-    @router.get("/", summary="What this is, and where to go on")
+    @router.get("/", summary="The index page")
     def index(request: Request) -> Response:
         if "text/html" in request.headers.get("accept", ""):
             return pages.index(LINKS)
         return JSONResponse({"name": "gauss", "version": version("gauss"), "links": LINKS})
 
-    @router.get("/docs", summary="This reference as a page", response_class=Response)
+    @router.get("/docs", summary="The API reference as a page", response_class=Response)
     def docs() -> Response:
         return pages.reference(app.openapi())
 
-    @router.get("/livez", summary="200 while the process answers")
+    @router.get("/livez", summary="Liveness probe: 200 while the process responds")
     def live() -> dict[str, Any]:
         return {"status": "up"}
 
     @router.get(
         "/readyz",
-        summary="200 while health is `ready`, else 503",
+        summary="Readiness probe: 200 while health is `ready`, else 503",
         responses={503: {"description": "down"}},
     )
     def ready() -> JSONResponse:

@@ -1,5 +1,5 @@
-"""The ASGI middleware in front of every route: a request is judged by its head before any of its body is read, and a
-body is bounded in size and time."""
+"""ASGI middleware before every route: checks the head before the body is read, and limits the size and time of
+bodies."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 MOST_BODY_BYTES = 1 << 20
 BODY_SECONDS = 30.0
 _STREAMED = re.compile(r"/api/topics/[^/]+/records/?")
-"""Bodies of any length that are taken piece by piece, for as long as their sender likes."""
+"""Routes that stream a body without limits of size and time."""
 LINGER_BYTES = 1 << 20
 LINGER_SECONDS = 1.0
-"""How much of a refused body is thrown away before the connection is closed, so that its sender reads the answer."""
+"""Bytes of a refused body that are discarded before the connection is closed, so that the sender reads the response."""
 
 
 class Gate:
-    """Refuses what has no token or asks for too much; passes the rest on."""
+    """Refuses requests without a valid token or with a too large body."""
 
     def __init__(self, app: App, running: Running) -> None:
         self._app = app
@@ -46,7 +46,7 @@ class Gate:
                 return
             await self._app(scope, receive, send)
             return
-        body = Body(scope, receive, send)
+        body = BodyReceiver(scope, receive, send)
         if refused is None and body.is_declared_too_large():
             refused = errors.TooLarge(_too_large(scope))
         if refused is None:
@@ -55,8 +55,8 @@ class Gate:
             await _answer(scope, refused)(scope, body.receive, body.send)
 
 
-class Body:
-    """One request's body on its way in, and the answer's way out, which ends the connection if the body has not."""
+class BodyReceiver:
+    """Receives one request body, and closes the connection after the response if the body is incomplete."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
@@ -73,14 +73,14 @@ class Body:
         return self._most is not None and _length(self._scope) > self._most
 
     async def receive(self) -> Message:
-        """The next piece; raises 413 or 408 when it is more than may come, or comes too slowly."""
+        """The next part of the body. Raises 413 if it is too large, 408 if it is too slow."""
         if self._done:
             return await self._receive()
         try:
             left = None if self._until is None else max(self._until - time.monotonic(), 0)
             message = await asyncio.wait_for(self._receive(), left)
         except TimeoutError:
-            return self._over(408, f"the body was not whole within {BODY_SECONDS:g} s")
+            return self._over(408, f"the body was not complete within {BODY_SECONDS:g} s")
         self._size += len(message.get("body", b""))
         self._done = message["type"] == "http.disconnect" or not message.get("more_body", False)
         if self._most is not None and self._size > self._most:
@@ -93,7 +93,7 @@ class Body:
         raise HTTPException(status, why)
 
     async def send(self, message: Message) -> None:
-        """Hands the answer on; when the body is not whole by then, closes the connection behind it."""
+        """Sends the response; closes the connection if the body is incomplete."""
         if message["type"] == "http.response.start":
             self._answered = True
             if not self._done:
@@ -116,11 +116,11 @@ class Body:
 
 
 def _too_large(scope: Scope) -> str:
-    return f"the body of {scope['method']} {scope['path']} has more than {MOST_BODY_BYTES:,} bytes"
+    return f"the body of {scope['method']} {scope['path']} exceeds {MOST_BODY_BYTES:,} bytes"
 
 
 def _length(scope: Scope) -> int:
-    """`Content-Length`, which the HTTP parser has checked; 0 without one."""
+    """`Content-Length`, checked by the HTTP parser; 0 if missing."""
     return int(header(scope, b"content-length") or 0)
 
 
@@ -131,6 +131,6 @@ def _answer(scope: Scope, refused: GaussError) -> Response:
 
 
 async def _deny(scope: Scope, receive: Receive, send: Send, refused: GaussError) -> None:
-    """Answers a handshake by an HTTP status: nothing that its sender says afterwards is read."""
+    """Refuses a WebSocket handshake with an HTTP status."""
     await receive()
     await errors.reply(refused)(scope, receive, send)

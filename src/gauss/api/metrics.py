@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus: the engine's numbers and control's own, in the text format."""
+"""`/metrics` in the Prometheus text format: metrics of the engine and of control."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+from gauss.api.syncs import sync_metrics
+from gauss.connect.schedule import SyncSchedule
 from gauss.model.errors import GaussError
 from gauss.stream.control.run import Running
 
@@ -20,7 +22,7 @@ def _escape(text: str) -> str:
 
 
 def render(metrics: list[dict[str, Any]]) -> str:
-    """The exposition text: one HELP and TYPE per name, then its samples together."""
+    """The exposition text, with samples grouped by name."""
     families: dict[str, list[dict[str, Any]]] = {}
     for metric in metrics:
         families.setdefault(metric["name"], []).append(metric)
@@ -39,8 +41,8 @@ def _own(running: Running, engine_up: bool) -> list[dict[str, Any]]:
         return {"name": name, "type": "gauge", "help": help_text, "labels": labels, "value": value}
 
     found = [
-        gauge("gauss_up", "1 while the engine answers", int(engine_up)),
-        gauge("gauss_uptime_seconds", "Since the run was started", round(time.monotonic() - running.started, 1)),
+        gauge("gauss_up", "1 while the engine responds", int(engine_up)),
+        gauge("gauss_uptime_seconds", "Seconds since the run started", round(time.monotonic() - running.started, 1)),
         gauge("gauss_control_memory_bytes", "Peak resident memory of the control process",
               resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024),
     ]  # fmt: skip
@@ -48,13 +50,13 @@ def _own(running: Running, engine_up: bool) -> list[dict[str, Any]]:
         name = child.spec.name
         found.append(gauge("gauss_process_up", "1 while a process is up", int(child.state == "ready"), process=name))
         restarts = gauge(
-            "gauss_process_restarts_total", "Times a process was started again", child.restarts, process=name
+            "gauss_process_restarts_total", "Number of restarts of a process", child.restarts, process=name
         )
         found.append({**restarts, "type": "counter"})
     return found
 
 
-def routes(running: Running) -> APIRouter:
+def routes(running: Running, schedule: SyncSchedule) -> APIRouter:
     router = APIRouter(tags=["run"])
 
     @router.get("/metrics", summary="Prometheus metrics", response_class=Response)
@@ -62,8 +64,8 @@ def routes(running: Running) -> APIRouter:
         try:
             found = running.command("metrics")["metrics"]
         except GaussError:
-            found = None  # a scrape tells that the engine is down, it does not fail
-        own = _own(running, found is not None)
+            found = None  # report that the engine is down instead of failing the scrape
+        own = [*_own(running, found is not None), *sync_metrics(schedule)]
         own.sort(key=lambda metric: str(metric["name"]))
         return Response(render([*own, *(found or [])]), media_type=TEXT)
 

@@ -1,4 +1,4 @@
-"""The API's description: FastAPI's own, and what it leaves out: who may call, WebSockets, the shape of errors."""
+"""The OpenAPI description, completed by tokens, WebSockets and errors."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ ERROR_SHAPE = {
     },
 }
 STATUSES = {
-    401: "no token, or a wrong one",
-    403: "the token only allows reading",
-    404: "no such topic, processor, reader or record",
-    408: "the body came too slowly",
-    409: "the call breaks a rule of delivery",
+    401: "missing or invalid token",
+    403: "the token is read-only",
+    404: "no such topic, processor, reader, sync or record",
+    408: "the body was sent too slowly",
+    409: "the call violates the delivery protocol, or the sync is running",
     413: "the body is too large",
-    422: "a wrong parameter",
-    503: "the engine is not up, or the disk is full; try again",
+    422: "invalid parameter",
+    503: "the engine is unavailable or the disk is full; retry",
 }
 _SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "full.token or read.token of the data directory"},
@@ -48,14 +48,14 @@ _BODY = (408, 413)
 
 
 class Api(FastAPI):
-    """FastAPI with a complete description."""
+    """FastAPI with a complete OpenAPI description."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.sockets: list[WebSocketRoute] = []
 
     def include_router(self, router: APIRouter, **given: Any) -> None:
-        """The same, with a note of the WebSockets among the routes, which FastAPI leaves out of its description."""
+        """The description, with WebSocket routes, which FastAPI omits."""
         super().include_router(router, **given)
         self.sockets += [route for route in router.routes if isinstance(route, WebSocketRoute)]
 
@@ -84,7 +84,7 @@ def _document(app: Api) -> dict[str, Any]:
 
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
-    """Who may call it, and how it fails."""
+    """Adds token and errors to an operation."""
     responses = operation["responses"]
     if path in OPEN_PATHS:
         operation["security"] = []
@@ -120,7 +120,7 @@ def _socket_operation(route: WebSocketRoute) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One value that an operation takes."""
+    """A parameter of an operation."""
 
     name: str
     where: str
@@ -131,23 +131,23 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one path, as a reference page shows it."""
+    """One method of a path."""
 
     method: str
     path: str
     summary: str
     tag: str
     token: str
-    """`read`, `full`, or empty if it needs none."""
+    """The required token: `read`, `full`, or empty."""
     socket: str
-    """What it does as a WebSocket; empty if it is none."""
+    """Summary of the WebSocket; empty if there is none."""
     parameters: tuple[Parameter, ...]
     body: str
-    """Media type of the body; empty without one."""
+    """Media type of the body, or empty."""
 
 
 def operations(document: dict[str, Any]) -> list[Operation]:
-    """Every operation of a description, in its order."""
+    """The operations of a description, in order."""
     found = []
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

@@ -23,8 +23,8 @@ MOST_LETTERS = 1000
 Place = Annotated[int, Field(ge=0, le=MOST)]
 
 
-class Replay(BaseModel):
-    """Which dead letters; left out: all of them. So a key that is misspelt must not count as left out."""
+class ReplayRequest(BaseModel):
+    """Selects dead letters. Unknown keys are rejected: a misspelt one would select all."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -33,8 +33,8 @@ class Replay(BaseModel):
     offsets: list[Place] | None = None
 
 
-class Discard(Replay):
-    """Which dead letters; every one of them only if `all` says so."""
+class Discard(ReplayRequest):
+    """Selects dead letters; all of them only with `all`."""
 
     all: bool = False
 
@@ -42,53 +42,55 @@ class Discard(Replay):
 def routes(running: Running) -> APIRouter:
     router = APIRouter(prefix="/api")
 
-    @router.get("/health", tags=["run"], summary="Whether every listener and query is up, and if not, why")
+    @router.get("/health", tags=["run"], summary="Health of listeners and queries, with reasons")
     def health() -> dict[str, Any]:
         return running.health()
 
-    @router.get("/status", tags=["run"], summary="Health, topics and processors with rates: what `gauss top` shows")
+    @router.get(
+        "/status", tags=["run"], summary="Health, topics and processors with rates, and syncs, as in `gauss top`"
+    )
     def status() -> dict[str, Any]:
         return running.sampler.status()
 
     @cache
     def planned_graph() -> Graph:
-        from gauss.stream.driver.explain import planned  # loads the formats
+        from gauss.stream.driver.planning.explain import planned  # loads the formats
 
         return planned(running.pipeline, running.graph)
 
-    @router.get("/graph", tags=["run"], summary="What runs: topics, processors, how each runs and in which query")
+    @router.get("/graph", tags=["run"], summary="The graph: topics, processors, and how each runs")
     def graph(format: Literal["text", "mermaid", "svg", "json"] = "json") -> Response:
         found = planned_graph()
         if format == "json":
             body = msgspec.json.encode(running.redactor.redact_data(found.to_dict()))
             return Response(body, media_type="application/json")
-        from gauss.stream.draw import DRAWINGS
+        from gauss.api.draw import DRAWINGS
 
         return Response(running.redactor.redact(DRAWINGS[format](found)), media_type=_MEDIA[format])
 
-    @router.get("/processors", tags=["processors"], summary="Every processor with its state and counters")
+    @router.get("/processors", tags=["processors"], summary="All processors with state and counters")
     def processors() -> dict[str, Any]:
         return running.command("processors.ls")
 
-    @router.post("/processors/{name}/retry", tags=["processors"], summary="Try a failed processor again")
+    @router.post("/processors/{name}/retry", tags=["processors"], summary="Retry a failed processor")
     def retry(name: str) -> dict[str, Any]:
         return running.command("processors.retry", name=name)
 
-    @router.post("/processors/{name}/skip", tags=["processors"], summary="Leave the epoch that fails out and go on")
+    @router.post("/processors/{name}/skip", tags=["processors"], summary="Skip the records at which a processor fails")
     def skip(name: str) -> dict[str, Any]:
         return running.command("processors.skip", name=name)
 
-    @router.post("/processors/{name}/drop-state", tags=["processors"], summary="Go on without a lost state")
+    @router.post("/processors/{name}/drop-state", tags=["processors"], summary="Continue without lost state")
     def drop_state(name: str) -> dict[str, Any]:
         return running.command("processors.drop_state", name=name)
 
     @router.post(
-        "/processors/{name}/rebuild", tags=["processors"], summary="Empty its target and read everything again"
+        "/processors/{name}/rebuild", tags=["processors"], summary="Empty the target and read everything again"
     )
     def rebuild(name: str) -> dict[str, Any]:
         return running.command("processors.rebuild", name=name)
 
-    @router.get("/readers", tags=["readers"], summary="Registered offset readers")
+    @router.get("/readers", tags=["readers"], summary="Registered readers")
     def readers(topic: str | None = None) -> dict[str, Any]:
         return running.command("readers.ls", topic=topic)
 
@@ -97,11 +99,11 @@ def routes(running: Running) -> APIRouter:
         place = whole_number(to, "to") if isinstance(to, str) and to[:1].isdigit() else to
         return running.command("readers.seek", topic=topic, reader=reader, to=place)
 
-    @router.delete("/readers/{topic}/{reader}", tags=["readers"], summary="Forget a reader's position")
+    @router.delete("/readers/{topic}/{reader}", tags=["readers"], summary="Drop a reader")
     def drop(topic: str, reader: str) -> dict[str, Any]:
         return running.command("readers.drop", topic=topic, reader=reader)
 
-    @router.get("/dlq", tags=["dead letters"], summary="Counts by reason, stage and processor")
+    @router.get("/dlq", tags=["dead letters"], summary="Count dead letters by reason, stage and processor")
     def dead_letters(processor: str | None = None) -> dict[str, Any]:
         return running.command("dlq.ls", processor=processor)
 
@@ -114,20 +116,20 @@ def routes(running: Running) -> APIRouter:
     ) -> dict[str, Any]:
         return running.command("dlq.show", processor=processor, reason=reason, limit=limit, before=before)
 
-    @router.post("/dlq/replay", tags=["dead letters"], summary="Give dead letters to their processor again, once")
-    def replay(asked: Annotated[Replay | None, Body()] = None) -> dict[str, Any]:
-        asked = asked or Replay()
+    @router.post("/dlq/replay", tags=["dead letters"], summary="Replay dead letters")
+    def replay(asked: Annotated[ReplayRequest | None, Body()] = None) -> dict[str, Any]:
+        asked = asked or ReplayRequest()
         if asked.processor is not None:
             return running.command("dlq.replay", **asked.model_dump())
         return _replay_all(running, asked.reason, asked.offsets)
 
-    @router.post("/dlq/discard", tags=["dead letters"], summary="Remove dead letters for good")
+    @router.post("/dlq/discard", tags=["dead letters"], summary="Delete dead letters")
     def discard(asked: Discard) -> dict[str, Any]:
         which = asked.model_dump(exclude={"all"})
         if not asked.all and not any(which.values()):
             raise ConfigError(
-                "which dead letters? none were named",
-                hint='give "processor", "reason" or "offsets", or "all": true for every one',
+                "no dead letters selected",
+                hint='pass "processor", "reason", "offsets" or "all": true',
             )
         return running.command("dlq.discard", **which)
 
@@ -135,7 +137,7 @@ def routes(running: Running) -> APIRouter:
 
 
 def _replay_all(running: Running, reason: str | None, offsets: list[int] | None) -> dict[str, Any]:
-    """Every transform's letters; those of edges never were records, so they count as refused."""
+    """Replays the letters of transforms; those of edges were never records, so they count as refused."""
     total: dict[str, Any] = {"replayed": 0, "already": 0, "refused": 0, "refused_hint": ""}
     groups = running.command("dlq.ls")["groups"]
     for name in dict.fromkeys(group["processor"] for group in groups):
@@ -148,5 +150,5 @@ def _replay_all(running: Running, reason: str | None, offsets: list[int] | None)
             mine = [group for group in groups if group["processor"] == name and reason in (None, group["reason"])]
             total["refused"] += sum(group["count"] for group in mine)
     if total["refused"]:
-        total["refused_hint"] = "they never were records of a topic, or are not whole: correct them and send them again"
+        total["refused_hint"] = "they were never records of a topic, or are truncated: correct them and send them again"
     return total

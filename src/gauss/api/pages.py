@@ -1,4 +1,4 @@
-"""Pages for a browser: small, whole in themselves, without scripts and without anything from another host."""
+"""Self-contained HTML pages, without scripts and external resources."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-in
 
 
 def page(title: str, body: str, status: int = 200, headers: dict[str, str] | None = None) -> HTMLResponse:
-    """A whole page; `body` is HTML."""
+    """An HTML page with a body."""
     text = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
@@ -33,12 +33,12 @@ def page(title: str, body: str, status: int = 200, headers: dict[str, str] | Non
 
 
 def refused(error: GaussError, status: int) -> HTMLResponse:
-    """Why a browser may not see a page, and how it gets in; it then asks for a password."""
+    """The page for a missing token; makes the browser ask for a password."""
     headers = {"WWW-Authenticate": 'Basic realm="gauss", charset="UTF-8"'} if status == 401 else {}
     body = (
         f"<p>{escape(error.message[:1].upper() + error.message[1:])}.</p>"
-        "<p>The data directory of the run (<code>.gauss</code>, or what <code>--data-dir</code> names) has a token in"
-        " <code>read.token</code>. In a browser, reload this page and give it as the password, with any user name."
+        "<p>The data directory of the run (<code>.gauss</code>, or <code>--data-dir</code>) has a token in"
+        " <code>read.token</code>. In a browser, reload this page and enter it as the password, with any user name."
         " Elsewhere send it as a header:</p>"
         '<pre>curl -H "Authorization: Bearer $(cat .gauss/read.token)" URL</pre>'
         "<p><code>full.token</code> also allows changes.</p>"
@@ -47,16 +47,16 @@ def refused(error: GaussError, status: int) -> HTMLResponse:
 
 
 def index(links: Mapping[str, str]) -> HTMLResponse:
-    """The page behind the printed address."""
+    """The index page."""
     listed = "".join(f'<li><a href="{escape(path)}">{escape(name)}</a></li>' for name, path in links.items())
-    return page("Gauss", f"<p>The HTTP API of a pipeline that runs.</p><ul>{listed}</ul>")
+    return page("Gauss", f"<p>The HTTP API of a running pipeline.</p><ul>{listed}</ul>")
 
 
 def reference(document: dict[str, Any]) -> HTMLResponse:
-    """Every operation with its parameters."""
+    """The reference page: all operations with their parameters."""
     found = sorted(operations(document), key=lambda operation: operation.tag)
     parts = [
-        "<p>Every request needs a token: <code>Authorization: Bearer TOKEN</code>. The machine's form of this page is"
+        "<p>Every request needs a token: <code>Authorization: Bearer TOKEN</code>. The machine-readable form is"
         ' <a href="/openapi.json">/openapi.json</a>.</p>'
     ]
     for tag, group in groupby(found, key=lambda operation: operation.tag):

@@ -1,4 +1,4 @@
-"""Pages of a topic: bounded in rows and bytes whatever `limit` says, with the place where the next one begins."""
+"""Pages of a topic, limited in rows and bytes, with the position of the next page."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gauss.api.records import Decode, rows
 from gauss.model.batch import value_lengths
 
 PAGE_ROWS = 1000
-"""Without a `limit`."""
+"""Default limit."""
 MOST_PAGE_ROWS = 10_000
 MOST_PAGE_BYTES = 8 << 20
 ROW_BYTES = 64
-"""What a row costs beside its data."""
+"""Overhead of a row in bytes."""
 
 
 def page_rows(limit: int | None) -> int:
-    """How many rows a page may have."""
+    """Maximum rows of a page."""
     return min(limit or PAGE_ROWS, MOST_PAGE_ROWS)
 
 

@@ -1,74 +1,69 @@
-"""From what a request says to the program that is scanned, and to the format that shows records."""
+"""Builds scan programs and formats from request parameters."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-from pydantic import ValidationError
-
-from gauss import registry
 from gauss.api.records import Decode, decoding, whole_number
+from gauss.config.formats import requested_format
 from gauss.contracts.cursor import Mode, Program, Seq
-from gauss.contracts.format import FormatSpec
-from gauss.contracts.format_batch import batched
+from gauss.contracts.expression import Select
+from gauss.contracts.storage import TopicKind
 from gauss.model.closing import Closing, hold, scope
-from gauss.model.errors import ConfigError, NotFound, PluginError
-from gauss.scan.program.ir import Select
+from gauss.model.errors import ConfigError, NotFound
 from gauss.scan.program.parse import parse, parse_scan
 from gauss.stream.control.run import Running
 from gauss.stream.formats import topic_format
 
 
-class Reading:
-    """What the routes that read topics share."""
+class TopicReading:
+    """Shared by the routes that read topics."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
         self._kept: dict[str, Decode] = {}
-        """Formats that must be closed: one for all requests, closed with the process."""
+        """Formats that must be closed: one per process, shared by all requests."""
 
     def known(self, topic: str) -> dict[str, Any]:
-        """What the engine says of a topic; raises before a stream has begun to answer 200."""
+        """The status of a topic. Raises before a stream starts its response."""
         return self._running.command("topic", name=topic)
 
     def is_table(self, topic: str) -> bool:
-        """Whether it holds a row per key in the engine, and every change of them."""
-        return {"snapshot", "subscribe"} <= set(self.known(topic)["read_modes"])
+        """Whether the topic is a table in the engine."""
+        return bool(self.known(topic)["kind"] == TopicKind.TABLE)
 
     def decoder(self, name: str | None) -> Decode | None:
-        """A format of the pipeline, or a plugin that needs no settings; None: bytes are shown as text."""
+        """A format of the pipeline, or a plugin without required settings; `None` for plain text."""
         if name is None or name in self._kept:
             return None if name is None else self._kept[name]
-        found, held = self._running.pipeline.format(name), Closing()
+        held, defined = Closing(), [entry.name for entry in self._running.pipeline.formats]
         try:
-            spec = registry.installed(FormatSpec, name) if found is None else registry.spec(FormatSpec, found.plugin)
-            config = spec.validate({} if found is None else found.config)
             with scope(held):
-                made = decoding(batched(registry.build(spec, config)).decode)
-        except (PluginError, ValidationError):
-            if found is not None:
+                made = decoding(requested_format(self._running.pipeline, name).decode)
+        except ConfigError:
+            if name in defined:
                 raise
-            known = ", ".join(entry.name for entry in self._running.pipeline.formats) or "none"
-            raise NotFound(f'the pipeline has no format "{name}"', hint=f"it has: {known}") from None
+            known = ", ".join(defined) or "none"
+            raise NotFound(f'the pipeline has no format "{name}"', hint=f"formats: {known}") from None
         if len(held):
             hold(held)
             self._kept[name] = made
         return made
 
     def rows_of(self, topic: str, format_name: str | None) -> Decode | None:
-        """How rows of a table are shown: by the named format, else the topic's own."""
+        """The format for rows of a table: the given one, else that of the topic."""
         if format_name is None and (found := topic_format(self._running.pipeline, topic)) is not None:
             format_name = found.name
         return self.decoder(format_name)
 
     def table(self, topic: str, mode: str = "snapshot") -> None:
-        """Raises unless the topic has a row per key."""
+        """Raises unless the topic is a table."""
         modes = self._running.command("topic", name=topic)["read_modes"]
         if "snapshot" in modes and mode not in modes:
             raise ConfigError(
-                f'topic "{topic}" is a table elsewhere, which tells nobody that it has changed',
-                hint="read its snapshot, or subscribe to the topic that is written to it",
+                f'topic "{topic}" is an external table, which does not report changes',
+                hint="read its snapshot, or subscribe to the topic from which it is written",
             )
         if "snapshot" not in modes:
             raise ConfigError(
@@ -77,14 +72,14 @@ class Reading:
             )
 
     def program(self, text: str, *, live: bool = False, format_name: str | None = None) -> Program:
-        """A program by its text; a format that the text itself names counts more than the other."""
+        """Parses a program. A format in the text overrides the given one."""
         program = parse_scan(text, live=live)
         return program if program.format or not format_name else dataclasses.replace(program, format=format_name)
 
     def tail(
         self, topic: str, start: str | None, *, where: str | None = None, format_name: str | None = None
     ) -> Program:
-        """The live scan of a tail; `where` is decided in the engine, by JSON if nothing says otherwise."""
+        """The live scan of a tail. `where` is evaluated in the engine; the default format is JSON."""
         row = self._running.command("topic", name=topic)
         stages: tuple[Select, ...] = ()
         if where is not None:

@@ -17,7 +17,7 @@ from gauss.scan.program.columns import WIDE
 
 _encoder = msgspec.json.Encoder()
 MOST = 2**63 - 1
-"""The largest number that a request may give."""
+"""The largest number accepted in a request."""
 _MOST_DIGITS = 19
 
 Decode = Callable[[bytes], Any]
@@ -31,7 +31,7 @@ def text_or_base64(data: bytes) -> str | dict[str, str]:
 
 
 def decoding(decode: Decode) -> Decode:
-    """A format's decode that gives what it can't read as `{"error", "data"}` instead of failing the rest."""
+    """Decodes records; a bad record becomes `{"error", "data"}`."""
 
     def one(data: bytes) -> Any:
         try:
@@ -44,7 +44,7 @@ def decoding(decode: Decode) -> Decode:
 
 def rows(batch: pa.RecordBatch, decode: Decode | None = None) -> Iterable[dict[str, Any]]:
     """Records as objects."""
-    place = "offset" if "offset" in batch.schema.names else "version"  # a row of a table stands at its version
+    place = "offset" if "offset" in batch.schema.names else "version"  # the offset of a row is its version
     offsets, times = batch.column(place).to_pylist(), batch.column("ts_ms").to_pylist()
     return (
         {"offset": offset, "ts_ms": ts_ms, "data": value}
@@ -77,7 +77,7 @@ def _values(batch: pa.RecordBatch, index: int) -> list[Any]:
 
 
 def _texts(data: pa.BinaryArray) -> list[Any]:
-    """Text is checked for the whole column at once."""
+    """Converts a column of bytes; UTF-8 is validated for the whole column at once."""
     try:
         values: list[Any] = data.cast(pa.string()).to_pylist()
     except pa.ArrowInvalid:
@@ -108,28 +108,28 @@ def change_lines(batch: pa.RecordBatch, decode: Decode | None) -> bytes:
 
 
 def decoded(data: pa.BinaryArray, decode: Decode | None) -> list[Any]:
-    """Every record as a format gives it, else as text."""
+    """Decodes every record with a format, else as text."""
     return _texts(data) if decode is None else [decode(value) for value in data.to_pylist()]
 
 
 def whole_number(given: str, name: str, *, least: int = 0) -> int:
-    """A number of 64 bits that a request writes as text; ConfigError for anything else, however long."""
+    """Parses a 64-bit integer of a request. Raises ConfigError."""
     digits = given.removeprefix("-")
     if digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS:
         number = int(given)
         if least <= number <= MOST:
             return number
-    raise ConfigError(f"{name}: expected a whole number from {least} on (got {given[:40]!r})")
+    raise ConfigError(f"{name}: expected an integer >= {least} (got {given[:40]!r})")
 
 
 def time_ms(given: str | None, name: str) -> int | None:
-    """Milliseconds of an ISO time (UTC unless it says otherwise), a number of ms, or `-5m` before now."""
+    """Parses a time to ms: ISO 8601 (default UTC), Unix ms, or relative (`-5m`)."""
     if given is None or given == "":
         return None
     try:
         return moment_ms(moment(given), int(time.time() * 1000))
     except ValueError:
         raise ConfigError(
-            f"{name}: expected an ISO time, milliseconds, or a duration before now (got {given[:40]!r})",
+            f"{name}: expected an ISO 8601 time, Unix milliseconds, or a relative time (got {given[:40]!r})",
             hint="such as 2026-01-31T12:00:00Z, 1769860800000 or -5m",
         ) from None

@@ -16,19 +16,19 @@ from fastapi.responses import StreamingResponse
 from pyarrow import flight
 from starlette.concurrency import run_in_threadpool
 
-from gauss.api.reading import Reading
+from gauss.api.reading import TopicReading
 from gauss.api.records import MOST, Decode, change_lines, entries, object_lines
 from gauss.api.sockets import Lines, first_message, serve_socket
 from gauss.api.stored import is_stored, keyed_entries, listed
-from gauss.api.tail import Taken, follow, in_pieces
+from gauss.api.tail import DeliveryWatch, follow, in_pieces
+from gauss.clients.engine.client import as_gauss_error
+from gauss.clients.engine.cursors import STEP, RemoteCursor, refused
 from gauss.contracts.cursor import Code, Mode, Program, Seq, Step
 from gauss.model.errors import Collected, ConfigError, GaussError
 from gauss.model.units import duration_ms
 from gauss.scan.program.blob import encode_program
-from gauss.stream.client import as_gauss_error
 from gauss.stream.control.run import Running
-from gauss.stream.control.tails import ControlClient, Tail
-from gauss.stream.cursors import STEP, RemoteCursor, refused
+from gauss.stream.control.tails import ControlClient, RunningScan
 
 NDJSON = "application/x-ndjson"
 POLL_ROWS = 1000
@@ -37,22 +37,27 @@ MOST_WAIT_MS = 60_000
 LOOK_SECONDS = 0.05
 MOST_POLL_BYTES = 64 << 20
 
-Text = Annotated[str, Query(alias="program", description="such as `select(.bid > 100) | {symbol, bid}`; empty: all")]
-Format = Annotated[str | None, Query(description="what decodes records, if neither the program nor the topic says")]
-Live = Annotated[bool, Query(description="goes on with what comes after the pinned version")]
-Limit = Annotated[int | None, Query(ge=1, le=MOST, description="rows at most")]
-Wait = Annotated[str | None, Query(description="long-poll: live, answers with the next rows, or none after e.g. 10s")]
+Text = Annotated[
+    str,
+    Query(
+        alias="program", description="the program, such as `select(.bid > 100) | {symbol, bid}`; default: all records"
+    ),
+]
+Format = Annotated[str | None, Query(description="the format, if neither the program nor the topic names one")]
+Live = Annotated[bool, Query(description="continue with new records")]
+Limit = Annotated[int | None, Query(ge=1, le=MOST, description="maximum rows")]
+Wait = Annotated[str | None, Query(description="long poll: return the next rows, or none after this time, e.g. 10s")]
 
 
 def routes(running: Running) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["scans"])
-    reading = Reading(running)
+    reading = TopicReading(running)
 
-    @router.get("/scans", summary="Scans under way: who reads what, and how far it is")
+    @router.get("/scans", summary="Running scans with their progress")
     def scans() -> dict[str, Any]:
         return running.command("scans")
 
-    @router.get("/topics/{name}/scan", summary="The rows of a program, as NDJSON")
+    @router.get("/topics/{name}/scan", summary="Run a scan program; rows as NDJSON")
     async def scan(
         name: str, *, text: Text = "", live: Live = False, limit: Limit = None, wait: Wait = None, format: Format = None
     ) -> Response:
@@ -64,11 +69,11 @@ def routes(running: Running) -> APIRouter:
         tail = await run_in_threadpool(running.client().tail, name, program, limit=most, full=wait is not None)
         if milliseconds is not None:
             return await _poll(tail, milliseconds)
-        taken = Taken()
+        taken = DeliveryWatch()
         lines = in_pieces(with_error_line(follow(tail, object_lines, taken=taken)), taken)
         return StreamingResponse(lines, media_type=NDJSON, headers=_headers(tail.scanning.cursor))
 
-    @router.get("/topics/{name}/scan/explain", summary="What a scan would do, in words")
+    @router.get("/topics/{name}/scan/explain", summary="Explain a scan without running it")
     def explain(name: str, text: Text = "", live: Live = False, format: Format = None) -> dict[str, Any]:
         blob = encode_program(reading.program(text, live=live, format_name=format))
         return running.command("scan.explain", topic=name, program=base64.b64encode(blob).decode())
@@ -97,7 +102,7 @@ def routes(running: Running) -> APIRouter:
                 asked = msgspec.json.decode(await first_message(socket), type=dict[str, Any])
             except msgspec.MsgspecError as error:
                 raise ConfigError(
-                    f"the first message can't be understood: {error}",
+                    f"invalid first message: {error}",
                     hint='send {"subscribe": TOPIC, "mode": "changes"}',
                 ) from None
             return await _subscribed(running, reading, asked)
@@ -108,7 +113,7 @@ def routes(running: Running) -> APIRouter:
 
 
 async def _stored_snapshot(running: Running, name: str) -> Response:
-    """A table elsewhere: by its key, else as a list of rows."""
+    """An external table: as an object by key, else as a list of rows."""
     described = await run_in_threadpool(lambda: running.command("table", topic=name))
     key = tuple(described["key"])
     tail = await run_in_threadpool(running.client().tail, name, Program(), full=True)
@@ -117,17 +122,17 @@ async def _stored_snapshot(running: Running, name: str) -> Response:
     return _as_object(tail, listed, b"[", b"]")
 
 
-def _as_object(tail: Tail, encode: Callable[[Any], bytes], begin: bytes = b"{", end: bytes = b"}") -> Response:
+def _as_object(tail: RunningScan, encode: Callable[[Any], bytes], begin: bytes = b"{", end: bytes = b"}") -> Response:
     """A table as one JSON value."""
-    taken = Taken()
+    taken = DeliveryWatch()
     parts = in_pieces(_object(follow(tail, encode, taken=taken), begin, end), taken)
     return StreamingResponse(parts, media_type="application/json", headers=_headers(tail.scanning.cursor))
 
 
-async def _subscribed(running: Running, reading: Reading, asked: dict[str, Any]) -> Lines:
+async def _subscribed(running: Running, reading: TopicReading, asked: dict[str, Any]) -> Lines:
     """The messages of a subscription, as lines."""
     topic, mode, format_name = asked.get("subscribe"), asked.get("mode", "snapshot"), asked.get("format")
-    shown = {key: value for key, value in asked.items() if key != "token"}  # the address may bring it
+    shown = {key: value for key, value in asked.items() if key != "token"}  # the topic may be part of the URL
     if not isinstance(topic, str) or mode not in MODES or not isinstance(format_name, str | None):
         raise ConfigError(
             f"expected a topic and a mode, found {shown}", hint=f'"subscribe": TOPIC, "mode": {" or ".join(MODES)}'
@@ -138,12 +143,12 @@ async def _subscribed(running: Running, reading: Reading, asked: dict[str, Any])
         tail = await run_in_threadpool(running.client().tail, topic, Program(mode=Mode.LIVE), name="subscription")
         return follow(tail, lambda batch: change_lines(batch, decode))
     await run_in_threadpool(reading.table, topic, "subscribe")
-    # Nothing ahead: a client that is slow gets the table as it is when it is ready for it.
+    # No read-ahead: a slow client gets the newest version when it is ready.
     return follow(Snapshots(running.client(), topic, reading.rows_of(topic, format_name)), bytes, ahead=0)
 
 
 class Snapshots:
-    """A table as one JSON object, now and after every change; changes that come meanwhile are in the next one."""
+    """The table as one JSON object, now and after changes; changes in between are conflated."""
 
     def __init__(self, client: ControlClient, topic: str, decode: Decode | None) -> None:
         self._client = client
@@ -170,29 +175,29 @@ class Snapshots:
     def _whole(self, cursor: RemoteCursor) -> bytes:
         parts: list[bytes] = []
         size = 0
-        while (code := cursor.next(STEP, again=True)) is Code.UNSET:
+        while (code := cursor.next(STEP, again=True)) is Code.OK:
             parts.append(entries(cursor.read()[1], self._decode, b", "))
             size += len(parts[-1])
             if size > MOST_POLL_BYTES:
                 raise ConfigError(
-                    f"the table has more than the {MOST_POLL_BYTES:,} bytes of a message",
-                    hint="subscribe with mode=changes, or ask for its snapshot, which is streamed",
+                    f"the table exceeds the {MOST_POLL_BYTES:,} bytes of a message",
+                    hint="subscribe with mode=changes, or read its snapshot, which is streamed",
                 )
         if code is not Code.INVALID:
             raise refused(code)
         return b"{" + b", ".join(parts) + b"}"
 
     def _wait(self, version: int) -> None:
-        """Until the table has changed; a cursor that begins there holds nothing of the table itself."""
+        """Waits until the table has changed. The cursor retains no version of the table."""
         try:
             with self._opened(Program(Seq(version), Mode.LIVE)) as cursor:
                 while not self._cancelled and not cursor.wait():
                     pass
         except Collected:
-            pass  # so much has changed that it is not kept any more
+            pass  # the changes are no longer retained
 
     def keep(self) -> None:
-        """While its reader is busy nothing is held for it."""
+        """Releases the cursor while the reader is busy."""
 
     def cancel(self) -> None:
         self._cancelled = True
@@ -200,8 +205,8 @@ class Snapshots:
             self._cursor.cancel()
 
 
-async def _poll(tail: Tail, milliseconds: int) -> Response:
-    """The next rows, all that a step gives; none when nothing comes in time. The header says where to go on."""
+async def _poll(tail: RunningScan, milliseconds: int) -> Response:
+    """Long poll: the next rows, or none after the timeout. A header has the next position."""
     body = await _first(follow(tail, object_lines, ahead=0), milliseconds)
     return _polled(body, tail.scanning.cursor, tail.scanning.idle_at)
 
@@ -211,7 +216,7 @@ async def _poll_table(running: Running, name: str, program: Program, millisecond
     long they take. The time is for the wait for changes."""
     whole = not (isinstance(program.view, Seq) and program.view.start is not None)
     if limit is not None and whole:
-        raise ConfigError("the first poll of a table gives all its rows", hint="leave limit out, or say seq(from: …)")
+        raise ConfigError("the first poll of a table returns all its rows", hint="remove limit, or use seq(from: …)")
     open_ = functools.partial(running.client().scan_cursor, name, program, name="http", returns=True)
     rows = TableRows(await run_in_threadpool(open_), limit, whole=whole)
     body = await _first(follow(rows, bytes, ahead=0), milliseconds, lambda: rows.idle_at is not None)
@@ -221,7 +226,7 @@ async def _poll_table(running: Running, name: str, program: Program, millisecond
 async def _first(
     batches: AsyncGenerator[bytes, None], milliseconds: int, may_end: Callable[[], bool] = lambda: True
 ) -> bytes:
-    """The first batch; none when the time is over and `may_end`."""
+    """The first batch, or none after the timeout if `may_end`."""
     coming = asyncio.create_task(_next(batches))
     try:
         await asyncio.wait({coming}, timeout=milliseconds / 1000)
@@ -239,7 +244,7 @@ async def _next(batches: AsyncGenerator[bytes, None]) -> bytes:
 
 
 def _polled(body: bytes, cursor: RemoteCursor, idle_at: int | None) -> Response:
-    # Rows that came just as the time was over were not given: the next poll begins before them.
+    # Rows that arrive at the timeout are not returned; the next poll starts before them.
     position = cursor.position if body or idle_at is None else idle_at
     return Response(body, media_type=NDJSON, headers={**_headers(cursor), "Gauss-Position": str(position)})
 
@@ -263,7 +268,7 @@ class TableRows:
             while self._left != 0 and not self._cancelled:
                 step = STEP if self._left is None else Step(min(self._left, STEP.limit), STEP.max_bytes)
                 code = self.cursor.next(step)
-                if code is Code.UNSET:
+                if code is Code.OK:
                     batch = self.cursor.read()[1]
                     assert isinstance(batch, pa.RecordBatch)
                     parts.append(object_lines(batch))
@@ -271,7 +276,7 @@ class TableRows:
                     self._left = None if self._left is None else self._left - batch.num_rows
                     if size > MOST_POLL_BYTES:
                         raise ConfigError(
-                            f"the rows are more than the {MOST_POLL_BYTES:,} bytes of a poll",
+                            f"the rows exceed the {MOST_POLL_BYTES:,} bytes of a poll",
                             hint="scan with live=true, or subscribe with mode=changes",
                         )
                 elif code is not Code.INVALID:
@@ -298,7 +303,7 @@ class TableRows:
 async def with_error_line(texts: Lines) -> Lines:
     """The same; what fails after the answer has begun is told by its last line."""
     try:
-        async with contextlib.aclosing(texts):  # whoever leaves in the middle ends the read at once
+        async with contextlib.aclosing(texts):  # leaving in the middle ends the read
             async for text in texts:
                 yield text
     except GaussError as error:

@@ -1,4 +1,4 @@
-"""The HTTP server of control: uvicorn in a thread, on a socket that listens before the web framework is imported."""
+"""The HTTP server of control: uvicorn in a thread. Its socket listens before the web framework is imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gauss.model.errors import ConfigError
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """The API's listener; connections queue until the server runs."""
+    """Opens the listening socket; connections queue until the server runs."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -23,8 +23,8 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            f"api.port: {host}:{port} can't be listened on: {error.strerror}",
-            hint="free the port, or leave api.port out to get a free one",
+            f"api.port: {host}:{port} cannot be bound: {error.strerror}",
+            hint="free the port, or remove api.port to use any free port",
         ) from error
     return listener
 
@@ -35,7 +35,7 @@ def url_of(listener: socket.socket, *, tls: bool = False) -> str:
 
 
 def tls_context(cert: Path, key: Path) -> ssl.SSLContext:
-    """Made before anything starts, so that a bad file is found then."""
+    """The TLS context, created before anything starts to report bad files early."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(cert, key)
@@ -43,13 +43,13 @@ def tls_context(cert: Path, key: Path) -> ssl.SSLContext:
         reason = getattr(error, "reason", None) or error.strerror or error
         raise ConfigError(
             f"api.tls: can't use certificate {cert} with key {key}: {reason}",
-            hint="expected PEM files, the key belonging to the first certificate",
+            hint="expected PEM files, with the key of the first certificate",
         ) from error
     return context
 
 
-class Server:
-    """Serves what `make_app` gives, which is called in the server's own thread, imports included."""
+class ApiServer:
+    """Serves the application that `make_app` creates in the thread of the server."""
 
     def __init__(
         self,
@@ -73,11 +73,11 @@ class Server:
     def _serve(self) -> None:
         import uvicorn
 
-        from gauss.api.connections import HEAD_BYTES, KEEP_ALIVE_SECONDS, MOST_MESSAGE_BYTES, Connections, Socket
+        from gauss.api.connections import HEAD_BYTES, KEEP_ALIVE_SECONDS, MOST_MESSAGE_BYTES, HttpConnections, Socket
 
         config = uvicorn.Config(
             self._make_app(),
-            http=Connections(self._allow).protocol,  # type: ignore[arg-type]
+            http=HttpConnections(self._allow).protocol,  # type: ignore[arg-type]
             ws=Socket,
             loop="gauss.api.connections:Loop",
             ssl_context_factory=None if (tls := self._tls) is None else lambda *_: tls,
@@ -95,7 +95,7 @@ class Server:
         self._server.run(sockets=[self._listener])
 
     def stop(self, seconds: float = 2.0) -> None:
-        """Ends streams and answers; the listener is closed."""
+        """Stops the server and closes its socket."""
         self._stopping.set()
         if self._server is not None:
             self._server.should_exit = True

@@ -1,4 +1,4 @@
-"""A WebSocket that a stream is sent over: a message per line, and why it closes."""
+"""Sends a stream over a WebSocket: one message per line, and the reason for closing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Lines = AsyncGenerator[bytes, None]
 
 
 async def serve_socket(socket: WebSocket, begin: Callable[[], Awaitable[Lines]]) -> None:
-    """Sends what `begin` gives until either side ends; an error is the last message."""
+    """Sends the stream of `begin` until either side ends. An error is the last message."""
     await socket.accept()
     try:
         await _send_until_left(socket, await begin())
@@ -29,7 +29,7 @@ async def serve_socket(socket: WebSocket, begin: Callable[[], Awaitable[Lines]])
 
 
 async def first_message(socket: WebSocket) -> str | bytes:
-    """What the client says first, as text or as bytes."""
+    """The first message of the client."""
     message = await socket.receive()
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect(message.get("code", 1000))
@@ -38,8 +38,8 @@ async def first_message(socket: WebSocket) -> str | bytes:
 
 
 async def refuse(socket: WebSocket, error: GaussError) -> None:
-    """Says why, and closes; a run that stops is no error."""
-    with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it may have gone meanwhile
+    """Closes with the reason. A stopping run is not an error."""
+    with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # the client may have disconnected
         if _is_stopping(socket):
             await _say_goodbye(socket)
             return
@@ -57,7 +57,7 @@ async def _say_goodbye(socket: WebSocket) -> None:
 
 
 async def _send_until_left(socket: WebSocket, texts: Lines) -> None:
-    """A message per line; ends with the stream, or as soon as the client leaves, lines or not."""
+    """Sends a message per line until the stream ends or the client disconnects."""
 
     async def send() -> None:
         async for text in texts:

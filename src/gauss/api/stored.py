@@ -1,4 +1,4 @@
-"""Tables elsewhere over HTTP: their rows by time, page by page, and whole."""
+"""External tables over HTTP: rows by time, in pages, and as a whole."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from gauss import registry
 from gauss.api.paging import MOST_PAGE_BYTES, ROW_BYTES
 from gauss.api.records import objects
 from gauss.config.spec import Pipeline
 from gauss.contracts.cursor import Program, TimeRange
-from gauss.contracts.storage import StorageSpec
-from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, TableSpec
+from gauss.contracts.expression import Select
+from gauss.contracts.storage import TopicKind
 from gauss.model.errors import ConfigError
-from gauss.scan.program.ir import Select
+from gauss.model.names import INC_COLUMN, OFFSET_COLUMN
 from gauss.scan.program.parse import parse
 from gauss.stream.control.run import Running
 
@@ -25,19 +24,21 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 def is_stored(pipeline: Pipeline, topic: str) -> bool:
-    """Whether a topic's records become rows of a table in another system."""
+    """Whether a topic is stored in an external table."""
     found = next((each for each in pipeline.topics if each.name == topic), None)
-    return found is not None and isinstance(registry.spec(StorageSpec, found.storage), TableSpec)
+    return found is not None and found.kind is TopicKind.STORED_TABLE
 
 
 def asked_rows(start_ms: int | None, stop_ms: int | None, after: str | None) -> Program:
-    """Rows of a time range, from the place on where the page before ended."""
+    """Rows of a time range, from the end of the previous page."""
     view = TimeRange(start_ms or 0, stop_ms)
     if after is None:
         return Program(view)
     found = _PLACE.fullmatch(after)
     if found is None:
-        raise ConfigError(f"after: expected `next` of the page before (got {after!r})", hint="such as 1769860800000:41")
+        raise ConfigError(
+            f"after: expected `next` of the previous page (got {after!r})", hint="such as 1769860800000:41"
+        )
     inc, offset = found.groups()
     behind = f"._inc > {inc} or (._inc == {inc} and ._offset > {offset})"
     return Program(view, stages=(Select(parse(behind).root),), text=behind)
@@ -49,8 +50,8 @@ def row_lines(batch: pa.RecordBatch) -> bytes:
 
 
 def page(running: Running, topic: str, program: Program, limit: int) -> dict[str, Any]:
-    """Up to `limit` rows, as far as a page has room, and where the next ones begin; a record's rows stay together, even
-    if that takes more."""
+    """Up to `limit` rows within the page size, and the position of the next page. Rows of one record are never
+    split."""
     tail = running.client().tail(topic, program, full=True)
     try:
         found: list[dict[str, Any]] = []
@@ -76,8 +77,8 @@ def _next(row: dict[str, Any], topic: str) -> str:
     mark = _mark(row)
     if mark is None:
         raise ConfigError(
-            f'rows of topic "{topic}" have no _inc and _offset by which a next page could begin',
-            hint="ask for all of them with Accept: application/x-ndjson, or for fewer with from, to",
+            f'rows of topic "{topic}" have no _inc and _offset, so they cannot be paged',
+            hint="request all rows with Accept: application/x-ndjson, or fewer with from, to",
         )
     return f"{mark[0]}:{mark[1]}"
 

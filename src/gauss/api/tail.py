@@ -1,4 +1,4 @@
-"""A scan as an async stream: one thread reads the engine, the event loop hands on, and leaving ends the read."""
+"""A scan as an async stream. A thread reads from the engine; when the consumer leaves, the read is cancelled."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, Protocol
 from gauss.model.errors import GaussError
 
 AHEAD = 2
-"""Batches read ahead of a slow client; the engine's cursor rests then."""
+"""Batches that are read ahead of a slow client."""
 KEEP_SECONDS = 5.0
-"""How often a resting cursor is told that its reader is there, if it is; well within its lease."""
+"""How often the lease of an idle cursor is renewed."""
 PIECE_BYTES = 64 << 10
-"""What a client must take within a lease to keep its cursor."""
+"""Bytes that a client must receive within a lease to keep its cursor."""
 
 
-class Stream(Protocol):
-    """What the client's scan gives: batches, and a way to end a read that waits."""
+class TailStream(Protocol):
+    """A scan: its batches, lease renewal, and cancellation."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -28,8 +28,8 @@ class Stream(Protocol):
     def cancel(self) -> None: ...
 
 
-class Taken:
-    """Whether the client has taken something since this was last asked: only then is its cursor's lease renewed."""
+class DeliveryWatch:
+    """Tracks whether the client has received data; only then is the lease of its cursor renewed."""
 
     def __init__(self) -> None:
         self._taken = threading.Event()
@@ -43,21 +43,21 @@ class Taken:
         return found
 
 
-async def in_pieces(texts: AsyncGenerator[bytes, None], taken: Taken) -> AsyncGenerator[bytes, None]:
-    """The same bytes in pieces that even a slow client takes within a lease."""
-    async with contextlib.aclosing(texts):  # whoever leaves in the middle ends the read at once
+async def in_pieces(texts: AsyncGenerator[bytes, None], taken: DeliveryWatch) -> AsyncGenerator[bytes, None]:
+    """Splits texts into pieces that a slow client can receive within a lease."""
+    async with contextlib.aclosing(texts):  # leaving in the middle ends the read
         async for text in texts:
             for at in range(0, len(text), PIECE_BYTES):
                 yield text[at : at + PIECE_BYTES]
-                taken.mark()  # the next piece is asked for once the socket has taken this one
+                taken.mark()  # the next piece is requested when the socket has accepted this one
 
 
 async def follow(
-    stream: Stream, encode: Callable[[Any], bytes], ahead: int = AHEAD, taken: Taken | None = None
+    stream: TailStream, encode: Callable[[Any], bytes], ahead: int = AHEAD, taken: DeliveryWatch | None = None
 ) -> AsyncGenerator[bytes, None]:
-    """Encoded batches as they come, until the stream or its consumer ends. With `ahead` 0 nothing is read before it is
-    asked for: what comes is new. A client that takes nothing for as long as the lease loses its cursor."""
-    progress = taken or Taken()
+    """Encoded batches until the stream or its consumer ends. With `ahead` 0 nothing is read before it is requested. A
+    client that receives nothing during the lease loses its cursor."""
+    progress = taken or DeliveryWatch()
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[bytes | GaussError | None] = asyncio.Queue()
     room = threading.Semaphore(ahead)
@@ -68,7 +68,7 @@ async def follow(
             loop.call_soon_threadsafe(queue.put_nowait, item)
 
     def asked() -> bool:
-        """Waits until there is room for a batch; False: nobody wants one any more."""
+        """Waits until a batch is requested. Returns False if the consumer has left."""
         while not room.acquire(timeout=KEEP_SECONDS):
             if progress.again() and not gone.is_set():
                 stream.keep()

@@ -1,4 +1,4 @@
-"""Topics over HTTP: list, look, query, tail, append."""
+"""Routes of topics: list, show, query, tail, append, back up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from gauss.api.append import MAX_RECORD_BYTES, Appending
 from gauss.api.paging import MOST_PAGE_BYTES, by_version, gathered, page_rows
-from gauss.api.reading import Reading
+from gauss.api.reading import TopicReading
 from gauss.api.records import MOST, Decode, lines, time_ms, whole_number
 from gauss.api.scans import NDJSON, with_error_line
 from gauss.api.sockets import Lines, serve_socket
@@ -26,24 +26,26 @@ from gauss.stream.control.run import Running
 
 BACKUP_SECONDS = 3600.0
 
-From = Annotated[str | None, Query(alias="from", description="ISO time, ms, or a duration before now such as -5m")]
-To = Annotated[str | None, Query(description="as `from`; records before it")]
-Limit = Annotated[int | None, Query(ge=1, le=MOST, description="records at most")]
+From = Annotated[str | None, Query(alias="from", description="start time: ISO 8601, Unix ms, or relative such as -5m")]
+To = Annotated[str | None, Query(description="end time (exclusive), as `from`")]
+Limit = Annotated[int | None, Query(ge=1, le=MOST, description="maximum records")]
 PageLimit = Annotated[
-    int | None, Query(ge=1, le=MOST, description="records at most; a page of JSON has 10,000 or 8 MiB at most")
+    int | None, Query(ge=1, le=MOST, description="maximum records; a JSON page has at most 10,000 or 8 MiB")
 ]
 Start = Annotated[str | None, Query(description="earliest, end, an offset, or -N for the last N records")]
-Format = Annotated[str | None, Query(description="a format of the pipeline that decodes `data`")]
-After = Annotated[str | None, Query(pattern=r"^-?[0-9]{1,19}(:[0-9]{1,19})?$", description="`next` of the page before")]
-Where = Annotated[str | None, Query(description="only records for which this is true, such as `.bid > 100`")]
+Format = Annotated[str | None, Query(description="a format of the pipeline to decode `data`")]
+After = Annotated[
+    str | None, Query(pattern=r"^-?[0-9]{1,19}(:[0-9]{1,19})?$", description="`next` of the previous page")
+]
+Where = Annotated[str | None, Query(description="only records that match this condition, such as `.bid > 100`")]
 
 
 def routes(running: Running) -> APIRouter:
     router = APIRouter(prefix="/api/topics", tags=["topics"])
 
-    reading = Reading(running)
+    reading = TopicReading(running)
 
-    @router.get("", summary="Every topic with its counters")
+    @router.get("", summary="All topics with counters")
     def list_topics() -> dict[str, Any]:
         return running.command("topics")
 
@@ -51,7 +53,7 @@ def routes(running: Running) -> APIRouter:
     def one_topic(name: str) -> dict[str, Any]:
         return running.command("topic", name=name)
 
-    @router.post("/{name}/backup", summary="Copy a file topic into a folder beside the engine while it is written")
+    @router.post("/{name}/backup", summary="Back up a file topic into a folder on the machine of the engine")
     def backup(name: str, folder: Annotated[str, Body(embed=True)]) -> dict[str, Any]:
         return running.command("topic.backup", name=name, folder=folder, wait_s=BACKUP_SECONDS)
 
@@ -107,7 +109,7 @@ def routes(running: Running) -> APIRouter:
             tail.cancel()
         return _json({"records": found, "next": found[-1]["offset"] + 1 if found and (more or full) else None})
 
-    @router.get("/{name}/tail", summary="Records as they come, as NDJSON")
+    @router.get("/{name}/tail", summary="Follow a topic; records as NDJSON")
     async def tail(
         name: str, *, start: Start = "end", limit: Limit = None, where: Where = None, format: Format = None
     ) -> StreamingResponse:
@@ -138,13 +140,13 @@ def routes(running: Running) -> APIRouter:
         request: Request,
         name: str,
         *,
-        framing: Annotated[str, Query(description="how the body is cut into records")] = "newline",
-        delimiter: Annotated[str | None, Query(description="of `newline`; default a newline")] = None,
+        framing: Annotated[str, Query(description="the framing of the body")] = "newline",
+        delimiter: Annotated[str | None, Query(description="delimiter of `newline`; default: a newline")] = None,
         prefix_type: Annotated[
-            Literal["u16be", "u32be", "varint"] | None, Query(description="of `length_prefixed`")
+            Literal["u16be", "u32be", "varint"] | None, Query(description="prefix of `length_prefixed`")
         ] = None,
         frame_size: Annotated[
-            int | None, Query(ge=1, le=MAX_RECORD_BYTES, description="of `fixed_size`, in bytes")
+            int | None, Query(ge=1, le=MAX_RECORD_BYTES, description="record size of `fixed_size`, in bytes")
         ] = None,
     ) -> dict[str, Any]:
         given = {"delimiter": delimiter, "prefix_type": prefix_type, "frame_size": frame_size}
@@ -164,20 +166,20 @@ def _before(batch: pa.RecordBatch, end_ms: int | None) -> pa.RecordBatch:
 
 
 def _all_lines(batches: Iterable[pa.RecordBatch], more: bool, asked: int | None, decode: Decode | None) -> bytes:
-    """All rows of a table from a version on; its order is made here, so they must fit into a page."""
+    """All rows of a table from a version, sorted here, so they must fit into a page."""
     if more and asked is None:
         raise ConfigError(
-            f"the rows are more than the {MOST_PAGE_BYTES:,} bytes that can be put in order",
-            hint="leave out Accept: application/x-ndjson and follow `next`",
+            f"the rows exceed the {MOST_PAGE_BYTES:,} bytes that can be sorted",
+            hint="remove Accept: application/x-ndjson and follow `next`",
         )
     return b"".join(lines(batch, decode) for batch in batches)
 
 
 def _range_ms(start: str | None, to: str | None) -> tuple[int, int | None]:
-    """The bounds of a time range; before 1970 there is nothing."""
+    """The bounds of a time range."""
     begin, end = max(time_ms(start, "from") or 0, 0), time_ms(to, "to")
     if end is not None and end < begin:
-        raise ConfigError(f"a range goes forward: expected from before to, found {start or begin} to {to}")
+        raise ConfigError(f"expected `from` before `to`, found {start or begin} to {to}")
     return begin, end
 
 
@@ -186,7 +188,7 @@ def _offset(after: str) -> int:
         return whole_number(after, "after")
     except ConfigError:
         raise ConfigError(
-            f"after: expected `next` of the page before (got {after[:40]!r})", hint="an offset such as 41"
+            f"after: expected `next` of the previous page (got {after[:40]!r})", hint="an offset such as 41"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Arguments that several commands take alike."""
+"""Arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def file_and_name(file: Path, name: str) -> tuple[Path, str]:
-    """`FILE NAME` as given. A name alone means the pipeline of this folder; a name before its file is understood."""
+    """Returns `(file, name)`. A name alone means the pipeline of the current folder; `NAME FILE` is accepted too."""
     is_file = file.exists() or file.suffix == ".toml"
     if not is_file and (not name or Path(name).exists()):
         return Path(name), str(file)

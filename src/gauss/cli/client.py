@@ -1,4 +1,4 @@
-"""How commands reach a run: HTTP to the endpoint that the data directory's `engine.json` names."""
+"""HTTP client of a run, found by the `engine.json` of its data directory."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _ERROR = b'{"error":{"code":'
 Query = dict[str, Any]
 
 
-class Client:
-    """Speaks to one run. Every failure is a GaussError, the API's own among them."""
+class RunClient:
+    """Client of one run. Every failure is raised as a GaussError, including errors of the API."""
 
     def __init__(self, data_dir: Path, timeout: float | None = 30.0) -> None:
         self.data_dir = data_dir
@@ -47,11 +47,11 @@ class Client:
         return self._ask("DELETE", path, {})
 
     def lines(self, *path: str, **query: Any) -> Iterator[bytes]:
-        """A stream of NDJSON, line by line, as it comes; an error that ends it is raised."""
+        """The lines of an NDJSON stream. Raises the error that ends it."""
         return self.stream(*path, **query)[1]
 
     def stream(self, *path: str, **query: Any) -> tuple[Message, Iterator[bytes]]:
-        """The same with the answer's headers."""
+        """The response headers and the lines of an NDJSON stream."""
         response = self._open("GET", path, query, accept=NDJSON)
         return response.headers, _lines(response)
 
@@ -76,15 +76,16 @@ class Client:
             target += "?" + urlencode(given)
         try:
             try:
-                connection.request(method, target, body, headers)  # an iterator is sent chunk by chunk
+                connection.request(method, target, body, headers)  # an iterator is sent in chunks
             except (BrokenPipeError, ConnectionResetError):
                 if not isinstance(body, Iterator):
                     raise
-                # Refused before all of it was sent: the answer says why.
+                # The server refused before reading the whole body: its response has the reason.
             response = connection.getresponse()
         except (OSError, HTTPException) as error:
             raise Unavailable(
-                f"the run of {self.data_dir} does not answer at {self.endpoint}: {error}", hint="is it still running?"
+                f"the run of {self.data_dir} does not answer at {self.endpoint}: {error}",
+                hint="check that it is still running",
             ) from error
         if response.status >= 400:
             raise _error(response)
@@ -99,7 +100,7 @@ class Client:
             return HTTPConnection(url.hostname, url.port, timeout=self.timeout)
         import ssl
 
-        # The certificate itself is known, whatever name it bears and whoever signed it.
+        # The certificate itself is pinned, so its host name and issuer do not matter.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -111,8 +112,8 @@ class Client:
 
 
 class _Body(io.RawIOBase):
-    """What comes of an answer, as it comes. Unlike the lines of `response` itself it raises when the connection ends
-    between two chunks: an answer that was cut off is not a short one."""
+    """The lines of a streamed response. Unlike iterating `response`, it raises if the connection ends between two
+    chunks, so a truncated response is not taken for a short one."""
 
     def __init__(self, response: HTTPResponse) -> None:
         self._response = response
@@ -132,15 +133,17 @@ def _lines(response: HTTPResponse) -> Iterator[bytes]:
     with response:
         try:
             for line in io.BufferedReader(_Body(response), PIECE_BYTES):
-                if line.startswith(_ERROR) and (error := _told(line)) is not None:
+                if line.startswith(_ERROR) and (error := _streamed_error(line)) is not None:
                     raise error
                 yield line
         except (OSError, HTTPException, AttributeError) as error:  # AttributeError: closed while it was read
-            raise Unavailable("the run went away", hint="is `gauss run` still there?") from error
+            raise Unavailable(
+                "the connection to the run was lost", hint="check that `gauss run` is still running"
+            ) from error
 
 
-def _told(line: bytes) -> GaussError | None:
-    """What went wrong after the answer had begun; a row may be called so too, but has not this shape."""
+def _streamed_error(line: bytes) -> GaussError | None:
+    """The error that ended a streamed response, or `None`. A row may have a field `error` too, but of another shape."""
     found = json.loads(line)["error"]
     return from_dict(found) if isinstance(found, dict) and set(found) == ERROR_KEYS else None
 

@@ -1,4 +1,4 @@
-"""Tables that fit the terminal: columns that may be missing are left out, remarks go below their row."""
+"""Tables that fit the terminal: optional columns are dropped, and remarks move below their row."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from rich.text import Text
 
 GAP = 2
 NARROWEST = 8
-"""A column that has to give way is folded, but not below this width."""
+"""The narrowest width to which a column is folded."""
 INDENT = 4
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column's title and what happens to it where the terminal is too narrow."""
+    """A column's title, and its priority on a narrow terminal."""
 
     title: str
     right: bool = False
     spare: int = 0
-    """0: always shown. Else the column with the highest number is left out first."""
+    """0: always shown. The column with the highest number is dropped first."""
 
 
 class Columns:
-    """Rows under their titles; `remarks`, if any, stand behind each row, or below it where they do not fit."""
+    """Renders rows under their titles. A row's `remarks` follow it, or go below it if they do not fit."""
 
     def __init__(
         self, columns: Sequence[Column], rows: Iterable[Sequence[Text]], remarks: Sequence[Text] | None = None
@@ -51,7 +51,7 @@ class Columns:
                 yield from _below(console, remark, width)
 
     def _fitting(self, width: int) -> tuple[list[int], list[int]]:
-        """The columns to show, and how wide each is."""
+        """The columns to show, with their widths."""
         natural = [
             max([cell_len(column.title), *(cell_len(row[index].plain) for row in self._rows)])
             for index, column in enumerate(self._columns)
@@ -69,7 +69,7 @@ class Columns:
         return kept, widths
 
     def _lines(self, console: Console, cells: list[Text], kept: list[int], widths: list[int]) -> list[Text]:
-        """A row's lines; more than one where a cell is folded."""
+        """The lines of a row: several if a cell is folded."""
         folded = [list(cell.wrap(console, width, overflow="fold")) for cell, width in zip(cells, widths, strict=True)]
         lines = []
         for number in range(max(map(len, folded))):

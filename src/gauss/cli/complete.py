@@ -1,4 +1,4 @@
-"""What the shell offers behind a command: pipelines, topics, processors. Quick, and silent when nothing is found."""
+"""Shell completion of pipelines, topics and processors. Errors are ignored."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 import typer
 
+from gauss.model.names import is_internal
+
 ANSWER_SECONDS = 1.0
 
 
 def files(incomplete: str) -> list[str]:
-    """Pipelines and folders that begin so."""
+    """Pipelines and folders that start with a prefix."""
     folder = Path(incomplete).parent if not incomplete.endswith("/") else Path(incomplete)
     try:
         found = [f"{path}/" if path.is_dir() else str(path) for path in sorted(folder.iterdir())]
@@ -27,12 +29,12 @@ def files(incomplete: str) -> list[str]:
 
 
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Topics of the pipeline that was named, of the run, or of the pipeline in this folder."""
+    """Topics of the pipeline on the command line, of the run, or of the pipeline in the current folder."""
     return _names(ctx, "topics", incomplete)
 
 
 def processors(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The same of processors."""
+    """Processors of the same pipeline."""
     return _names(ctx, "processors", incomplete)
 
 
@@ -44,20 +46,20 @@ def _names(ctx: typer.Context, section: str, incomplete: str) -> list[str]:
         else:
             place = Path(data_dir or os.environ.get("GAUSS_DATA_DIR", ".gauss"))
             found = _in_run(place, section) or _in_config(Path(), section)
-    except Exception:  # whatever is wrong, the command itself says it better
+    except Exception:  # the command itself reports the error
         return []
     return [name for name in found if name.startswith(incomplete)]
 
 
 def _in_run(data_dir: Path, section: str) -> list[str]:
-    from gauss.cli.client import Client
+    from gauss.cli.client import RunClient
     from gauss.model.errors import GaussError
 
     try:
-        rows: list[dict[str, Any]] = Client(data_dir, timeout=ANSWER_SECONDS).get(section)[section]
+        rows: list[dict[str, Any]] = RunClient(data_dir, timeout=ANSWER_SECONDS).get(section)[section]
     except GaussError:
         return []
-    return [row["name"] for row in rows if not row["name"].startswith("_")]
+    return [row["name"] for row in rows if not is_internal(row["name"])]
 
 
 def _in_config(given: Path, section: str) -> list[str]:

@@ -1,23 +1,24 @@
-"""`gauss db`: the servers that come with Gauss."""
+"""`gauss db`: the embedded database servers."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.output import CommandOutput, JsonOption
+from gauss.clients.embedded import systems
 from gauss.model.errors import Unavailable
 from gauss.model.paths import DataDir
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="The servers that come with Gauss.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="The embedded database servers.")
 
 
-class System(StrEnum):
-    CLICKHOUSE = "clickhouse"
-    POSTGRES = "postgres"
+def _known(system: str) -> str:
+    if system not in systems():
+        raise typer.BadParameter(f"expected {' or '.join(systems())}, found {system}")
+    return system
 
 
 @app.callback()
@@ -27,26 +28,26 @@ def _root() -> None:
 
 @app.command()
 def url(
-    system: Annotated[System, typer.Argument(help="Which of them.")],
+    system: Annotated[str, typer.Argument(help=f"{' or '.join(systems())}.", callback=_known)],
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Prints the URL of an embedded server, its secret included: for curl, psql, a notebook.
+    """Print the URL of an embedded server, including its password, for curl, psql or a notebook.
 
     Examples: psql "$(gauss db url postgres)" · curl "$(gauss db url clickhouse)" -d 'SELECT 1'
     """
     from gauss.clients.endpoint import owned, read_endpoint
 
-    directory = DataDir(data_dir.absolute()).server(system.value)
+    directory = DataDir(data_dir.absolute()).server(system)
     try:
         endpoint = read_endpoint(directory) if owned(directory) else None
     except OSError as error:
         raise Unavailable(f"{directory} can't be read: {error.strerror}", hint="name the run's --data-dir") from error
     if endpoint is None:
         raise Unavailable(
-            f"no embedded {system.value} runs with the data directory {data_dir}",
-            hint="it runs while a pipeline does that has a topic in it: gauss run",
+            f"no embedded {system} runs with the data directory {data_dir}",
+            hint=f"start it with gauss dev {system}, or with gauss run of a pipeline that stores a topic in it",
         )
-    output = Output(json=json)
+    output = CommandOutput(json=json)
     output.data({"url": endpoint.url})
     output.line(endpoint.url)

@@ -1,4 +1,4 @@
-"""`gauss explain`: how a processor runs, in words."""
+"""`gauss explain`: explains how each processor runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from gauss.cli import complete
 from gauss.cli.arguments import file_and_name
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.output import CommandOutput, JsonOption
 from gauss.config.check import check_or_raise
 from gauss.model.errors import NotFound
 from gauss.model.units import counted
@@ -20,36 +20,53 @@ def command(
         Path, typer.Argument(help="A pipeline, or a folder with a gauss.toml.", autocompletion=complete.files)
     ] = Path(),
     processor: Annotated[
-        str, typer.Argument(help="One of its processors; left out: all.", autocompletion=complete.processors)
+        str,
+        typer.Argument(help="A processor or sync of the pipeline. Default: all.", autocompletion=complete.processors),
     ] = "",
     json: JsonOption = False,
 ) -> None:
-    """Say in words how processors run: which task or query, what is decoded where, what is published together, and why
-    one ends where it does. From the config alone: nothing is started."""
+    """Explain how processors run: in which task or query, what is decoded where, what is published together, and why
+    a chain ends where it does. Syncs: in this process or on Spark, and why; their source is asked how many rows it has.
+    Nothing is started."""
     from gauss.config.files import with_absolute_files
-    from gauss.stream.driver.chains import find_chains
-    from gauss.stream.driver.explain import STANDING, explain, slots_words
+    from gauss.connect.explain import explain_sync
+    from gauss.stream.driver.planning.chains import find_chains
+    from gauss.stream.driver.planning.explain import STANDING, explain, slots_words
     from gauss.stream.graph import build_graph
 
-    out = Output(json=json)
+    out = CommandOutput(json=json)
     file, processor = file_and_name(file, processor)
     pipeline, checked = check_or_raise(file)
     out.redactor = checked.redactor
     pipeline = with_absolute_files(pipeline, checked.base_dir)
     graph = build_graph(pipeline)
-    if processor and processor not in graph.processors:
-        raise NotFound(f'no processor "{processor}"', hint=f"in this config: {', '.join(graph.processors)}")
+    syncs = [each for each in pipeline.syncs if processor in ("", each.name)]
+    if processor and processor not in graph.processors and not syncs:
+        known = ", ".join([*graph.processors, *(each.name for each in pipeline.syncs)])
+        raise NotFound(f'no processor "{processor}"', hint=f"processors of this pipeline: {known}")
     chains = find_chains(pipeline, graph)
-    names = [processor] if processor else list(graph.processors)
+    names = [name for name in graph.processors if processor in ("", name)]
     found = [explain(pipeline, graph, chains, name) for name in names]
     queries = sorted({each.query for each in found if each.query})
-    out.data({"queries": queries, "processors": [each.to_dict() for each in found]})
+    explained = [explain_sync(each, checked.base_dir, pipeline.spark) for each in syncs]
+    out.data(
+        {
+            "queries": queries,
+            "processors": [each.to_dict() for each in found],
+            "syncs": [each.to_dict() for each in explained],
+        }
+    )
     for each in found:
         out.line(f"{each.processor}  ({each.plugin})", style="bold")
         for word, text in each.lines():
             out.line(f"  {word:<12}{text}")
         out.line()
-    if not processor:
+    for sync in explained:
+        out.line(f"{sync.name}  (sync)", style="bold")
+        for word, text in sync.lines():
+            out.line(f"  {word:<12}{text}")
+        out.line()
+    if not processor and graph.processors:
         spark = [each for each in found if each.query]
         tasks = {each.query for each in spark if each.runs in STANDING}
         out.line(

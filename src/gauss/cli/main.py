@@ -1,4 +1,4 @@
-"""The `gauss` command: a lazy table of subcommands, so that `gauss check` never pays for what `gauss run` imports.
+"""The `gauss` command. Subcommands are imported lazily, so `gauss check` does not import what only `gauss run` needs.
 
 Convention: the command `NAME` lives in the module `gauss.cli.NAME` (`-` becomes `_`), which has either
 - `app`: a `typer.Typer` with subcommands (`gauss readers ls|seek|drop`), or
@@ -22,30 +22,35 @@ from gauss.model.errors import ConfigError, GaussError, Unavailable
 
 COMMANDS = {
     "new": "Write a commented starter pipeline.",
-    "check": "Judge a pipeline whole, before anything starts.",
+    "check": "Check a pipeline without starting it.",
     "graph": "Draw a pipeline as text, mermaid or SVG.",
-    "explain": "Say how processors run, and why.",
-    "schema": "Show how a format's fields become a table's columns.",
-    "test": "Run the cases beside a pipeline, on Spark.",
+    "explain": "Explain how each processor runs, and why.",
+    "schema": "Show how fields map to the columns of a table.",
+    "test": "Run the test cases of a pipeline.",
     "run": "Run a pipeline.",
     "top": "Watch a running pipeline.",
-    "topics": "List topics and what they hold.",
-    "readers": "List, move or drop the readers of topics.",
-    "processors": "List processors; retry or skip what failed.",
-    "tap": "Print a topic's records as they come.",
-    "query": "Print a topic's records of a time range.",
-    "scan": "Print the rows that a program makes of a topic.",
+    "topics": "List topics with their size and readers.",
+    "readers": "List, move or drop the readers of a topic.",
+    "processors": "List processors; retry or skip failed ones.",
+    "tap": "Print records as they arrive.",
+    "query": "Print records of a time range.",
+    "scan": "Filter, project and aggregate a topic.",
     "send": "Send records to a topic or a socket.",
-    "dlq": "List, show and replay dead letters.",
-    "verify": "Check a data directory that no run has open.",
-    "repair": "Show what is damaged in a data directory, and mend it.",
-    "db": "Reach the servers that come with Gauss.",
+    "sync": "Move streams between systems by connectors.",
+    "connectors": "List connectors; check and discover what they connect to.",
+    "syncs": "List runs of syncs; show or set their cursors.",
+    "dlq": "List, show, replay and discard dead letters.",
+    "verify": "Verify a data directory that no run is using.",
+    "repair": "Show damage in a data directory, and repair it.",
+    "db": "Connect to the embedded database servers.",
+    "dev": "Start a local Postgres or ClickHouse.",
     "docs": "Print a page of the documentation.",
     "examples": "List or copy the example pipelines.",
 }
 
-EXIT_CODES = """Exit codes: 0 done · 1 the config has faults · 2 wrong command line · 3 failed while running ·
-4 no running engine answers · 130 interrupted"""
+EXIT_CODES = (
+    """Exit codes: 0 success · 1 config error · 2 usage error · 3 runtime failure · 4 no run found · 130 interrupted"""
+)
 
 
 def exit_code(error: GaussError) -> int:
@@ -56,7 +61,7 @@ def exit_code(error: GaussError) -> int:
 
 
 class LazyGroup(TyperGroup):
-    """Lists commands by their one-line help and imports a module only to run its command."""
+    """Lists commands with their one-line help; imports a module only to run its command."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -81,7 +86,7 @@ def load_command(name: str) -> Any:
 
 
 def _paragraphs(doc: str) -> str:
-    """A docstring with each paragraph on one line, so that the help wraps it to the terminal."""
+    """A docstring with each paragraph on one line, so that the help is wrapped to the terminal."""
     return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(doc).split("\n\n"))
 
 
@@ -96,7 +101,7 @@ def _version(value: bool) -> None:
         raise typer.Exit()
 
 
-@app.callback(help="Records come in, live in topics, pass through Spark and go out. One TOML file, one command.")
+@app.callback(help="Stream processing from one TOML file: sources, topics, transforms, sinks and tables, exactly once.")
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -106,21 +111,23 @@ def _root(
 
 
 def main(args: list[str] | None = None) -> None:
-    """Runs the command line; an error becomes a sentence and a hint, never a traceback."""
-    from gauss.cli.output import Output
+    """Runs the command line. Errors are printed as a message and a hint, never as a traceback."""
+    from gauss.cli.output import CommandOutput
 
     given = sys.argv[1:] if args is None else args
     try:
         typer.main.get_command(app).main(args=given, prog_name="gauss")
     except GaussError as error:
-        Output(json="--json" in given).error(error)
+        CommandOutput(json="--json" in given).error(error)
         sys.exit(exit_code(error))
     except Exception as error:
-        # A bug: still a sentence, since a trace helps only those who asked for it.
+        # A bug. The traceback is printed only on request.
         if os.environ.get("GAUSS_DEBUG"):
             raise
-        hint = "this is a fault of Gauss or of a plugin; GAUSS_DEBUG=1 shows the trace"
-        Output(json="--json" in given).error(GaussError(f"unexpected {type(error).__name__}: {error}", hint=hint))
+        hint = "this is a bug in Gauss or a plugin; set GAUSS_DEBUG=1 to print the traceback"
+        CommandOutput(json="--json" in given).error(
+            GaussError(f"unexpected {type(error).__name__}: {error}", hint=hint)
+        )
         sys.exit(3)
 
 

@@ -1,11 +1,10 @@
-"""One way to speak: for people through rich, with `--json` as a contract.
+"""The output of all commands: text through rich, or JSON with `--json`.
 
 With `--json`, stdout holds one JSON document per command (`data`) or one JSON object per line for streams
-(`event`), nothing else; an error is `{"error": {"code", "message", "hint", "retryable"}}`. What is said to people
-only (`line`, `note`, `table`) is then left out. Warnings and errors for people go to stderr.
+(`event`), nothing else; an error is `{"error": {"code", "message", "hint", "retryable"}}`. Text for people
+(`line`, `note`, `table`) is then suppressed. Warnings and errors as text go to stderr.
 
-Control characters that come with data are always shown as escapes: a record must not be able to command the terminal
-of whoever looks at it.
+Control characters in data are always escaped, so that a record cannot send commands to a terminal.
 """
 
 from __future__ import annotations
@@ -25,63 +24,63 @@ if TYPE_CHECKING:
 
     from gauss.config.secrets import Redactor
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
-"""Every command takes this as `json`."""
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+"""The `--json` option of every command."""
 
 
 UNFOLDED = 10_000
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Marks that make a terminal show text in another order than it has."""
+"""Unicode bidirectional control characters, which reorder text on a terminal."""
 _CONTROLS = re.compile(rf"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_BIDI}]")
-"""C0, DEL and C1, separators of lines, lone surrogates (which can't be written) and marks of direction."""
+"""C0, DEL and C1 controls, line separators, lone surrogates and bidirectional controls."""
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """Text with its control characters as escapes, `\\x1b`; those in `keep` stay as they are."""
+    """Text with its control characters escaped as `\\x1b`, except those in `keep`."""
     if text.isprintable():
         return text
     return _CONTROLS.sub(lambda found: found[0] if found[0] in keep else repr(found[0])[1:-1], text)
 
 
 def visible_json(text: str) -> str:
-    """JSON with the control characters that JSON allows in strings (DEL, C1, marks of direction) as escapes."""
+    """JSON with the control characters that JSON permits in strings (DEL, C1, bidirectional) escaped."""
     return _CONTROLS.sub(lambda found: found[0] if found[0] in "\n\t\r" else f"\\u{ord(found[0]):04x}", text)
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """A value as JSON that a terminal can show."""
+    """A value as JSON that is safe to print on a terminal."""
     return visible_json(jsonlib.dumps(value, indent=indent, ensure_ascii=False, default=str))
 
 
-class Output:
-    """What a command prints through; rich is imported only when something is printed for people."""
+class CommandOutput:
+    """Output of a command. Rich is imported only if text is printed."""
 
     def __init__(self, *, json: bool = False) -> None:
         self.json = json
         self.redactor: Redactor | None = None
-        """Set once a config is read: from then on its secrets are hidden in whatever is printed."""
+        """Set when a config is loaded: its secrets are redacted in everything that is printed."""
 
     def data(self, value: Any) -> None:
-        """The command's result, with `--json` only."""
+        """Prints the result of a command, with `--json` only."""
         if self.json:
             shown = self.redactor.redact_data(value) if self.redactor else value
             sys.stdout.write(as_json(shown, indent=2) + "\n")
 
     def event(self, value: Any) -> None:
-        """One line of a stream, with `--json` only; flushed, since somebody waits for it."""
+        """Prints and flushes one line of a stream, with `--json` only."""
         if self.json:
             shown = self.redactor.redact_data(value) if self.redactor else value
             sys.stdout.write(as_json(shown) + "\n")
             sys.stdout.flush()
 
     def line(self, text: str = "", *, style: str = "") -> None:
-        """A line for people. Text is never read as rich markup: names may hold brackets."""
+        """Prints a line of text. Rich markup is off: names may contain brackets."""
         if not self.json:
             self._print(text, style, sys.stdout)
 
     def note(self, text: str, *, style: str = "dim") -> None:
-        """A remark beside the result, for people, on stderr."""
+        """Prints a remark on stderr."""
         if not self.json:
             self._print(text, style, sys.stderr)
 
@@ -93,8 +92,8 @@ class Output:
         spare: Sequence[str] = (),
         remarks: Sequence[str] | None = None,
     ) -> None:
-        """A table for people; columns whose cells are all numbers stand to the right. Where the terminal is too narrow,
-        the columns in `spare` are left out, the first of them first."""
+        """Prints a table; columns of numbers are right-aligned. On a narrow terminal columns in `spare` are dropped in
+        order."""
         if self.json:
             return
         from rich.text import Text
@@ -115,15 +114,15 @@ class Output:
         self.console().print(Columns(kinds, texts, notes))
 
     def console(self, *, stderr: bool = False) -> Console:
-        """Rich's console, for live views."""
+        """The rich console, for live views."""
         from rich.console import Console
 
         stream = sys.stderr if stderr else sys.stdout
-        # A file or pipe has no width at which cells would have to be folded.
+        # A file or pipe has no width, so cells are not folded.
         return Console(file=stream, highlight=False, width=None if stream.isatty() else UNFOLDED)
 
     def error(self, error: GaussError) -> None:
-        """An error as a sentence and a hint."""
+        """Prints an error and its hint."""
         if self.json:
             self.data({"error": error.to_dict()})
             return
@@ -133,7 +132,7 @@ class Output:
 
     def _print(self, text: str, style: str, stream: Any) -> None:
         text = visible(self.redactor.redact(text) if self.redactor else text, keep="\n\t")
-        # A file or pipe gets plain text at its own width, and the command stays free of rich's import.
+        # A file or pipe gets plain text, without importing rich.
         if not stream.isatty():
             stream.write(text + "\n")
             return

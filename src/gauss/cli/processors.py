@@ -8,26 +8,24 @@ from typing import Annotated
 import typer
 
 from gauss.cli import complete
-from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption, RunClient
+from gauss.cli.output import CommandOutput, JsonOption
 from gauss.cli.topics import late, seconds
 from gauss.model.errors import ConfigError
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Processors: their states, and what to do with one that failed."
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="List processors; retry, skip or rebuild them.")
 
 Name = Annotated[str, typer.Argument(help="The processor's name.", autocompletion=complete.processors)]
 
 
 @app.command()
 def ls(data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:
-    """Processors with state, counters and lag.
+    """List processors with state, counters and lag.
 
     Example: gauss processors ls --json | jq '.processors[] | select(.state == "failed")'
     """
-    output = Output(json=json)
-    found = Client(data_dir).get("processors")
+    output = CommandOutput(json=json)
+    found = RunClient(data_dir).get("processors")
     output.data(found)
     output.table(
         ["processor", "plugin", "state", "records", "behind", "by", "dead"],
@@ -54,7 +52,7 @@ def ls(data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> 
 
 @app.command()
 def retry(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:
-    """Starts a failed processor again, at the epoch that failed.
+    """Restart a failed processor at the epoch that failed.
 
     Example: gauss processors retry enrich
     """
@@ -63,8 +61,8 @@ def retry(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOpti
 
 @app.command()
 def skip(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:
-    """Starts a failed processor again without the records at which it fails, which become dead letters; not one that
-    keeps a state.
+    """Restart a failed processor and skip the records at which it fails; they become dead letters. Refused for a
+    processor that keeps state.
 
     Example: gauss processors skip enrich
     """
@@ -73,7 +71,7 @@ def skip(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOptio
 
 @app.command()
 def drop_state(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:
-    """Starts a processor whose checkpoint was lost where it stood, without what it knew.
+    """Restart a processor whose checkpoint was lost, at its last position and with empty state.
 
     Example: gauss processors drop-state candles
     """
@@ -83,21 +81,21 @@ def drop_state(name: Name, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: Jso
 @app.command()
 def rebuild(
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Empty the target without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Empties a processor's target and starts it anew at the oldest retained record.
+    """Empty the target of a processor and restart it at the oldest retained record.
 
     Example: gauss processors rebuild candles --yes
     """
-    if not yes and not (sys.stdin.isatty() and typer.confirm(f"Remove every record that {name} has written?")):
-        raise ConfigError(f"rebuild removes every record of {name}'s target", hint="say --yes if that is meant")
+    if not yes and not (sys.stdin.isatty() and typer.confirm(f"Delete every record in the target of {name}?")):
+        raise ConfigError(f"rebuild deletes every record in the target of {name}", hint="confirm with --yes")
     _tell("rebuild", name, data_dir, json)
 
 
 def _tell(action: str, name: str, data_dir: DataDirOption, json: bool) -> None:
-    output = Output(json=json)
-    found = Client(data_dir).post("processors", name, action)
+    output = CommandOutput(json=json)
+    found = RunClient(data_dir).post("processors", name, action)
     output.data(found)
-    output.line(f"{name}: {action} is on its way; gauss processors ls shows what becomes of it")
+    output.line(f"{name}: {action} requested; see its state with gauss processors ls")

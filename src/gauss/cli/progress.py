@@ -1,4 +1,4 @@
-"""How far a long scan is, told on stderr to whoever looks at a terminal."""
+"""Progress of a long scan, on stderr if that is a terminal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gauss.cli.rows import Rows
+from gauss.cli.rows import RowPrinter
 from gauss.model.errors import GaussError
 from gauss.model.units import counted
 
 if TYPE_CHECKING:
-    from gauss.cli.client import Client
+    from gauss.cli.client import RunClient
 
 AFTER_SECONDS = 1.0
 EVERY_SECONDS = 0.5
@@ -22,13 +22,13 @@ CLEAR = "\r\x1b[2K"
 
 
 @contextmanager
-def watched(client: Client, scan: int, rows: Rows, *, candidates: int, live: bool) -> Iterator[None]:
-    """Shows the scan's way through its candidates while it takes longer than a second."""
+def watched(client: RunClient, scan: int, rows: RowPrinter, *, candidates: int, live: bool) -> Iterator[None]:
+    """Shows the progress of a scan that takes longer than a second."""
     if live or not sys.stderr.isatty():
         yield
         return
-    progress = Progress(client, scan, rows, candidates)
-    if sys.stdout.isatty():  # rows on the terminal are progress enough
+    progress = ProgressLine(client, scan, rows, candidates)
+    if sys.stdout.isatty():  # printed rows show the progress
         rows.before_first = progress.end
     progress.start()
     try:
@@ -37,10 +37,10 @@ def watched(client: Client, scan: int, rows: Rows, *, candidates: int, live: boo
         progress.end()
 
 
-class Progress(threading.Thread):
-    """One line that is written again and again until the end."""
+class ProgressLine(threading.Thread):
+    """Rewrites one line until the scan ends."""
 
-    def __init__(self, client: Client, scan: int, rows: Rows, candidates: int) -> None:
+    def __init__(self, client: RunClient, scan: int, rows: RowPrinter, candidates: int) -> None:
         super().__init__(name="progress", daemon=True)
         self._client, self._scan, self._rows, self._candidates = client, scan, rows, candidates
         self._began = time.monotonic()
@@ -74,6 +74,6 @@ class Progress(threading.Thread):
         if found is None or not self._candidates:
             return text
         left = max(found["pinned_version"] - found["position"], 0)
-        if not left:  # a table stands at its version all the way
+        if not left:  # the position in a table does not change during a scan
             return text
         return f"{100 * max(1 - left / self._candidates, 0):.0f} % of {self._candidates:,} records, {text}"

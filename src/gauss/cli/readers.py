@@ -7,19 +7,19 @@ from typing import Annotated
 import typer
 
 from gauss.cli import complete
-from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption, RunClient
+from gauss.cli.output import CommandOutput, JsonOption
 from gauss.cli.topics import show_readers
 from gauss.model.units import counted
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="The registered readers of topics: where they are, and moving them.",
+    help="List, move or drop the registered readers of topics.",
 )
 
-Topic = Annotated[str, typer.Argument(help="The topic that is read.", autocompletion=complete.topics)]
-Reader = Annotated[str, typer.Argument(help="The reader, as `gauss readers ls` names it.")]
+Topic = Annotated[str, typer.Argument(help="The topic.", autocompletion=complete.topics)]
+Reader = Annotated[str, typer.Argument(help="The reader's name, see `gauss readers ls`.")]
 
 
 @app.command()
@@ -30,12 +30,12 @@ def ls(
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Readers, their positions and how far they are behind.
+    """List readers with their positions and lag.
 
     Example: gauss readers ls quotes.raw
     """
-    output = Output(json=json)
-    found = Client(data_dir).get("readers", topic=topic)
+    output = CommandOutput(json=json)
+    found = RunClient(data_dir).get("readers", topic=topic)
     output.data(found)
     if found["readers"]:
         show_readers(output, found["readers"])
@@ -51,23 +51,25 @@ def seek(
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Moves a reader; it reads again, or leaves out, what lies between.
+    """Move a reader. Records in between are read again, or skipped.
 
     Examples: gauss readers seek quotes.raw archiver earliest · gauss readers seek quotes.raw archiver -1000
     """
-    output = Output(json=json)
-    found = Client(data_dir).post("readers", topic, reader, "seek", body={"to": to})
+    output = CommandOutput(json=json)
+    found = RunClient(data_dir).post("readers", topic, reader, "seek", body={"to": to})
     output.data(found)
-    output.line(f"{reader} on {topic} now stands at {found['position']:,}, {counted(found['behind'], 'record')} behind")
+    output.line(
+        f"{reader} on {topic} is now at offset {found['position']:,}, {counted(found['behind'], 'record')} behind"
+    )
 
 
 @app.command()
 def drop(topic: Topic, reader: Reader, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:
-    """Forgets a reader: the topic no longer keeps records for it.
+    """Drop a reader: the topic no longer retains records for it.
 
     Example: gauss readers drop quotes.raw old-archiver
     """
-    output = Output(json=json)
-    found = Client(data_dir).delete("readers", topic, reader)
+    output = CommandOutput(json=json)
+    found = RunClient(data_dir).delete("readers", topic, reader)
     output.data(found)
-    output.line(f"{reader} on {topic} is dropped; it stood at {found['dropped']['position']:,}")
+    output.line(f"dropped {reader} on {topic}; it was at offset {found['dropped']['position']:,}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.output import CommandOutput, JsonOption
 from gauss.cli.verify import DirectoryArgument, show, verified
 from gauss.model.errors import ConfigError
 
@@ -17,21 +17,22 @@ if TYPE_CHECKING:
 def command(
     directory: DirectoryArgument = Path(".gauss"),
     choose: Annotated[
-        str, typer.Option(help="The choice to take, for every finding that has it: keep, cut, drop, restore, aside.")
+        str,
+        typer.Option(help="The repair to apply to every finding that offers it: keep, cut, drop, restore or aside."),
     ] = "",
-    only: Annotated[int, typer.Option(help="Mend one finding alone, by its number.")] = 0,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    only: Annotated[int, typer.Option(help="Repair only the finding with this number.")] = 0,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show what is damaged in a data directory and the choices for each finding; do one with a yes.
+    """Show damage in a data directory with the possible repairs, and apply one after confirmation.
 
-    What a repair takes out of the journal or a topic is moved aside in the same directory, never deleted.
+    Data that a repair removes from the journal or a topic is moved aside in the same directory, never deleted.
 
     Examples: gauss repair · gauss repair .gauss --choose keep --yes · gauss repair .gauss --only 2 --choose drop
     """
     from gauss.stream.verify import repair
 
-    output = Output(json=json)
+    output = CommandOutput(json=json)
     found = verified(output, directory)
     show(output, found)
     done: list[dict[str, object]] = []
@@ -42,17 +43,17 @@ def command(
             _show_choices(output, number, finding)
         choice = _chosen(finding, choose, yes=yes)
         if choice:
-            told = repair(directory, finding, choice)
-            output.line(f"   done: {told}")
-            done.append({"finding": number, "choice": choice, "done": told})
+            outcome = repair(directory, finding, choice)
+            output.line(f"   done: {outcome}")
+            done.append({"finding": number, "choice": choice, "done": outcome})
     output.data({**found.to_dict(), "repaired": done})
     if len(done) < len(found.findings):
         if not done:
-            output.line("nothing was changed; take a choice with --choose NAME --yes")
+            output.line("nothing was changed; apply a repair with --choose NAME --yes")
         raise typer.Exit(1)
 
 
-def _show_choices(output: Output, number: int, finding: Finding) -> None:
+def _show_choices(output: CommandOutput, number: int, finding: Finding) -> None:
     output.line()
     output.line(f"{number}. {finding.path}: {finding.what}", style="bold")
     for choice in finding.choices:
@@ -60,11 +61,11 @@ def _show_choices(output: Output, number: int, finding: Finding) -> None:
 
 
 def _chosen(finding: Finding, choose: str, *, yes: bool) -> str:
-    """The choice to take for a finding; empty: none."""
+    """The repair to apply to a finding; empty for none."""
     names = [choice.name for choice in finding.choices]
     if choose and choose not in {"keep", "cut", "drop", "restore", "aside"}:
         raise ConfigError(
-            f'expected a choice of keep, cut, drop, restore, aside, found "{choose}"', hint="gauss repair lists them"
+            f'expected keep, cut, drop, restore or aside, found "{choose}"', hint="gauss repair lists the choices"
         )
     if choose and choose not in names:
         return ""

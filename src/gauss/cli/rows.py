@@ -1,4 +1,4 @@
-"""Rows of a scan as aligned columns, printed as they come."""
+"""Prints the rows of a scan as aligned columns, as they arrive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from gauss.cli.output import visible
 
 FIRST_ROWS = 100
-"""Rows that decide how wide columns are."""
+"""Number of rows that determine the column widths."""
 NARROWEST_LIVE = 8
 WIDEST = 60
 LOOK_SECONDS = 0.2
@@ -20,8 +20,8 @@ LOOK_SECONDS = 0.2
 Row = dict[str, Any]
 
 
-class Rows:
-    """Prints to a file or terminal; `count` may be looked at from another thread."""
+class RowPrinter:
+    """Prints rows to a file or terminal. `count` may be read by another thread."""
 
     def __init__(self, out: TextIO, *, live: bool) -> None:
         self.count = 0
@@ -33,12 +33,12 @@ class Rows:
         """Called before anything is printed."""
 
     def print(self, rows: Iterable[Row]) -> int:
-        """Prints all; gives how many there were."""
+        """Prints all rows; returns their number."""
         waiting = iter(rows)
         first = list(self._first(waiting))
         if not first:
             return 0
-        # Only the tail of a live scan has deletions.
+        # Only the live part of a scan has deletions.
         columns = [name for name in first[0] if self._live or name != "deleted"]
         cells = [[shown(name, row[name]) for name in columns] for row in first]
         numeric = [all(type(row[name]) in (int, float) for row in first) and name != "ts_ms" for name in columns]
@@ -60,7 +60,7 @@ class Rows:
         return self.count
 
     def _first(self, rows: Iterator[Row]) -> Iterator[Row]:
-        most = 1 if self._live else FIRST_ROWS  # whoever looks on live wants the first row now, not a hundred
+        most = 1 if self._live else FIRST_ROWS  # a live scan prints each row at once
         for row in rows:
             self.count += 1
             yield row
@@ -78,7 +78,7 @@ class Rows:
         self._out.write(text + "\n")
 
     def _look(self, *, force: bool = False) -> None:
-        """A live row is shown at once, but thousands a second need not be flushed one by one."""
+        """Flushes a live row at once, but not thousands per second one by one."""
         now = time.monotonic()
         if force or self._live or now - self._flushed > LOOK_SECONDS:
             self._out.flush()
@@ -86,7 +86,7 @@ class Rows:
 
 
 def shown(name: str, value: Any) -> str:
-    """A value in a cell."""
+    """Formats a value as a cell."""
     if value is None:
         return "null"
     if name == "ts_ms" and isinstance(value, int):

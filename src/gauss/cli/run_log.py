@@ -1,4 +1,4 @@
-"""What `gauss run` says where no live view is drawn: a line with the time for each step."""
+"""Log lines of `gauss run` without the live view: each step with its time."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gauss.cli.output import Output
+    from gauss.cli.output import CommandOutput
     from gauss.stream.control.run import Running
 
 WAIT_SECONDS = 10.0
-"""How often it says what it still waits for."""
+"""How often the log repeats what the start is waiting for."""
 _CALLED = {"engine": "the engine (sockets and topics)", "driver": "Spark"}
 
 
 class RunLog:
-    """Lines on stderr, flushed one by one; `steps` is off where the live view or `--quiet` takes their place."""
+    """Writes lines to stderr and flushes each. `steps` is off with the live view or `--quiet`."""
 
-    def __init__(self, output: Output, *, steps: bool) -> None:
+    def __init__(self, output: CommandOutput, *, steps: bool) -> None:
         self._output = output
         self._steps = steps
         self._states: dict[str, str] = {}
-        self._told = time.monotonic()
+        self._last_line_at = time.monotonic()
         self._last: list[Any] = ["ready", []]
 
     def step(self, text: str) -> None:
-        """A step of the start or the end."""
+        """Logs a step of the start or stop."""
         if self._steps:
             self._output.note(self.timed(text))
-            self._told = time.monotonic()
+            self._last_line_at = time.monotonic()
 
     def timed(self, text: str) -> str:
-        """A line with the time, where lines have one."""
+        """Logs a line, with the time unless the live view is shown."""
         return f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S} {text}" if self._steps else text
 
     def waiting(self, running: Running) -> None:
-        """Called again and again while the run starts."""
+        """Logs changes while the run starts. Called repeatedly."""
         if not self._steps:
             return
         for child in running.children:
@@ -45,12 +45,12 @@ class RunLog:
             if state != self._states.get(name, "starting"):
                 self.step(f"{_CALLED.get(name, name)} is {state}" + (f": {child.detail}" if child.detail else ""))
             self._states[name] = state
-        if time.monotonic() - self._told > WAIT_SECONDS:
+        if time.monotonic() - self._last_line_at > WAIT_SECONDS:
             missing = [_CALLED.get(name, name) for name, state in self._states.items() if state != "ready"]
             self.step(f"waiting for {', '.join(missing) or 'queries to start'}")
 
     def health(self, status: dict[str, Any]) -> None:
-        """A line when the health changes. A number that grows every second (for how long, how many) is no change."""
+        """Logs a change of health. Durations and counts that grow every second do not count as a change."""
         now = [status["status"], [re.sub(r"\d+", "", reason) for reason in status["reasons"]]]
         if now != self._last:
             text = ": ".join(filter(None, [status["status"], "; ".join(status["reasons"])]))

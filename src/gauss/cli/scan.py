@@ -9,43 +9,43 @@ from typing import Annotated, Any
 import typer
 
 from gauss.cli import complete
-from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
-from gauss.cli.output import JsonOption, Output, visible_json
+from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption, RunClient
+from gauss.cli.output import CommandOutput, JsonOption, visible_json
 from gauss.cli.progress import watched
-from gauss.cli.rows import Rows
+from gauss.cli.rows import RowPrinter
 from gauss.model.units import counted
 
 UNBOUNDED = 1 << 60
-"""What a scan may cost where nobody means to bound it."""
+"""The default limit of a scan."""
 
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Stop after this many rows.")]
 Format = Annotated[
     str | None,
-    typer.Option("--format", help="What decodes records; default: what the topic or its processors say."),
+    typer.Option("--format", help="The format to decode with. Default: the format of the topic or of its processors."),
 ]
 
 
 def command(
     topic: Annotated[str, typer.Argument(help="The topic.", autocompletion=complete.topics)],
     program: Annotated[
-        str, typer.Argument(help="A view and stages, see gauss docs scan-programs; left out: all.")
+        str, typer.Argument(help="A scan program, see gauss docs scan-programs. Default: all records.")
     ] = "",
     *,
-    live: Annotated[bool, typer.Option("--live", help="Go on with what comes.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Continue with new records.")] = False,
     limit: Limit = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say what the scan would do, and do not do it.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Print the plan of the scan without running it.")] = False,
     format: Format = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Prints the rows of a scan of a topic, as it is now or, with --live, as it goes on. The program runs in the
-    engine, beside the data. With --json: one row per line.
+    """Print the rows that a program selects from a topic, as it is now or, with --live, also from new records. The
+    program runs in the engine. With --json: one row per line.
 
     Examples: gauss scan quotes.raw 'select(.bid > 100) | {symbol, mid: (.bid + .ask) / 2}' ·
     gauss scan quotes.raw 'agg(n: count, high: max(.bid))' · gauss scan prices 'prefix("BT")' --live
     """
-    output = Output(json=json)
-    client = Client(data_dir, timeout=None)
+    output = CommandOutput(json=json)
+    client = RunClient(data_dir, timeout=None)
     asked: dict[str, Any] = {"program": program, "live": "true" if live else None, "format": format}
     if explain or not json:
         plan = client.get("topics", topic, "scan", "explain", **asked)
@@ -61,7 +61,7 @@ def command(
         if json:
             count = _passed_on(lines)
         else:
-            rows = Rows(sys.stdout, live=live)
+            rows = RowPrinter(sys.stdout, live=live)
             with watched(client, int(headers["Gauss-Scan"]), rows, candidates=plan["candidates"], live=live):
                 count = rows.print(jsonlib.loads(line) for line in lines)
     except KeyboardInterrupt:
@@ -79,11 +79,11 @@ def _passed_on(lines: Iterator[bytes]) -> int:
     return count
 
 
-def show_plan(output: Output, plan: dict[str, Any]) -> None:
-    """A plan for people."""
+def show_plan(output: CommandOutput, plan: dict[str, Any]) -> None:
+    """Prints a plan."""
     cost = plan["cost"]
     decoded = ", ".join(f"{name} ({kind})" for name, kind in plan["decodes"].items())
-    most = f"at most {cost['max_scan']:,}" if cost["max_scan"] < UNBOUNDED else "without a bound"
+    most = f"at most {cost['max_scan']:,}" if cost["max_scan"] < UNBOUNDED else "unlimited"
     lines = [
         ("topic", plan["topic"]),
         ("mode", f"{plan['mode']}, pinned at version {plan['pinned_version']:,}"),
@@ -94,7 +94,10 @@ def show_plan(output: Output, plan: dict[str, Any]) -> None:
         *_codec(plan, decoded),
         *[("pushed down" if index == 0 else "", pushed) for index, pushed in enumerate(plan["pushed_down"])],
         *([("asks", plan["sql"])] if plan["sql"] else []),
-        ("cost", f"{cost['per_candidate']:,} a candidate, more by its texts, at most {cost['max_per_candidate']:,}"),
+        (
+            "cost",
+            f"{cost['per_candidate']:,} per candidate plus its texts, at most {cost['max_per_candidate']:,}",
+        ),
         ("", f"{cost['scan_at_least']:,} or more for up to {plan['candidates']:,} candidates, {most}"),
     ]
     for name, text in lines:

@@ -1,4 +1,4 @@
-"""`gauss schema`: how a format's fields become a table's columns."""
+"""`gauss schema`: shows how the fields of a format map to the columns of a table."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import typer
 from gauss.cli import complete
 from gauss.cli.arguments import file_and_name
 from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.output import CommandOutput, JsonOption
 from gauss.config.check import check_or_raise
-from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN
 from gauss.model.errors import ConfigError, GaussError
+from gauss.model.names import INC_COLUMN, OFFSET_COLUMN
 from gauss.model.paths import DataDir
 from gauss.model.units import counted
 
 if TYPE_CHECKING:
     from gauss.config.spec import Pipeline
     from gauss.contracts.format import FieldType
-    from gauss.stream.tables import TableTopic
+    from gauss.tables.mapped_table import MappedTable
 
 
 def command(
@@ -29,24 +29,22 @@ def command(
     ] = Path(),
     topic: Annotated[
         str,
-        typer.Argument(
-            help="A topic whose storage is a table; left out: the only one.", autocompletion=complete.topics
-        ),
+        typer.Argument(help="A topic whose storage is a table. Default: the only one.", autocompletion=complete.topics),
     ] = "",
-    explain: Annotated[bool, typer.Option("--explain", help="Also how each value is converted.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Also show how each value is converted.")] = False,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
     """Show a table topic's source fields, its columns and its DDL, and how the live table differs.
 
-    Nothing is changed. The table is compared when its server can be reached; the embedded one runs while its pipeline
-    does. Examples: gauss schema pipeline.toml quotes.ch · gauss schema quotes.ch --explain
+    Changes nothing. The live table is compared if its server can be reached; the embedded server runs only while its
+    pipeline does. Examples: gauss schema pipeline.toml quotes.ch · gauss schema quotes.ch --explain
     """
     from gauss.config.files import with_absolute_files
     from gauss.stream.live_formats import with_live_formats
     from gauss.stream.tables import table_topic
 
-    output = Output(json=json)
+    output = CommandOutput(json=json)
     file, topic = file_and_name(file, topic)
     pipeline, checked = check_or_raise(file)
     topic = topic or _only_table(pipeline)
@@ -68,7 +66,7 @@ def command(
     output.table(shown, cells)
     unused = sorted({field.name for field in found.source.fields} - {row["field"] for row in rows})
     if unused:
-        output.line(f"left out: {', '.join(unused)}", style="dim")
+        output.line(f"not mapped: {', '.join(unused)}", style="dim")
     output.line(f"\n{statement}\n")
     output.line(f"read as a source: {_source_words(source)}")
     if explain:
@@ -84,11 +82,13 @@ def _only_table(pipeline: Pipeline) -> str:
     names = table_names(pipeline)
     if len(names) == 1:
         return names[0]
-    raise ConfigError("which topic?", hint=f"topics that are tables in this config: {', '.join(names) or 'none'}")
+    raise ConfigError(
+        "the config has several tables: name the topic", hint=f"topics with table storage: {', '.join(names) or 'none'}"
+    )
 
 
-def _row(found: TableTopic, name: str, converters: dict[str, str]) -> dict[str, Any]:
-    """A column beside the field it comes from."""
+def _row(found: MappedTable, name: str, converters: dict[str, str]) -> dict[str, Any]:
+    """A row of the table: a column and its source field."""
     field = next(each for each in found.target.fields if each.name == name)
     types = {each.name: each.field_type for each in found.source.fields}
     own = name in (INC_COLUMN, OFFSET_COLUMN)
@@ -102,8 +102,8 @@ def _row(found: TableTopic, name: str, converters: dict[str, str]) -> dict[str, 
     }
 
 
-def _as_source(found: TableTopic) -> dict[str, Any]:
-    """The table as whoever reads it sees it."""
+def _as_source(found: MappedTable) -> dict[str, Any]:
+    """Describes how a processor reads the table."""
     reader = found.reader
     fields = [{"name": column.name, "type": type_words(column.field_type)} for column in reader.columns]
     return {"attrs": reader.attrs, "time": reader.time, "key": list(reader.key), "fields": fields}
@@ -111,7 +111,9 @@ def _as_source(found: TableTopic) -> dict[str, Any]:
 
 def _source_words(source: dict[str, Any]) -> str:
     attrs = ", ".join(f"{name} {_listed(value)}" for name, value in source["attrs"].items() if value)
-    time = f"query by {source['time']}" if source["time"] else "query of all rows: no column has the record's time"
+    time = (
+        f"query by {source['time']}" if source["time"] else "query returns all rows: no column holds the record's time"
+    )
     key = f", a row per {', '.join(source['key'])}" if source["key"] else ""
     return f"{attrs}; {time}{key}"
 
@@ -122,7 +124,7 @@ def _listed(value: Any) -> str:
 
 def type_words(field_type: FieldType) -> str:
     """`decimal(precision 18, scale 8)`"""
-    attrs = ", ".join(f"{key} {_plain(value)}" for key, value in field_type.attrs.items())
+    attrs = ", ".join(f"{key} {_plain(value)}" for key, value in field_type.native.attrs.items())
     return f"{field_type.name}({attrs})" if attrs else field_type.name
 
 
@@ -131,8 +133,8 @@ def _plain(value: Any) -> str:
     return str(name or value)
 
 
-def _live(found: TableTopic) -> dict[str, Any]:
-    """The diff against the table as it is."""
+def _live(found: MappedTable) -> dict[str, Any]:
+    """The differences from the live table."""
     try:
         differences = found.store.differences(found.target)
     except GaussError as error:
@@ -140,12 +142,10 @@ def _live(found: TableTopic) -> dict[str, Any]:
     finally:
         found.store.close()
     if differences is None:
-        return {"differences": None, "verdict": "there is no such table yet: the first run makes it"}
+        return {"differences": None, "verdict": "the table does not exist yet: the first run creates it"}
     listed = [{"change": str(each), "statement": each.statement} for each in differences]
     policy = f'evolve = "{found.config.evolve}"'
     verdict = (
-        f"{counted(len(listed), 'difference')} from the live table, {policy}"
-        if listed
-        else "the live table is the same"
+        f"{counted(len(listed), 'difference')} from the live table, {policy}" if listed else "the live table matches"
     )
     return {"differences": listed, "verdict": verdict}

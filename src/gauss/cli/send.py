@@ -12,8 +12,8 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from gauss.cli import complete
-from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption, RunClient
+from gauss.cli.output import CommandOutput, JsonOption
 from gauss.model.errors import ConfigError, Unavailable
 from gauss.model.units import counted, human_bytes
 
@@ -23,22 +23,26 @@ _ADDRESS = re.compile(r"^(?P<host>\[[^]]+\]|[^:]+):(?P<port>\d{1,5})$")
 
 def command(
     target: Annotated[
-        str, typer.Argument(help="A topic of the run, or HOST:PORT of a listener.", autocompletion=complete.topics)
+        str, typer.Argument(help="A topic of the run, or HOST:PORT of a source.", autocompletion=complete.topics)
     ],
-    file: Annotated[str, typer.Argument(help="What to send; - is standard input.")] = "-",
+    file: Annotated[str, typer.Argument(help="The file to send; - for standard input.")] = "-",
     *,
-    framing: Annotated[str, typer.Option(help="How the bytes are cut into records (topics only).")] = "newline",
-    delimiter: Annotated[str | None, typer.Option(help="For newline framing; default a newline.")] = None,
-    prefix_type: Annotated[str | None, typer.Option(help="For length_prefixed: u16be, u32be or varint.")] = None,
-    frame_size: Annotated[int | None, typer.Option(help="For fixed_size, in bytes.")] = None,
+    framing: Annotated[
+        str, typer.Option(help="The framing that splits the bytes into records (topics only).")
+    ] = "newline",
+    delimiter: Annotated[str | None, typer.Option(help="Delimiter of newline framing. Default: a newline.")] = None,
+    prefix_type: Annotated[
+        str | None, typer.Option(help="Prefix of length_prefixed framing: u16be, u32be or varint.")
+    ] = None,
+    frame_size: Annotated[int | None, typer.Option(help="Record size of fixed_size framing, in bytes.")] = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Sends a file or standard input to a topic, or as it is to a socket.
+    """Send a file or standard input to a topic, or unframed to a socket.
 
     Examples: gauss send quotes.raw quotes.jsonl · seq 1000 | gauss send numbers · gauss send 127.0.0.1:7100 feed.bin
     """
-    output = Output(json=json)
+    output = CommandOutput(json=json)
     began = time.monotonic()
     with _opened(file) as source:
         if address := _ADDRESS.match(target):
@@ -46,16 +50,16 @@ def command(
             what = human_bytes(result["bytes"])
         else:
             options = {"delimiter": delimiter, "prefix_type": prefix_type, "frame_size": frame_size}
-            client = Client(data_dir, timeout=None)
-            client.get("topics", target)  # whatever is sent, even nothing, needs a topic
+            client = RunClient(data_dir, timeout=None)
+            client.get("topics", target)  # an empty input needs an existing topic too
             result = _to_topic(client, target, source, framing, options)
             what = f"{counted(result['accepted'], 'record')}, {human_bytes(result['bytes'])},"
     seconds = time.monotonic() - began
     output.data({**result, "seconds": round(seconds, 3)})
     output.line(f"sent {what} to {target} in {seconds:.1f} s")
     if refused := result.get("refused"):
-        why = "it was full, or can't hold them, see gauss dlq ls"
-        output.note(f"{target} refused {refused:,} more: {why}", style="yellow")
+        why = "the topic is full, or rejected them: see gauss dlq ls"
+        output.note(f"{target} refused {refused:,} records: {why}", style="yellow")
 
 
 def _opened(file: str) -> BinaryIO:
@@ -65,12 +69,12 @@ def _opened(file: str) -> BinaryIO:
         return Path(file).open("rb")
     except OSError as error:
         raise ConfigError(
-            f"can't read {file}: {error.strerror}", hint="name a file, or - for standard input"
+            f"can't read {file}: {error.strerror}", hint="pass a file, or - for standard input"
         ) from error
 
 
 def _pieces(source: BinaryIO) -> Iterator[bytes]:
-    """What is there now, a MiB at most; with a progress bar when a person looks on and the size is known."""
+    """Reads the available bytes, up to 1 MiB, with a progress bar on a terminal if the size is known."""
     total = os.fstat(source.fileno()).st_size
     if not (sys.stderr.isatty() and total > PIECE_BYTES):
         while piece := source.read1(PIECE_BYTES):  # type: ignore[attr-defined]
@@ -89,14 +93,16 @@ def _pieces(source: BinaryIO) -> Iterator[bytes]:
 
 def _to_socket(host: str, port: int, source: BinaryIO) -> int:
     if port > 65535:
-        raise ConfigError(f"there is no port {port}", hint="ports end at 65535")
+        raise ConfigError(f"invalid port {port}", hint="use a port from 1 to 65535")
     try:
         peer = socket.create_connection((host, port), timeout=10)
     except OSError as error:
-        raise Unavailable(f"{host}:{port} can't be reached: {error}", hint="is the listener up?") from error
+        raise Unavailable(
+            f"{host}:{port} can't be reached: {error}", hint="check that the source is running"
+        ) from error
     sent = 0
     with peer:
-        peer.settimeout(None)  # a source that holds back is no failure
+        peer.settimeout(None)  # back-pressure is not a failure
         try:
             for piece in _pieces(source):
                 peer.sendall(piece)
@@ -104,13 +110,13 @@ def _to_socket(host: str, port: int, source: BinaryIO) -> int:
         except (ConnectionError, OSError) as error:
             raise Unavailable(
                 f"{host}:{port} closed the connection after {human_bytes(sent)}: {error}",
-                hint="see the listener's log; records before that may have arrived",
+                hint="see the log of the run; earlier records may have arrived",
             ) from error
     return sent
 
 
-def _to_topic(client: Client, topic: str, source: BinaryIO, framing: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Lines go by requests of whole lines, each with its answer; others in one request that is cut as it comes."""
+def _to_topic(client: RunClient, topic: str, source: BinaryIO, framing: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Sends newline-framed input in requests of whole lines, and other framings in one streamed request."""
     accepted = refused = sent = 0
 
     def counted(pieces: Iterator[bytes]) -> Iterator[bytes]:

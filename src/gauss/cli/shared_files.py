@@ -1,4 +1,4 @@
-"""The pages and examples that come with Gauss: in the wheel beside the package, in a checkout at its root."""
+"""The installed documentation and examples: in the wheel beside the package, in a checkout at its root."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ PACKAGE = Path(gauss.__file__).parent
 
 
 def folder(name: str) -> Path:
-    """`docs` or `examples`, wherever it lies."""
+    """The folder `docs` or `examples`."""
     installed = PACKAGE / "share" / name
     return installed if installed.is_dir() else PACKAGE.parents[1] / name
 
 
 def summary(page: Path) -> tuple[str, str]:
-    """A page's title and its first paragraph."""
+    """The title and first paragraph of a page."""
     title, _, text = page.read_text(encoding="utf-8").partition("# ")[2].partition("\n")
     return title.strip(), " ".join(text.strip().partition("\n\n")[0].split())

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from gauss.cli import complete
-from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
-from gauss.cli.output import JsonOption, Output, as_json, visible
+from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption, RunClient
+from gauss.cli.output import CommandOutput, JsonOption, as_json, visible
 from gauss.model.errors import ConfigError, GaussError, NotFound, Unavailable
 from gauss.model.units import duration_ms
 
@@ -28,24 +28,24 @@ def command(
     ],
     *,
     where: Annotated[
-        str | None, typer.Option(help="Only records for which this is true, decided in the engine: '.bid > 100'.")
+        str | None, typer.Option(help="Only records that match this condition, evaluated in the engine: '.bid > 100'.")
     ] = None,
-    meta: Annotated[bool, typer.Option("--meta", help="With topic, offset and ts_ms around each record.")] = False,
-    for_: Annotated[str | None, typer.Option("--for", help="Stop after this long, such as 10s.")] = None,
+    meta: Annotated[bool, typer.Option("--meta", help="Print topic, offset and ts_ms with each record.")] = False,
+    for_: Annotated[str | None, typer.Option("--for", help="Stop after this time, such as 10s.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Stop after this many records.")] = None,
-    start: Annotated[str, typer.Option(help="earliest, end, an offset, or -N for the last N records first.")] = "end",
+    start: Annotated[str, typer.Option(help="earliest, end, an offset, or -N for the last N records.")] = "end",
     format: Annotated[str | None, typer.Option(help="Decode with this format of the pipeline.")] = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Prints records as they come; goes on when the run restarts. With --json, as --meta: one JSON object per line.
+    """Print records as they arrive; continues when the run restarts. --json implies --meta: one JSON object per line.
 
     Examples: gauss tap quotes.raw · gauss tap 'quotes.*' --meta --where '.bid > 100' --for 10s
     """
     deadline = time.monotonic() + _seconds(for_) if for_ is not None else None
-    chosen = _expand(topics, Client(data_dir))
-    output = Output(json=json)
-    output.note(f"tapping {', '.join(chosen)}; Ctrl-C ends it")
+    chosen = _expand(topics, RunClient(data_dir))
+    output = CommandOutput(json=json)
+    output.note(f"tapping {', '.join(chosen)}; press Ctrl-C to stop")
     lines: Lines = queue.Queue(1000)
     for topic in chosen:
         threading.Thread(
@@ -64,7 +64,7 @@ def command(
         if isinstance(line, GaussError):
             raise line
         if line is None:
-            output.note(f"{topic}: the run went away, waiting for it")
+            output.note(f"{topic}: connection to the run lost, waiting for it")
             continue
         record = jsonlib.loads(line)
         sys.stdout.write(_shown(topic, record, meta or json, terminal=terminal) + "\n")
@@ -75,7 +75,7 @@ def command(
 
 
 def _shown(topic: str, record: dict[str, Any], meta: bool, *, terminal: bool) -> str:
-    """A line; text that goes to a file or a pipe stays as it is."""
+    """Prints a line. Text that goes to a file or pipe is not escaped."""
     if meta:
         return as_json({"topic": topic, **record})
     data = record["data"]
@@ -91,8 +91,8 @@ def _seconds(text: str) -> float:
         raise ConfigError(f"--for: {error} (got {text!r})") from None
 
 
-def _expand(patterns: list[str], client: Client) -> list[str]:
-    """Topics by name or glob, each once; hidden ones only by their whole name."""
+def _expand(patterns: list[str], client: RunClient) -> list[str]:
+    """Topics that match names or globs, without duplicates. Hidden topics match only by their full name."""
     known = {topic["name"]: bool(topic["hidden"]) for topic in client.get("topics")["topics"]}
     chosen: list[str] = []
     for pattern in patterns:
@@ -102,20 +102,20 @@ def _expand(patterns: list[str], client: Client) -> list[str]:
             found = [name for name, hidden in known.items() if not hidden and fnmatch.fnmatchcase(name, pattern)]
         if not found:
             shown = ", ".join(name for name, hidden in known.items() if not hidden) or "none"
-            raise NotFound(f'no topic matches "{pattern}"', hint=f"there are: {shown}")
+            raise NotFound(f'no topic matches "{pattern}"', hint=f"topics: {shown}")
         chosen += [name for name in found if name not in chosen]
     return chosen
 
 
 def _follow(topic: str, data_dir: Path, start: str, asked: dict[str, str | None], lines: Lines) -> None:
-    """Puts a topic's lines into the queue; after a break it goes on behind the last one it saw."""
+    """Puts the lines of a topic into the queue. After a broken connection it continues behind the last one."""
     waiting, inc = False, None
     while True:
         try:
-            client = Client(data_dir, timeout=None)
+            client = RunClient(data_dir, timeout=None)
             found = client.get("topics", topic)["inc"]
             if inc not in (None, found):
-                start = "earliest"  # a memory topic begins anew when the engine does
+                start = "earliest"  # a memory topic is emptied when the engine restarts
             inc = found
             for line in client.lines("topics", topic, "tail", start=start, **asked):
                 waiting = False

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gauss.cli import complete
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.output import CommandOutput, JsonOption
 from gauss.model.errors import ConfigError
 
 
@@ -18,29 +18,32 @@ def command(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Pipelines, their NAME.test.toml, or folders of such; default: here.", autocompletion=complete.files
+            help="Pipelines, their NAME.test.toml, or folders. Default: the current folder.",
+            autocompletion=complete.files,
         ),
     ] = None,
-    case: Annotated[str | None, typer.Option("--case", help="Only the case of this name.")] = None,
+    case: Annotated[str | None, typer.Option("--case", help="Run only the case with this name.")] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write the results as JUnit XML.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Runs the cases beside a pipeline on the real engine and Spark, without its sockets.
+    """Run the test cases of a pipeline on the real engine and Spark, without its sockets.
 
-    Cases of pipeline.toml stand in pipeline.test.toml: records that are sent, and exactly what must come of them.
+    The cases of pipeline.toml are in pipeline.test.toml: records to send, and the exact expected results.
 
     Examples: gauss test pipeline.toml · gauss test examples --junit results.xml · gauss test . --case "a late quote"
 
-    Exit codes: 0 all passed, 1 a case failed or a file has faults.
+    Exit codes: 0 all passed, 1 a case failed or a file has errors.
     """
     from gauss.stream.flowtest.judge import find_test_files, read_suites
     from gauss.stream.flowtest.junit import write_junit
     from gauss.stream.flowtest.run import run_suites
 
-    # What is killed and restarted on purpose is no news for the terminal.
+    # Processes are killed and restarted on purpose: do not log it to the terminal.
     logging.getLogger("gauss").addHandler(logging.NullHandler())
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # not by default: what was started and made would stay
-    output = Output(json=json)
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # by default a signal would leave processes and files behind
+    output = CommandOutput(json=json)
     began = time.monotonic()
     suites = read_suites(find_test_files(files or [Path()]))
     results = []

@@ -5,22 +5,24 @@ from typing import Annotated
 
 import typer
 
-from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption, RunClient
+from gauss.cli.output import CommandOutput, JsonOption
 from gauss.model.errors import ConfigError, Unavailable
 from gauss.model.units import duration_ms
 
 
 def command(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Print it once and leave.")] = False,
-    every: Annotated[str, typer.Option("--every", help="How often to look.")] = "1s",
-    sort: Annotated[str, typer.Option(help="By name, rate, behind or dead, not in the pipeline's order.")] = "",
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
+    every: Annotated[str, typer.Option("--every", help="Refresh interval.")] = "1s",
+    sort: Annotated[
+        str, typer.Option(help="Sort by name, rate, behind or dead. Default: the order of the pipeline.")
+    ] = "",
     filter: Annotated[str, typer.Option(help="Only topics and processors whose name matches this glob.")] = "*",
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Watches a run: topics and processors with totals, rates, lag, fill and dead letters.
+    """Watch a run: topics and processors with totals, rates, lag, fill and dead letters.
 
     Examples: gauss top · gauss top --sort behind --filter 'quotes.*' · gauss top --once --json
     """
@@ -34,7 +36,7 @@ def command(
         pause = duration_ms(every) / 1000
     except ValueError as error:
         raise ConfigError(f"--every: {error} (got {every!r})") from None
-    output, client = Output(json=json), Client(data_dir)
+    output, client = CommandOutput(json=json), RunClient(data_dir)
     status = client.get("status")
     if once:
         output.data(status)
@@ -50,7 +52,7 @@ def command(
         with Live(console=console, auto_refresh=False, screen=console.is_terminal) as live:
             while True:
                 live.update(
-                    render(status, interval=every, sort=sort, pattern=filter, footer="Ctrl-C leaves"), refresh=True
+                    render(status, interval=every, sort=sort, pattern=filter, footer="Ctrl-C to exit"), refresh=True
                 )
                 time.sleep(pause)
                 status = client.get("status")
@@ -58,8 +60,8 @@ def command(
         return
 
 
-def _follow(output: Output, client: Client, pause: float) -> None:
-    """One JSON object per look, until the run is gone."""
+def _follow(output: CommandOutput, client: RunClient, pause: float) -> None:
+    """Prints one JSON object per interval, until the run ends."""
     try:
         while True:
             output.event(client.get("status"))

@@ -6,35 +6,37 @@ from typing import Annotated, Any
 import typer
 
 from gauss.cli import complete
-from gauss.cli.client import DEFAULT_DATA_DIR, Client, DataDirOption
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption, RunClient
+from gauss.cli.output import CommandOutput, JsonOption
+from gauss.contracts.storage import TopicKind
 from gauss.model.errors import ConfigError
 from gauss.model.units import counted, human_bytes
 
 
 def command(
     name: Annotated[
-        str | None, typer.Argument(help="One topic, with its readers.", autocompletion=complete.topics)
+        str | None, typer.Argument(help="Show one topic with its readers.", autocompletion=complete.topics)
     ] = None,
-    all: Annotated[bool, typer.Option("--all", help="Hidden topics too (dead letters, retry inlets).")] = False,
+    all: Annotated[bool, typer.Option("--all", help="Include hidden topics (dead letters, retries).")] = False,
     backup: Annotated[
-        Path | None, typer.Option(help="Copy a file topic into a new folder, as it is now, while it is written.")
+        Path | None,
+        typer.Option(help="Copy a file topic into a new folder, consistently and without stopping the run."),
     ] = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Topics and what they hold.
+    """List topics with their storage, size and readers.
 
     Examples: gauss topics · gauss topics quotes.raw · gauss topics --json | jq '.topics[].end' ·
     gauss topics quotes.archive --backup /backup/quotes
     """
-    output, client = Output(json=json), Client(data_dir)
+    output, client = CommandOutput(json=json), RunClient(data_dir)
     if backup is not None:
         if name is None:
             raise ConfigError("--backup needs the name of a topic", hint=f"gauss topics TOPIC --backup {backup}")
-        made = Client(data_dir, timeout=None).post("topics", name, "backup", body={"folder": str(backup.resolve())})
+        made = RunClient(data_dir, timeout=None).post("topics", name, "backup", body={"folder": str(backup.resolve())})
         output.data(made)
-        output.line(f"{human_bytes(made['bytes'])} in {counted(made['files'], 'file')} is in {made['folder']}")
+        output.line(f"{human_bytes(made['bytes'])} in {counted(made['files'], 'file')} copied to {made['folder']}")
         return
     if name is not None:
         topic = client.get("topics", name)
@@ -65,28 +67,22 @@ def command(
         spare=["fill", "lost"],
     )
     if inboxes := [topic["name"] for topic in found["topics"] if storage(topic).endswith(" inbox")]:
-        output.note(f"an inbox counts records on their way into the table; its rows: gauss query {inboxes[0]}")
+        output.note(
+            f"an inbox counts records not yet written to the table; print its rows with gauss query {inboxes[0]}"
+        )
 
 
 def storage(topic: dict[str, Any]) -> str:
-    """The storage. Of a table the engine knows the records on their way into it, not the rows."""
-    from gauss import registry
-    from gauss.contracts.storage import StorageSpec
-    from gauss.contracts.table import TableSpec
-    from gauss.model.errors import PluginError
-
+    """The storage. Of a table elsewhere the engine counts the records that are yet to be inserted, not the rows."""
     name: str = topic["storage"]
-    try:
-        return f"{name} inbox" if isinstance(registry.spec(StorageSpec, name), TableSpec) else name
-    except PluginError:  # a storage of one's own, in a folder that this command does not know
-        return name
+    return f"{name} inbox" if topic["kind"] == TopicKind.STORED_TABLE else name
 
 
 def fill(topic: dict[str, Any]) -> str:
     return "–" if topic.get("fill") is None else f"{100 * topic['fill']:.0f} %"
 
 
-def show_one(output: Output, topic: dict[str, Any]) -> None:
+def show_one(output: CommandOutput, topic: dict[str, Any]) -> None:
     for key, value in topic.items():
         if key != "readers" and value not in (None, ""):
             text = ", ".join(value) if isinstance(value, list) else f"{value:,}" if _counted(key, value) else value
@@ -100,7 +96,7 @@ def _counted(key: str, value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and key not in ("inc", "last_ts_ms")
 
 
-def show_readers(output: Output, readers: list[dict[str, Any]]) -> None:
+def show_readers(output: CommandOutput, readers: list[dict[str, Any]]) -> None:
     output.table(
         ["reader", "topic", "position", "behind", "by", "missed", "lost", "idle"],
         [
@@ -121,12 +117,12 @@ def show_readers(output: Output, readers: list[dict[str, Any]]) -> None:
 
 
 def late(row: dict[str, Any]) -> str:
-    """How many records of a processor came behind its watermark."""
+    """The number of late records of a processor."""
     return f"{row['late']:,} late" if row.get("late") else ""
 
 
 def seconds(milliseconds: float | None) -> str:
-    """A time span for people: 0.2 s, 3 min, 5.1 h, 56 days."""
+    """Formats a duration: 0.2 s, 3 min, 5.1 h, 56 days."""
     if milliseconds is None:
         return "–"
     for unit, size, digits, below in (("s", 1_000, 1, 100), ("min", 60_000, 0, 100), ("h", 3_600_000, 1, 48)):

@@ -8,37 +8,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gauss.cli.output import JsonOption, Output
+from gauss.cli.output import CommandOutput, JsonOption
 from gauss.model.units import human_bytes
 
 if TYPE_CHECKING:
     from gauss.stream.verify import Verified
 
 DirectoryArgument = Annotated[
-    Path, typer.Argument(help="A data directory, the folder of a file topic, or a backup of one.")
+    Path, typer.Argument(help="A data directory, the folder of a file topic, or a backup of a topic.")
 ]
 
 
 def command(directory: DirectoryArgument = Path(".gauss"), json: JsonOption = False) -> None:
-    """Check a data directory that no run has open: the commit journal, and every record of every file topic.
+    """Verify the checksums of a data directory that no run is using: the commit journal and all file topics.
 
-    Reads each file once and changes nothing. Ends with 0 when all is as it was written, with 1 when something is
-    damaged: gauss repair shows the choices.
+    Reads each file once and changes nothing. Exits with 0 if nothing is damaged, otherwise with 1: gauss repair shows
+    the possible repairs.
 
     Examples: gauss verify · gauss verify /backup/quotes · gauss verify .gauss --json | jq '.findings'
     """
-    output = Output(json=json)
+    output = CommandOutput(json=json)
     found = verified(output, directory)
     output.data(found.to_dict())
     show(output, found)
     if found.findings:
         output.line()
-        output.line(f"gauss repair {directory} shows the choices")
+        output.line(f"gauss repair {directory} shows the possible repairs")
         raise typer.Exit(1)
 
 
-def verified(output: Output, directory: Path) -> Verified:
-    """Checks a directory, with a progress bar on a terminal."""
+def verified(output: CommandOutput, directory: Path) -> Verified:
+    """Verifies a directory, with a progress bar on a terminal."""
     from gauss.stream.verify import check_unused, folders_of, verify
 
     check_unused(directory)
@@ -47,8 +47,8 @@ def verified(output: Output, directory: Path) -> Verified:
         return verify(directory, read)
 
 
-def show(output: Output, found: Verified) -> None:
-    """A table of the findings, and a line of what was checked."""
+def show(output: CommandOutput, found: Verified) -> None:
+    """Prints the findings as a table, and a summary."""
     if found.findings:
         output.table(
             ["#", "topic", "file", "records", "first", "what"],
@@ -72,8 +72,8 @@ def show(output: Output, found: Verified) -> None:
 
 
 @contextmanager
-def _progress(output: Output, total: int) -> Iterator[Callable[[int], None]]:
-    """Told of bytes as they are read; shown on stderr where that is a terminal."""
+def _progress(output: CommandOutput, total: int) -> Iterator[Callable[[int], None]]:
+    """Progress bar on stderr, if that is a terminal. Yields the function that counts bytes."""
     if output.json or not sys.stderr.isatty():
         yield lambda _: None
         return

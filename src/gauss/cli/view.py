@@ -1,8 +1,9 @@
-"""The live picture of a run, drawn from `/api/status`: the same for `gauss run` and `gauss top`."""
+"""The live view of a run, rendered from `/api/status`, for `gauss run` and `gauss top`."""
 
 from __future__ import annotations
 
 import fnmatch
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from rich.text import Text
 from gauss.cli.columns import Column, Columns
 from gauss.cli.output import visible
 from gauss.cli.topics import fill, late, seconds, storage
+from gauss.model.names import DEAD_TOPIC, is_internal
 from gauss.model.units import counted, human_bytes
 
 Row = dict[str, Any]
@@ -28,13 +30,15 @@ STATES = {"running": "green", "ready": "green", "done": "green", "failed": "bold
 def render(
     status: Row, *, interval: str = "1 s", sort: str = "", pattern: str = "*", footer: str = ""
 ) -> RenderableType:
-    """Header, what is wrong, topics, processors."""
+    """Renders header, problems, topics, processors and syncs."""
     parts: list[RenderableType] = [_header(status, interval)]
     for reason in status["reasons"]:
         parts.append(_text(f"! {reason}", "yellow"))
     parts += [Text(), _topics(_chosen(status["topics"], sort, pattern), sort), Text()]
     parts.append(_processors(_chosen(status["processors"], sort, pattern), sort))
-    dead = next((topic["records"] for topic in status["topics"] if topic["name"] == "_dead"), 0)
+    if syncs := [row for row in status.get("syncs", []) if fnmatch.fnmatchcase(row["name"], pattern)]:
+        parts += [Text(), _syncs(syncs)]
+    dead = next((topic["records"] for topic in status["topics"] if topic["name"] == DEAD_TOPIC), 0)
     if dead:
         parts += [Text(), Text(f"{counted(dead, 'dead letter')}: gauss dlq ls", style="yellow")]
     if footer:
@@ -57,8 +61,8 @@ def _header(status: Row, interval: str) -> Text:
 
 
 def _titles(sort: str, *columns: tuple[str, str, int]) -> list[Column]:
-    """Columns as (title, how it is sorted by, how soon it gives way); the one that is sorted by carries a mark."""
-    left = ("topic", "processor", "storage", "kind", "state")
+    """Columns as (title, sort key, drop priority); the sorted one is marked."""
+    left = ("topic", "processor", "sync", "storage", "kind", "state", "last run")
     return [
         Column(title + (" ▼" if key and key == sort else ""), right=title not in left, spare=spare)
         for title, key, spare in columns
@@ -107,7 +111,7 @@ def _processors(rows: list[Row], sort: str) -> Columns:
         batch = f"{row['batch_rows']:,} in {row['batch_ms']} ms" if row.get("batch_ms") else ""
         cells.append(
             [
-                _text(row["plugin"] if row["name"].startswith("_") else row["name"]),
+                _text(row["plugin"] if is_internal(row["name"]) else row["name"]),
                 _text("spark" if row["where"] == "spark" else row["role"]),
                 _text(row["state"], STATES.get(row["state"], "yellow")),
                 _text(rated(row["records"], _rate(row))),
@@ -120,8 +124,28 @@ def _processors(rows: list[Row], sort: str) -> Columns:
     return Columns(columns, cells, remarks)
 
 
+def _syncs(rows: list[Row]) -> Columns:
+    columns = _titles("", ("sync", "", 0), ("state", "", 0), ("rows", "", 0), ("last run", "", 0), ("next", "", 1))
+    cells, remarks = [], []
+    for row in rows:
+        last = row["last"]
+        done = f"{last['status']}, {counted(last['rows'], 'row')} in {last['seconds']:.1f} s" if last else "–"
+        left = None if row["next_ms"] is None else max(row["next_ms"] / 1000 - time.time(), 0.0)
+        cells.append(
+            [
+                _text(row["name"]),
+                _text(row["state"], STATES.get(row["state"], "")),
+                _text(f"{row['rows']:,}"),
+                _text(done),
+                _text("–" if left is None else f"in {uptime(left)}"),
+            ]
+        )
+        remarks.append(_remark(row["detail"], "dim"))
+    return Columns(columns, cells, remarks)
+
+
 def times(row: Row) -> str:
-    """Where the time of a standing task's last epoch went."""
+    """How the time of a standing task's last epoch was spent."""
     tasks = row.get("tasks") or []
     if not tasks:
         return ""
@@ -148,7 +172,7 @@ def rated(total: int, rate: float) -> str:
 
 
 def behind(row: Row) -> str:
-    """Records behind, and for how long the oldest of them has waited."""
+    """The lag in records, and the age of the oldest unread one."""
     if row.get("behind") is None:
         return "–"
     if not row["behind"]:

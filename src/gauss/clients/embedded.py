@@ -1,41 +1,84 @@
-"""Starts an embedded server, or finds the one that runs already."""
+"""Starts an embedded server, or finds the one that runs already.
+
+An embedded system is a package of `gauss.clients` with two modules: `owner`, which runs its server, and `contents`,
+by which tests of pipelines see what it holds.
+"""
 
 from __future__ import annotations
 
-import json
+import functools
+import importlib
+import importlib.util
 import os
-import select
+import pkgutil
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import gauss.clients
 from gauss.clients.endpoint import Endpoint, owned, read_endpoint
 from gauss.model.errors import GaussError, Unavailable, from_dict
+from gauss.process.identity import GROUP_VARIABLE
+from gauss.process.ready import VARIABLE, last_line, read_ready, spawn
+
+if TYPE_CHECKING:
+    from gauss.contracts.target import TargetSchema
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
-SYSTEMS = ("clickhouse", "postgres")
 KEPT_VARIABLES = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"),
-        *("GAUSS_RUN", "GAUSS_READY_FD"),
+        *(GROUP_VARIABLE, VARIABLE),
     }
 )
-"""Beside these, names that begin with LC_ or PYTHON."""
+"""Besides these, names that begin with LC_ or PYTHON."""
+
+
+class Contents(Protocol):
+    """The module `contents` of an embedded system."""
+
+    def drop_tables(self, endpoint: Endpoint) -> None: ...
+
+    def table_rows(
+        self,
+        endpoint: Endpoint,
+        target: TargetSchema,
+        columns: list[str],
+        *,
+        order_by: str,
+        replaced: bool,
+    ) -> list[Any]: ...
+
+
+@functools.cache
+def systems() -> tuple[str, ...]:
+    """The names of the embedded systems."""
+    packages = [found.name for found in pkgutil.iter_modules(gauss.clients.__path__) if found.ispkg]
+    return tuple(name for name in packages if importlib.util.find_spec(_owner(name)))
+
+
+def contents(system: str) -> Contents:
+    """What an embedded system lets tests see."""
+    return cast(Contents, importlib.import_module(f"gauss.clients.{system}.contents"))
+
+
+def _owner(system: str) -> str:
+    return f"gauss.clients.{system}.owner"
 
 
 @dataclass
-class Server:
+class EmbeddedServer:
     """An embedded server; `process` is its owner if this process started it, and then ends with this one."""
 
     endpoint: Endpoint
     process: subprocess.Popen[bytes] | None = None
 
     def stop(self) -> None:
-        """Ends the server in good order if this process started it."""
+        """Shuts the server down if this process started it."""
         if self.process is None:
             return
         self.process.terminate()
@@ -48,7 +91,7 @@ class Server:
             self.process.stdin.close()
         self.process = None
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> EmbeddedServer:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -56,7 +99,7 @@ class Server:
 
 
 def environment() -> dict[str, str]:
-    """The variables an embedded server gets: those it needs, not the secrets that a user keeps in others."""
+    """The variables that an embedded server needs: any other may hold a secret of the user."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -65,68 +108,57 @@ def environment() -> dict[str, str]:
 
 
 def command(system: str, directory: Path, port: int = 0) -> list[str]:
-    """What a supervisor runs; it reports readiness on GAUSS_READY_FD and ends on SIGTERM."""
-    return [
-        sys.executable,
-        "-m",
-        f"gauss.clients.{system}.owner",
-        str(directory),
-        *(["--port", str(port)] if port else []),
-    ]
+    """The command of the owner process, which reports readiness (`process/ready.py`) and ends on SIGTERM."""
+    return [sys.executable, "-m", _owner(system), str(directory), *(["--port", str(port)] if port else [])]
 
 
-def ensure(system: str, directory: Path, *, log: Path | None = None, port: int = 0) -> Server:
-    """The server of a directory: the one that runs, else a new one that ends when this process does."""
+def ensure(system: str, directory: Path, *, log: Path | None = None, port: int = 0) -> EmbeddedServer:
+    """The running server of a directory, or a new one that ends when this process does."""
     directory.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + START_SECONDS
     while True:
         if owned(directory):
             found = read_endpoint(directory)
             if found:
-                return Server(found)
+                return EmbeddedServer(found)
         else:
             try:
                 return _start(system, directory, log or directory / "owner.log", port)
             except GaussError:
-                if not owned(directory):  # else another process was quicker: its server will do
+                if not owned(directory):  # else another process was faster, and its server is the one
                     raise
         if time.monotonic() > deadline:
             raise Unavailable(
-                f"the embedded {system} in {directory} did not come up within {START_SECONDS:.0f} s",
+                f"the embedded {system} in {directory} did not start within {START_SECONDS:.0f} s",
                 hint=f"see {log or directory / 'owner.log'}",
             )
         time.sleep(0.05)
 
 
-def _start(system: str, directory: Path, log: Path, port: int) -> Server:
-    ready, report = os.pipe()
+def _start(system: str, directory: Path, log: Path, port: int) -> EmbeddedServer:
     with log.open("ab") as output:
-        process = subprocess.Popen(
+        process, ready = spawn(
             [*command(system, directory, port), "--watch-stdin"],
+            environment=environment(),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            pass_fds=[report],
-            env={**environment(), "GAUSS_READY_FD": str(report)},
-            start_new_session=True,  # a Ctrl-C in the terminal is its starter's business
+            start_new_session=True,  # a Ctrl-C in the terminal is for the process that started it
         )
-    os.close(report)
-    with os.fdopen(ready, "rb") as answers:
-        line = _line(answers, START_SECONDS)
-    message = json.loads(line) if line else {}
+    try:
+        message = read_ready(ready, START_SECONDS)
+    except (TimeoutError, EOFError):
+        message = {}
+    finally:
+        os.close(ready)
     if "error" in message:
         process.wait()
         raise from_dict(message["error"])
     endpoint = read_endpoint(directory)
-    if not line or endpoint is None:
+    if not message or endpoint is None:
         process.kill()
         process.wait()
-        last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        raise Unavailable(f"the embedded {system} in {directory} ended at its start: {last[0]}", hint=f"see {log}")
-    return Server(endpoint, process)
-
-
-def _line(answers: IO[bytes], seconds: float) -> bytes:
-    if not select.select([answers], [], [], seconds)[0]:
-        return b""
-    return answers.readline()
+        raise Unavailable(
+            f"the embedded {system} in {directory} ended while it started: {last_line(log)}", hint=f"see {log}"
+        )
+    return EmbeddedServer(endpoint, process)

@@ -1,23 +1,23 @@
-"""Where an embedded server is found: files in its directory, which only their owner may read."""
+"""How an embedded server is found: files of mode 0600 in its directory."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 import secrets
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from gauss.model.errors import StorageError
-from gauss.model.files import is_locked, read_json, write_private
-from gauss.model.ports import free_port
+from gauss.model.files import read_json, write_private
+from gauss.process import locks
+from gauss.process.ports import free_port
+
+OWNER_LOCK = "owner.lock"
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Address and secret of a running server; never printed whole by accident."""
+    """Address and password of a running server; its repr hides the password."""
 
     scheme: str
     host: str
@@ -30,7 +30,7 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """What a user pastes into a client, secret included."""
+        """The URL for a client, password included."""
         secret = quote(self.password, safe="")
         return f"{self.scheme}://{self.user}:{secret}@{self.host}:{self.port}/{quote(self.database, safe='')}"
 
@@ -40,14 +40,14 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a server keeps over restarts, so that clients which retry find it again."""
+    """What a server keeps across restarts, so that clients that retry find it again."""
 
     password: str
     port: int
 
 
 def read_endpoint(directory: Path) -> Endpoint | None:
-    """The running server of a directory; None when none is announced."""
+    """The running server of a directory; None if none is announced."""
     found = read_json(directory / "endpoint.json")
     return Endpoint(**found) if found else None
 
@@ -61,7 +61,7 @@ def withdraw(directory: Path) -> None:
 
 
 def identity(directory: Path, port: int = 0) -> Identity:
-    """The kept identity, made at the first call; `port` overrules the kept one."""
+    """The stored identity, made at the first call; `port` overrides the stored one."""
     path = directory / "identity.json"
     kept = read_json(path) or {}
     found = Identity(
@@ -73,24 +73,17 @@ def identity(directory: Path, port: int = 0) -> Identity:
 
 
 def lock(directory: Path, seconds: float) -> int:
-    """Takes a directory for this process; a predecessor that is ending is waited for."""
+    """Locks a directory for this process; waits for a predecessor that is ending."""
     directory.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(directory / "owner.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                os.close(descriptor)
-                raise StorageError(
-                    f"{directory} belongs to another process, which still runs",
-                    hint="stop the run that uses this data directory, or choose another with --data-dir",
-                ) from None
-            time.sleep(0.02)
+    descriptor = locks.take(directory / OWNER_LOCK, wait_seconds=seconds)
+    if descriptor is None:
+        raise StorageError(
+            f"{directory} belongs to another process, which still runs",
+            hint="stop the run that uses this data directory, or choose another with --data-dir",
+        )
+    return descriptor
 
 
 def owned(directory: Path) -> bool:
     """Whether an owner process holds the directory."""
-    return is_locked(directory / "owner.lock")
+    return locks.is_locked(directory / OWNER_LOCK)

@@ -1,11 +1,11 @@
-"""What outside systems' errors mean for a writer, whatever the system.
+"""Errors of external systems, by what a writer can do about them.
 
 GaussError
-├── Unavailable            transient: the same again, later
-│   └── Unclear            transient, and the write may have happened: read back first
-├── DiskFull               transient, but somebody must make room
-├── RowError               the record's own fault: bisect, dead letter, go on
-├── ConfigError            table, column, rights or address: a person must change something
+├── Unavailable            transient: retry later
+│   └── Unclear            transient, but the write may have succeeded: read back first
+├── DiskFull               transient, but someone must free space
+├── RowError               caused by the record: bisect, dead letter, continue
+├── ConfigError            table, column, permissions or address: someone must change something
 └── StorageError           the server's own failure
 """
 
@@ -15,13 +15,13 @@ from gauss.model.errors import GaussError, Unavailable
 
 
 class Unclear(Unavailable):
-    """The answer was lost: what was asked for may have happened."""
+    """The answer was lost: the request may have succeeded."""
 
     code = "unclear"
 
 
 class RowError(GaussError):
-    """A value that the table refuses; `reason` is a fixed code for the dead letter, `column` empty when unknown."""
+    """A value that the table rejects; `reason` is a code for the dead letter, `column` is empty if unknown."""
 
     code = "row"
 

@@ -1,14 +1,13 @@
-"""The life of a process that owns an embedded server: lock, start, announce, wait for the end, stop.
+"""The main loop of a process that owns an embedded server: lock, start, announce, wait, stop.
 
 `python -m gauss.clients.<system>.owner DIRECTORY [--port N] [--watch-stdin]`. It ends on SIGTERM or SIGINT, when its
-server dies, and with `--watch-stdin` when its standard input ends: that is how it notices that whoever started it is
-gone. One JSON line goes to the descriptor that GAUSS_READY_FD names, as from every child of a run.
+server dies, and with `--watch-stdin` when its standard input ends, that is when the process that started it is gone.
+It reports readiness as `process/ready.py` describes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import select
 import signal
@@ -18,12 +17,15 @@ from typing import Protocol
 
 from gauss.clients.endpoint import Endpoint, Identity, announce, identity, lock, withdraw
 from gauss.model.errors import GaussError
+from gauss.process.ready import report
 
 LOCK_SECONDS = 10.0
 _CHECK_SECONDS = 0.5
 
 
 class OwnedServer(Protocol):
+    """A server that lives in a directory."""
+
     def start(self, directory: Path, known: Identity) -> Endpoint: ...
 
     def died(self) -> str:
@@ -34,7 +36,7 @@ class OwnedServer(Protocol):
 
 
 def own(server: OwnedServer, argv: list[str]) -> int:
-    """Runs a server until it is asked to end; the exit code is 0 for an orderly end."""
+    """Runs a server until it is asked to end; returns the exit code, 0 for an orderly end."""
     parser = argparse.ArgumentParser(description="owns an embedded server; started by gauss")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--port", type=int, default=0)
@@ -53,11 +55,11 @@ def own(server: OwnedServer, argv: list[str]) -> int:
         withdraw(directory)
         endpoint = _started(server, directory, args.port)
     except GaussError as error:
-        _report({"error": error.to_dict()})
+        report({"error": error.to_dict()})
         print(f"{error.message} ({error.hint})" if error.hint else error.message, file=sys.stderr, flush=True)
         return 1
     announce(directory, endpoint)
-    _report({"ready": True, "host": endpoint.host, "port": endpoint.port})
+    report({"ready": True, "host": endpoint.host, "port": endpoint.port})
 
     watched = [woken, 0] if args.watch_stdin else [woken]
     reason = ""
@@ -85,11 +87,4 @@ def _started(server: OwnedServer, directory: Path, port: int) -> Endpoint:
             again = identity(directory, port)
             if again == known:
                 raise
-            known = again  # somebody took its port in the meantime
-
-
-def _report(message: dict[str, object]) -> None:
-    descriptor = os.environ.pop("GAUSS_READY_FD", "")
-    if descriptor:
-        os.write(int(descriptor), json.dumps(message).encode() + b"\n")
-        os.close(int(descriptor))
+            known = again  # another process took its port in the meantime

@@ -1,4 +1,4 @@
-"""Columns that a piece of SQL names, to compare them with those that a table has."""
+"""The column names in an SQL expression, checked against the columns of a table."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _WORDS = frozenset(
 
 
 def check_columns(where: str, sql: str, columns: Iterable[str], *, folds: bool = False) -> None:
-    """Raises ConfigError for the first name in an expression that is no column. `folds`: words in no quotes mean
-    their lower case, as in Postgres."""
+    """Raises ConfigError for the first name in an expression that is not a column. `folds`: unquoted names fold to
+    lower case, as in Postgres."""
     known = list(columns)
     for name, quoted in _names(sql):
         if name in known or (not quoted and folds and name.lower() in known):
@@ -41,8 +41,8 @@ def check_columns(where: str, sql: str, columns: Iterable[str], *, folds: bool =
 
 
 def _names(sql: str) -> Iterator[tuple[str, bool]]:
-    """Names in the places of columns, and whether each stands in quotes. What is called, reached inside a column, or
-    the type of a cast is none; with a lambda, whose arguments are names too, nothing is told."""
+    """Names where columns can be, and whether each is quoted. Functions, members of a column and types of casts are
+    left out; an expression with a lambda, whose arguments are names too, yields nothing."""
     tokens = [(match.lastgroup, match.group()) for match in _TOKEN.finditer(sql)]
     if ("sign", "->") in tokens:
         return

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from gauss.scan.program.ir import Binary, Call, Expr, Kind, Literal, Path
+from gauss.contracts.expression import Binary, Call, Expr, Kind, Literal, Path
 
 _ORDER = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TESTS = frozenset({"startswith", "endswith", "contains"})
@@ -33,7 +33,7 @@ class Dialect(Protocol):
 
 
 @dataclass(frozen=True)
-class Where:
+class SqlCondition:
     """What a table's SQL can say of its columns. Left out: what it would decide otherwise, such as decimals, which the
     language compares as doubles."""
 

@@ -1,4 +1,4 @@
-"""What `source` says beside its read mode (`from`, `to`, `every`, `subscribe`) belongs to some modes only."""
+"""Rules for the options of `source` that apply to some read modes only: `from`, `to`, `every`, `subscribe`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TAKES = {ReadMode.QUERY: ("from", "to", "every"), ReadMode.SNAPSHOT: ("every",),
 
 
 def bounds_fit(processor: Processor) -> None:
-    """Reports what does not fit the read mode, and a range that no record can be in."""
+    """Reports options that do not apply to the read mode, and empty time ranges."""
     source = processor.definition.source
     if source is None or source.read not in ReadMode._value2member_map_:
         return
@@ -23,7 +23,7 @@ def bounds_fit(processor: Processor) -> None:
         modes = " or ".join(f'"{mode}"' for mode, keys in TAKES.items() if key in keys)
         processor.scope.add(
             ("source", key),
-            f'"{key}" has no meaning with read = "{source.read}"',
+            f'"{key}" does not apply to read = "{source.read}"',
             hint=f'remove "{key}", or read by {modes}',
         )
     if source.read == ReadMode.QUERY:
@@ -35,9 +35,9 @@ def _range_fits(processor: Processor, source: SourceRef) -> None:
     start = moment_ms(source.from_, now) if source.from_ is not None else 0
     stop = moment_ms(source.to, now) if source.to is not None else now
     if start > now:
-        hint = 'a query reads what the topic holds; to wait for records to come, read by "offset"'
-        processor.scope.add(("source", "from"), '"from" lies in the future', found=source.from_, hint=hint)
+        hint = 'a query reads existing records; use read = "offset" to wait for new ones'
+        processor.scope.add(("source", "from"), '"from" is in the future', found=source.from_, hint=hint)
     elif start > stop:
         processor.scope.add(
-            ("source", "from"), '"from" comes after "to"', expected="a time not after it", found=source.from_
+            ("source", "from"), '"from" is after "to"', expected='a time not later than "to"', found=source.from_
         )

@@ -1,4 +1,4 @@
-"""A config judged whole: syntax and types, plugins, the graph. Nothing is started and nothing heavy imported."""
+"""Checks a config: syntax, types, plugins and graph. Starts nothing and imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from gauss.model.units import counted
 
 @dataclass(frozen=True)
 class Checked:
-    """The verdict on a file: its faults, and the resolved pipeline when none of them is an error."""
+    """The result of a check: all faults, and the resolved pipeline if none of them is an error."""
 
     file: Path
     faults: list[Fault]
     pipeline: Pipeline | None
     redactor: Redactor
-    """Hides every value that came from the environment or a file; use it for whatever is printed or logged."""
+    """Redacts every value that came from the environment or a file. Use it for everything that is printed or logged."""
 
     @property
     def base_dir(self) -> Path:
-        """Relative paths in the config start here."""
+        """The folder to which relative paths in the config refer."""
         return self.file.resolve().parent
 
     @property
@@ -44,7 +44,7 @@ class Checked:
 
 
 def check(given: Path) -> Checked:
-    """Every fault of a config file (or of the one in a folder); raises only when there is no such file."""
+    """Checks a config file, or the one in a folder. Raises only if there is no such file."""
     file = find_file(given)
     document = load(file)
     if document.fault is not None:
@@ -55,7 +55,7 @@ def check(given: Path) -> Checked:
 
     def missing(path: KeyPath, problem: str, hint: str) -> None:
         faults.add(path, problem, hint=hint)
-        faults.settle(path)  # the value is not known, so nothing more can be said of it
+        faults.settle(path)  # the value is unknown, so it cannot be checked further
 
     data = substitute(document.data, base_dir, faults.redactor, missing)
     remember_written(data, faults.redactor)
@@ -73,35 +73,36 @@ def check(given: Path) -> Checked:
 
 
 def _refuse_huge_numbers(value: object, faults: Faults, path: KeyPath = ()) -> None:
-    """TOML's whole numbers have 64 bits; Python's, and so tomli's, have no end."""
+    """Reports integers beyond 64 bits, which TOML does not allow but tomli accepts."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         if isinstance(item, int) and not -(2**63) <= item < 2**63:
-            faults.add((*path, key), f'"{key}" is not valid', expected="a whole number of 64 bits", found=item)
+            faults.add((*path, key), f'"{key}" is not valid', expected="an integer of 64 bits", found=item)
             faults.settle((*path, key))
         _refuse_huge_numbers(item, faults, (*path, key))
 
 
 def check_or_raise(given: Path) -> tuple[Pipeline, Checked]:
-    """For commands that need a sound config: the pipeline, or one error that lists every fault."""
+    """Returns the pipeline of a valid config; raises one error that lists all faults otherwise."""
     checked = check(given)
     if checked.pipeline is None:
         listed = "\n".join(str(fault) for fault in checked.errors)
         count = len(checked.errors)
         raise ConfigError(
-            f"{checked.file} has {counted(count, 'fault')}:\n{listed}",
-            hint=f"gauss check {checked.file} shows them again",
+            f"{checked.file} has {counted(count, 'error')}:\n{listed}",
+            hint=f"run gauss check {checked.file}",
         )
     return checked.pipeline, checked
 
 
 def _resolve(entries: Entries, implied: list[FormatDef]) -> Pipeline:
-    """The pipeline with every format that is used, also those named by their plugin alone."""
+    """The pipeline with every format that is used, including those named only by their plugin."""
     return Pipeline(
         formats=[*(entry.definition for entry in entries.formats), *implied],
         schema_maps=[schema_map for _, schema_map in entries.schema_maps],
         topics=[entry.definition for entry in entries.topics],
         processors=[entry.definition for entry in entries.processors],
+        syncs=[sync for _, sync in entries.syncs],
         spark=entries.spark,
         engine=entries.engine,
         api=entries.api,

@@ -1,4 +1,4 @@
-"""A ring of topics that all block when full, each held back by its reader, stands still for ever once full."""
+"""Detects cycles of blocking topics, which deadlock when full."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gauss.contracts.storage import ReadMode, WriteFull
 
 
 def no_blocking_cycle(entries: Entries, topics: dict[str, Topic]) -> None:
-    """Reports each such ring once, at the processor that closes it."""
+    """Reports each cycle once, at the processor that closes it."""
     steps: dict[str, list[tuple[Processor, str]]] = defaultdict(list)
     for processor in entries.processors:
         if processor.spec is None or processor.spec.role is not Role.TRANSFORM:
             continue
         parts = (processor.definition, processor.spec, processor.config)
-        # A reader of the latest record never holds its topic back, nor is one held that drops or overwrites.
+        # A reader by "latest" never blocks its topic; a topic that drops or overwrites never blocks.
         for _, source in sources_of(*parts):
             if source.read == ReadMode.OFFSET and _blocks(topics.get(source.topic)):
                 steps[source.topic] += [(processor, topic) for _, topic in targets_of(*parts)]
@@ -37,7 +37,7 @@ def _walk(
         ring = [*trail[trail.index(topic) :], topic]
         through.scope.add(
             ("target",),
-            f"it closes a cycle of topics that block when full: {' → '.join(ring)}; once full it would stand still",
+            f"it closes a cycle of topics that block when full: {' → '.join(ring)}; it would deadlock",
             hint='give one of them write_full = "drop" or "overwrite", or break the cycle',
         )
         return

@@ -1,4 +1,4 @@
-"""The sections of a config as typed entries with their plugins: what can be said of each entry alone."""
+"""Checks each entry of a config by itself: types, and plugin configs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from gauss import registry
 from gauss.config.faults import Faults, Scope
 from gauss.config.files import check_files
+from gauss.config.section import Section
 from gauss.config.spec import (
     ApiSection,
     EngineSection,
@@ -19,11 +20,12 @@ from gauss.config.spec import (
     Pipeline,
     ProcessorDef,
     SchemaMapDef,
-    Section,
     SparkSection,
     TopicDef,
 )
 from gauss.config.strict import refuse_conversions
+from gauss.config.sync_rules import read_syncs
+from gauss.config.syncs import SyncDef
 from gauss.config.validate import did_you_mean, report, validate, without_faults
 from gauss.contracts.format import FormatSpec
 from gauss.contracts.plugin import PluginConfig, PluginSpec
@@ -31,13 +33,16 @@ from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageSpec
 from gauss.model.errors import PluginError
 
+NAMED = ("formats", "topics", "processors", "schema_maps", "syncs")
+"""The sections whose entries have names."""
+
 D = TypeVar("D", bound=Section)
 S = TypeVar("S", bound=PluginSpec)
 
 
 @dataclass(frozen=True)
 class Entry(Generic[D, S]):
-    """One entry of a section: its definition, and its plugin's spec and config as far as they are sound."""
+    """One entry of a section: its definition, and its plugin's spec and config if they are valid."""
 
     scope: Scope
     definition: D
@@ -52,21 +57,22 @@ Processor = Entry[ProcessorDef, ProcessorSpec]
 
 @dataclass(frozen=True)
 class Entries:
-    """A config whose every entry was looked at by itself."""
+    """All entries of a config, each checked by itself."""
 
     formats: list[Format]
     topics: list[Topic]
     processors: list[Processor]
     schema_maps: list[tuple[Scope, SchemaMapDef]]
+    syncs: list[tuple[Scope, SyncDef]]
     spark: SparkSection
     engine: EngineSection
     api: ApiSection
     names: dict[str, list[str]]
-    """Section → every name given there, once, also of entries that are faulty otherwise."""
+    """The names defined in each section, including those of faulty entries."""
 
 
 def read_entries(data: dict[str, Any], base_dir: Path, faults: Faults) -> Entries:
-    """Types and plugins of every entry; what is faulty is reported and left out."""
+    """Checks types and plugins of every entry. Faulty entries are reported and omitted."""
     known = sorted(Pipeline.model_fields)
     for key in data:
         if key not in known:
@@ -82,10 +88,13 @@ def read_entries(data: dict[str, Any], base_dir: Path, faults: Faults) -> Entrie
             for scope, table in reader.tables("schema_maps")
             if (found := validate(SchemaMapDef, table, scope, salvage=True))
         ],
+        syncs=read_syncs(list(reader.tables("syncs")), base_dir),
         spark=reader.section("spark", SparkSection),
         engine=reader.section("engine", EngineSection),
         api=reader.section("api", ApiSection),
-        names={section: reader.names(section) for section in ("formats", "topics", "processors", "schema_maps")},
+        names={
+            section: reader.names(section) for section in ("formats", "topics", "processors", "schema_maps", "syncs")
+        },
     )
 
 
@@ -101,7 +110,7 @@ class _Reader:
         found: list[Entry[D, S]] = []
         for scope, table in self.tables(section):
             definition = validate(model, table, scope, salvage=True)
-            # The plugin is judged even when the entry around it is faulty: all faults at once.
+            # The plugin is checked even if the entry is faulty, to report all faults at once.
             name, raw = table.get(plugin_key), table.get(config_key, {})
             spec = find_spec(kind, name, plugin_key, scope) if isinstance(name, str) else None
             config = self.config(spec, raw, scope.inside(config_key)) if spec and isinstance(raw, dict) else None
@@ -110,7 +119,7 @@ class _Reader:
         return found
 
     def config(self, spec: PluginSpec, raw: dict[str, Any], scope: Scope) -> PluginConfig | None:
-        """A plugin's typed config, None when its faults leave in doubt what the rest means."""
+        """A plugin's typed config, or `None` if it is too faulty to use."""
         try:
             config = spec.validate(raw)
             refuse_conversions(raw, config, scope)
@@ -119,11 +128,11 @@ class _Reader:
             mended = without_faults(error, raw)
             framed = spec.framed if isinstance(spec, ProcessorSpec) and not spec.is_raw(raw) else ""
             if framed and isinstance(side := mended.get(framed, {}), dict):
-                mended[framed] = {"framing": "newline", **side}  # its absence is reported; the rest is judged as well
+                mended[framed] = {"framing": "newline", **side}  # the missing key is reported; the rest is checked too
             try:
                 config = spec.validate(mended)
             except ValidationError as hidden:
-                # Rules about the whole table run only when each key is sound: now they had their turn.
+                # Pydantic runs rules about the whole table only if each key is valid.
                 report(hidden, spec.config, mended, scope, only_new=True)
                 return None
             if not all(
@@ -134,7 +143,7 @@ class _Reader:
         return config
 
     def tables(self, section: str) -> Iterator[tuple[Scope, dict[str, Any]]]:
-        """Each table of an array of tables."""
+        """The tables of an array of tables, with their scopes."""
         value = self.data.get(section, [])
         if not isinstance(value, list):
             self.faults.add(
@@ -142,7 +151,7 @@ class _Reader:
                 f'"{section}" is not valid',
                 expected=f"[[{section}]] entries",
                 found=value,
-                hint=f"write [[{section}]] with double brackets",
+                hint=f"write [[{section}]] in double brackets",
             )
             return
         kind = section.removesuffix("s").replace("_", " ")
@@ -166,7 +175,7 @@ class _Reader:
 
 
 def find_spec(kind: type[S], name: str, key: str, scope: Scope) -> S | None:
-    """A plugin's spec by name, or None with the fault reported at `key`."""
+    """A plugin's spec by name, or `None` after reporting a fault at `key`."""
     try:
         return registry.spec(kind, name)
     except PluginError as error:
@@ -174,6 +183,6 @@ def find_spec(kind: type[S], name: str, key: str, scope: Scope) -> S | None:
         if "/" in name:
             installed = registry.names(kind)
             near = did_you_mean(Path(name).stem, installed) or f"installed: {', '.join(installed)}"
-            hint = f"plugins are named, not given as a file; {near}"
+            hint = f"use the name of a plugin, not a file; {near}"
         scope.add((key,), error.message, hint=hint)
         return None

@@ -1,4 +1,4 @@
-"""What is wrong with a config, and where. Faults are collected, never raised one by one."""
+"""Faults of a config with their positions. They are collected, not raised one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gauss.config.secrets import HIDDEN, Redactor
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault; `warning` is one that does not stop a run."""
+    """One fault. A `warning` does not prevent a run."""
 
     file: str
     line: int
@@ -38,7 +38,7 @@ class Fault:
 
 
 class Faults:
-    """Collects the faults of one file; knows the lines and hides secrets."""
+    """Collects the faults of one file, with lines, and redacts secrets."""
 
     def __init__(self, file: Path, positions: dict[KeyPath, Position]) -> None:
         self.file = file
@@ -58,7 +58,7 @@ class Faults:
         hint: str = "",
         warning: bool = False,
     ) -> None:
-        """A fault at a key path; `found` is shown as TOML would write it, unless a secret is in it."""
+        """Adds a fault at a key path. `found` is shown as TOML, unless it contains a secret."""
         if path in self._settled:
             return
         place = self.position(path)
@@ -79,21 +79,21 @@ class Faults:
         )
 
     def has(self, path: KeyPath) -> bool:
-        """Whether something at or below this path is faulty already: then what follows from it is not reported."""
+        """Whether a fault at or below this path was reported; faults that follow from it are not."""
         return any(seen[: len(path)] == path for seen in self._seen)
 
     def settle(self, path: KeyPath) -> None:
-        """Enough has been said of this path: what follows from it is left out."""
+        """Suppresses further faults at this path."""
         self._settled.add(path)
 
     def drop(self, *paths: KeyPath) -> None:
-        """Takes back what was said of exactly these paths, when something better can be said."""
+        """Removes the faults at exactly these paths, to replace them by better ones."""
         names = {dotted(path) for path in paths}
         self.found = [fault for fault in self.found if fault.path not in names]
         self._seen -= set(paths)
 
     def position(self, path: KeyPath) -> Position:
-        """The place of a path, or of the nearest key above it (a missing key has none of its own)."""
+        """The position of a path, or of its nearest parent if the key is missing."""
         for length in range(len(path), 0, -1):
             if found := self.positions.get(path[:length]):
                 return found
@@ -109,7 +109,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class Scope:
-    """One entry of a config: its faults share a path and the words that open each message."""
+    """One entry of a config; its faults share a path and a message prefix."""
 
     faults: Faults
     path: KeyPath
@@ -125,7 +125,7 @@ class Scope:
         hint: str = "",
         warning: bool = False,
     ) -> None:
-        """A fault at keys below the scope's own path."""
+        """Adds a fault at keys below the path of the scope."""
         self.faults.add(
             (*self.path, *keys),
             f"{self.subject}: {message}",
@@ -146,7 +146,7 @@ class Scope:
 
 
 def dotted(path: KeyPath) -> str:
-    """A path as people write it."""
+    """Formats a key path: `processors[0].config.port`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -154,7 +154,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as TOML would write it, cut when long."""
+    """Formats a value as TOML, shortened if it is long."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
@@ -162,4 +162,4 @@ def shown(value: object) -> str:
     if isinstance(value, list):
         return "an array" if value else "an empty array"
     text = f'"{value}"' if isinstance(value, str) else str(value)
-    return text if len(text) <= 80 else f"{text[:38]}…{text[-40:]}"  # a path is known by its end
+    return text if len(text) <= 80 else f"{text[:38]}…{text[-40:]}"  # the end of a path is the telling part

@@ -1,4 +1,4 @@
-"""Files that a config names must be there before anything starts."""
+"""Checks that the files named in a config exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ D = TypeVar("D", FormatDef, ProcessorDef)
 
 
 def check_files(config: BaseModel, base_dir: Path, scope: Scope) -> None:
-    """Every `Path` in a config is a file to read, unless its key ends in `_dir`: a folder that may be made."""
+    """Reports missing files: every `Path` is a file to read, unless its key ends in `_dir`."""
     for key in type(config).model_fields:
         value = getattr(config, key)
         if isinstance(value, BaseModel):
@@ -30,11 +30,11 @@ def check_files(config: BaseModel, base_dir: Path, scope: Scope) -> None:
 
 
 def check_file(file: Path, key: str, base_dir: Path, scope: Scope) -> None:
-    """A fault when there is no such file; a relative path starts at the config file's folder."""
+    """Reports a missing file. Relative paths start at the folder of the config file."""
     if not (base_dir / file).is_file():
         scope.add(
             (key,),
-            f'"{key}" names a file that is not there',
+            f'"{key}" names a file that does not exist',
             expected="a file",
             found=str(base_dir / file),
             hint="" if file.is_absolute() else "relative paths start at the folder of the config file",
@@ -42,8 +42,7 @@ def check_file(file: Path, key: str, base_dir: Path, scope: Scope) -> None:
 
 
 def with_absolute_files(pipeline: Pipeline, base_dir: Path) -> Pipeline:
-    """The pipeline with the files of its formats, processors and tables by absolute paths: whoever reads them stands
-    in another folder."""
+    """The pipeline with absolute file paths, for processes that run in another folder."""
     formats = [_with_files(definition, FormatSpec, base_dir) for definition in pipeline.formats]
     processors = [_with_files(definition, ProcessorSpec, base_dir) for definition in pipeline.processors]
     topics = [_with_table_files(topic, base_dir) for topic in pipeline.topics]

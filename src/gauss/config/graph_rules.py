@@ -1,4 +1,4 @@
-"""What only the whole shows: names, roles, topics, read modes."""
+"""Rules about the pipeline as a whole: names, roles, topics, read modes."""
 
 from __future__ import annotations
 
@@ -10,34 +10,29 @@ from gauss.config.cycles import no_blocking_cycle
 from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults, Scope
 from gauss.config.listeners import cluster_is_guarded, outside_is_guarded, ports_differ, servers_are_encrypted
-from gauss.config.spec import ProcessorDef, SourceRef, TopicDef
+from gauss.config.read_rules import BOUNDED, is_stored, is_table, kind_of, parts_of, reads_fit, reads_rows
+from gauss.config.spec import TopicDef
 from gauss.config.state_rules import state_fits
-from gauss.config.topics import Keys, sources_of, tables_of, targets_of
+from gauss.config.sync_rules import topics_fed
+from gauss.config.topics import sources_of, tables_of, targets_of
 from gauss.config.validate import did_you_mean
-from gauss.contracts.live import LiveFormatSpec
+from gauss.contracts.outside import LiveFormatSpec
 from gauss.contracts.plugin import PluginConfig
-from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
-from gauss.contracts.storage import ReadMode
-from gauss.contracts.table import TableSpec
-
-_MODES = [mode.value for mode in ReadMode]
+from gauss.contracts.processor import LintContext, Role
+from gauss.contracts.storage import TopicKind
 
 
 def check_graph(entries: Entries, faults: Faults) -> None:
-    """Every rule; each reports for itself."""
+    """Applies all rules."""
     topics = {topic.definition.name: topic for topic in entries.topics}
     _names_are_unique(entries)
     for processor in entries.processors:
         _role_fits(processor)
         _topics_exist(processor, entries)
-        _read_mode_fits(processor, topics)
-        _looks_up_in_tables(processor, topics)
+        reads_fit(processor, topics)
         state_fits(processor, entries, topics)
-        _start_fits(processor)
         bounds_fit(processor)
-        _subscribes_to_snapshots(processor)
         _own_lint(processor, entries)
-        _no_latest_into_table(processor, topics)
         _no_records_into_captures(processor, topics)
     _schema_maps_exist(entries)
     _tables_have_columns(entries)
@@ -56,6 +51,7 @@ def _names_are_unique(entries: Entries) -> None:
         "topic": [(entry.scope, entry.definition.name) for entry in entries.topics],
         "processor": [(entry.scope, entry.definition.name) for entry in entries.processors],
         "schema map": [(scope, entry.name) for scope, entry in entries.schema_maps],
+        "sync": [(scope, entry.name) for scope, entry in entries.syncs],
     }
     for kind, found in named.items():
         first: dict[str, Scope] = {}
@@ -79,7 +75,7 @@ def _role_fits(processor: Processor) -> None:
     ):
         given = getattr(processor.definition, key) is not None
         if key == "target" and not given and processor.spec.is_raw(processor.definition.config):
-            continue  # its lint knows whether it may do without
+            continue  # its own lint checks whether it is required
         if given == wanted or processor.scope.has(key):
             continue
         if wanted:
@@ -92,9 +88,9 @@ def _role_fits(processor: Processor) -> None:
 
 def _topics_exist(processor: Processor, entries: Entries) -> None:
     known = entries.names["topics"]
-    sources = [(keys, source.topic) for keys, source in sources_of(*_parts(processor))]
+    sources = [(keys, source.topic) for keys, source in sources_of(*parts_of(processor))]
     tables = tables_of(processor.spec, processor.config)
-    for keys, topic in [*sources, *tables, *targets_of(*_parts(processor))]:
+    for keys, topic in [*sources, *tables, *targets_of(*parts_of(processor))]:
         if topic not in known:
             processor.scope.add(
                 (*keys, "topic") if keys in (("source",), ("target",)) else keys,
@@ -104,129 +100,8 @@ def _topics_exist(processor: Processor, entries: Entries) -> None:
             )
 
 
-def _parts(processor: Processor) -> tuple[ProcessorDef, ProcessorSpec | None, PluginConfig | None]:
-    return processor.definition, processor.spec, processor.config
-
-
-def _read_mode_fits(processor: Processor, topics: dict[str, Topic]) -> None:
-    for keys, source in sources_of(*_parts(processor)):
-        _mode_fits(processor, source, (*keys, "read") if keys == ("source",) else keys, topics)
-
-
-def _mode_fits(processor: Processor, source: SourceRef, at: Keys, topics: dict[str, Topic]) -> None:
-    """Every fault lists the modes that this processor can use on this topic, and no others."""
-    topic = topics.get(source.topic)
-    usable = [mode for mode in _MODES if _usable(processor, mode, topic)]
-    expected = f"one of {', '.join(usable)}" if usable else ""
-    if source.read not in _MODES:
-        hint = did_you_mean(source.read, usable)
-        processor.scope.add(at, f'unknown read mode "{source.read}"', expected=expected, hint=hint)
-        return
-    if source.read in usable or (processor.spec is not None and processor.spec.role is Role.SOURCE):
-        return
-    plugin = processor.definition.plugin
-    if topic is None or topic.spec is None or topic.config is None:
-        message = f'{plugin} can\'t read topic "{source.topic}" by "{source.read}"'
-        processor.scope.add(at, message, expected=expected, found=source.read)
-    elif isinstance(topic.spec, TableSpec):
-        _refuse_table(processor, topic.spec, source, at, usable)
-    elif source.read not in topic.spec.read_modes(topic.config):
-        because = ": a table keeps the newest row of each key, not an order of records" if _is_table(topic) else ""
-        message = f'topic "{source.topic}" ({topic.definition.storage}) can\'t be read by "{source.read}"{because}'
-        hint = "" if usable else f"{plugin} can't read such a topic: read one that keeps records in their order"
-        processor.scope.add(at, message, expected=expected, found=source.read, hint=hint)
-    else:
-        message = f'{plugin} can\'t read topic "{source.topic}" by "{source.read}"'
-        hint = "" if usable else "read the topic from which the table is made" if _is_table(topic) else ""
-        processor.scope.add(at, message, expected=expected, found=source.read, hint=hint)
-
-
-def _usable(processor: Processor, mode: str, topic: Topic | None) -> bool:
-    """Whether a processor can use a read mode, on this topic if its storage is known."""
-    can = processor.spec is None or mode in processor.spec.reads
-    if topic is None or topic.spec is None or topic.config is None:
-        return can
-    if mode not in topic.spec.read_modes(topic.config):
-        return False
-    if not _is_table(topic) or _reads_rows(processor, mode):
-        return can or _is_table(topic)
-    # A server's table has no live reads, and a range of times means nothing where only the newest rows are kept.
-    return can and not isinstance(topic.spec, TableSpec) and mode != ReadMode.QUERY
-
-
-def _looks_up_in_tables(processor: Processor, topics: dict[str, Topic]) -> None:
-    for keys, name in tables_of(processor.spec, processor.config):
-        topic = topics.get(name)
-        if topic is None or topic.spec is None or topic.config is None:
-            continue
-        storage = topic.definition.storage
-        if isinstance(topic.spec, TableSpec):
-            because = "its rows lie in a server that keeps no versions of them"
-        elif not _is_table(topic):
-            because = "it keeps records in their order, not the newest one of each key"
-        else:
-            continue
-        processor.scope.add(
-            keys,
-            f'{processor.definition.plugin} can\'t look rows up in topic "{name}" ({storage}): {because}',
-            expected='a memory topic with mode = "table"',
-            hint="fill such a topic from the same records, and name it here",
-        )
-
-
-def _reads_rows(processor: Processor, mode: str) -> bool:
-    """Whether it may read a table's rows: a transform on Spark, by `snapshot`, `query` or `subscribe`."""
-    spec = processor.spec
-    if spec is None or spec.role is not Role.TRANSFORM or spec.where is Where.ENGINE or spec.stateful:
-        return False
-    return (
-        mode in (*_BOUNDED, ReadMode.SUBSCRIBE)
-        and ReadMode.QUERY in spec.reads
-        and processor.definition.source is not None
-    )
-
-
-def _refuse_table(processor: Processor, spec: TableSpec, source: SourceRef, at: Keys, usable: list[str]) -> None:
-    modes = " or ".join(f'"{mode}"' for mode in usable)
-    hint = f"read it by {modes}, or " if usable else ""
-    processor.scope.add(
-        at,
-        f'topic "{source.topic}" is a table of {spec.name}, which keeps rows, not the records in their order:'
-        f' {processor.definition.plugin} can\'t read it by "{source.read}"',
-        hint=f"{hint}read the topic that is written to it; ask the table itself by SQL (gauss db url {spec.system})",
-    )
-
-
-def _start_fits(processor: Processor) -> None:
-    source = processor.definition.source
-    if source is None or source.start is None or source.read not in _MODES:
-        return
-    if source.read != ReadMode.OFFSET:
-        because = ", which always begins at the newest record" if source.read == ReadMode.LATEST else ""
-        message = f'"start" has no meaning with read = "{source.read}"{because}'
-        processor.scope.add(("source", "start"), message, hint='remove "start", or read by "offset"')
-    elif source.start not in ("earliest", "end") and not (isinstance(source.start, int) and source.start >= 0):
-        processor.scope.add(
-            ("source", "start"),
-            '"start" is not valid',
-            expected='"earliest", "end" or an offset from 0 on',
-            found=source.start,
-            hint=did_you_mean(str(source.start), ("earliest", "end")),
-        )
-
-
-def _subscribes_to_snapshots(processor: Processor) -> None:
-    source, spec = processor.definition.source, processor.spec
-    if source is not None and source.subscribe == "changes" and spec is not None and spec.role is Role.TRANSFORM:
-        processor.scope.add(
-            ("source", "subscribe"),
-            'a transform subscribes to snapshots, each of which is an epoch; "changes" is for sinks',
-            hint='remove "subscribe", or read the topic from which the table is made by "offset" to see every change',
-        )
-
-
 def _own_lint(processor: Processor, entries: Entries) -> None:
-    """What only the processor itself can see. A sentence that opens with `key:` is put at that key's line."""
+    """Runs the lint of each plugin. A message that starts with `key:` is reported at that key."""
     if processor.spec is None or processor.spec.lint is None or processor.config is None:
         return
     source, target = processor.definition.source, _target(processor, entries)
@@ -239,14 +114,14 @@ def _own_lint(processor: Processor, entries: Entries) -> None:
         has_target=processor.definition.target is not None,
     )
     config = processor.config
-    if source is not None and _reads_rows(processor, source.read) and getattr(config, "input", None) is not None:
+    if source is not None and reads_rows(processor, source.read) and getattr(config, "input", None) is not None:
         table = next((each for each in entries.topics if each.definition.name == source.topic), None)
-        if table is not None and _is_table(table):
+        if table is not None and is_table(table):
             config = _with_rows(config)
     try:
         sentences = processor.spec.lint(config, context)
-    except Exception as error:  # a third party's code may fail in any way
-        sentences = [f"{processor.definition.plugin} failed to judge its config: {type(error).__name__}: {error}"]
+    except Exception as error:  # third-party code may raise anything
+        sentences = [f"{processor.definition.plugin} failed to check its config: {type(error).__name__}: {error}"]
     for sentence in sentences:
         key, colon, _ = sentence.partition(":")
         inside = ("config", key) if colon and key in processor.definition.config else ("config",)
@@ -260,7 +135,7 @@ def _target(processor: Processor, entries: Entries) -> TopicDef | None:
 
 
 def _with_rows(config: PluginConfig) -> PluginConfig:
-    """The rows of a table need no format: they have columns."""
+    """Whether the input is a table, whose rows have columns and need no format."""
     given: Any = config
     if given.input.format is not None:
         return config
@@ -268,7 +143,7 @@ def _with_rows(config: PluginConfig) -> PluginConfig:
 
 
 def _input_fields(processor: Processor, entries: Entries) -> tuple[str, ...] | None:
-    """The fields that the input format's config names, None when it has none."""
+    """The fields that the input format declares, or `None`."""
     table = processor.definition.config.get("input")
     name = table.get("format") if isinstance(table, dict) else None
     for entry in entries.formats:
@@ -292,12 +167,12 @@ def _schema_maps_exist(entries: Entries) -> None:
 
 
 def _tables_have_columns(entries: Entries) -> None:
-    """A table is made of a format's fields: a format that names none can't fill one."""
+    """Reports tables whose format declares no fields."""
     formats = {entry.definition.name: entry for entry in entries.formats}
     for topic in entries.topics:
         given = topic.definition.storage_config
         name, mapped = given.get("format"), given.get("schema_map")
-        if not isinstance(topic.spec, TableSpec) or topic.scope.has("storage_config", "format"):
+        if not is_stored(topic) or topic.scope.has("storage_config", "format"):
             continue
         at = ("storage_config", "format")
         if name is None:
@@ -306,33 +181,32 @@ def _tables_have_columns(entries: Entries) -> None:
             continue
         entry = formats.get(name)
         if entry is not None and isinstance(entry.spec, LiveFormatSpec):
-            continue  # a live system has the columns
+            continue  # the columns come from a live system
         plugin = entry.definition.plugin if entry else name
         known = getattr(entry.config, "fields", _NO_FIELDS) if entry and entry.config else _NO_FIELDS
         if plugin == "auto" or known is None or known == [] or (entry is None and plugin in ("json", "msgpack", "csv")):
             topic.scope.add(
                 at,
-                f'the format "{name}" names no fields, so there is nothing to make columns of',
+                f'the format "{name}" declares no fields, so the table would have no columns',
                 expected="a format with a schema",
                 hint='give it fields: config = { fields = [{ name = "symbol", type = "string" }, …] }',
             )
 
 
 def _gets_rows(topic: Topic, entries: Entries) -> bool:
-    """Whether its one writer reads a table elsewhere, whose columns it passes on."""
+    """Whether its only writer reads an external table and passes its columns on."""
     own = topic.definition.name
-    writers = [each for each in entries.processors if own in [name for _, name in targets_of(*_parts(each))]]
+    writers = [each for each in entries.processors if own in [name for _, name in targets_of(*parts_of(each))]]
     source = writers[0].definition.source if len(writers) == 1 else None
     read = next((each for each in entries.topics if source is not None and each.definition.name == source.topic), None)
-    return read is not None and isinstance(read.spec, TableSpec) and source is not None and source.read in _BOUNDED
+    return read is not None and is_stored(read) and source is not None and source.read in BOUNDED
 
 
-_BOUNDED = (ReadMode.SNAPSHOT, ReadMode.QUERY)
 _NO_FIELDS = object()
 
 
 def _folders_differ(entries: Entries, faults: Faults) -> None:
-    """Two logs in one folder would write over each other."""
+    """Reports topics that share a folder: they would overwrite each other."""
     first: dict[Path, Topic] = {}
     for topic in entries.topics:
         folder = getattr(topic.config, "data_dir", None)
@@ -341,52 +215,33 @@ def _folders_differ(entries: Entries, faults: Faults) -> None:
         place = (faults.file.resolve().parent / folder).resolve()
         if place in first:
             other = first[place].definition.name
-            hint = "give each topic a folder of its own"
-            topic.scope.add(("storage_config", "data_dir"), f'its folder is that of topic "{other}"', hint=hint)
+            hint = "give each topic its own folder"
+            topic.scope.add(("storage_config", "data_dir"), f'it uses the folder of topic "{other}"', hint=hint)
         first.setdefault(place, topic)
 
 
 def _everything_is_written(entries: Entries, faults: Faults) -> None:
     if faults.has(("processors",)):
-        return  # some processor could not be read, so what it writes is not known
-    # Tables are filled without one, and topics take what is sent.
-    if not entries.processors and not entries.topics and not faults.errors:
-        faults.add((), "there is no [[processors]] entry: nothing would run", hint="gauss new writes a starter")
-    written = {topic for entry in entries.processors for _, topic in targets_of(*_parts(entry))}
+        return  # the targets of a faulty processor are unknown
+    # Topics and tables can be filled without a processor.
+    if not entries.processors and not entries.topics and not entries.syncs and not faults.errors:
+        faults.add((), "there is no [[processors]] entry, so nothing would run", hint="create one with gauss new")
+    written = {topic for entry in entries.processors for _, topic in targets_of(*parts_of(entry))}
+    written |= {topic for _, sync in entries.syncs for topic in topics_fed(sync)}
     for topic in entries.topics:
         if topic.definition.name not in written:
-            hint = "records can still come by gauss send or HTTP"
+            hint = "records can still be sent with gauss send or over HTTP"
             topic.scope.add(("name",), "no processor writes to it", hint=hint, warning=True)
-
-
-def _no_latest_into_table(processor: Processor, topics: dict[str, Topic]) -> None:
-    source = processor.definition.source
-    written = (topics.get(topic) for _, topic in targets_of(*_parts(processor)))
-    table = next((topic for topic in written if topic and _is_table(topic)), None)
-    if source and table and source.read == ReadMode.LATEST:
-        processor.scope.add(
-            ("source", "read"),
-            f'read = "latest" skips records, so keys of the table "{table.definition.name}" would be missed',
-            hint='read by "offset" to see every key',
-            warning=True,
-        )
 
 
 def _no_records_into_captures(processor: Processor, topics: dict[str, Topic]) -> None:
     if processor.spec is None or processor.spec.is_raw(processor.definition.config):
         return
-    for keys, name in targets_of(*_parts(processor)):
+    for keys, name in targets_of(*parts_of(processor)):
         topic = topics.get(name)
-        if topic and topic.spec and topic.config and ReadMode.RAW in topic.spec.read_modes(topic.config):
+        if topic and kind_of(topic) is TopicKind.CAPTURES:
             processor.scope.add(
                 keys,
                 f'topic "{name}" keeps captures (framing = "none"), which hold no records',
                 hint='give the topic a framing, or set mode = "passthrough" on a tcp-source that writes it',
             )
-
-
-def _is_table(topic: Topic) -> bool:
-    if topic.spec is None or topic.config is None:
-        return False
-    modes = topic.spec.read_modes(topic.config)
-    return ReadMode.SNAPSHOT in modes and ReadMode.OFFSET not in modes

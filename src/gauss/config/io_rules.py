@@ -1,4 +1,4 @@
-"""Formats and framings: what `input`, `output` and `storage_config` name must exist and fit."""
+"""Rules for the formats and framings that `input`, `output` and `storage_config` name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gauss.model.errors import PluginError
 
 
 class IoRules:
-    """Reports what does not fit; `implied` are the formats used by their plugin's name without an entry."""
+    """Applies the rules. `implied` are formats that are used by the name of their plugin, without an entry."""
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
@@ -58,7 +58,7 @@ class IoRules:
 
 
 def _check_framing(processor: Processor) -> None:
-    """The framed side must say how its stream is cut; no other side may."""
+    """Checks that a byte stream has a framing, and nothing else has."""
     spec = processor.spec
     if spec is None:
         return
@@ -66,7 +66,7 @@ def _check_framing(processor: Processor) -> None:
         scope = processor.scope.inside("config", side)
         table = processor.definition.config.get(side)
         if side == spec.framed and spec.is_raw(processor.definition.config):
-            continue  # its own config refuses it
+            continue  # its config rejects it
         if side == spec.framed:
             if table is None or isinstance(table, dict):
                 _check_stream(table or {}, side, scope)
@@ -74,18 +74,18 @@ def _check_framing(processor: Processor) -> None:
             for key in (key for key in FRAMING_KEYS if key in table):
                 scope.add(
                     (key,),
-                    f'"{side}.{key}" has no place on a transform, whose records are framed already',
-                    hint="name the framing at the source or sink, or use the reframe processor",
+                    f'"{side}.{key}" does not apply to a transform, whose records are already framed',
+                    hint="set the framing at the source or sink, or use the reframe processor",
                 )
 
 
 def _check_stream(table: dict[str, object], side: str, scope: Scope) -> None:
     name = table.get("framing")
     if name is None:
-        scope.faults.drop(scope.path, (*scope.path, "framing"))  # said better here
+        scope.faults.drop(scope.path, (*scope.path, "framing"))  # the message below is clearer
         scope.add(
             ("framing",),
-            f'"{side}.framing" is missing: a byte stream must say how it is cut into records',
+            f'"{side}.framing" is missing: a byte stream needs a framing that splits it into records',
             expected=f"one of {', '.join(registry.names(FramingSpec))}",
             hint=f'e.g. {side} = {{ framing = "newline" }}',
         )
@@ -95,7 +95,7 @@ def _check_stream(table: dict[str, object], side: str, scope: Scope) -> None:
         return
     if side == "output" and spec.splits_only:
         hint = f"name one of {', '.join(each for each in registry.names(FramingSpec) if each != name)}"
-        scope.add(("framing",), f'framing "{name}" only reads: a sink must say what it writes', hint=hint)
+        scope.add(("framing",), f'framing "{name}" can only read; a sink needs one that can write', hint=hint)
         return
     parameters = {key: value for key, value in table.items() if key not in ("format", "framing")}
     if spec.config.model_config.get("extra") == "forbid":

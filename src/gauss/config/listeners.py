@@ -10,8 +10,8 @@ from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults
 from gauss.config.positions import KeyPath
 from gauss.config.spec import CLUSTER_SECRET, Pipeline
-from gauss.contracts.live import PullSpec
 from gauss.contracts.network import is_loopback
+from gauss.contracts.outside import OutsideSpec
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageSpec
@@ -20,7 +20,7 @@ from gauss.contracts.transport import TransportSpec
 
 
 class Address(NamedTuple):
-    """Where one edge, a table or the engine itself meets the network."""
+    """An address of an edge, a table or the engine."""
 
     who: str
     host: str
@@ -30,7 +30,7 @@ class Address(NamedTuple):
 
 
 def edge_address(who: str, config: PluginConfig | None) -> Address | None:
-    """The address of an edge's transport, None when the processor has none."""
+    """The address of an edge's transport, or `None`."""
     transport_config = getattr(config, "transport_config", None)
     if transport_config is None:
         return None
@@ -42,7 +42,7 @@ def edge_address(who: str, config: PluginConfig | None) -> Address | None:
 
 
 def addresses(pipeline: Pipeline) -> list[Address]:
-    """Every address of a sound pipeline; port 0 means any free one."""
+    """All addresses of a valid pipeline. Port 0 means any free port."""
     found = [Address("[engine]", pipeline.engine.host, pipeline.engine.port, True)]
     found.append(Address("[api]", pipeline.api.host, pipeline.api.port, True))
     for processor in pipeline.processors:
@@ -50,7 +50,7 @@ def addresses(pipeline: Pipeline) -> list[Address]:
         config = spec.validate(processor.config)
         if address := edge_address(f'processor "{processor.name}"', config):
             found.append(address)
-        asked = spec.server(config) if isinstance(spec, PullSpec) else None
+        asked = spec.server(config) if isinstance(spec, OutsideSpec) else None
         if asked is not None and asked[0]:
             found.append(Address(f'processor "{processor.name}"', *asked, listens=False))
     for topic in pipeline.topics:
@@ -62,7 +62,7 @@ def addresses(pipeline: Pipeline) -> list[Address]:
 
 
 def ports_differ(entries: Entries, faults: Faults) -> None:
-    """Two listeners on one port are a fault; any free port (0) never clashes."""
+    """Reports two listeners on one port. Port 0 never conflicts."""
     bound: list[tuple[Address, KeyPath]] = [
         (Address("[engine]", entries.engine.host, entries.engine.port, True), ("engine", "port")),
         (Address("[api]", entries.api.host, entries.api.port, True), ("api", "port")),
@@ -80,37 +80,37 @@ def ports_differ(entries: Entries, faults: Faults) -> None:
                 line = faults.position(other_path).line
                 faults.add(
                     path,
-                    f"{address.who}: port {address.port} is taken by {other.who} in line {line}",
-                    hint="give each listener a port of its own",
+                    f"{address.who}: port {address.port} is used by {other.who} in line {line}",
+                    hint="give each listener its own port",
                 )
                 break
 
 
 def outside_is_guarded(entries: Entries, faults: Faults) -> None:
-    """A listener beyond loopback needs TLS beside its token, or a list of networks. Listeners of processors are judged
-    by their own configs."""
+    """Reports listeners beyond loopback without TLS or a list of networks. Plugins check the listeners of processors
+    themselves."""
     api, engine = entries.api, entries.engine
     if not is_loopback(api.host) and api.tls is None and not api.allow:
         faults.add(
             ("api", "host"),
-            f"[api]: a listener on {api.host} can be reached from outside, and its token would go over the network as"
+            f"[api]: a listener on {api.host} can be reached from other machines, and its token would be sent as"
             " plain text",
-            hint='add tls = { cert = "cert.pem", key = "key.pem" }, or allow = ["10.0.0.0/8"]: who may connect',
+            hint='add tls = { cert = "cert.pem", key = "key.pem" }, or allow = ["10.0.0.0/8"] to limit who may connect',
         )
     if not is_loopback(engine.host) and not engine.allow:
         faults.add(
             ("engine", "host"),
-            f"[engine]: a listener on {engine.host} can be reached from outside",
+            f"[engine]: a listener on {engine.host} can be reached from other machines",
             hint='add allow = ["10.0.0.0/8"]: the networks of this machine and of Spark\'s executors',
         )
 
 
 def servers_are_encrypted(entries: Entries, faults: Faults) -> None:
-    """Warns of a password that goes to another machine as plain text, unless the config says that it may."""
+    """Warns if a password is sent to another machine in plain text, unless the config allows it."""
     found: list[Topic | Processor] = [*entries.topics, *entries.processors]
     for entry in found:
         spec, config = entry.spec, entry.config
-        if config is None or not isinstance(spec, TableSpec | PullSpec):
+        if config is None or not isinstance(spec, TableSpec | OutsideSpec):
             continue
         server = spec.server(config)
         hint = getattr(config, "encryption_hint", str)()
@@ -124,7 +124,7 @@ def servers_are_encrypted(entries: Entries, faults: Faults) -> None:
 
 
 def cluster_is_guarded(entries: Entries, faults: Faults) -> None:
-    """Warns of a Spark cluster whose executors can't reach the topics, or whose ports ask for no secret."""
+    """Warns if the executors of a cluster cannot reach the topics, or if the cluster has no secret."""
     master = entries.spark.master
     if not master.startswith("spark://") or is_loopback(master.removeprefix("spark://").rpartition(":")[0]):
         return
@@ -138,8 +138,8 @@ def cluster_is_guarded(entries: Entries, faults: Faults) -> None:
     if CLUSTER_SECRET not in entries.spark.conf:
         faults.add(
             ("spark", "master"),
-            f"[spark]: whoever reaches {master} or an executor can run code there: no secret is set",
-            hint=f'give the cluster one, and here conf = {{ "{CLUSTER_SECRET}" = "${{file:spark.secret}}" }}',
+            f"[spark]: no secret is set, so everyone who can reach {master} or an executor can run code there",
+            hint=f'set a secret on the cluster, and here conf = {{ "{CLUSTER_SECRET}" = "${{file:spark.secret}}" }}',
             warning=True,
         )
 

@@ -1,4 +1,4 @@
-"""A config file as data, with the place of every key."""
+"""Loads a config file with the position of every key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE_NAMES = (FILE_NAME, "pipeline.toml")
 
 @dataclass(frozen=True)
 class Document:
-    """A parsed file; `fault` is set, and the rest empty, when it is no TOML."""
+    """A parsed file. If it is not valid TOML, `fault` is set and the rest is empty."""
 
     file: Path
     data: dict[str, Any]
@@ -37,23 +37,23 @@ def find_file(given: Path) -> Path:
             return files[0]
         found = f"found {', '.join(file.name for file in files)}" if files else "found no .toml file"
         raise ConfigError(
-            f"{given} is a folder without a {FILE_NAME}: {found}", hint="name the file, or write one with gauss new"
+            f"{given} is a folder without a {FILE_NAME}: {found}", hint="pass the file, or create one with gauss new"
         )
     if not given.exists():
         near = [file.name for file in sorted(given.parent.glob("*.toml"))] if given.parent.is_dir() else []
-        hint = f"there is: {', '.join(near)}" if near else "write a starter with gauss new"
-        raise ConfigError(f"there is no file {given}", hint=hint)
+        hint = f"found: {', '.join(near)}" if near else "create one with gauss new"
+        raise ConfigError(f"{given} does not exist", hint=hint)
     return given
 
 
 def load(file: Path) -> Document:
-    """Reads and parses; a syntax error becomes the document's fault, with line and column."""
+    """Reads and parses a file. A syntax error becomes its fault, with line and column."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not UTF-8 text (byte {error.start})", hint="save it as UTF-8") from error
     except OSError as error:
-        raise ConfigError(f"can't read {file}: {error.strerror}", hint="is it a file you may read?") from error
+        raise ConfigError(f"can't read {file}: {error.strerror}", hint="check that it is a readable file") from error
     try:
         return Document(file, tomli.loads(text), find_positions(text))
     except tomli.TOMLDecodeError as error:
@@ -62,7 +62,7 @@ def load(file: Path) -> Document:
             line=error.lineno,
             column=error.colno,
             path="",
-            message=f"this is not TOML: {error.msg[:1].lower()}{error.msg[1:]}",
+            message=f"invalid TOML: {error.msg[:1].lower()}{error.msg[1:]}",
             hint=_syntax_hint(text, error.lineno),
         )
         return Document(file, {}, {}, fault)
@@ -71,8 +71,8 @@ def load(file: Path) -> Document:
 def _syntax_hint(text: str, line: int) -> str:
     lines = text.splitlines()
     if not 1 <= line <= len(lines):
-        return "is a bracket or quote left open?"
+        return "check for an unclosed bracket or quote"
     _, equals, value = lines[line - 1].partition("=")
     if equals and value.strip()[:1].isalpha() and value.strip() not in ("true", "false"):
-        return "text values stand in quotes"
+        return "put text in quotes"
     return ""

@@ -1,6 +1,6 @@
-"""Where each key of a TOML text stands. tomli gives values without positions, so this scans the text a second time.
+"""The position of each key in a TOML text. tomli returns no positions, so the text is scanned a second time.
 
-It runs only on text that tomli has accepted, so it looks for structure and never judges.
+The text was accepted by tomli, so this scanner reports no errors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Position(NamedTuple):
 
 
 def find_positions(text: str) -> dict[KeyPath, Position]:
-    """The first place that names each key path; an array's element stands where its value begins."""
+    """The first position of each key path. The position of an array element is the start of its value."""
     text = text.replace("\r\n", "\n")
     found = _Scanner(text).document()
     starts = [0, *(index + 1 for index, char in enumerate(text) if char == "\n")]
@@ -53,7 +53,7 @@ class _Scanner:
         return self.found
 
     def header(self) -> KeyPath:
-        """`[a.b]` or `[[a.b]]`; a name of an array of tables means its last element."""
+        """Scans `[a.b]` or `[[a.b]]`. The name of an array of tables means its last element."""
         start = self.at
         double = self.text.startswith("[[", self.at)
         self.at += 2 if double else 1
@@ -80,7 +80,7 @@ class _Scanner:
         self.value(path)
 
     def key(self) -> list[tuple[str, int]]:
-        """A dotted key: each part with its place."""
+        """Scans a dotted key; returns its parts with their positions."""
         parts: list[tuple[str, int]] = []
         while True:
             self.skip_space()
@@ -106,12 +106,12 @@ class _Scanner:
         elif char == "{":
             self.elements("}", path)
         else:
-            # A number, date or boolean: up to what can follow a value. A date may hold one space.
+            # A number, date or boolean, up to a character that can follow a value. A date may contain a space.
             while self.peek() not in "\n,]}#" and self.at < len(self.text):
                 self.at += 1
 
     def elements(self, close: str, path: KeyPath) -> None:
-        """What stands between brackets: values of an array, or pairs of an inline table."""
+        """Scans the values of an array or the pairs of an inline table."""
         self.at += 1
         count = 0
         self.skip_space()
@@ -136,7 +136,7 @@ class _Scanner:
             while not self.text.startswith(quote * 3, self.at):
                 self.at += 2 if quote == '"' and self.peek() == "\\" else 1
             self.at += 3
-            # Up to two quotes may stand right before the closing three.
+            # Up to two quotes may precede the closing three.
             while self.peek() == quote:
                 self.at += 1
             return
@@ -161,7 +161,7 @@ class _Scanner:
 
 
 def _unquote(quoted: str) -> str:
-    """The text of a quoted key; tomli knows the escapes."""
+    """The text of a quoted key, unescaped by tomli."""
     import tomli
 
     if "\\" not in quoted:

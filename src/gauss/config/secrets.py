@@ -1,7 +1,7 @@
-"""`${NAME}` and `${file:path}` in any string of a config, and the memory of what must not be shown.
+"""Substitutes `${NAME}` and `${file:path}` in the strings of a config, and redacts secrets in output.
 
-`$${` writes a plain `${`. A value that came from the environment or a file is never printed, nor is one whose key says
-that it is a secret, nor the password of a URL.
+`$${` is a literal `${`. Redacted are values from the environment or a file, values whose key names a secret, and
+passwords in URLs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gauss.config.positions import KeyPath
 
 HIDDEN = "***"
 _SHORT = 3
-"""A secret up to this long is hidden only where it stands alone, else it would eat holes into other words."""
+"""Secrets up to this length are redacted only as whole words, not inside other words."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -28,15 +28,15 @@ _SECRET_KEY = re.compile(
     re.IGNORECASE,
 )
 _PASSWORDS = re.compile(r"://[^/\s:@]*:(?!\d+/)([^\s]+)@|\bpassword\s*=\s*(?:'([^']+)'|\"([^\"]+)\"|([^\s'\"]+))")
-"""In a URL, or in a list of `key=value`."""
+"""A password in a URL, or in a list of `key=value`."""
 _NO_SECRET = re.compile(r"true|false|\d{1,6}", re.IGNORECASE)
 
 Report = Callable[[KeyPath, str, str], None]
-"""Called with the path, what is wrong and a hint."""
+"""Reports a fault: path, message, hint."""
 
 
 class Redactor:
-    """Replaces every remembered secret in a text by `***`."""
+    """Replaces known secrets in a text by `***`."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._paths: set[KeyPath] = set()
@@ -50,7 +50,7 @@ class Redactor:
         return frozenset(self._secrets)
 
     def remember(self, secret: str, path: KeyPath = ()) -> None:
-        """A secret value and, if it is the config's, where it was used."""
+        """Adds a secret value and, if it is from the config, its path."""
         if path:
             self._paths.add(path)
         if secret.strip():
@@ -58,14 +58,14 @@ class Redactor:
             self._pattern = None
 
     def holds(self, path: KeyPath) -> bool:
-        """Whether the value at this path, or anything below it, came from a secret."""
+        """Whether the value at this path, or below it, contains a secret."""
         return any(known[: len(path)] == path for known in self._paths)
 
     def redact(self, text: str) -> str:
         if not self._secrets:
             return text
         if self._pattern is None:
-            # Messages quote values by repr or as JSON, so their escaped forms are hidden as well.
+            # Messages quote values by repr or as JSON, so their escaped forms are redacted too.
             forms = {
                 form for secret in self._secrets for form in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1])
             }
@@ -77,7 +77,7 @@ class Redactor:
         return self._pattern.sub(HIDDEN, text)
 
     def redact_data(self, value: Any) -> Any:
-        """The same for every text in a JSON-like value; a long number (a port) is hidden as well."""
+        """Redacts every text in a JSON-like value, and long numbers that are secrets."""
         if not self._secrets:
             return value
         if isinstance(value, dict):
@@ -91,7 +91,7 @@ class Redactor:
 
 
 def substitute(value: Any, base_dir: Path, redactor: Redactor, report: Report, path: KeyPath = ()) -> Any:
-    """The value with every reference filled in; what can't be filled in is reported and left empty."""
+    """The value with every reference substituted. A missing one is reported and left empty."""
     if isinstance(value, dict):
         return {key: substitute(item, base_dir, redactor, report, (*path, key)) for key, item in value.items()}
     if isinstance(value, list):
@@ -114,7 +114,7 @@ def substitute(value: Any, base_dir: Path, redactor: Redactor, report: Report, p
 
 
 def remember_written(value: Any, redactor: Redactor, path: KeyPath = (), *, secret: bool = False) -> None:
-    """Secrets that a config holds in plain text; `secret`: a key above has the name of one."""
+    """Finds secrets in plain text. `secret`: a parent key names a secret."""
     if isinstance(value, dict):
         for key, item in value.items():
             remember_written(item, redactor, (*path, key), secret=secret or bool(_SECRET_KEY.search(str(key))))
@@ -130,9 +130,9 @@ def remember_written(value: Any, redactor: Redactor, path: KeyPath = (), *, secr
 
 
 def _resolve(reference: str, base_dir: Path, *, closed: bool) -> str:
-    """What a reference stands for; LookupError(message, hint) when there is nothing."""
+    """The value of a reference; raises LookupError(message, hint) if there is none."""
     if not closed:
-        raise LookupError('"${" without its "}"', 'write "$${" for a plain "${"')
+        raise LookupError('"${" without its "}"', 'write "$${" for a literal "${"')
     if reference.startswith("file:"):
         file = base_dir / Path(reference.removeprefix("file:")).expanduser()
         try:
@@ -140,11 +140,11 @@ def _resolve(reference: str, base_dir: Path, *, closed: bool) -> str:
         except UnicodeDecodeError:
             raise LookupError(f"the file {file} is not UTF-8 text", "a secret file holds one line of text") from None
         except OSError as error:
-            hint = "the path starts at the folder of the config file"
+            hint = "relative paths start at the folder of the config file"
             raise LookupError(f"can't read the file {file}: {error.strerror}", hint) from None
     if not _NAME.fullmatch(reference):
-        hint = 'write "$${" for a plain "${"'
+        hint = 'write "$${" for a literal "${"'
         raise LookupError(f'"${{{reference}}}" names neither an environment variable nor a file', hint)
     if reference not in os.environ:
-        raise LookupError(f"the environment variable {reference} is not set", f"export {reference}=… before the start")
+        raise LookupError(f"the environment variable {reference} is not set", f"export {reference}=… before starting")
     return os.environ[reference]

@@ -1,4 +1,4 @@
-"""A pipeline as typed data: the seed's keys. Plugins validate their own config; this is everything around them."""
+"""The typed model of a pipeline file. Plugins validate their own `config`; everything around it is here."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from gauss import registry
+from gauss.config.section import Name, Section
+from gauss.config.syncs import SyncDef
 from gauss.contracts.network import Network
 from gauss.contracts.plugin import Bytes, Millis
+from gauss.contracts.storage import StorageSpec, TopicKind
 from gauss.model.units import moment
 
 
 def _matches(pattern: str, expected: str) -> AfterValidator:
-    """A text of a certain shape; pydantic's own message would show the bare pattern."""
+    """Text that matches a pattern, with a readable error message instead of the pattern."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
@@ -30,67 +34,68 @@ Master = Annotated[
 ]
 Memory = Annotated[str, _matches(r"\d+[kmgtKMGT]", 'memory as Spark writes it, such as "512m" or "2g"')]
 Moment = Annotated[int | str, BeforeValidator(moment)]
-"""Unix ms, or text that counts from now."""
-Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+"""Unix ms, or a time relative to now."""
 
 
 class FormatDef(Section):
-    """`[[formats]]`: a format plugin under a name of one's own."""
+    """`[[formats]]`: a named configuration of a format plugin."""
 
     name: Name
-    """How `input`, `output` and `storage_config` call it."""
+    """The name by which `input`, `output` and `storage_config` refer to it."""
     plugin: str
     """A format plugin, or `package.module:NAME`."""
     config: dict[str, Any] = {}
-    """The plugin's own settings, see [formats](formats.md)."""
+    """Settings of the plugin, see [formats](formats.md)."""
 
 
 class SchemaMapDef(Section):
-    """`[[schema_maps]]`: a script that turns a format's schema into a table's."""
+    """`[[schema_maps]]`: a script that maps the schema of a format to the columns of a table."""
 
     name: Name
-    """How `storage_config.schema_map` calls it."""
+    """The name by which `storage_config.schema_map` refers to it."""
     script: Path
-    """The Starlark file that holds `map_schema(source, target)`."""
+    """The Starlark file that defines `map_schema(source, target)`."""
 
 
 class TopicDef(Section):
-    """`[[topics]]`: a name and a storage. `storage_config` is the storage's own affair."""
+    """`[[topics]]`: a named topic and its storage."""
 
     name: Name
-    """How `source` and `target` call it."""
+    """The name by which `source` and `target` refer to it."""
     storage: str
     """A storage plugin, or `package.module:NAME`."""
     storage_config: dict[str, Any] = {}
-    """The storage's own settings, see [storages](storages.md)."""
+    """Settings of the storage, see [storages](storages.md)."""
+
+    @property
+    def kind(self) -> TopicKind:
+        """What the topic holds, as its storage says of its config."""
+        spec = registry.spec(StorageSpec, self.storage)
+        return spec.kind(spec.validate(self.storage_config))
 
 
 class SourceRef(Section):
-    """Where a processor reads, and how."""
+    """The topic that a processor reads, and how."""
 
     topic: str
     """The topic to read."""
     read: str
     """`offset` (every record), `latest` (the newest), `query`, `snapshot` or `subscribe`, as the storage allows."""
     start: str | int | None = None
-    """`earliest` (default), `end`, or an offset: where a reader without a position begins."""
+    """Where a reader without a stored position starts: `earliest` (default), `end`, or an offset."""
     from_: Annotated[Moment | None, Field(alias="from")] = None
-    """With `query`: the oldest `ts_ms` that is read, as ISO time, unix ms or before now (`"-1h"`); left out: all."""
+    """With `query`: start of the range of `ts_ms`: ISO 8601, Unix ms, or relative to now (`"-1h"`). Default: all."""
     to: Moment | None = None
-    """With `query`: reading ends before this `ts_ms`, given as `from` is; left out: the time at which it begins."""
+    """With `query`: end of the time range (exclusive), as `from`. Default: the time at which the query starts."""
     every: Annotated[Millis, Field(gt=0)] | None = None
-    """With `query` or `snapshot`: repeats it at this interval; each query begins where the one before ended."""
+    """With `query` or `snapshot`: repeat at this interval. Each query starts where the previous one ended."""
     subscribe: Literal["snapshots", "changes"] | None = None
-    """With `subscribe`: `snapshots` (default) gives the newest whole table whenever it has changed, `changes` gives the
-    table once and then every change, to sinks only."""
+    """With `subscribe`: `snapshots` (default) reads the whole table whenever it has changed; `changes` reads the table
+    once and then every change (sinks only)."""
 
 
 class TargetRef(Section):
-    """Where a processor writes."""
+    """The topic that a processor writes."""
 
     topic: str
     """The topic to write."""
@@ -100,30 +105,30 @@ class ProcessorDef(Section):
     """`[[processors]]`: a source (target only), a sink (source only) or a transform (both)."""
 
     name: Name
-    """How commands, metrics and dead letters call it; also the name of its reader."""
+    """Its name in commands, metrics and dead letters; also the name of its reader."""
     plugin: str
     """A processor plugin, `package.module:NAME`, or `module:function` of a file beside this one, see
     [own processors](../own-processors.md)."""
     source: SourceRef | None = None
-    """Where it reads; left out at a source."""
+    """The topic to read. Not for sources."""
     target: TargetRef | None = None
-    """Where it writes; left out at a sink."""
+    """The topic to write. Not for sinks."""
     config: dict[str, Any] = {}
-    """The plugin's own settings, see [processors](processors.md)."""
+    """Settings of the plugin, see [processors](processors.md)."""
     on_restart: Literal["continue", "fail"] = "continue"
-    """What to do when a memory topic that it reads lost records because the engine died."""
+    """What to do if a memory topic that it reads lost records because the engine was killed."""
     parallelism: Annotated[int, Field(gt=0, le=1_024)] | None = None
-    """How many standing tasks work for it; left out: one, and up to as many as there are cores while it lags. Of no
-    meaning for what Spark runs as a streaming query."""
+    """Number of standing tasks. Default: one, and up to the number of cores while it lags. Does not apply to streaming
+    queries."""
     max_dead_ratio: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Above this share of dead letters over 10 s the processor stops instead of filling the disk."""
+    """The processor stops if the share of dead letters over 10 s exceeds this."""
     max_dead_bytes: Bytes = 256 << 20
-    """The most bytes of dead letters that are kept of this processor. At the limit a transform stops, and a connection
-    of a source waits with what it can't frame, until `gauss dlq replay` or `gauss dlq discard` makes room."""
+    """Maximum bytes of dead letters of this processor. At the limit a transform stops, and a source stops reading
+    connections with invalid input, until `gauss dlq replay` or `gauss dlq discard` frees space."""
 
 
 CLUSTER_SECRET = "spark.authenticate.secret"
-"""In `spark.conf`: the cluster's own; without it Spark's master takes no driver that authenticates."""
+"""The key in `spark.conf` of the cluster's secret, without which the master refuses a driver that authenticates."""
 
 
 class SparkSection(Section):
@@ -132,37 +137,40 @@ class SparkSection(Section):
     master: Master = "local[*]"
     """`local[*]`, or `spark://host:port` of a standalone cluster."""
     conf: dict[str, str] = {}
-    """Passed on to Spark."""
+    """Settings passed to Spark."""
     target_batch_ms: Annotated[int, Field(gt=0)] = 200
-    """Batches grow and shrink towards this duration."""
+    """Target duration of a batch; the batch size is adapted to it."""
     max_batch_rows: Annotated[int, Field(gt=0)] = 1_000_000
-    """The most records in one batch."""
+    """Maximum records in a batch."""
     max_batch_bytes: Bytes = 64 << 20
-    """The most bytes of records in one batch."""
+    """Maximum bytes of records in a batch."""
     stall_after: Annotated[Millis, Field(ge=1_000)] = 60_000
-    """A query for which records wait and that has published nothing for so long is stuck: the driver is restarted."""
+    """If a query with pending records publishes nothing for this time, the driver is restarted."""
     driver_memory: Memory = "1g"
-    """Heap of the JVM."""
+    """Heap size of the JVM."""
+    zygote: bool = True
+    """With a local master, fork Spark's Python processes from one that has loaded everything, which saves seconds at
+    the start; `false` starts each as an ordinary process."""
 
 
 class EngineSection(Section):
     """`[engine]`: the process that owns sockets and topics."""
 
     host: str = "127.0.0.1"
-    """Where Spark's executors reach the topics; another address than loopback for a cluster."""
+    """The address at which Spark's executors reach the topics; not loopback for a cluster."""
     port: Port = 0
-    """0 takes a free one."""
+    """The port; 0 for any free one."""
     min_free_bytes: Bytes = 256 << 20
-    """Below this much free disk, sources stop reading."""
+    """Sources stop reading if less disk space is free."""
     staged_bytes: Bytes = 256 << 20
-    """Staged records beyond this go to disk."""
+    """Staged records beyond this size are written to disk."""
     hang_after: Annotated[Millis, Field(ge=1_000)] = 30_000
-    """An engine that has not answered for so long is restarted; a slow disk or a full topic does not keep it from
-    answering."""
+    """The engine is restarted if it does not respond for this time. A slow disk or a full topic does not block its
+    responses."""
     allow: tuple[Network, ...] = ()
     """Addresses and networks that may connect; required beyond loopback."""
     token_file: Path | None = None
-    """Where executors on other machines find the token; default: in the data directory."""
+    """The token file for executors on other machines. Default: in the data directory."""
 
 
 class ApiTls(Section):
@@ -178,13 +186,13 @@ class ApiSection(Section):
     """`[api]`: the HTTP API of the control process."""
 
     host: str = "127.0.0.1"
-    """Address of the API and the metrics; another than loopback needs `tls` or `allow`."""
+    """Address of the API and of `/metrics`; any address but loopback needs `tls` or `allow`."""
     port: Port = 0
-    """0 takes a free one; `engine.json` in the data directory tells which."""
+    """The port; 0 for any free one, which `engine.json` in the data directory names."""
     tls: ApiTls | None = None
     """HTTPS: `{ cert = "cert.pem", key = "key.pem" }`."""
     allow: tuple[Network, ...] = ()
-    """Addresses and networks that may connect; left out: everybody who reaches the address."""
+    """Addresses and networks that may connect. Default: all."""
 
 
 class Pipeline(Section):
@@ -194,6 +202,7 @@ class Pipeline(Section):
     schema_maps: list[SchemaMapDef] = []
     topics: list[TopicDef] = []
     processors: list[ProcessorDef] = []
+    syncs: list[SyncDef] = []
     spark: SparkSection = SparkSection()
     engine: EngineSection = EngineSection()
     api: ApiSection = ApiSection()
@@ -201,5 +210,7 @@ class Pipeline(Section):
     def topic(self, name: str) -> TopicDef:
         return next(topic for topic in self.topics if topic.name == name)
 
-    def format(self, name: str) -> FormatDef | None:
-        return next((entry for entry in self.formats if entry.name == name), None)
+    def format(self, name: str) -> FormatDef:
+        """The `[[formats]]` entry of this name, else the format plugin of this name without settings."""
+        plugin = FormatDef.model_construct(name=name, plugin=name)
+        return next((entry for entry in self.formats if entry.name == name), plugin)

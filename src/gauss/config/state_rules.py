@@ -1,4 +1,4 @@
-"""A topic in which a processor keeps its state: of a kind that can give it back, and written by nobody else."""
+"""Rules for a topic that stores the state of a processor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AT = ("config", "state_topic")
 
 
 def state_fits(processor: Processor, entries: Entries, topics: dict[str, Topic]) -> None:
-    """Reports a state topic that would not do; an unknown one is told of elsewhere."""
+    """Reports an unsuitable state topic. Unknown topics are reported elsewhere."""
     name = state_of(processor.spec, processor.config)
     topic = topics.get(name) if name is not None else None
     if topic is None:
@@ -19,8 +19,8 @@ def state_fits(processor: Processor, entries: Entries, topics: dict[str, Topic])
     if target is not None and target.topic == name:
         processor.scope.add(
             AT,
-            f'"state_topic" is the target itself: "{name}" would hold open rows among the results',
-            hint="give it a topic of its own",
+            f'"state_topic" is the target: "{name}" would mix state rows with results',
+            hint="give it its own topic",
         )
         return
     _kind_fits(processor, topic, entries)
@@ -30,9 +30,9 @@ def state_fits(processor: Processor, entries: Entries, topics: dict[str, Topic])
         ]:
             processor.scope.add(
                 AT,
-                f'topic "{name}" is written by processor "{other.definition.name}" too: whose state a row is could not'
-                " be told",
-                hint="give each processor a topic of its own",
+                f'topic "{name}" is also written by processor "{other.definition.name}", so state rows could not'
+                " be told apart",
+                hint="give each processor its own topic",
             )
 
 
@@ -41,10 +41,10 @@ def _kind_fits(processor: Processor, topic: Topic, entries: Entries) -> None:
     given = config.model_dump() if config is not None else {}
     is_table = storage == "memory" and given.get("mode") == "table"
     if not is_table and storage != "file":
-        because = {"memory": "it would let the oldest rows go"}.get(storage, f"the rows lie in a table of {storage}")
+        because = {"memory": "it would drop the oldest rows"}.get(storage, f"the rows are in a table of {storage}")
         processor.scope.add(
             AT,
-            f'topic "{name}" ({storage}) can\'t keep a state: {because}',
+            f'topic "{name}" ({storage}) can\'t store state: {because}',
             expected=f'a file topic, or a memory topic with mode = "table" and key_field = "{KEY}"',
         )
         return
@@ -53,7 +53,7 @@ def _kind_fits(processor: Processor, topic: Topic, entries: Entries) -> None:
     if given["key_field"] != KEY:
         processor.scope.add(
             AT,
-            f'table "{name}" can\'t keep a state: rows of one window must replace each other',
+            f'table "{name}" can\'t store state: rows of one window must replace each other',
             expected=f'key_field = "{KEY}"',
             found=given["key_field"],
         )

@@ -1,4 +1,4 @@
-"""Values of another type than asked for that pydantic would convert without a word."""
+"""Rejects values of the wrong type that pydantic would convert silently."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gauss.config.type_words import type_name, type_of, unit_of
 def refuse_conversions(
     value: object, typed: object, scope: Scope, keys: KeyPath = (), field: FieldInfo | None = None
 ) -> None:
-    """Reports numbers and truth values that were given as text (`port = "9100"`), truth for numbers and the reverse.
-    What `${…}` filled in is text by nature, and is converted."""
+    """Reports numbers and booleans given as text (`port = "9100"`), booleans for numbers, and the reverse. Values
+    substituted by `${…}` are always text, and are converted."""
     if isinstance(value, dict):
         for key, item in value.items():
             inner = typed.get(key) if isinstance(typed, dict) else getattr(typed, str(key), None)
             known = type(typed).model_fields.get(str(key)) if isinstance(typed, BaseModel) else None
-            if known is None or not unit_of(known):  # else text is a way to write it: a duration, a size, a time
+            if known is None or not unit_of(known):  # other types accept text: durations, sizes, times
                 refuse_conversions(item, inner, scope, (*keys, key), known)
     elif isinstance(value, list) and isinstance(typed, list | tuple):
         for index, (item, inner) in enumerate(zip(value, typed, strict=False)):

@@ -14,7 +14,7 @@ Keys = tuple[str | int, ...]
 def sources_of(
     definition: ProcessorDef, spec: ProcessorSpec | None, config: PluginConfig | None
 ) -> list[tuple[Keys, SourceRef]]:
-    """Where it reads, each with the place in its entry that says so."""
+    """The topics that it reads, each with its key path."""
     named = _named("source", spec, config)
     if definition.source is None:
         return [(keys, SourceRef(topic=topic, read=ReadMode.OFFSET)) for keys, topic in named]
@@ -24,21 +24,21 @@ def sources_of(
 
 
 def tables_of(spec: ProcessorSpec | None, config: PluginConfig | None) -> list[tuple[Keys, str]]:
-    """The tables in which it looks rows up, each with the place in its entry that says so."""
+    """The tables that it looks up, each with its key path."""
     if spec is None or spec.tables is None or config is None:
         return []
     return [(("config", *keys), topic) for keys, topic in spec.tables(config)]
 
 
 def state_of(spec: ProcessorSpec | None, config: PluginConfig | None) -> str | None:
-    """The topic in which it keeps its state too."""
+    """The topic that stores its state."""
     return spec.state(config) if spec is not None and spec.state is not None and config is not None else None
 
 
 def targets_of(
     definition: ProcessorDef, spec: ProcessorSpec | None, config: PluginConfig | None
 ) -> list[tuple[Keys, str]]:
-    """Where it writes, each topic once, with the place in its entry that says so."""
+    """The topics that it writes, without duplicates, each with its key path."""
     if definition.target is not None:
         kept = state_of(spec, config)
         beside: list[tuple[Keys, str]] = [(("config", "state_topic"), kept)] if kept is not None else []
@@ -47,7 +47,7 @@ def targets_of(
 
 
 def topics_of(definition: ProcessorDef) -> tuple[list[SourceRef], list[str]]:
-    """The sources and targets of a processor that passed the check."""
+    """The sources and targets of a valid processor."""
     spec = registry.spec(ProcessorSpec, definition.plugin)
     config = spec.validate(definition.config)
     sources = [source for _, source in sources_of(definition, spec, config)]

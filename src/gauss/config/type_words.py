@@ -1,4 +1,4 @@
-"""A field's type in words, for faults and for the reference pages."""
+"""Names of types in messages and reference pages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ from typing import Any
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
-from gauss.model.units import duration_ms, moment, size_bytes
+from gauss.model.units import duration_ms, interval, moment, size_bytes
 
-_UNITS = {duration_ms: "a duration", size_bytes: "a size in bytes", moment: "a time"}
+_UNITS = {
+    duration_ms: "a duration",
+    size_bytes: "a size in bytes",
+    moment: "a time",
+    interval: "a duration or a cron expression",
+}
 _PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Path: "a path"}
 
 
@@ -43,7 +48,7 @@ def type_name(annotation: Any) -> str:
 
 
 def unit_of(field: FieldInfo) -> str:
-    """`a duration`, `a size in bytes`, or nothing, also when the field may be left out."""
+    """`a duration`, `a size in bytes`, or nothing; also for optional fields."""
     return _unit(field.metadata) or next(
         (unit for part in typing.get_args(field.annotation) if (unit := _unit(getattr(part, "__metadata__", ())))), ""
     )

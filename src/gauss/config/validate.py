@@ -1,4 +1,4 @@
-"""Typed models against raw tables: pydantic's errors become faults that name key, line, expectation and finding."""
+"""Validates tables against typed models. Pydantic errors become faults with key, line, expected and found value."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gauss.config.faults import Scope, dotted
 from gauss.config.positions import KeyPath
 from gauss.config.strict import refuse_conversions
 from gauss.config.type_words import type_of
+from gauss.model.names import is_internal
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -35,9 +36,9 @@ _KINDS = {
 
 
 def validate(model: type[M], value: object, scope: Scope, *, salvage: bool = False) -> M | None:
-    """The typed form of a table, or None with every fault in it reported.
+    """The typed form of a table, or `None` after reporting its faults.
 
-    `salvage` gives what is left without the faulty keys, so that the rules that follow still see the rest.
+    With `salvage` the faulty keys are dropped, so that later rules can check the rest.
     """
     try:
         typed = model.model_validate(value)
@@ -56,7 +57,7 @@ def validate(model: type[M], value: object, scope: Scope, *, salvage: bool = Fal
 def report(
     error: ValidationError, model: type[BaseModel], value: object, scope: Scope, *, only_new: bool = False
 ) -> None:
-    """Reports every error of a failed validation; several about one key (a union's members) become one fault."""
+    """Reports the errors of a failed validation. Several errors at one key (members of a union) become one fault."""
     grouped: dict[KeyPath, list[Any]] = {}
     for item in error.errors(include_url=False):
         grouped.setdefault(_key_path(item, value), []).append(item)
@@ -66,7 +67,7 @@ def report(
 
 
 def without_faults(error: ValidationError, value: Any) -> Any:
-    """The table without its faulty keys; what lacks a key can't be mended and goes as a whole."""
+    """The table without its faulty keys. A table that lacks a required key is dropped."""
     pruned: Any = copy.deepcopy(value)
     for item in error.errors(include_url=False):
         keys = _key_path(item, value)
@@ -94,7 +95,7 @@ def _report_one(items: list[Any], model: type[BaseModel], keys: KeyPath, scope: 
             hint=_absent(model, keys) or did_you_mean(str(keys[-1]), known),
         )
     elif kind == "string_pattern_mismatch" and keys[-1:] == ("name",):
-        reserved = str(first["input"]).startswith("_")
+        reserved = is_internal(str(first["input"]))
         scope.add(
             keys,
             'names that start with "_" are reserved' if reserved else '"name" is not valid',
@@ -105,7 +106,7 @@ def _report_one(items: list[Any], model: type[BaseModel], keys: KeyPath, scope: 
         expected = " or ".join(dict.fromkeys(filter(None, map(_expected, items))))
         said = "" if expected else str(first["msg"]).removeprefix("Value error, ")
         offered = [option for item in items for option in _options(item)]
-        # A validator of a whole table was given that table, not the key it speaks of: it says itself what it found.
+        # A validator of a whole table states in its message what it found.
         own = bool(expected) and "key" not in first.get("ctx", {})
         scope.add(
             keys,
@@ -117,7 +118,7 @@ def _report_one(items: list[Any], model: type[BaseModel], keys: KeyPath, scope: 
 
 
 def _key_path(item: Any, value: object) -> KeyPath:
-    """The error's place without the names pydantic adds for a union's members."""
+    """The path of the error, without the names that pydantic adds for members of a union."""
     path: list[str | int] = []
     location = item["loc"]
     for index, part in enumerate(location):
@@ -128,7 +129,7 @@ def _key_path(item: Any, value: object) -> KeyPath:
             path.append(part)
         elif last and item["type"] == "missing":
             path.append(part)
-    # A validator of a whole table says in `key` which of its keys is meant.
+    # A validator of a whole table names the faulty key in `key`.
     if isinstance(key := item.get("ctx", {}).get("key"), str):
         path.append(key)
     return tuple(path)
@@ -159,15 +160,15 @@ def _options(item: Any) -> list[str]:
 
 
 def did_you_mean(given: str, known: typing.Iterable[str]) -> str:
-    """The hint with the nearest known name, or nothing."""
+    """A hint with the most similar name, or nothing."""
     near = difflib.get_close_matches(given, list(known), 1, cutoff=0.6)
     return f'did you mean "{near[0]}"?' if near else ""
 
 
 def _absent(model: type[BaseModel], keys: KeyPath) -> str:
-    """What a plugin says of a key that only others of its kind have."""
-    told: dict[str, str] = getattr(_model_at(model, keys[:-1]), "ABSENT", {})
-    return told.get(str(keys[-1]), "")
+    """The plugin's hint for a key that only other plugins of its kind have."""
+    absent: dict[str, str] = getattr(_model_at(model, keys[:-1]), "ABSENT", {})
+    return absent.get(str(keys[-1]), "")
 
 
 def _keys(model: type[BaseModel], inner: KeyPath) -> list[str]:

@@ -1,4 +1,4 @@
-"""Captures: byte streams kept as they came, one file per connection, and the edges that move them uncut."""
+"""Captures: byte streams stored unchanged, one file per connection, and the edges that move them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 class Capture(Protocol):
-    """One connection's file while it is written; its owner writes to the descriptor, from the start on."""
+    """The file of one open connection. Its owner writes to the descriptor."""
 
     path: Path
     fd: int
 
     def grew(self, size: int) -> None:
-        """So many more bytes are in the file."""
+        """Counts bytes written to the file."""
         ...
 
     def end(self, *, whole: bool) -> None:
-        """The stream is over: `whole` when its sender ended it, else it was cut off."""
+        """Ends the file. `whole`: the sender closed the stream; else it was cut off."""
         ...
 
 
 class CaptureStore(Store, Protocol):
-    """A storage's folder of captures."""
+    """The folder of a topic's captures."""
 
     @property
     def bytes(self) -> int: ...
@@ -43,20 +43,20 @@ class CaptureStore(Store, Protocol):
     def begin(self, peer: str) -> Capture: ...
 
     def finished(self) -> list[Path]:
-        """The captures that are over, oldest first."""
+        """The finished captures, oldest first."""
         ...
 
     def has_room(self) -> bool:
-        """Whether more may be written; makes room first where the config lets the oldest go."""
+        """Whether there is room to write. Removes the oldest captures first if the config allows it."""
         ...
 
     def maintain(self) -> None:
-        """Called every second or so: sync by interval, retention by age."""
+        """Syncs by interval and removes captures by age. Called about every second."""
         ...
 
 
 class CaptureHandle(Protocol):
-    """A topic of captures, as an edge sees it."""
+    """A topic of captures, as seen by an edge."""
 
     name: str
 
@@ -69,14 +69,14 @@ class CaptureHandle(Protocol):
 
 @dataclass(frozen=True)
 class RawContext:
-    """Everything that an edge in passthrough mode is given."""
+    """Arguments of an edge in passthrough mode."""
 
     name: str
     config: PluginConfig
     captures: CaptureHandle | None
-    """The topic that keeps its streams; None: it only forwards them."""
+    """The topic that stores the streams. `None`: they are only forwarded."""
     transport: Transport
     may_read: Callable[[], bool]
-    """False while the disk is below `min_free_bytes`: a source then leaves bytes in the socket."""
+    """False while the disk is below `min_free_bytes`: the source then stops reading from its socket."""
     status: EdgeStatus
     stopping: threading.Event

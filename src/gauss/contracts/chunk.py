@@ -1,4 +1,4 @@
-"""A chunk: consecutive records as they came, with their count. Arrow is built when somebody reads it."""
+"""A chunk: consecutive records as received, and their number. Arrow batches are built on read."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 LARGE_RECORD = 512
-"""Mean size of records whose places are kept once they were looked for: they take little beside the bytes."""
+"""Mean record size from which record bounds are cached, since they are then small compared to the data."""
 
 
 class MappedFile(mmap.mmap):
-    """A file in memory that is also open: the kernel can send a part of it that never passes through this process."""
+    """A mapped file with an open descriptor, so that the kernel can send parts of it directly (sendfile)."""
 
     fd: int
     address: int
 
     @classmethod
     def map(cls, fd: int) -> MappedFile:
-        """The file's bytes as they are now; takes a descriptor of its own."""
+        """Maps the current content of a file. Duplicates the descriptor."""
         made = cls(fd, 0, access=mmap.ACCESS_READ)
         made.address = np.frombuffer(made, np.uint8).ctypes.data
         made.fd = os.dup(fd)
@@ -39,7 +39,7 @@ class MappedFile(mmap.mmap):
 
 
 class FilePart(NamedTuple):
-    """Bytes that lie in a file."""
+    """A range of a file."""
 
     file: MappedFile
     position: int
@@ -47,7 +47,7 @@ class FilePart(NamedTuple):
 
 
 def file_part(payload: memoryview) -> FilePart | None:
-    """Where a payload lies in a file; None: it lies in memory alone."""
+    """The file range of a payload. `None` if it is only in memory."""
     file = payload.obj
     if not isinstance(file, MappedFile) or not len(payload):
         return None
@@ -57,7 +57,7 @@ def file_part(payload: memoryview) -> FilePart | None:
 class Chunk:
     """Either framed bytes (`framing` set, `payload` bytes-like) or records (`framing` None, a BinaryArray).
 
-    `ts_ms` is one arrival time, or an int64 array with one per record.
+    `ts_ms` is one arrival time, or an int64 array with one per record; `bounds` is the result of `Framing.bounds`.
     """
 
     __slots__ = ("_bounds", "count", "framing", "nbytes", "payload", "ts_ms")
@@ -68,16 +68,17 @@ class Chunk:
         count: int,
         ts_ms: int | np.ndarray,
         framing: Framing | None = None,
+        bounds: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.payload = payload
         self.count = count
         self.ts_ms = ts_ms
         self.framing = framing
         self.nbytes: int = len(payload) if framing is not None else payload.nbytes
-        self._bounds: tuple[np.ndarray, np.ndarray] | None = None
+        self._bounds = bounds
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Content positions of a framed chunk."""
+        """Start and end of each record's content in a framed chunk."""
         if self._bounds is not None:
             return self._bounds
         assert self.framing is not None
@@ -87,31 +88,31 @@ class Chunk:
         return found
 
     def data(self) -> pa.BinaryArray:
-        """The records' bytes, framing removed; not kept, so that a topic that was read is no larger for it."""
+        """The records without framing. Not cached, so that reading a topic does not increase its memory."""
         return self.payload if self.framing is None else gather(self.payload, *self.bounds())
 
     def batch(self, first_offset: int) -> pa.RecordBatch:
-        """The chunk as an Arrow batch whose first record stands at `first_offset`."""
+        """The chunk as an Arrow batch. `first_offset` is the offset of its first record."""
         return record_batch(first_offset, self.ts_ms, self.data())
 
     def is_framed_as(self, framing: Framing) -> bool:
         """Whether the payload is already the wire form of `framing`."""
         return self.framing is not None and self.framing.raw and self.framing.key == framing.key
 
-    def framed(self, framing: Framing) -> bytes | memoryview:
-        """The wire form: the payload untouched when framings are equal, else joined anew (ask `unfit` before)."""
+    def framed(self, framing: Framing) -> Chunk:
+        """The same records in `framing`: this chunk if it has that framing, else a copy. Check `unfit` first."""
         if self.is_framed_as(framing):
-            return self.payload  # type: ignore[no-any-return]
-        return framing.joiner().join(self.data())
+            return self
+        return Chunk(framing.joiner().join(self.data()), self.count, self.ts_ms, framing)
 
     def slice(self, start: int, count: int) -> Chunk:
-        """Records `start … start + count` of this chunk; bytes are shared, not copied."""
+        """Records [start, start + count) of this chunk. Shares the bytes."""
         if start == 0 and count == self.count:
             return self
         times = self.ts_ms if isinstance(self.ts_ms, int) else self.ts_ms[start : start + count]
         if self.framing is None:
             return Chunk(self.payload.slice(start, count), count, times)
-        self._bounds = starts, ends = self.bounds()  # kept: a chunk that is cut once is cut again
+        self._bounds = starts, ends = self.bounds()  # cached: a chunk that is cut once is usually cut again
         frame_ends = self.frame_ends()
         begin = int(frame_ends[start - 1]) if start else 0
         end = int(frame_ends[start + count - 1]) if count else begin
@@ -120,10 +121,10 @@ class Chunk:
         return part
 
     def frame_ends(self) -> np.ndarray:
-        """Where each frame, delimiter or prefix included, ends in the payload.
+        """End of each frame in the payload, including prefix and delimiter.
 
-        What a raw framing puts before a record may differ in width (a varint), what it puts behind it may not:
-        a delimiter's length, or nothing.
+        In a raw framing the width of the prefix may vary (a varint); the suffix (a delimiter, or nothing) has a fixed
+        width.
         """
         ends = self.bounds()[1]
         trailing = len(self.payload) - int(ends[-1]) if len(ends) else 0

@@ -1,10 +1,11 @@
-"""The one way in which a topic is read: a cursor over a pinned version.
+"""Cursors over a pinned version: the only way to read a topic.
 
-`open(program)` pins, `next(step)` prepares a batch or says why not, `read()` gives it, `close()` lets go.
-Waiting is the reader's affair: an idle live cursor answers INVALID at once (`Provider.wait` blocks instead).
+`open(program)` pins a version, `next(step)` prepares a batch or returns a code, `read()` returns the batch, `close()`
+releases the version. `next` never blocks: an idle live cursor returns INVALID, and the reader waits for the topic's
+version to change.
 
-A provider yields the candidates of a view; the expressions of a program are run over them by the scan engine
-(`gauss.scan`), beside the provider and metered, unless the provider knows a faster way to the same answer.
+A provider returns the candidates of a view. The scan engine (`gauss.scan`) evaluates the program's expressions over
+them, metered, unless the provider has a faster way to the same result.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gauss.contracts.chunk import Chunk
+    from gauss.contracts.expression import Expr, Stage
     from gauss.contracts.format import Format
-    from gauss.scan.program.ir import Expr, Stage
 
 
 class Code(IntEnum):
-    """What scan, next and read answer."""
+    """Result codes of scan, next and read."""
 
-    UNSET = 0  # success
+    OK = 0
     PANIC = 1
     INVALID = 2  # the end of a snapshot, nothing new in a live scan, or a bad program or step
     REJECTED = 3  # a limit, a dead incarnation, or a position behind the floor
@@ -36,12 +37,12 @@ class Mode(Enum):
 
 
 class Output(Enum):
-    """What `read` gives."""
+    """Form of the batches that `read` returns."""
 
-    ROWS = "rows"  # one Arrow batch of the candidates' columns, or of what the expressions make of them
-    COLUMNAR = "columnar"  # the same as an Arrow IPC stream
-    SCALAR = "scalar"  # one value per row: the program's result has a single column
-    CHUNKS = "offset_len"  # chunks as they lie in the log: what a socket can be sent without re-framing
+    ROWS = "rows"  # an Arrow batch of the candidates' columns, or of the program's results
+    COLUMNAR = "columnar"  # the same, as an Arrow IPC stream
+    SCALAR = "scalar"  # one value per row: the result has a single column
+    CHUNKS = "offset_len"  # chunks as stored, which can be sent to a socket without re-framing
 
 
 class ViewId(IntEnum):
@@ -68,14 +69,14 @@ class OutId(IntEnum):
 
 @dataclass(frozen=True)
 class Seq:
-    """Everything, for a log from an offset on; None: from the floor."""
+    """All records; of a log from an offset. `None`: from the floor."""
 
     start: int | None = None
 
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """Records [start, stop) of a log; None: to the pinned end."""
+    """Records [start, stop) of a log. `None`: to the pinned end."""
 
     start: int
     stop: int | None = None
@@ -83,7 +84,7 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class TimeRange:
-    """Records with ts_ms in [start_ms, stop_ms); None: to the pinned end."""
+    """Records with `ts_ms` in [start_ms, stop_ms). `None`: to the pinned end."""
 
     start_ms: int
     stop_ms: int | None = None
@@ -96,7 +97,7 @@ class Last:
 
 @dataclass(frozen=True)
 class KeyRange:
-    """Rows of a table whose key is in [start, stop), in the order of the keys' bytes; None: no bound."""
+    """Rows of a table with keys in [start, stop), in byte order of the keys. `None`: no bound."""
 
     start: str | None
     stop: str | None
@@ -104,7 +105,7 @@ class KeyRange:
 
 @dataclass(frozen=True)
 class Prefix:
-    """Rows of a table whose key begins so."""
+    """Rows of a table whose key starts with a prefix."""
 
     prefix: str
 
@@ -118,10 +119,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Agg:
-    """One candidate with one column per aggregate, named as asked: `agg(n: count, high: max(.bid))`."""
+    """One candidate with one column per aggregate: `agg(n: count, high: max(.bid))`."""
 
     aggregates: tuple[tuple[str, str, str], ...]
-    """(name, one of count, sum, min, max, avg; the field, empty for count)"""
+    """(name; count, sum, min, max or avg; field, empty for count)"""
 
 
 View = Seq | OffsetRange | TimeRange | Last | KeyRange | Prefix | Point | Agg
@@ -145,7 +146,7 @@ VIEW_TEXTS: dict[type, str] = {
     Point: "point(KEY)",
     Agg: "agg(…)",
 }
-"""As programs write them, for messages."""
+"""The views in the syntax of programs, for messages."""
 OUT_IDS = {
     Output.ROWS: OutId.ROWS,
     Output.COLUMNAR: OutId.COLUMNAR,
@@ -156,71 +157,70 @@ OUT_IDS = {
 
 @dataclass(frozen=True)
 class Program:
-    """What to read; fixed for a cursor's life."""
+    """What a cursor reads. Fixed for its lifetime."""
 
     view: View = field(default_factory=Seq)
     mode: Mode = Mode.SNAPSHOT
     output: Output = Output.ROWS
     stages: tuple[Stage, ...] = ()
-    """What is done with each candidate, in order: kept or dropped, or made into another row."""
+    """Applied to each candidate in order: a stage keeps it, drops it or makes a new row."""
     format: str = ""
-    """The format by which the candidates' `data` is decoded; empty: the provider's own, if it has one."""
+    """Format of the candidates' `data`. Empty: the provider's format, if it has one."""
     text: str = field(default="", compare=False)
-    """What was written, if it was: errors point into it."""
+    """Source text, for error positions. May be empty."""
     held: int | None = None
-    """An older version of a table that the engine holds for this reader. Neither text nor blob can say it: a snapshot
-    pins the newest version."""
+    """An older version of a table that the engine retains for this reader. Only set in process: text and blobs always
+    pin the newest version."""
 
 
 @dataclass(frozen=True)
 class Narrow:
-    """What a provider may leave out, since the stages of a program would drop it anyway."""
+    """Projection and conditions that a provider may apply early. The stages of the program apply them anyway."""
 
     fields: tuple[str, ...] | None = None
-    """The candidates' columns that are read; None: all."""
+    """Columns of the candidates that are read. `None`: all."""
     where: tuple[Expr, ...] = ()
-    """Conditions that every row must meet to be kept."""
+    """Conditions that all kept rows fulfil."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What may be asked of a provider; anything else is INVALID, anything above a limit REJECTED."""
+    """What a provider supports, and its limits. Anything else is INVALID; exceeding a limit is REJECTED."""
 
     views: frozenset[type]
-    """Classes of views."""
+    """Supported view classes."""
     outputs: frozenset[Output]
     live: bool
     ops: frozenset[str] | None = None
-    """Operations of expressions; None: all of the language."""
+    """Supported operations. `None`: all."""
     builtins: frozenset[str] | None = None
-    """Functions of expressions; None: all of the language."""
+    """Supported functions. `None`: all."""
     max_fuel_item: int = 1_000_000
-    """The cost of one candidate."""
+    """Maximum fuel of one candidate."""
     max_fuel_scan: int = 1 << 50
-    """The cost of a whole scan."""
+    """Maximum fuel of a scan."""
     max_batch_items: int = 1 << 20
     max_batch_bytes: int = 64 << 20
     max_pinned_bytes: int | None = None
-    """What the cursors of one reader may keep in memory of versions that are not the newest any more; beyond it the
-    oldest of them ends, REJECTED. None: a cursor keeps nothing that its source would let go."""
+    """Maximum memory that the cursors of one reader may pin for old versions. Beyond it the oldest cursor is REJECTED.
+    `None`: cursors pin no memory."""
     jit: bool = True
-    """Whether compiled programs may be kept."""
+    """Whether compiled programs may be cached."""
     seek: bool = False
-    """Whether a step may put the cursor elsewhere within its view."""
+    """Whether a step may move the cursor within its view."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """How much the next batch may hold; it never changes what is read."""
+    """Limits of the next batch."""
 
     limit: int = 65_536
     max_bytes: int = 4 << 20
     seek: int | str | None = None
-    """Where to go on, within the view: an offset of a log, a key of a table; only where `Capabilities.seek`."""
+    """Position to continue at within the view: an offset of a log or a key of a table. Needs `Capabilities.seek`."""
     fill: bool = True
-    """Whether the batch is filled up to its limits. Readers in the engine's process that do not mind how records are
-    cut say False: they get them as the provider has them, without a copy, and `max_bytes` is a target. A step that
-    comes as a blob always fills."""
+    """Whether the batch is filled up to its limits. With False (only in process) records are returned as the provider
+    has them, without a copy, and `max_bytes` is approximate."""
 
 
 class Placed(NamedTuple):
@@ -238,12 +238,12 @@ class Cursor(Protocol):
 
     @property
     def position(self) -> int:
-        """The offset of the next record it would give."""
+        """Offset of the next record."""
         ...
 
     @property
     def hold(self) -> int:
-        """The lowest version that it needs: the pinned one until its root is delivered, then its position."""
+        """The lowest version that the cursor needs: the pinned one until its root is delivered, then its position."""
         ...
 
     def next(self, step: Step) -> Code: ...
@@ -259,7 +259,7 @@ class Seekable(Cursor, Protocol):
     """A cursor of a provider that declares `seek`."""
 
     def seek(self, to: int | str) -> bool:
-        """Goes on elsewhere within the view; False, and nothing has moved, when `to` is outside."""
+        """Moves within the view. Returns False without moving if `to` is outside."""
         ...
 
 
@@ -267,31 +267,31 @@ class Pinning(Cursor, Protocol):
     """A cursor of a provider that declares `max_pinned_bytes`."""
 
     def pinned_parts(self) -> dict[int, int]:
-        """The bytes of what it keeps alive beside the newest version, by the identity of each part: cursors at the
-        same version share them."""
+        """Bytes that the cursor keeps in memory beside the newest version, by the id of each part, since cursors at the
+        same version share parts."""
         ...
 
     def reject(self) -> None:
-        """Ends it, from any thread: what it kept is free, and whatever is asked of it is REJECTED."""
+        """Ends the cursor and releases its memory; later calls are REJECTED. Thread-safe."""
         ...
 
 
 class ReaderCursor(Cursor, Protocol):
-    """A cursor as a topic hands it out: one that falls behind the floor of a log opens anew there."""
+    """A cursor returned by a topic. If it falls behind the floor of a log, it reopens there."""
 
     @property
     def missed(self) -> int:
-        """Records that had been overwritten or collected before this cursor came to them."""
+        """Number of records that were overwritten or deleted before this cursor read them."""
         ...
 
     def emitted(self, size: int) -> None:
-        """Its reader has written so many bytes, made of what it read."""
+        """Counts bytes that the reader has written as output."""
         ...
 
 
 class Provider(Protocol):
-    """A storage's readable side: the candidates of a view. Root(V) is immutable and readers take no lock. One that can
-    leave out what a program drops anyway also has `open_narrow(program, narrow)`."""
+    """The readable side of a storage: returns the candidates of a view. Root(V) is immutable and readers take no lock.
+    A provider that can apply conditions early also has `open_narrow(program, narrow)`."""
 
     inc: int
     capabilities: Capabilities
@@ -302,7 +302,7 @@ class Provider(Protocol):
         ...
 
     def format(self) -> Format | None:
-        """How `data` is decoded when a program names no format; None: not at all."""
+        """Format of `data` if the program names none. `None`: not decoded."""
         ...
 
     def version(self) -> int:
@@ -314,10 +314,6 @@ class Provider(Protocol):
         ...
 
     def open(self, program: Program) -> Cursor:
-        """A cursor pinned at the current version. Raises ConfigError for a program that this provider does not
-        declare, Collected for a range behind the floor."""
-        ...
-
-    def wait(self, version: int, timeout: float) -> int:
-        """Blocks until the version is above `version` or the time is over; returns the version."""
+        """Opens a cursor pinned at the current version. Raises ConfigError for an unsupported program, Collected for
+        a range below the floor."""
         ...

@@ -1,4 +1,4 @@
-"""Bytes that records may take once they are decoded: some formats turn kilobytes into gigabytes."""
+"""Limit on the decoded size of records: some formats expand kilobytes to gigabytes."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from gauss.model.errors import Rejected
 MAX_DECODED_BYTES = 64 << 20
 """Default of `max_decoded_bytes`."""
 ROW_BYTES = 16
-"""What a row is counted with beside its content: rows can be empty, and there are arrays of one entry per row."""
+"""Bytes counted per row in addition to its content, since empty rows take memory too."""
 
 
 class OverBudget(Rejected):
-    """The records of a batch are too large together; fewer at a time can be decoded."""
+    """The records of a batch exceed the limit together. Smaller batches can be decoded."""
 
     retryable = True
 
 
 class DecodeBudget:
-    """What is left for the records of one call of `decode_batch`."""
+    """The remaining bytes for one call of `decode_batch`."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._left = most
 
     def take(self, nbytes: int, rows: int = 1) -> None:
-        """Counts one record; raises BadRecord if it is too large alone, OverBudget if it is so with those before."""
+        """Counts one record. Raises BadRecord if it alone exceeds the limit, OverBudget if the batch does."""
         need = nbytes + rows * ROW_BYTES
         if need > self.most:
             raise BadRecord(

@@ -1,4 +1,4 @@
-"""What runs inside the engine: edges (sockets ↔ topics) and transforms that look at no record."""
+"""Edges (sockets ↔ topics) and transforms on whole chunks, which run inside the engine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from gauss.contracts.cursor import Program, ReaderCursor
     from gauss.contracts.format import Format
     from gauss.contracts.framing import Framing
+    from gauss.contracts.letter import Letter
     from gauss.contracts.plugin import PluginConfig
     from gauss.contracts.transport import Transport
 
 
 class Appended(NamedTuple):
-    """What became of a chunk: how many records are visible now, how many `write_full = "drop"` refused."""
+    """Result of an append: number of visible records, and of records dropped by `write_full = "drop"`."""
 
     accepted: int
     dropped: int
@@ -27,29 +28,29 @@ class Appended(NamedTuple):
 
 
 class ReaderHandle(Protocol):
-    """A registered offset reader: while it lives, a blocking topic keeps what it has not passed."""
+    """A registered offset reader. While it is open, a blocking topic retains the records it has not passed."""
 
     position: int
     peer: str
-    """Who reads, for people: the client's address; set by the edge."""
+    """The client's address, for display. Set by the edge."""
 
-    def sought(self) -> int | None:
-        """Where somebody has put this reader since the last ask; its owner goes on there."""
+    def take_seek(self) -> int | None:
+        """The new position if the reader was moved (`seek`) since the last call."""
         ...
 
     def move(self, offset: int) -> None:
-        """Everything below `offset` has been passed; wakes writers that wait for room."""
+        """Marks everything below `offset` as passed. Wakes writers that wait for room."""
         ...
 
     def missed(self, count: int) -> None:
-        """Counts records that were overwritten before this reader came to them."""
+        """Counts records that were overwritten before this reader read them."""
         ...
 
     def close(self) -> None: ...
 
 
 class BlockedBy(Protocol):
-    """The reader that writers wait for."""
+    """The reader that blocks writers of a full topic."""
 
     @property
     def reader(self) -> str: ...
@@ -59,14 +60,14 @@ class BlockedBy(Protocol):
 
 
 class TopicHandle(Protocol):
-    """A topic, as edges and transforms in the engine see it."""
+    """A topic, as seen by edges and transforms in the engine."""
 
     name: str
     inc: int
 
     def append(self, chunk: Chunk, cancel: threading.Event | None = None) -> Appended:
-        """Adds records; waits while the topic is full and blocks (until `cancel`). Records that the topic's own
-        framing can't hold go to the dead letters."""
+        """Appends records. Blocks while the topic is full with `write_full = "block"`, until `cancel`. Records that the
+        topic's framing cannot hold become dead letters."""
         ...
 
     def open(self, program: Program) -> ReaderCursor: ...
@@ -78,34 +79,17 @@ class TopicHandle(Protocol):
     def wait(self, version: int, timeout: float) -> int: ...
 
     def blocked(self) -> BlockedBy | None:
-        """Who holds writers back; None while none waits."""
+        """The reader that blocks writers. `None` if no writer waits."""
         ...
 
     def bytes_from(self, offset: int) -> int:
-        """Bytes held from `offset` on: how far a reader there is behind."""
+        """Bytes from `offset` to the end: the lag of a reader at `offset`."""
         ...
 
     def reader(self, name: str, start: str | int, *, keep: bool) -> ReaderHandle:
-        """Registers an offset reader. `start`: `earliest`, `end`, `resume` or an offset; `keep`: its position
-        outlives the connection and the process."""
+        """Registers an offset reader. `start`: `earliest`, `end`, `resume` or an offset. `keep`: its position survives
+        the connection and the process."""
         ...
-
-
-class DeadLetter(NamedTuple):
-    """What can't be framed, decoded, mapped or stored, with where it came from."""
-
-    reason: str
-    """A fixed code: `too_long`, `truncated`, `bad_frame`, `bad_json`, `wrong_type`, …"""
-    detail: str
-    stage: str
-    """`frame`, `decode`, `map`, `store`, `encode`"""
-    processor: str
-    data: bytes
-    topic: str = ""
-    inc: int = 0
-    offset: int = -1
-    ts_ms: int = 0
-    column: str = ""
 
 
 HANDSHAKE = "handshake"
@@ -114,13 +98,13 @@ GREETED = "greeted"
 
 @dataclass
 class EdgeStatus:
-    """What an edge shows of itself; written by the edge, read by `top`, health and metrics."""
+    """Status of an edge, for `top`, health and metrics."""
 
     state: str = "starting"
     address: str = ""
-    """What it listens on or speaks to."""
+    """The address it listens on or connects to."""
     detail: str = ""
-    """What went wrong last."""
+    """The last error."""
     connections: int = 0
     accepted: int = 0
     refused: int = 0
@@ -129,25 +113,24 @@ class EdgeStatus:
     dead: int = 0
     clients: dict[str, dict[str, object]] = field(default_factory=dict)
     phases: dict[str, str] = field(default_factory=dict)
-    """What peers are waited for, by their addresses: `handshake`, before it counts as a connection, then what must be
-    known before the first record passes, such as `detecting encoding`."""
+    """Phase of connections that pass no records yet, by peer address: `handshake` (not counted as a connection), then
+    for example `detecting encoding`."""
 
     def shown(self) -> str:
-        """The state, or the phase in which every connection still is."""
+        """The state, or the phase if all connections are in one."""
         begun = [phase for phase in list(self.phases.values()) if phase != HANDSHAKE]
         if self.state != "running" or not self.phases or self.connections > len(begun):
             return self.state
         return next(iter(begun), HANDSHAKE)
 
-    def go_on(self) -> None:
-        """It runs; what was said while it could not is over."""
+    def set_running(self) -> None:
+        """Sets the state to running. Clears the detail of a `waiting` state."""
         if self.state == "waiting":
             self.detail = ""
         self.state = "running"
 
-    def told(self, what: str, why: str) -> None:
-        """What the transport says of itself: a connection refused, a peer that begins or ends its handshake, or a
-        state."""
+    def report(self, what: str, why: str) -> None:
+        """Reports an event of the transport: a refused connection, the start or end of a handshake, or a state."""
         if what == HANDSHAKE:
             self.phases[why] = HANDSHAKE
             return
@@ -167,54 +150,54 @@ def _no_format(name: str) -> Format:
 
 @dataclass(frozen=True)
 class EdgeContext:
-    """Everything an edge is given."""
+    """Arguments of an edge."""
 
     name: str
     config: PluginConfig
     topic: TopicHandle
     framing: Framing | None
-    """None where its plugin names no framed side: it has a protocol of its own."""
+    """`None` for a plugin with its own protocol, which has no framed side."""
     transport: Transport
-    dead: Callable[[DeadLetter], None]
+    dead: Callable[[Letter], None]
     may_read: Callable[[], bool]
-    """False while the disk is below `min_free_bytes`: a source then leaves bytes in the socket."""
+    """False while the disk is below `min_free_bytes`: the source then stops reading from its socket."""
     status: EdgeStatus
     stopping: threading.Event
     read: str = "offset"
-    """The read mode that a sink's source names."""
+    """The read mode of a sink's source."""
     subscribe: str = "snapshots"
     """With `subscribe`: "snapshots" or "changes"."""
     format: Callable[[str], Format] = _no_format
     """A format of the config, by name."""
     formats: tuple[str, str] | None = None
-    """Of a sink: the format of the topic's records and the output's, if they differ."""
+    """For a sink: the formats of the topic's records and of the output, if they differ."""
 
 
 class EdgeConfig(Protocol):
-    """What the runtime asks of a source's or sink's config in order to build its transport."""
+    """The part of a source's or sink's config from which its transport is built."""
 
     def transport_config(self) -> tuple[str, dict[str, Any]]:
-        """The transport plugin's name, and its config as that plugin's own model takes it."""
+        """The name of the transport plugin, and its config."""
         ...
 
 
 class Edge(Protocol):
-    """`start` returns when the listener is up or the first connection is being tried."""
+    """A running source or sink. `start` returns when it listens, or when the first connection attempt has begun."""
 
     def start(self) -> None: ...
 
     def drain(self, seconds: float) -> None:
-        """A source stops reading and appends what it holds; a sink sends what the topic holds, up to `seconds`."""
+        """A source stops reading and appends its buffer; a sink sends the rest of the topic. Takes up to `seconds`."""
         ...
 
     def close(self) -> None: ...
 
 
 class Changed(NamedTuple):
-    """What an engine transform made of a chunk; None: nothing is left of it."""
+    """Result of an engine transform on a chunk. `None`: no records remain."""
 
     chunk: Chunk | None
-    dead: list[DeadLetter]
+    dead: list[Letter]
 
 
 class EngineTransform(Protocol):

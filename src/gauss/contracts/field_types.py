@@ -1,8 +1,8 @@
-"""What each field type is in Arrow, chosen so that Spark holds the same type, and back again.
+"""Maps field types to Arrow types that Spark supports, and back.
 
-The source type travels in the column's metadata, so that a writer restores what Spark has no type for:
-uint64 is decimal(20,0), text that need not be UTF-8 is binary, a decimal above 38 digits is a string, a timestamp finer
-than a microsecond is an int64 of nanoseconds, a tuple is a struct, a map with keys that are no text an array of pairs.
+The column's metadata holds the source type, so that a writer can restore types that Spark lacks: uint64 is
+decimal(20,0), text that may not be UTF-8 is binary, a decimal above 38 digits is a string, a timestamp finer than a
+microsecond is an int64 of nanoseconds, a tuple is a struct, a map with keys other than text is an array of pairs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from gauss.contracts.format import FieldType, SourceField
-from gauss.contracts.native_types import general
 from gauss.contracts.target import field_type_dict
 from gauss.model.errors import ConfigError
 
@@ -25,7 +24,7 @@ _SIMPLE = {
     "int16": pa.int16(),
     "int32": pa.int32(),
     "int64": pa.int64(),
-    # Spark has no unsigned integers: the next wider signed one, and a decimal for the widest.
+    # Spark has no unsigned integers: use the next wider signed one, and a decimal for uint64.
     "uint8": pa.int16(),
     "uint16": pa.int32(),
     "uint32": pa.int64(),
@@ -41,7 +40,7 @@ _SIMPLE = {
     "time": pa.int64(),  # microseconds since midnight
     "duration": pa.int64(),  # nanoseconds
     "enum": pa.int32(),
-    # Postgres' own names
+    # Postgres names
     "int2": pa.int16(),
     "int4": pa.int32(),
     "float4": pa.float32(),
@@ -57,9 +56,10 @@ _SIMPLE = {
 
 def arrow_type(field_type: FieldType) -> pa.DataType:
     """The Arrow type of a field type."""
+    field_type = field_type.general
     name, attrs = field_type.name, field_type.attrs
     match name:
-        case "int8" if attrs.get("bits") == 64:  # Postgres counts bytes, everybody else bits
+        case "int8" if attrs.get("bits") == 64:  # Postgres names the size in bytes, others in bits
             return pa.int64()
         case "decimal" | "numeric":
             precision = attrs.get("precision")
@@ -67,7 +67,7 @@ def arrow_type(field_type: FieldType) -> pa.DataType:
                 return pa.string()
             return pa.decimal128(precision, attrs.get("scale", 0))
         case "timestamp":
-            # Local time is kept as if it were UTC; the source type says so.
+            # Local time is stored as if it were UTC; the source type tells the difference.
             return pa.int64() if attrs.get("precision", 6) > 6 else pa.timestamp("us", tz="UTC")
         case "string" | "varchar" | "text" | "bpchar" if attrs.get("utf8") is False:
             return pa.binary()
@@ -84,50 +84,48 @@ def arrow_type(field_type: FieldType) -> pa.DataType:
     try:
         return _SIMPLE[name]
     except KeyError:
-        if (found := general(field_type)) is not None:
-            return arrow_type(found)
         known = ", ".join([*_SIMPLE, "decimal", "timestamp", "array", "map", "tuple", "struct"])
-        raise ConfigError(f'type "{name}" has no form in Spark', hint=known) from None
+        raise ConfigError(f'type "{name}" is not supported by Spark', hint=known) from None
 
 
 def parse_type(value: Any) -> FieldType:
-    """A type as it stands in attributes: its name, or `{name, attrs}`."""
+    """Parses a type in attributes: a name, or `{name, attrs}`."""
     if isinstance(value, FieldType):
         return value
     return FieldType(value) if isinstance(value, str) else FieldType(value["name"], value.get("attrs", {}))
 
 
 def parse_member(index: int, member: Any) -> tuple[str, FieldType]:
-    """A member of a tuple (a type, named by its place: `f0`) or of a struct (`{name, type}`)."""
+    """Parses a member of a tuple (a type, named by its index: `f0`) or of a struct (`{name, type}`)."""
     if isinstance(member, dict) and "type" in member:
         return member["name"], parse_type(member["type"])
     return f"f{index}", parse_type(member)
 
 
 def plain_type(field_type: FieldType) -> dict[str, Any]:
-    """A type as it stands in attributes and metadata."""
+    """A type as a value for attributes and metadata."""
     return field_type_dict(field_type)
 
 
 def arrow_field(field: SourceField) -> pa.Field:
-    """A field as a column: its Arrow type, and its own type in the metadata."""
+    """A field as an Arrow field, with its source type in the metadata."""
     mark = {MARK: json.dumps(plain_type(field.field_type), sort_keys=True).encode()}
     return pa.field(field.name, arrow_type(field.field_type), metadata=mark)
 
 
 def arrow_schema(fields: tuple[SourceField, ...] | list[SourceField]) -> pa.Schema:
-    """All columns of a format."""
+    """The schema of a format as an Arrow schema."""
     return pa.schema([arrow_field(field) for field in fields])
 
 
 def source_type(field: pa.Field) -> FieldType:
-    """The type that a column came from: what its metadata says, else what its Arrow type tells."""
+    """The source type of a column: from its metadata, else from its Arrow type."""
     mark = (field.metadata or {}).get(MARK)
     return parse_type(json.loads(mark)) if mark else type_of(field.type)
 
 
 def type_of(arrow: pa.DataType) -> FieldType:
-    """The field type of an Arrow type, whoever made it."""
+    """The field type of any Arrow type."""
     kinds = pa.types
     if kinds.is_dictionary(arrow):
         return type_of(arrow.value_type)
@@ -148,7 +146,7 @@ def type_of(arrow: pa.DataType) -> FieldType:
             return FieldType(name)
     if kinds.is_integer(arrow):
         return FieldType(str(arrow))
-    raise ConfigError(f"Arrow type {arrow} has no field type", hint="cast the column to a type that Spark knows")
+    raise ConfigError(f"Arrow type {arrow} is not supported", hint="cast the column to a type that Spark supports")
 
 
 _TESTS = (

@@ -1,4 +1,4 @@
-"""Format: bytes of one record ↔ a row. One record at a time always works; a batch codec makes it fast."""
+"""Format contract: converts the bytes of a record to a row and back, one at a time or (faster) in batches."""
 
 from __future__ import annotations
 
@@ -13,18 +13,32 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+GENERAL = "general"
+"""Attribute of a native type that holds its general type, as `{name, attrs}`."""
+
 
 @dataclass(frozen=True)
 class FieldType:
-    """A type by name and attributes, the currency of schemas: `decimal {precision: 18, scale: 8}`."""
+    """A type in schemas, by name and attributes: `decimal {precision: 18, scale: 8}`."""
 
     name: str
     attrs: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def general(self) -> FieldType:
+        """The type of the values in formats and Spark. Differs for native types of a table's system."""
+        found = self.attrs.get(GENERAL)
+        return self if found is None else FieldType(found["name"], found.get("attrs", {}))
+
+    @property
+    def native(self) -> FieldType:
+        """The type without its `general` attribute."""
+        return FieldType(self.name, {key: value for key, value in self.attrs.items() if key != GENERAL})
+
 
 @dataclass(frozen=True)
 class SourceField:
-    """A field of a format: a plain name, or a path such as `$.order.id`."""
+    """A field of a format. The name may be a path such as `$.order.id`."""
 
     name: str
     field_type: FieldType
@@ -38,15 +52,15 @@ class SourceSchema:
 
 @dataclass(frozen=True, kw_only=True)
 class FormatSpec(PluginSpec):
-    """`implementation(config)` gives a `Format`."""
+    """Spec of a format. `implementation(config)` returns a `Format`."""
 
     KIND: ClassVar[str] = "format"
     gives_nan: bool = True
-    """Whether a decoded number may be NaN, which Spark and scan programs do not compare alike."""
+    """Whether decoded numbers may be NaN, which Spark and scan programs compare differently."""
 
 
 class BadRecord(ValueError):
-    """Why a record can't be decoded: a fixed reason code, the column, and a sentence."""
+    """A record cannot be decoded: a fixed reason code, the column, and a message."""
 
     def __init__(self, reason: str, detail: str, column: str = "") -> None:
         detail = capped(detail)
@@ -55,7 +69,7 @@ class BadRecord(ValueError):
 
 
 class BadRows(ValueError):
-    """Which rows of a batch can't be encoded: (index, reason code, what was wrong) of each; all others can."""
+    """Rows of a batch cannot be encoded: (index, reason code, detail) of each. All others can."""
 
     def __init__(self, bad: list[tuple[int, str, str]]) -> None:
         index, _, detail = bad[0]
@@ -64,51 +78,51 @@ class BadRows(ValueError):
 
 
 class Decoded(NamedTuple):
-    """A batch decoded: `rows` has the rows of the good records, `good` the record of each row, `bad` the rest."""
+    """A decoded batch: `rows` of the good records, `good` the record index of each row, `bad` the other records."""
 
     rows: pa.RecordBatch
     good: np.ndarray
-    """Ascending; a record that holds several rows stands there several times, one that holds none not at all."""
+    """Ascending. A record with several rows appears several times, one without rows not at all."""
     bad: list[tuple[int, str, str]]
-    """(index, reason code, what was wrong)"""
+    """(index, reason code, detail)"""
     spread: bool = False
-    """Whether some good record has not exactly one row."""
+    """Whether any good record has no or several rows."""
 
 
 RAW = "_raw:"
-"""Before a column's name, for `merge_batch`: its texts are values in the format's own words, put in as they are."""
+"""Column name prefix for `merge_batch`: the values are text in the format's own syntax, inserted unchanged."""
 FILL = "_fill:"
-"""Before all that, for `merge_batch`: its values are put only into records that have no such field."""
+"""Column name prefix for `merge_batch`, before any other: values are added only to records without that field."""
 OTHER = "_other:"
-"""Before `prefix:key`, for `merge_batch`: its values are whole records, whose fields are put into those that have no
-such field; under names with the prefix, but for the key. A null instead of a record is one without fields."""
+"""Column name prefix for `merge_batch`, before `prefix:key`: the values are whole records, whose fields are added to
+records without that field, under names with the prefix (except the key). A null adds nothing."""
 
 
 class RecordFormat(Protocol):
-    """What a third party writes; `format_batch.batched` gives it the batch forms."""
+    """The minimal interface of a format plugin. `format_batch.batched` adds the batch methods."""
 
     def schema(self) -> SourceSchema | None:
-        """The fixed schema, or None when records say themselves what they hold."""
+        """The schema. `None` if the format is self-describing."""
         ...
 
     def decode(self, data: bytes) -> dict[str, Any]:
-        """One record; raises ValueError (BadRecord gives the reason a code) with what is wrong with it."""
+        """Decodes one record. Raises ValueError, or BadRecord with a reason code."""
         ...
 
     def encode(self, row: dict[str, Any]) -> bytes:
-        """One row; raises as `decode` does for one that the format can't hold."""
+        """Encodes one row. Raises as `decode` if the format cannot represent it."""
         ...
 
 
 class Format(RecordFormat, Protocol):
-    """With the batch forms. A format whose records may hold any field also has `merge_batch(rest, rows)`: the records
-    `rest` with the columns of `rows` put into them. A format whose records hold several rows also has
+    """A format with batch methods. If its records may hold any field, it also has `merge_batch(rest, rows)`, which
+    returns the records `rest` with the columns of `rows` added. If its records hold several rows, it also has
     `decode_rows(data) -> list[dict]`."""
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
-        """The named fields of many records, with the same verdict for each as `decode` would give."""
+        """Decodes the given fields of many records. Accepts and rejects the same records as `decode`."""
         ...
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """As many records as rows, or a single one where the format keeps many rows in a record; raises BadRows."""
+        """Encodes rows as one record each, or as one record if the format holds many rows in one. Raises BadRows."""
         ...

@@ -1,6 +1,6 @@
-"""The batch forms of a format that has none: a loop over `decode` and `encode`, right for every format.
+"""Batch methods for formats without their own: a loop over `decode` and `encode`.
 
-The built-in formats use the same pieces for the records that their fast ways do not vouch for.
+The built-in formats use the same functions for records that their fast paths do not handle.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, Ove
 
 
 def batched(made: RecordFormat) -> GuardedFormat:
-    """The format with batch forms (its own, or a loop over its records), guarded against what its code raises: every
-    format that decodes records of others comes from here."""
+    """The format with batch methods (its own, or a loop), guarded against unexpected exceptions. All formats that
+    decode untrusted records are built here."""
     from gauss.contracts.format_guard import GuardedFormat
 
     if isinstance(made, GuardedFormat):
@@ -34,15 +34,15 @@ def batched(made: RecordFormat) -> GuardedFormat:
 
 
 def blames_record(error: BaseException) -> bool:
-    """Whether an error of a codec is the record's or row's fault, whoever wrote the codec: all but the end of the
-    process, and what trying again may cure, such as a registry that is away. A panic of Rust is no Exception."""
+    """Whether an exception of a codec is caused by the record: all except those that end the process and those that a
+    retry may fix, such as an unavailable registry. A Rust panic is not an `Exception`."""
     if isinstance(error, GaussError):
         return not error.retryable
     return isinstance(error, Exception) or type(error).__module__ == "pyo3_runtime"
 
 
 class _Batched:
-    """A format of single records, with batch forms."""
+    """Adds batch methods to a format of single records."""
 
     def __init__(self, records: RecordFormat) -> None:
         self._records = records
@@ -70,7 +70,7 @@ class _Batched:
 
 
 def decode_each(decode: Callable[[Any], Any], records: Iterable[tuple[int, Any]]) -> tuple[list[Any], list[int], Bad]:
-    """What `decode` makes of each (index, record), the indexes of the good ones, and a verdict for each bad one."""
+    """Decodes each (index, record). Returns rows, indexes of good records, and (index, reason, detail) of bad ones."""
     rows: list[Any] = []
     good: list[int] = []
     bad: Bad = []
@@ -87,10 +87,10 @@ def decode_each(decode: Callable[[Any], Any], records: Iterable[tuple[int, Any]]
 
 
 def encode_each(encode: Callable[[dict[str, Any]], bytes], rows: pa.RecordBatch) -> pa.BinaryArray:
-    """What `encode` makes of each row; raises BadRows."""
+    """Encodes each row. Raises BadRows."""
     try:
         records, _, bad = decode_each(encode, enumerate(rows.to_pylist()))
-    except Exception:  # a value that Python has no type for, such as the year 12345
+    except Exception:  # a value that Python cannot represent, such as the year 12345
         made = (lambda index: encode(rows.slice(index, 1).to_pylist()[0]), enumerate(range(len(rows))))
         records, _, bad = decode_each(*made)
     if bad:
@@ -99,7 +99,7 @@ def encode_each(encode: Callable[[dict[str, Any]], bytes], rows: pa.RecordBatch)
 
 
 class Encoded(NamedTuple):
-    """A batch encoded: the records, the row of each (or all that the one record holds), and the rows left out."""
+    """An encoded batch: the records, their row indexes (all rows if one record holds them), and the bad rows."""
 
     records: pa.BinaryArray
     good: np.ndarray
@@ -107,14 +107,14 @@ class Encoded(NamedTuple):
 
 
 def encode_good(made: Format, rows: pa.RecordBatch, rest: pa.BinaryArray | None = None) -> Encoded:
-    """The records of all rows that can be encoded; with `rest`, put into those records."""
+    """Encodes all rows that can be encoded. With `rest`, adds them to those records."""
     good = np.arange(len(rows))
     try:
         return Encoded(_encode(made, rows, rest), good, [])
     except BadRows as error:
         bad = error.bad
     except BaseException as error:
-        # What Gauss raises on purpose concerns the schema, not a row.
+        # A GaussError concerns the schema, not a row.
         if isinstance(error, GaussError) or not blames_record(error) or not (bad := _culprits(made, rows, rest)):
             raise
     good = np.delete(good, [index for index, _, _ in bad])
@@ -123,7 +123,7 @@ def encode_good(made: Format, rows: pa.RecordBatch, rest: pa.BinaryArray | None 
 
 
 def _culprits(made: Format, rows: pa.RecordBatch, rest: pa.BinaryArray | None) -> Bad:
-    """The rows that can't be encoded alone either."""
+    """The rows that cannot be encoded individually."""
 
     def encode(index: int) -> pa.BinaryArray:
         try:
@@ -144,14 +144,14 @@ def _encode(made: Format, rows: pa.RecordBatch, rest: pa.BinaryArray | None) -> 
 
 
 def projected_names(schema: SourceSchema, names: Iterable[str]) -> list[str]:
-    """Those of a result's columns that a schema has; a column `order` is there if some field is `$.order.id`."""
+    """The columns of a result that are in a schema. `order` counts if a field is `$.order.id`."""
     known = {field.name.removeprefix("$.") for field in schema.fields}
     known |= {name.partition(".")[0] for name in known}
     return [name for name in names if name.removeprefix("$.") in known]
 
 
 def verdict(error: BaseException) -> tuple[str, str]:
-    """(reason, detail with the column before it) of what `decode` raised."""
+    """(reason, detail with the column) of an exception of `decode`."""
     if isinstance(error, BadRecord):
         return error.reason, capped((f"{error.column}: " if error.column else "") + error.detail)
     if isinstance(error, ValueError | GaussError):
@@ -160,7 +160,7 @@ def verdict(error: BaseException) -> tuple[str, str]:
 
 
 def to_columns(rows: list[dict[str, Any]], good: list[int], bad: Bad, fields: pa.Schema) -> Decoded:
-    """Rows as columns; a row with a value that does not fit its column joins the bad ones."""
+    """Converts rows to columns. A row with a value that does not fit its column becomes bad."""
     try:
         arrays = [pa.array([find(row, field.name) for row in rows], field.type) for field in fields]
     except _MISFITS:
@@ -174,7 +174,7 @@ def to_columns(rows: list[dict[str, Any]], good: list[int], bad: Bad, fields: pa
 
 
 def empty_rows(count: int) -> pa.RecordBatch:
-    """Rows without columns."""
+    """A batch of rows without columns."""
     return pa.RecordBatch.from_arrays([pa.nulls(count)], ["_"]).select([])
 
 
@@ -187,7 +187,7 @@ def _misfit(row: dict[str, Any], fields: pa.Schema) -> str | None:
         except BadRecord as error:
             return verdict(error)[1]
         except _MISFITS:
-            return f"{field.name}: {value!r:.100} is no {field.type}"
+            return f"{field.name}: {value!r:.100} is not a valid {field.type}"
     return None
 
 

@@ -1,7 +1,6 @@
-"""A format that no record can stop: whatever its code raises over a batch costs the records that caused it, no others.
+"""Guards a format against unexpected exceptions: only the records that cause one become bad.
 
-A batch that raises is tried again in halves, down to the single records that raise alone; each of these gets a verdict
-as if the format had judged it bad.
+A batch that raises is retried in halves, down to the single records that raise. These are reported as bad records.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ log = logging.getLogger("gauss.formats")
 
 Result = TypeVar("Result")
 MOST_JOINED_BYTES = 256 << 20
-"""What the parts of a batch may hold for a caller that wants them as one."""
+"""Maximum total bytes of the parts of a batch if they are joined."""
 
 
 class Part(NamedTuple):
-    """So many records of a batch from `first` on; indexes in `decoded` count from there."""
+    """A part of a batch: `records` records from index `first`. Indexes in `decoded` are relative to `first`."""
 
     first: int
     records: int
@@ -34,11 +33,11 @@ class Part(NamedTuple):
 
 
 class GuardedFormat:
-    """The format itself but for its decoding, which raises nothing but BadRecord over a record."""
+    """Wraps a format. Decoding a record raises nothing but BadRecord."""
 
     def __init__(self, guarded: Format) -> None:
         self._guarded = guarded
-        self._told: set[type[BaseException]] = set()
+        self._logged: set[type[BaseException]] = set()
         if hasattr(guarded, "decode_rows"):
             decode_rows: Callable[[bytes], list[dict[str, Any]]] = guarded.decode_rows
             self.decode_rows = lambda data: _judged(decode_rows, data)
@@ -71,7 +70,7 @@ class GuardedFormat:
         return _joined(found, fields)
 
     def decode_parts(self, data: pa.BinaryArray, fields: pa.Schema, first: int = 0) -> Iterator[Part]:
-        """The batch decoded in one part, or in several where its records are too large together."""
+        """Decodes a batch in one part, or in several if the records are too large together."""
         try:
             yield Part(first, len(data), self._guarded.decode_batch(data, fields))
             return
@@ -91,9 +90,9 @@ class GuardedFormat:
         yield from self.decode_parts(data.slice(middle), fields, first + middle)
 
     def _tell(self, error: BaseException) -> None:
-        """Once for each kind of error: a decoder should have judged the record itself."""
-        if type(error) not in self._told:
-            self._told.add(type(error))
+        """Logs each kind of error once: the decoder should have raised BadRecord."""
+        if type(error) not in self._logged:
+            self._logged.add(type(error))
             kind = type(self._guarded).__name__
             log.warning("%s raised %s over a batch; it is decoded in parts", kind, verdict(error)[1])
 
@@ -110,7 +109,7 @@ def _judged(decode: Callable[[bytes], Result], data: bytes) -> Result:
 
 
 def _joined(parts: list[Part], fields: pa.Schema) -> Decoded:
-    """The parts of one batch as one."""
+    """Joins the parts of a batch."""
     if len(parts) == 1:
         return parts[0].decoded
     all_parts = [(part.first, part.decoded) for part in parts]
@@ -123,7 +122,7 @@ def _joined(parts: list[Part], fields: pa.Schema) -> Decoded:
 
 
 def _rows(parts: list[pa.RecordBatch], fields: pa.Schema) -> pa.RecordBatch:
-    if not len(fields):  # Arrow forgets how many rows batches without columns have
+    if not len(fields):  # concat_batches loses the number of rows of batches without columns
         return empty_rows(sum(map(len, parts)))
     if not parts:
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in fields], schema=fields)

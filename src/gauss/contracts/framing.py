@@ -1,4 +1,4 @@
-"""Framing: how a stream of bytes is cut into records and put together again, a chunk at a time."""
+"""Framing contract: splits a byte stream into records and joins records to a stream."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Buffer = bytes | bytearray | memoryview
-"""Anything that holds bytes."""
+"""Any bytes-like object."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FramingSpec(PluginSpec):
-    """`implementation(config)` gives a `Framing`."""
+    """Spec of a framing. `implementation(config)` returns a `Framing`."""
 
     KIND: ClassVar[str] = "framing"
 
     raw: bool
-    """Whole frames may be kept, sliced and sent as they are: the wire form has no state between records."""
+    """Whether frames can be stored, sliced and sent unchanged: the wire form has no state between records."""
     splits_only: bool = False
-    """Only for streams that come in: a sink must say what it writes."""
+    """Only for sources: a sink needs a definite framing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,56 +34,60 @@ class Frames:
 
     payload: bytes | memoryview | pa.BinaryArray
     count: int
+    bounds: tuple[np.ndarray, np.ndarray] | None = None
+    """The result of `Framing.bounds` for the payload, if the splitter already knows it."""
 
 
 class Framing(Protocol):
-    """One configured framing. Instances hold no state; splitters and joiners do, one per connection."""
+    """One configured framing, without state. Splitters and joiners hold the state of a connection."""
 
     raw: bool
     key: tuple[object, ...]
-    """Two framings with equal keys have the same bytes on the wire."""
+    """Framings with equal keys have the same wire form."""
+    carries_all: bool
+    """Whether any record can be framed, so that `unfit` need not be called."""
 
     def splitter(self, max_record_bytes: int) -> Splitter: ...
 
     def joiner(self) -> Joiner: ...
 
     def bounds(self, buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
-        """Start and end (int64) of each record's content in a buffer of whole frames; only if `raw`. What stands
-        between a content's end and its frame's end has the same width in every frame."""
+        """Start and end (int64) of each record's content in a buffer of whole frames. Only if `raw`. The suffix of a
+        frame has the same width in every frame."""
         ...
 
     def unfit(self, data: pa.BinaryArray) -> np.ndarray | None:
-        """A bool per record: True where this framing can't carry it (delimiter inside, wrong size). None: all fit."""
+        """A bool per record: True if the framing cannot hold it (delimiter inside, wrong size). `None`: all fit."""
         ...
 
 
 class Splitter(Protocol):
-    """Cuts one connection's stream; resumable at any byte."""
+    """Splits the stream of one connection, fed in pieces of any size."""
 
     def feed(self, data: Buffer) -> Frames:
-        """The whole records up to now, or the first of them: a splitter that copies records hands out a few at a
-        time, and the next ones with the next feed (an empty one will do; see `cut`). Bad bytes raise FrameError once
-        what was whole before them has been handed out: at once if there is nothing, else on the *next* feed or
-        finish. `data` may be filled anew by the caller afterwards."""
+        """Returns the complete records so far, or the first of them: a splitter that copies records returns a few at a
+        time, and more on the next feed, which may be empty (see `cut`). Bad bytes raise FrameError after all complete
+        records before them have been returned: at once if there are none, else on the *next* feed or finish. The
+        caller may reuse `data` afterwards."""
         ...
 
     def held(self) -> int:
-        """Bytes that it keeps between two feeds: of an unfinished record, and what later records begin with."""
+        """Bytes buffered between feeds: of an unfinished record and of later ones."""
         ...
 
     def finish(self) -> None:
-        """The stream has ended: raises FrameError (reason `truncated`) if it ended in mid-record."""
+        """Ends the stream. Raises FrameError (reason `truncated`) if the last record is incomplete."""
         ...
 
 
 class Joiner(Protocol):
-    """Builds one connection's stream (a container framing leaves out a header equal to the last)."""
+    """Builds the stream of one connection. A container framing omits a header equal to the last one."""
 
     def join(self, data: pa.BinaryArray) -> bytes | memoryview: ...
 
 
 def cut(splitter: Splitter, data: Buffer) -> Iterator[Frames]:
-    """All whole records up to now, in as many goes as the splitter takes; raises FrameError behind them."""
+    """Yields all complete records so far, calling the splitter as often as needed. Raises FrameError after them."""
     frames = splitter.feed(data)
     while frames.count:
         yield frames

@@ -1,4 +1,4 @@
-"""Processors from a function of one's own: a DataFrame in and out, or an Arrow batch in and out."""
+"""Processors from user functions, on Arrow batches or on streaming DataFrames."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.contracts.io import RecordIO
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
+from gauss.model.names import DATA_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,42 +24,44 @@ if TYPE_CHECKING:
 
 
 class FunctionConfig(PluginConfig):
-    """What a function is given."""
+    """Config of a function processor."""
 
     input: RecordIO = Field(default_factory=RecordIO)
-    """The format in which records are decoded; left out: the function gets their bytes, as `_data`."""
+    """Format of the input records. Default: the function gets their bytes, as `_data`."""
     output: RecordIO | None = None
-    """The format in which the result is written; left out: the input's."""
+    """The format of the results. Default: the input format."""
     fields: list[str] | None = None
-    """The fields to decode; left out: all that the input format's schema has."""
+    """Fields to decode. Default: all fields of the input format's schema."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Passed to the function by name."""
+    """Keyword arguments of the function."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionSpec(ProcessorSpec):
-    """A function as a processor; its `implementation` is the name under which the module holds it, this very spec."""
+    """Spec of a function processor. Its `implementation` is the module attribute that holds this spec."""
 
     function: Callable[..., Any]
 
-    def __call__(self, config: FunctionConfig) -> FunctionTransform:
-        return FunctionTransform(self.function, config)
+    def __call__(self, config: FunctionConfig) -> ArrowFunction | DataFrameFunction:
+        made = ArrowFunction if self.hosted else DataFrameFunction
+        return made(self.function, config)
 
 
 class FunctionTransform:
-    """Gives the function its fields and `_ts_ms`, the record's time, which rows of the result may keep."""
+    """Base of both kinds of functions. They get their fields and `_ts_ms` (the record's time), which the result may
+    contain."""
 
     def __init__(self, function: Callable[..., Any], config: FunctionConfig) -> None:
         self._function = function
         self._config = config
         self._hidden: list[str] = []
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
-        """The fields that the config names, or all of the schema's."""
-        fields = self._fields(schema)
-        self._hidden = ["_data"] if fields else []
+    def bind(self, schemas: Schemas) -> Traits:
+        """The fields of the config, or all of the schema."""
+        fields = self._fields(schemas.input)
+        self._hidden = [DATA_COLUMN] if fields else []
         self._hidden += ["ts_ms"] if all(field.name != "ts_ms" for field in fields) else []
-        return fields
+        return Traits(fields)
 
     def _fields(self, schema: SourceSchema | None) -> list[SourceField]:
         if self._config.input.format is None:
@@ -77,20 +81,28 @@ class FunctionTransform:
             raise ConfigError(f"the input format has no field {', '.join(missing)}", hint=f"it has: {', '.join(known)}")
         return [known[path.removeprefix("$.")] for path in paths]
 
+
+class DataFrameFunction(FunctionTransform):
+    """A function of a streaming DataFrame as a `Transform`."""
+
     def apply(self, records: DataFrame) -> DataFrame:
-        """What a DataFrame function makes."""
+        """The function's result."""
         made: DataFrame = self._function(records.drop(*self._hidden), **self._config.options)
         return made
 
+
+class ArrowFunction(FunctionTransform):
+    """A function of an Arrow batch as an `ArrowTransform`."""
+
     def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """What an Arrow function makes."""
+        """The function's result."""
         given = records.drop_columns([name for name in self._hidden if name in records.schema.names])
         made: pa.RecordBatch = self._function(given, **self._config.options)
         return made
 
 
 def lint(config: PluginConfig, context: LintContext) -> list[str]:
-    """Fields that the input format does not have."""
+    """Reports fields that the input format lacks."""
     assert isinstance(config, FunctionConfig)
     known = None if context.input_fields is None else {name.removeprefix("$.") for name in context.input_fields}
     return [
@@ -101,10 +113,10 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
 
 
 def option_faults(function: Callable[..., Any], options: dict[str, Any]) -> list[str]:
-    """Options that the function does not take, that it needs and lacks, or that are of another type than it says."""
+    """Reports options that are unknown, missing, or not of the type in the function's signature."""
     try:
         signature = inspect.signature(function, eval_str=True)
-    except (TypeError, ValueError, NameError):  # a type that is imported for the type checker alone has no value
+    except (TypeError, ValueError, NameError):  # a type imported under TYPE_CHECKING is not available
         signature = inspect.signature(function)
     parameters = list(signature.parameters.values())[1:]
     named = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
@@ -132,13 +144,13 @@ def _is(value: object, wanted: type) -> bool:
 
 
 def arrow_function(*, active: bool = False) -> Callable[[Callable[..., Any]], FunctionSpec]:
-    """For a function of an Arrow batch, which may be cut anywhere: records must not depend on each other. It runs in
-    hosted tasks, and no record passes the JVM."""
+    """Makes a processor from a function on Arrow batches. It runs in hosted tasks, without the JVM. The result for a
+    record must not depend on other records, since batches are cut anywhere."""
     return lambda function: _spec(function, active=active, hosted=True)
 
 
 def dataframe_function(*, active: bool = True) -> Callable[[Callable[..., Any]], FunctionSpec]:
-    """For a function of a streaming DataFrame."""
+    """Makes a processor from a function on streaming DataFrames."""
     return lambda function: _spec(function, active=active, hosted=False)
 
 

@@ -1,7 +1,7 @@
-"""`config.input` and `config.output`: the same few properties wherever a processor meets bytes.
+"""The settings `config.input` and `config.output` of processors.
 
 At a source or sink they describe a byte stream (`StreamIO`: a format and an explicit framing); in a transform
-they describe records that are cut already (`RecordIO`: a format alone).
+they describe single records (`RecordIO`: only a format).
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ FRAMING_KEYS = ("framing", "delimiter", "prefix_type", "frame_size")
 
 
 class StreamIO(PluginConfig):
-    """A byte stream: how it is cut into records and, if anybody decodes them, what they hold."""
+    """A byte stream: its framing and, if records are decoded, their format."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     format: str | None = None
-    """Name of a `[[formats]]` entry or of a format plugin; left out for raw bytes."""
+    """Name of a `[[formats]]` entry or of a format plugin. Default: raw bytes."""
     framing: str
-    """How the stream is cut: a framing plugin. Every other key here is a parameter of that framing."""
+    """The framing plugin that splits the stream into records. All other keys are its parameters."""
 
     def parameters(self) -> dict[str, Any]:
-        """What the framing's own config model is given: `delimiter`, `prefix_type`, `frame_size` or a third party's."""
+        """Parameters of the framing: `delimiter`, `prefix_type`, `frame_size` or those of a third-party framing."""
         return dict(self.model_extra or {})
 
 
 class RecordIO(PluginConfig):
-    """Discrete records: their format. Bytes were framed at the source, so a framing has no place here."""
+    """The format of records. They are framed at the source, so there is no framing here."""
 
     format: str | None = None
-    """Name of a `[[formats]]` entry or of a format plugin; left out: bytes pass unchanged."""
+    """Name of a `[[formats]]` entry or of a format plugin. Default: bytes pass unchanged."""
 
     @model_validator(mode="before")
     @classmethod
@@ -43,7 +43,7 @@ class RecordIO(PluginConfig):
         if isinstance(value, dict):
             for key in FRAMING_KEYS:
                 if key in value:
-                    # `key` in the context tells the check which line to point at.
+                    # `key` in the context tells the check which line to report.
                     raise PydanticCustomError(
                         "framing_refused",
                         '"{key}" has no place on a transform: it works on records that the source has framed already;'

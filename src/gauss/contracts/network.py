@@ -1,4 +1,4 @@
-"""Addresses in configs: which are on this machine, and networks that may connect."""
+"""Addresses and allow lists in configs."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ Network = Annotated[str, AfterValidator(_network)]
 
 
 class Networks:
-    """Networks that may connect; none of them: everybody may."""
+    """Networks that may connect. Empty: all may."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         self._networks = [ipaddress.ip_network(entry, strict=False) for entry in entries]
 
     def allow(self, host: str) -> bool:
-        """Whether a peer may connect; an IPv4 peer of an IPv6 listener counts by its IPv4 address."""
+        """Whether a peer may connect. An IPv4 peer of an IPv6 listener is checked by its IPv4 address."""
         if not self._networks:
             return True
         try:

@@ -1,4 +1,4 @@
-"""Folders of a storage while no engine has them open: what they hold, whether it is sound, and how it is mended."""
+"""Offline access to the folders of a storage: list, verify and repair their content."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import NamedTuple, Protocol
 
 
 class Block(NamedTuple):
-    """Records that were appended together, by the publish with this number (0: by a socket)."""
+    """Records that were appended together. `publish` is the number of the publish, 0 for a socket."""
 
     publish: int
     records: int
 
 
 class Choice(NamedTuple):
-    """One way to mend a finding."""
+    """A way to repair a finding."""
 
     name: str
     does: str
-    """What it does and what is lost by it."""
+    """What it does and what is lost."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something on disk that is not as it was written."""
+    """Damage found on disk."""
 
     kind: str
     path: Path
     what: str
     records: int
-    """How many are affected."""
+    """Number of affected items."""
     choices: tuple[Choice, ...]
     topic: str = ""
     first: int = 0
@@ -46,27 +46,27 @@ class Offline(Protocol):
     """The folders of one storage."""
 
     def is_folder(self, folder: Path) -> bool:
-        """Whether a topic of this storage was kept there."""
+        """Whether the folder belongs to a topic of this storage."""
         ...
 
     def elsewhere(self, folder: Path) -> Path | None:
-        """Where a topic is kept that has only a note in the data directory."""
+        """The folder of a topic that is stored outside the data directory."""
         ...
 
     def blocks(self, folder: Path) -> Iterator[Block]:
-        """Every block, the newest first; rolled ones, which are committed, left out."""
+        """All blocks, newest first, without rolled ones, which are committed."""
         ...
 
     def records(self, folder: Path) -> int: ...
 
     def size(self, folder: Path) -> int:
-        """Bytes that `verify` reads."""
+        """Number of bytes that `verify` reads."""
         ...
 
     def verify(self, folder: Path, read: Callable[[int], None]) -> list[Finding]:
-        """What is damaged; `read` is told of bytes as they are read."""
+        """Returns the damage found. Calls `read` with the number of bytes read, for progress."""
         ...
 
     def repair(self, folder: Path, finding: Finding, choice: str) -> str:
-        """Mends a finding; says what was done. What leaves the topic is moved aside."""
+        """Repairs a finding. Returns a description. Removed data is moved aside."""
         ...

@@ -1,7 +1,7 @@
-"""What every plugin kind has in common: a spec that is registered, checked and only then built.
+"""Base of all plugin kinds: a spec that is registered and checked before the plugin is built.
 
-A spec is light: `gauss check` loads it without pyarrow or Spark. The implementation stands in a module of
-its own, named by `implementation` and imported when the plugin is constructed.
+A spec is light: `gauss check` loads it without pyarrow or Spark. The implementation is in its own module, named by
+`implementation` and imported when the plugin is constructed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from gauss.model.units import duration_ms, size_bytes
 
-ABI_VERSION = 1
-"""Raised when a contract changes in a way that an existing plugin would notice."""
+ABI_VERSION = 2
+"""Incremented by incompatible changes of the contracts."""
 
-# Written to JSON with its unit, so that what was dumped can be read again: a bare number is refused.
+# Serialized with its unit, since a bare number is refused on load.
 Millis = Annotated[int, BeforeValidator(duration_ms), PlainSerializer(lambda ms: f"{ms}ms", when_used="json")]
 """Milliseconds, written as `"250ms"`, `"10s"`, `"1m"`."""
 Bytes = Annotated[int, BeforeValidator(size_bytes)]
@@ -24,21 +24,21 @@ Bytes = Annotated[int, BeforeValidator(size_bytes)]
 
 
 class PluginConfig(BaseModel):
-    """Base of every plugin's config: unknown keys are refused, values can't change after the check.
+    """Base of every plugin's config. Rejects unknown keys and is immutable.
 
-    A `Path` field names a file that must be there, unless its name ends in `_dir`: a folder that may be made. A rule
-    about the whole table raises `PydanticCustomError` with the key it means as `key` in its context.
+    A `Path` field names an existing file, unless its name ends in `_dir`: a folder that is created if necessary. A
+    validator of the whole model raises `PydanticCustomError` with the key at fault as `key` in its context.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     ABSENT: ClassVar[dict[str, str]] = {}
-    """Keys that other plugins of the kind have and this one has not: what to do instead."""
+    """Hints for keys that other plugins of the kind have and this one lacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PluginSpec:
-    """A plugin's name, config model and constructor; each kind adds its capabilities as data."""
+    """A plugin's name, config model and constructor. Each kind adds its capabilities as data."""
 
     KIND: ClassVar[str]
 
@@ -46,10 +46,10 @@ class PluginSpec:
     summary: str
     config: type[PluginConfig]
     implementation: str
-    """`package.module:Class`, called with what the kind's contract says. If what it gives has a `close`, that is called
-    once."""
+    """`package.module:Class`, called with the arguments of the kind's contract. If the result has a `close`, it is
+    called once."""
     abi: int = ABI_VERSION
 
     def validate(self, config: dict[str, Any]) -> PluginConfig:
-        """The typed config; raises pydantic's ValidationError, which the check turns into faults."""
+        """The typed config. Raises pydantic's ValidationError, which the check reports as faults."""
         return self.config.model_validate(config)

@@ -1,4 +1,4 @@
-"""Storage: where a topic's records are kept. Read modes and ownership are data, the log is the implementation."""
+"""Storage contract: specs of storages, and the logs and tables in which topics store records."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from gauss.contracts.chunk import Chunk
     from gauss.contracts.cursor import Capabilities, Cursor, Placed, Program
-    from gauss.contracts.edge import DeadLetter
     from gauss.contracts.format import Format
     from gauss.contracts.framing import Framing
+    from gauss.contracts.letter import Letter
 
 
 class ReadMode(StrEnum):
@@ -27,7 +27,21 @@ class ReadMode(StrEnum):
     QUERY = "query"
     SNAPSHOT = "snapshot"
     SUBSCRIBE = "subscribe"
-    RAW = "raw"  # bytes as they came, file by file: captures have no records
+    RAW = "raw"  # byte streams file by file: captures have no records
+
+
+class TopicKind(StrEnum):
+    """Kind of a topic's content."""
+
+    LOG = "log"  # records in order
+    TABLE = "table"  # the newest record of each key, in the engine
+    STORED_TABLE = "stored_table"  # rows in an external system; the engine stores the records not inserted yet
+    CAPTURES = "captures"  # byte streams, one file per connection
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether it is read by snapshot or query, not by offset."""
+        return self in (TopicKind.TABLE, TopicKind.STORED_TABLE)
 
 
 class WriteFull(StrEnum):
@@ -38,7 +52,7 @@ class WriteFull(StrEnum):
 
 @dataclass(frozen=True)
 class Capacity:
-    """When a topic is full, as its storage decided from its config; None: no bound."""
+    """Capacity of a topic, from its config. `None`: unlimited."""
 
     records: int | None
     bytes: int | None
@@ -47,21 +61,27 @@ class Capacity:
 
 @dataclass(frozen=True, kw_only=True)
 class StorageSpec(PluginSpec):
-    """`implementation(config, context)` gives a `Log`, or a `Table` where `offset` is no read mode."""
+    """Spec of a storage. `implementation(config, context)` returns a `Log`, or a `Table` without the read mode
+    `offset`."""
 
     KIND: ClassVar[str] = "storage"
 
     read_modes: Callable[[PluginConfig], frozenset[ReadMode]]
-    """What may be asked of a topic with this config."""
+    """Supported read modes with this config."""
     durable: bool
-    """Survives the engine's death."""
-    engine_owned: bool = True
-    """The engine process holds the log, so edges and passthrough work on it without Spark."""
+    """Whether records survive a restart of the engine."""
     capacity: Callable[[PluginConfig], Capacity]
     capture_implementation: str = ""
-    """Where `raw` is a read mode: what gives a `CaptureStore` instead of a `Log`."""
+    """If `raw` is a read mode: the constructor of its `CaptureStore`."""
     offline_implementation: str = ""
-    """What gives a `contracts.offline.Offline` for the folders that the storage leaves on disk."""
+    """The constructor of a `contracts.offline.Offline` for the storage's folders."""
+
+    def kind(self, config: PluginConfig) -> TopicKind:
+        """Kind of the content of a topic with this config."""
+        modes = self.read_modes(config)
+        if ReadMode.RAW in modes:
+            return TopicKind.CAPTURES
+        return TopicKind.LOG if ReadMode.OFFSET in modes else TopicKind.TABLE
 
 
 def _no_format(name: str) -> Format:
@@ -70,15 +90,15 @@ def _no_format(name: str) -> Format:
 
 @dataclass(frozen=True)
 class StorageContext:
-    """What a storage is told when it is opened."""
+    """Arguments of a storage when it is opened."""
 
     topic: str
     directory: Path
-    """The topic's own folder in the data directory; a storage may choose another in its config."""
+    """The topic's folder in the data directory. A storage may have another one in its config."""
     base_dir: Path
-    """Relative paths in the config start here: the folder of the config file."""
+    """Base of relative paths in the config: the folder of the config file."""
     incarnation: Callable[[int], int]
-    """Given the incarnation stored with the data (0: none), the one to use; it never repeats."""
+    """Returns the incarnation to use, given the one stored with the data (0: none). Never repeats."""
     committed: Callable[[int], bool]
     """Whether the publish with this number is in the commit journal."""
     framing: Callable[[str, dict[str, object]], Framing]
@@ -93,27 +113,27 @@ class BackedUp(NamedTuple):
     folder: str
     files: int
     records: int
-    """Of captures: how many there are."""
+    """For captures: their number."""
     bytes: int
 
 
 class Store(Protocol):
-    """What a topic keeps its records in. One writer at a time (the topic's lock); readers take no lock.
+    """Stores the records of a topic. One writer at a time (the topic's lock); readers take no lock.
 
-    Records are appended, then shown together by `reveal`. What was appended and not revealed is forgotten by
-    `rollback` or by a crash.
+    Records are appended, then made visible together by `reveal`. Appended records that were not revealed are discarded
+    by `rollback` or a crash.
     """
 
     inc: int
 
     @property
     def floor(self) -> int:
-        """The oldest place from which on everything can be read."""
+        """The oldest readable offset."""
         ...
 
     @property
     def end(self) -> int:
-        """The visible end."""
+        """The end of the visible records."""
         ...
 
     def reveal(self) -> None: ...
@@ -121,7 +141,7 @@ class Store(Protocol):
     def rollback(self) -> None: ...
 
     def last_ts(self) -> int:
-        """The largest visible ts_ms so far, 0 when there is none."""
+        """The largest visible `ts_ms`, 0 if there is none."""
         ...
 
     def close(self) -> None: ...
@@ -131,46 +151,46 @@ class Log(Store, Protocol):
     """An ordered log of records."""
 
     framing: Framing | None
-    """The framing in which bytes are kept, or None when any is kept as it came."""
+    """The framing in which bytes are stored. `None` if chunks keep the framing they were received in."""
 
     def append(self, chunk: Chunk, publish: int = 0) -> None:
-        """Adds records behind everything appended, durable as the policy says; `publish` numbers the journal entry
-        that will commit them."""
+        """Appends records, with the durability of the config. The chunk may have any framing, but its records fit
+        `framing`. `publish` is the number of the journal entry that will commit them."""
         ...
 
     def chunks(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
-        """Visible records of [start, stop) from `start` on, at least one chunk if there is any, up to about
-        `max_bytes`; the first and last chunk are cut to the range. Raises Collected below the floor."""
+        """Visible records of [start, stop), up to about `max_bytes` but at least one chunk if there is any. The first
+        and last chunk are cut to the range. Raises Collected below the floor."""
         ...
 
     def offset_at(self, ts_ms: int) -> int:
-        """The first visible offset whose ts_ms is not below the given one (the end if none)."""
+        """Offset of the first visible record with `ts_ms >=` the given time, or the end."""
         ...
 
     def bytes_from(self, offset: int) -> int:
-        """Bytes held from `offset` to the appended end (whole chunks count)."""
+        """Bytes from `offset` to the end of the appended records, in whole chunks."""
         ...
 
     def offset_within(self, limit: int) -> int:
-        """The lowest offset from which at most `limit` bytes are held (whole chunks count)."""
+        """The lowest offset with at most `limit` bytes after it, in whole chunks."""
         ...
 
     def trim(self, floor: int) -> None:
-        """Records below `floor` may go; a log that frees whole segments may keep some of them."""
+        """Allows records below `floor` to be deleted. A log that deletes whole segments may keep some."""
         ...
 
     def skip_to(self, offset: int) -> None:
-        """Continue at a higher offset than the end, so that none is used twice; the gap is empty."""
+        """Continues at a higher offset than the end, so that no offset is reused. The gap has no records."""
         ...
 
     def maintain(self, passed: int, now_ms: int | None = None) -> None:
-        """Called every second or so, beside the writer: fsync by interval, retention by age (now: the system's clock,
-        unless a test holds another) of what every reader has passed."""
+        """Syncs by interval, and deletes by age records that every reader has passed. Called about every second,
+        concurrently with the writer. `now_ms` is the system clock except in tests."""
         ...
 
 
-class Taken(NamedTuple):
-    """What a table made of a chunk: records applied, records refused because it is full, keys that gave way."""
+class TableAppended(NamedTuple):
+    """Result of an append to a table: applied records, records refused because it is full, and evicted keys."""
 
     accepted: int
     dropped: int = 0
@@ -178,16 +198,16 @@ class Taken(NamedTuple):
 
 
 class Table(Store, Protocol):
-    """The newest record of each key, and a provider of scans (`contracts.cursor`). `end` is V: how many events
-    (upserts and deletions) were applied; Root(V) is what the first V of them leave."""
+    """The newest record of each key, and a provider of scans (`contracts.cursor`). `end` is the version V: the number
+    of applied upserts and deletions. Root(V) is the table after the first V of them."""
 
     capabilities: Capabilities
     counted_out: Callable[[int, int], None]
-    """Told of the records and bytes of every batch that a cursor takes."""
+    """Called with the number of records and bytes of every batch that a cursor returns."""
 
     @property
     def staged_end(self) -> int:
-        """V after `reveal`."""
+        """The version after `reveal`."""
         ...
 
     @property
@@ -196,12 +216,12 @@ class Table(Store, Protocol):
     @property
     def bytes(self) -> int: ...
 
-    def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[DeadLetter]]:
-        """The chunk with its keys, as `append` takes it, and what has none; beside the writer."""
+    def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[Letter]]:
+        """Extracts the keys of a chunk for `append`. Returns letters for records without one. Needs no lock."""
         ...
 
-    def append(self, chunk: Chunk) -> Taken:
-        """Applies records behind everything appended, as far as the capacity lets it."""
+    def append(self, chunk: Chunk) -> TableAppended:
+        """Applies records, as far as the capacity allows."""
         ...
 
     def candidates(self) -> pa.Schema: ...
@@ -209,15 +229,15 @@ class Table(Store, Protocol):
     def format(self) -> Format | None: ...
 
     def open(self, program: Program) -> Cursor:
-        """As `contracts.cursor.Provider`; a snapshot of `Seq(V)` is Root(V), as long as somebody holds it."""
+        """As `contracts.cursor.Provider`. A snapshot of `Seq(V)` is Root(V), while it is held."""
         ...
 
     def hold(self) -> int:
-        """Keeps Root(V) of the newest V until `let_go`, which is called once for each hold; gives V."""
+        """Retains Root(V) of the newest V until `unpin`, which is called once per hold. Returns V."""
         ...
 
-    def let_go(self, version: int) -> None: ...
+    def unpin(self, version: int) -> None: ...
 
     def maintain(self) -> None:
-        """Called every second or so, beside the writer: compaction."""
+        """Compacts the table. Called about every second, concurrently with the writer."""
         ...

@@ -1,29 +1,24 @@
-"""Table: a storage outside the engine. Its topic is an inbox, which a task of its own empties into the table."""
+"""Contract of external tables. The topic is an inbox, from which a task inserts records into the table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, cast
 
 from pydantic import Field
 
 from gauss.contracts.plugin import Bytes, Millis, PluginConfig
-from gauss.contracts.storage import Capacity, ReadMode, StorageSpec, WriteFull
+from gauss.contracts.storage import Capacity, ReadMode, StorageSpec, TopicKind, WriteFull
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from gauss.clients.evolution import Difference
-    from gauss.contracts.format import SourceSchema
+    from gauss.contracts.evolution import Difference
+    from gauss.contracts.format import FieldType, SourceSchema
     from gauss.contracts.target import TargetField, TargetSchema
-    from gauss.mapping.columns import TableKind
-
-INC_COLUMN, OFFSET_COLUMN = "_inc", "_offset"
-"""Where a row came from; Gauss adds them to the mapped columns, so that a row can be looked for."""
-
 
 TABLE_READ_MODES = frozenset({ReadMode.QUERY, ReadMode.SNAPSHOT})
 
@@ -31,31 +26,31 @@ Evolve = Literal["evolve", "freeze", "reject_row", "drop_value"]
 
 
 class TableConfig(PluginConfig):
-    """The inbox is a file log in the data directory; a task of its own decodes, maps and inserts."""
+    """Config of a table topic. Its inbox is a file log in the data directory; a task decodes, maps and inserts."""
 
     format: str | None = None
-    """The format of its records; left out: a table of blobs, `(ts_ms, payload)`."""
+    """Format of the records. Default: none; the table has the columns `(ts_ms, payload)`."""
     schema_map: str | None = None
-    """A `[[schema_maps]]` entry that makes the columns; left out: one column per field of the format."""
+    """Name of a `[[schema_maps]]` entry that defines the columns. Default: one column per field of the format."""
     table_schema: dict[str, Any] = Field(default={}, alias="schema")
-    """The table itself: `table` (default: the topic's name), and what its system knows beside that, such as `engine`
-    and `order_by`."""
+    """Attributes of the table: `table` (default: the topic's name) and those of its system, such as `engine` and
+    `order_by`."""
     insert_batch_size: Annotated[int, Field(gt=0)] = 50_000
-    """Records that wait are inserted once there are so many."""
+    """Number of waiting records at which they are inserted."""
     flush_interval: Annotated[Millis, Field(gt=0, le=30_000)] = 1_000
-    """Or once the first of them has waited so long."""
+    """Longest time that a record waits before it is inserted."""
     storage_size: Annotated[int, Field(gt=0)] | Literal["unlimited"] = "unlimited"
-    """How many records may wait in the inbox."""
+    """Maximum number of records in the inbox."""
     storage_bytes: Annotated[Bytes, Field(ge=4096)] = 1 << 30
-    """How many bytes may wait in the inbox."""
+    """Maximum number of bytes in the inbox."""
     write_full: WriteFull = WriteFull.BLOCK
-    """A full inbox: `block` waits, `drop` refuses new records, `overwrite` removes the oldest."""
+    """If the inbox is full: `block` waits, `drop` refuses new records, `overwrite` removes the oldest."""
     exactly_once: bool = True
-    """Rows carry `_inc` and `_offset`, and come once whatever dies; `false`: without these columns, at least once."""
+    """Exactly-once delivery, by the additional columns `_inc` and `_offset`. `false`: at least once, without them."""
     evolve: Evolve = "evolve"
-    """When the schema has columns that the table lacks: `evolve` adds them, `freeze` refuses to run, `reject_row` makes
-    dead letters of records that have a value there, `drop_value` leaves such values out. Any other difference is
-    refused with the statement that would end it."""
+    """If the table lacks columns of the schema: `evolve` adds them, `freeze` refuses to run, `reject_row` turns records
+    with a value there into dead letters, `drop_value` drops such values. Any other difference is refused with the
+    statement that resolves it."""
 
     def capacity(self) -> Capacity:
         records = self.storage_size if isinstance(self.storage_size, int) else None
@@ -63,81 +58,109 @@ class TableConfig(PluginConfig):
 
 
 def inbox_capacity(config: PluginConfig) -> Capacity:
-    """When the inbox of a table topic is full."""
+    """Capacity of a table topic's inbox."""
     return cast(TableConfig, config).capacity()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSpec(StorageSpec):
-    """`implementation(config, context)` gives the inbox, a `Log`."""
+    """Spec of a table storage. `implementation(config, context)` returns the inbox, a `Log`."""
 
     system: str
-    """Whose embedded server it is when the config names none."""
+    """The embedded server to use if the config names none."""
     writer: str
-    """`package.module:Class`, called with the config and a `TablePlace`; gives a `TableStore`."""
+    """`package.module:Class`, called with the config and a `TablePlace`. Returns a `TableStore`."""
     reader: str
-    """`package.module:Class`, called with the config, a `TablePlace`, the source's schema and the table's; gives a
+    """`package.module:Class`, called with the config, a `TablePlace`, the source's schema and the table's. Returns a
     `TableReader` of `contracts.table_read`."""
     server: Callable[[PluginConfig], tuple[str, int] | None]
-    """Host and port of the server that the config names (no host: it can't be told); None: the embedded one."""
+    """Host and port of the server in the config (no host: unknown). `None`: the embedded one."""
     repeats: Callable[[PluginConfig], str]
-    """Why a row may come twice, empty when it can't."""
+    """Why a row may be duplicated. Empty if it cannot."""
     losses: Callable[[PluginConfig], str] = lambda _: ""
-    """How a row may be missed, empty when it can't."""
+    """How a row may be lost. Empty if it cannot."""
+
+    def kind(self, config: PluginConfig) -> TopicKind:  # noqa: ARG002 - whatever its config says
+        return TopicKind.STORED_TABLE
 
 
 @dataclass(frozen=True)
 class TablePlace:
-    """What a table is told when it is opened."""
+    """Arguments of a table when it is opened."""
 
     topic: str
     directory: Path
-    """Of the embedded server."""
+    """Folder of the embedded server."""
 
 
-class Group(NamedTuple):
-    """Rows that go in together, and the offset each came from, ascending."""
+@dataclass(frozen=True)
+class Converter:
+    """Converts a column. `run(array, wanted)` raises ArrowInvalid if any value does not fit; `name` is for display."""
+
+    name: str
+    run: Callable[[pa.Array, pa.DataType], pa.Array]
+
+
+@dataclass(frozen=True)
+class TableKind:
+    """Type conversions of a kind of table."""
+
+    arrow: Callable[[FieldType, pa.DataType], pa.DataType]
+    """The Arrow type in which a column is sent, given the Arrow type of the source."""
+    accepts_null: Callable[[TargetField], bool]
+    special: Mapping[tuple[str, str], Converter] = field(default_factory=dict)
+    """Converters for (source type, target type) where the generic one is slower or wrong."""
+
+
+class RowGroup(NamedTuple):
+    """Rows that are inserted together, and the offset of each, ascending."""
 
     offsets: np.ndarray
     rows: pa.Table
     part: str = ""
-    """Sets it apart from the other groups of its block: the columns that it leaves to the table's defaults."""
+    """Distinguishes the groups of a block: the columns that are left to the table's defaults."""
 
 
 @dataclass(frozen=True)
-class Block:
-    """The rows of the records [start, stop) of one incarnation: what is inserted, once, under one name."""
+class RowBlock:
+    """The rows of the records [start, stop) of one incarnation, inserted once under one name."""
 
     processor: str
     generation: int
     epoch: int
     inc: int
-    """Below 0: replayed dead letters, whose offsets are those of the retry inlet."""
+    """Negative for replayed dead letters, whose offsets are those of the retry topic."""
     start: int
     stop: int
-    groups: tuple[Group, ...]
+    groups: tuple[RowGroup, ...] = ()
+    """Empty until the records are read."""
     settled: int = 0
-    """All below is committed at the engine."""
+    """All rows below are committed in the engine."""
     unclear: bool = False
-    """Some of it may be in the table already."""
+    """Some rows may already be in the table."""
     rewound: bool = False
-    """It was read before, and the reader was put back: only the table itself tells what it holds. Also `unclear`."""
+    """The reader was moved back over these records, so only the table shows which rows it has. Implies `unclear`."""
 
     def offsets(self) -> list[int]:
-        """The records that have rows in it."""
+        """Offsets of the records with rows in the block."""
         return sorted({int(offset) for group in self.groups for offset in group.offsets})
 
-    def between(self, start: int, stop: int) -> Block:
-        """The part of it in [start, stop)."""
+    def between(self, start: int, stop: int) -> RowBlock:
+        """The part of the block in [start, stop)."""
         groups = []
         for offsets, rows, part in self.groups:
             low, high = int(offsets.searchsorted(start)), int(offsets.searchsorted(stop))
             if low < high:
-                groups.append(Group(offsets[low:high], rows.slice(low, high - low), part))
+                groups.append(RowGroup(offsets[low:high], rows.slice(low, high - low), part))
         return replace(self, start=start, stop=stop, groups=tuple(groups))
 
-    def without(self, refused: Sequence[int]) -> Block:
-        """The same range without the rows of some records."""
+    def halves(self) -> tuple[RowBlock, RowBlock]:
+        """Splits the block at the middle of its range."""
+        middle = (self.start + self.stop) // 2
+        return self.between(self.start, middle), self.between(middle, self.stop)
+
+    def without(self, refused: Sequence[int]) -> RowBlock:
+        """The same range without the rows of the given records."""
         import numpy as np
         import pyarrow as pa
 
@@ -145,77 +168,76 @@ class Block:
         for offsets, rows, part in self.groups:
             keep = ~np.isin(offsets, refused)
             if keep.any():
-                groups.append(Group(offsets[keep], rows.filter(pa.array(keep)), part))
+                groups.append(RowGroup(offsets[keep], rows.filter(pa.array(keep)), part))
         return replace(self, groups=tuple(groups))
 
 
 class Emptying(NamedTuple):
-    """The rows that a rebuild removes, and who removes them."""
+    """Rows that a rebuild removes, and the writer that removes them."""
 
     processor: str
     generation: int
     below: dict[int, int]
-    """Incarnation → its rows below this offset; as in `Block`, those of replayed dead letters are below 0."""
+    """Incarnation → offset below which its rows are removed. Negative for replayed dead letters, as in `RowBlock`."""
 
 
 Mapped = Callable[["TargetSchema"], "TargetSchema"]
-"""A schema map, bound to its source: fills in a target's columns."""
+"""A schema map bound to its source. Fills in the columns of a target."""
 
 
 class TableStore(Protocol):
-    """One table, as whoever writes it or looks at it knows it. Used by one thread; connects when it must."""
+    """Writes and inspects one table. Used by one thread. Connects on demand."""
 
     kind: TableKind
 
     @property
     def ordered(self) -> bool:
-        """Whether later rows replace earlier ones, so that blocks must go in one after the other."""
+        """Whether later rows replace earlier ones, so that blocks must be inserted in order."""
         ...
 
     def target(
         self, source: SourceSchema | None, mapped: Callable[[TargetSchema], TargetSchema] | None
     ) -> TargetSchema:
-        """The columns and the table's own words, by a schema map or by default; without a source a table of blobs."""
+        """The target schema, from a schema map or by default. Without a source: a table of `(ts_ms, payload)`."""
         ...
 
     def column(self, field: TargetField) -> str:
-        """A column as the table's own language has it."""
+        """The DDL of a column."""
         ...
 
     def statement(self, target: TargetSchema) -> str:
-        """CREATE TABLE."""
+        """The CREATE TABLE statement."""
         ...
 
     def differences(self, target: TargetSchema) -> list[Difference] | None:
-        """How the live table differs; None: there is none."""
+        """Differences between the live table and the target. `None` if there is no table."""
         ...
 
     def prepare(self, target: TargetSchema) -> list[str]:
-        """Makes the table or changes it as `evolve` allows; the wanted columns that it lacks nevertheless."""
+        """Creates the table, or changes it as `evolve` allows. Returns the wanted columns that it still lacks."""
         ...
 
     def open(self, target: TargetSchema, lacking: Sequence[str]) -> None:
-        """Before the first insert."""
+        """Called before the first insert."""
         ...
 
-    def check(self, group: Group) -> None:
-        """RowError when a value can't be sent; nothing is sent."""
+    def check(self, group: RowGroup) -> None:
+        """Checks that all values can be sent, without sending them. Raises RowError."""
         ...
 
-    def insert(self, block: Block, settle_s: float) -> None:
-        """Inserts what is not there yet. RowError: the rows' own fault, nothing of the block went in; Unavailable:
-        try again; Unclear: try again, as `unclear`."""
+    def insert(self, block: RowBlock, settle_s: float) -> None:
+        """Inserts the rows that the table does not have yet. Raises RowError if a row is refused (nothing is inserted),
+        Unavailable to retry, Unclear to retry with `unclear` set."""
         ...
 
     def others(self, target: TargetSchema, incs: Sequence[int]) -> int | None:
-        """How many rows are not of these incarnations: somebody else's. None: its rows do not say where they came
-        from."""
+        """Number of rows of other incarnations, which were not written by this topic. `None` if rows have no origin."""
         ...
 
     def empty(self, target: TargetSchema, rows: Emptying, settle_s: float) -> None:
-        """Removes rows; what an earlier writer has still under way goes too."""
+        """Removes rows, including those that an earlier writer still inserts."""
         ...
 
     def close(self) -> None:
-        """Lets the connection go; the next call makes another."""
+        """Closes the connection. The next call reconnects."""
         ...

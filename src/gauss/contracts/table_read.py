@@ -1,4 +1,4 @@
-"""Reading a table that lives elsewhere: its columns as scans see them, and one read of it as pages of Arrow."""
+"""Reading external tables: their columns as seen by scans, and reads as pages of Arrow."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gauss.contracts.format import FieldType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gauss.scan.program.ir import Expr
+    from gauss.contracts.expression import Expr
 
 PAGE_BYTES = 8 << 20
-"""About what a reader has in hand of a table."""
+"""Approximate memory of a read."""
 PAGE_ROWS = 65_536
 READ_SECONDS = 60
-"""How long a table may take for a page."""
+"""Timeout of a page."""
 
 
 @dataclass(frozen=True)
@@ -26,62 +26,62 @@ class TableColumn:
 
     name: str
     field_type: FieldType
-    """In the table's own words."""
+    """Native type of the table's system."""
     arrow: pa.Field
-    """As scans see it."""
+    """Arrow type in scans."""
     sql: str
-    """What is selected to get that."""
+    """SQL expression that is selected."""
     hexadecimal: bool = False
-    """It comes as the digits of its bytes."""
+    """Whether the value is sent as hex digits of its bytes."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is read of a table."""
+class TableReadRequest:
+    """Request to read a table."""
 
     columns: tuple[str, ...]
     times: tuple[int, int | None] | None = None
-    """[from, to) of the record's time in ms."""
+    """Range [from, to) of the record's time in ms."""
     where: tuple[Expr, ...] = ()
-    """Conditions on rows. Those that the table's SQL has are applied there; whoever asks applies all of them again."""
+    """Conditions on rows. Those that SQL can express are applied by the table; the caller applies all of them again."""
     committed: Mapping[int, int] = field(default_factory=dict)
-    """Incarnation → offset: rows from there on belong to an epoch that is not committed yet."""
+    """Incarnation → offset from which rows belong to an uncommitted epoch."""
 
 
 class Pages(Protocol):
-    """One read, used by one thread but for `cancel`."""
+    """One read. Used by one thread, except for `cancel`."""
 
     sql: str
-    """What the table is asked."""
+    """The SQL of the read."""
     order: str
-    """In which order rows come, for people."""
+    """The order of rows, for display."""
 
     def next(self) -> pa.RecordBatch | None:
-        """The next rows, in the columns that were asked for; None: that was all. Raises as writers do."""
+        """The next rows, with the requested columns. `None` at the end. Raises the same errors as writers."""
         ...
 
     def cancel(self) -> None:
-        """Ends a `next` under way, from another thread."""
+        """Aborts a running `next` from another thread."""
         ...
 
     def close(self) -> None: ...
 
 
 class TableReader(Protocol):
-    """A table as readers know it."""
+    """Reads one external table."""
 
     columns: tuple[TableColumn, ...]
     key: tuple[str, ...]
-    """Columns that tell rows apart; none: rows are only added."""
+    """Columns of the key. Empty: rows are only added."""
     time: str
-    """The column of the record's time; empty: there is none."""
+    """The column of the record's time. Empty if there is none."""
     attrs: dict[str, Any]
-    """What a schema map sees of the table as a source."""
+    """The schema of the table as the source of a schema map."""
 
-    def open(self, asked: Asked) -> Pages:
-        """Connects and begins; raises Unavailable when the server is away."""
+    def open(self, asked: TableReadRequest) -> Pages:
+        """Connects and starts a read. Raises Unavailable if the server is down."""
         ...
 
     def rows(self) -> int:
-        """About how many rows there are."""
+        """Approximate number of rows."""
         ...

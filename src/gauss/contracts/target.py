@@ -1,4 +1,4 @@
-"""What a schema map fills in and a table storage makes DDL of: columns with their types, and the table's own words."""
+"""Target schemas: the columns and attributes of a table, filled in by a schema map and converted to DDL."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gauss.model.errors import ConfigError
 
 @dataclass(frozen=True)
 class TargetField:
-    """A column: its type in the table's own words, where its value comes from, and what the table adds to it."""
+    """A column: its native type, the source of its value, and its attributes in the table."""
 
     name: str
     field_type: FieldType
     source: str | None = None
-    """The field of the decoded record; None: the table makes the value (`default`, `materialized`, `generated`)."""
+    """The field of the decoded record. `None`: computed by the table (`default`, `materialized`, `generated`)."""
     props: dict[str, Any] = field(default_factory=dict)
 
 
@@ -29,7 +29,7 @@ class TargetSchema:
 
 
 def as_field_type(value: object) -> FieldType:
-    """A type as schemas and scripts write it: a FieldType, a bare name, or `{name, attrs}`."""
+    """Parses a type of a schema or script: a FieldType, a name, or `{name, attrs}`."""
     if isinstance(value, FieldType):
         return value
     if isinstance(value, str):
@@ -43,7 +43,7 @@ def as_field_type(value: object) -> FieldType:
 
 
 def field_type_dict(field_type: FieldType) -> dict[str, Any]:
-    """The form in which scripts see a type, nested ones included."""
+    """A type as a value for scripts, including nested types."""
     return {"name": field_type.name, "attrs": {key: _plain(value) for key, value in field_type.attrs.items()}}
 
 

@@ -1,4 +1,4 @@
-"""Time of processors that keep something until it has passed: how it is configured, and what they are given."""
+"""Event time: its configuration, and the transforms that keep state until the watermark passes."""
 
 from __future__ import annotations
 
@@ -8,43 +8,38 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from pydantic import model_validator
 
 from gauss.contracts.plugin import Millis, PluginConfig
-from gauss.contracts.processor import Transform
+from gauss.contracts.transform import Transform
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-EVENT, BEAT, END, ORDER = "_event", "_beat", "_end", "_order"
-"""Columns of a reader that goes by time: a row's event time (a timestamp, under a watermark), whether it is no record
-but a heartbeat, when its window ends, and its place among rows of the same time."""
-EVENT_MS, OFFSET, SOURCE, INC = "_event_ms", "_offset", "_source", "_inc"
-"""Columns that a `partial` is given beside the decoded fields."""
 DELAY_MARK = "spark.watermarkDelayMs"
-"""Spark closes a group once a key of it with this mark in its metadata is not behind the watermark."""
+"""Metadata key of a grouping column: Spark closes the group when the watermark reaches the column's value."""
 
 
 class TimeConfig(PluginConfig):
-    """How a processor goes by time; part of its config."""
+    """Event-time settings; part of a processor's config."""
 
     event_time_field: str | None = None
-    """The field that says when a record happened, in unix ms; left out: when it arrived (`ts_ms`)."""
+    """The field with the event time in Unix ms. Default: the arrival time (`ts_ms`)."""
     watermark: Millis | None = None
-    """How much older than the newest a record may be and still count; left out: `10s` with `event_time_field`, else
-    `0s`, since records arrive in the order of their arrival."""
+    """Maximum lateness: records older than (newest event time − `watermark`) are late. Default: `10s` with
+    `event_time_field`, else `0s`."""
     idle_timeout: Millis | None = None
-    """With `event_time_field`: a source that has been silent this long lets time go on from its newest record, so that
-    windows close; left out: they wait for the next record. Without `event_time_field` the clock closes them."""
+    """With `event_time_field`: the watermark of an idle source advances after this time, so that windows close.
+    Default: never. Without `event_time_field` the clock closes windows."""
     late: Literal["count", "dead_letter"] = "count"
-    """What becomes of records behind the watermark: they are counted, and with `dead_letter` kept there too."""
+    """How late records are handled: counted, and with `dead_letter` also kept as dead letters."""
 
     @model_validator(mode="after")
     def _idle_needs_a_field(self) -> TimeConfig:
         if self.idle_timeout is not None and self.event_time_field is None:
-            raise ValueError("`idle_timeout` needs `event_time_field`: time of arrival goes on by the clock")
+            raise ValueError("`idle_timeout` needs `event_time_field`: arrival time advances by the clock")
         return self
 
     def event_time(self, span_ms: int, step_ms: int, required: tuple[str, ...] = ()) -> EventTime:
-        """What the machinery must know; see `EventTime`."""
+        """The settings with their defaults."""
         with_field = self.event_time_field is not None
         watermark = self.watermark if self.watermark is not None else 10_000 if with_field else 0
         field = (self.event_time_field or "").removeprefix("$.").removeprefix(".")
@@ -53,72 +48,67 @@ class TimeConfig(PluginConfig):
 
 @dataclass(frozen=True)
 class EventTime:
-    """How a transform goes by time."""
+    """Event-time settings of a transform."""
 
     field: str
-    """Dotted name of the field with the event time in ms, empty: `ts_ms`."""
+    """Dotted name of the field with the event time in ms. Empty: `ts_ms`."""
     watermark_ms: int
     span_ms: int
-    """The longest that a record's effect waits for later ones: its largest window."""
+    """The longest time that a record stays in the state: the largest window."""
     step_ms: int
-    """Something can close only at multiples of this."""
+    """Windows close only at multiples of this."""
     idle_ms: int | None = None
     late: str = "count"
     required: tuple[str, ...] = ()
-    """Dotted names of fields without which a record can't be placed: it becomes a dead letter."""
+    """Dotted names of required fields. A record without one becomes a dead letter."""
 
 
 class TimedTransform(Transform, Protocol):
-    """A transform that keeps something until time has passed. Its `apply` gets records with `_event`, under the
-    watermark, and `_beat`; it must carry `_beat` into its result (as a key, if it groups), where the writer drops the
-    rows in which it is true. Late records never reach it."""
-
-    time: EventTime
+    """A transform that keeps state until the watermark passes: its traits have `time`. Its `apply` gets records with
+    `_event`, under the watermark, and `_beat`; it must carry `_beat` into its result (as a key, if it groups), where
+    the writer drops the rows in which it is true. Late records never reach it."""
 
 
 class PartialTransform(TimedTransform, Protocol):
-    """One whose readers do a part of the work: what `apply` gets are the rows of `partial` and the heartbeats."""
-
-    keeps_each: bool
-    """Whether a partial is a record of its own, not what many have in common."""
+    """A transform whose readers pre-aggregate: `apply` gets the rows of `partial` and heartbeats instead of records."""
 
     def partial_schema(self, fields: pa.Schema) -> pa.Schema:
-        """The columns of a partial, given those that are decoded; `_event`, `_beat` and, if it has windows that end at
-        a known time, `_end` are among them."""
+        """The columns of a partial, given the decoded fields; they include `_event`, `_beat` and, for windows with a
+        known end, `_end`."""
         ...
 
     def partial(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Records (decoded fields, `_event_ms`, `_offset`, `_source`, `_inc`) → rows of `partial_schema`, in any type
-        that can be cast to it; `_beat` may be left out."""
+        """Rows of `partial_schema`, in any types that can be cast to it, for records (decoded fields, `_event_ms`,
+        `_offset`, `_source`, `_inc`); `_beat` may be left out."""
         ...
 
 
-class Turn(NamedTuple):
-    """What an epoch makes of the open rows."""
+class ClosedWindows(NamedTuple):
+    """The result of one epoch over the open rows."""
 
     results: pa.RecordBatch
     """Rows to write, with `_ts_ms`."""
     changes: pa.Table
-    """Of the state's rows: those that are new or other than before, and those that are gone, with `closed` true."""
+    """State rows that are new or changed, and removed ones with `closed` true."""
     open: pa.Table
-    """The state's rows from now on."""
+    """The state rows after the epoch."""
 
 
 class KeptTransform(PartialTransform, Protocol):
-    """One whose open rows are kept in a topic too. Its `apply` gives the state's rows that an epoch has changed."""
+    """A transform whose state rows are also stored in a topic. Its `apply` returns the rows that an epoch changed."""
 
     def state_schema(self, fields: pa.Schema) -> pa.Schema:
-        """The columns of a state's row, given those that are decoded; `window_key` is its key, `closed` its end."""
+        """The columns of a state row, given the decoded fields; `window_key` is its key, `closed` marks its removal."""
         ...
 
     def restored(self, rows: pa.Table) -> pa.RecordBatch:
-        """Rows of the state as partials."""
+        """State rows as partials."""
         ...
 
     def opened(self, state: DataFrame) -> DataFrame:
-        """The state's rows, as `apply` would give them, out of Spark's state store."""
+        """The state rows, as returned by `apply`, read from Spark's state store."""
         ...
 
-    def turn(self, rows: pa.Table, changed: pa.Table, watermark_ms: int) -> Turn:
-        """Closes what ends not behind the watermark."""
+    def close_windows(self, rows: pa.Table, changed: pa.Table, watermark_ms: int) -> ClosedWindows:
+        """Closes the windows whose end the watermark has reached."""
         ...

@@ -1,4 +1,4 @@
-"""The field with the event time among those that are decoded."""
+"""Adds the event-time field to the fields that are decoded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gauss.model.errors import ConfigError
 
 
 def with_event_time(fields: list[SourceField], name: str, schema: SourceSchema | None) -> list[SourceField]:
-    """The fields with that of the event time; without a schema it is a whole number of ms."""
+    """The fields and the event-time field; without a schema that is an int64 in ms."""
     own = next((field for field in fields if field.name.removeprefix("$.") == name), None)
     if schema is not None:
         found = next((field for field in schema.fields if field.name.removeprefix("$.") == name), None)

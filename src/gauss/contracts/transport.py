@@ -1,4 +1,4 @@
-"""Transport: where byte streams come from and go to. A server accepts, a client connects and reconnects."""
+"""Transport contract: accepts or opens connections that carry byte streams."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from gauss.contracts.plugin import PluginSpec
 
 @dataclass(frozen=True, kw_only=True)
 class TransportSpec(PluginSpec):
-    """`implementation(config, base_dir)` gives a `Transport`; relative paths in the config start at `base_dir`."""
+    """Spec of a transport. `implementation(config, base_dir)` returns a `Transport`; `base_dir` is the base of relative
+    paths."""
 
     KIND: ClassVar[str] = "transport"
 
     listens: bool
-    """Binds a port of this machine: two of them on one port are a config error."""
+    """Whether it binds a local port. Two of them on one port are a config error."""
 
 
 class Connection(Protocol):
-    """One byte stream, connected and past its TLS handshake."""
+    """A connected byte stream, after its TLS handshake."""
 
     sock: socket.socket
     peer: str
 
 
 class Transport(Protocol):
-    """Calls `serve(connection)` in a thread of its own for each connection; never holds more than its limit."""
+    """Calls `serve(connection)` in a new thread for each connection, up to its limit of connections."""
 
     def start(self, serve: Callable[[Connection], None], tell: Callable[[str, str], None]) -> None:
-        """Binds or begins to connect; raises a GaussError with a hint when the port is taken. `tell(what, why)`:
-        `refused` when a peer was turned away, `waiting` while there is no peer to connect to, `handshake` and
-        `greeted` with a peer whose TLS handshake begins and has ended in any way."""
+        """Binds, or starts to connect. Raises a GaussError with a hint if the port is in use. Events are reported by
+        `tell(what, why)`: `refused` for a refused peer, `waiting` while there is no peer to connect to, `handshake`
+        and `greeted` with a peer at the start and end of its TLS handshake."""
         ...
 
     def address(self) -> tuple[str, int]: ...
 
     def state(self) -> dict[str, object]:
-        """For `top` and health: connections, accepted, refused, last error."""
+        """Status for `top` and health: connections, accepted, refused, last error."""
         ...
 
     def stop_accepting(self) -> None: ...
 
     def close(self) -> None:
-        """Ends every connection and waits for its thread."""
+        """Closes all connections and waits for their threads."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from gauss.contracts.time import TimedTransform
+from gauss.contracts.transform import AnyTransform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,39 +13,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from gauss.contracts.format import SourceField, SourceSchema
 
-
-class TwoSided(TimedTransform, Protocol):
-    """Its spec names the other topic in `beside`, its config may give that a format of its own, `join_input`."""
-
-    beside_fields: list[SourceField]
-    """Once it is bound: what is decoded of the other topic's records."""
-
-    @property
-    def merges_records(self) -> bool:
-        """Whether a result is made of two whole records, which must be of the same format."""
-        ...
-
-    window_ms: int
-    """How far apart two records of a pair may be."""
-    blocks_ms: int
-    """Not 0: pairs are found in blocks of records, each of one slot of so many ms, by `matches` and `joined`; 0: they
-    are what `apply_both` gives."""
-
-    def bind_beside(self, schema: SourceSchema | None) -> None:
-        """Called before `bind`, with the schema of the other topic's format, if it has one."""
-        ...
+class TwoSided(AnyTransform, Protocol):
+    """A transform of two topics. `beside` of its spec names the other topic, whose format may be `join_input` of its
+    config. Its traits have `time` and `beside`. With `blocks_ms` in its spec, pairs are found in blocks of records by
+    `matches` and `joined`, else by `apply_both`."""
 
     def apply_both(self, records: DataFrame, others: DataFrame) -> DataFrame:
-        """As `apply`, with the records of both topics; heartbeats come on both sides."""
+        """As `Transform.apply`, with the records of both topics. Both sides contain heartbeats."""
         ...
 
     def matches(self, records: pa.RecordBatch, others: pa.RecordBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Every pair among the records of both topics (decoded fields, `_ts_ms`, `_event_ms`), some at a time: the
-        places of the one and of the other."""
+        """Yields all pairs of records of both topics (decoded fields, `_ts_ms`, `_event_ms`) in parts, as row numbers
+        of either side."""
         ...
 
     def joined(self, records: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
-        """The result for pairs: each record with the other one in the same row."""
+        """The result for pairs: row n of one side joined with row n of the other."""
         ...

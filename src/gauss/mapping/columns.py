@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,26 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.contracts.field_types import arrow_type
-from gauss.contracts.format import FieldType, SourceField, SourceSchema
-from gauss.contracts.native_types import general
+from gauss.contracts.format import SourceField, SourceSchema
+from gauss.contracts.table import Converter, TableKind
 from gauss.contracts.target import TargetField, TargetSchema
-from gauss.mapping.convert import Converter, Failed, convert_rows, find
-
-RECORD_TIME = frozenset({"ts_ms", "@ts_ms"})
-
-
-@dataclass(frozen=True)
-class TableKind:
-    """What a kind of table says of its columns."""
-
-    arrow: Callable[[FieldType, pa.DataType], pa.DataType]
-    """The Arrow type in which a column's values are handed to it, given that of the source."""
-    accepts_null: Callable[[TargetField], bool]
-    special: Mapping[tuple[str, str], Converter] = field(default_factory=dict)
-    """Converters for pairs (source type, target type) that the generic one is slower at, or wrong for."""
+from gauss.mapping.convert import Failed, convert_rows, find
+from gauss.mapping.row import column_sources
 
 
-class Bad(NamedTuple):
+class UnfitRow(NamedTuple):
     """A row that does not fit the table, and why."""
 
     row: int
@@ -64,18 +51,13 @@ class ColumnMap:
     """A source's fields → a table's columns, fixed once and run for every batch."""
 
     def __init__(self, source: SourceSchema, target: TargetSchema, kind: TableKind) -> None:
-        known = {entry.name: entry for entry in source.fields}
-        self.columns = [self._column(column, known, kind) for column in target.fields if column.source is not None]
+        self.columns = [self._column(column, field, kind) for column, field in column_sources(source, target)]
 
     @staticmethod
-    def _column(target: TargetField, known: Mapping[str, SourceField], kind: TableKind) -> _Column:
-        assert target.source is not None
-        # `ts_ms` is the format's field if it has one, else the record's own; `@ts_ms` always the record's.
-        source = known.get(target.source) or SourceField(target.source, FieldType("int64"))
+    def _column(target: TargetField, source: SourceField, kind: TableKind) -> _Column:
         given = arrow_type(source.field_type)
         wanted = kind.arrow(target.field_type, given)
-        known_as = general(source.field_type) or source.field_type
-        converter = find(known_as, target.field_type, given, wanted, kind.special)
+        converter = find(source.field_type.general, target.field_type, given, wanted, kind.special)
         return _Column(target, source, converter, wanted, kind.accepts_null(target))
 
     @property
@@ -88,9 +70,9 @@ class ColumnMap:
         """(column, field, how it is converted)"""
         return [(column.target.name, column.source.name, column.converter.name) for column in self.columns]
 
-    def run(self, rows: pa.RecordBatch, ts_ms: pa.Array) -> tuple[list[Group], list[Bad]]:
+    def run(self, rows: pa.RecordBatch, ts_ms: pa.Array) -> tuple[list[Group], list[UnfitRow]]:
         """The columns of the rows that fit, and the rows that do not."""
-        bad: dict[int, Bad] = {}
+        bad: dict[int, UnfitRow] = {}
         made = []
         for column in self.columns:
             values = ts_ms if column.source.name not in rows.schema.names else rows.column(column.source.name)
@@ -98,7 +80,7 @@ class ColumnMap:
             if not (column.accepts_null or column.has_default) and converted.null_count:
                 failed = [*failed, *self._missing(values, converted)]
             for index, reason, detail in failed:
-                bad.setdefault(index, Bad(index, column.target.name, reason, detail))
+                bad.setdefault(index, UnfitRow(index, column.target.name, reason, detail))
             made.append(converted)
         batch = pa.RecordBatch.from_arrays(made, names=[column.target.name for column in self.columns])
         keep = np.arange(len(rows))

@@ -6,13 +6,13 @@ Nothing is rounded, cut or guessed: a value that does not fit is a verdict about
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.contracts.format import FieldType
+from gauss.contracts.table import Converter
 from gauss.model.errors import ConfigError
 
 
@@ -22,14 +22,6 @@ class Failed(NamedTuple):
     row: int
     reason: str
     detail: str
-
-
-@dataclass(frozen=True)
-class Converter:
-    """`run(array, wanted)` raises ArrowInvalid when any value does not fit; `name` is for people."""
-
-    name: str
-    run: Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 def find(

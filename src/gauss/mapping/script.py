@@ -16,6 +16,7 @@ from typing import Any
 
 from gauss.contracts.format import SourceSchema
 from gauss.contracts.target import TargetField, TargetSchema, as_field_type, field_type_dict
+from gauss.mapping.row import RECORD_TIME
 from gauss.model.errors import ConfigError
 
 MAX_STEPS = 2_000_000
@@ -83,7 +84,7 @@ def _stopped(name: str, why: str) -> ConfigError:
 
 
 def _source(schema: SourceSchema) -> dict[str, Any]:
-    fields = [{"name": field.name, "field_type": field_type_dict(field.field_type)} for field in schema.fields]
+    fields = [{"name": field.name, "field_type": field_type_dict(field.field_type.native)} for field in schema.fields]
     return {"fields": fields, "attrs": dict(schema.attrs)}
 
 
@@ -127,7 +128,7 @@ def _result(made: object, name: str, source: SourceSchema) -> TargetSchema:
     attrs = made.get("attrs", {})
     if not isinstance(attrs, dict):
         raise ConfigError(f"{name}: expected target.attrs to be a dict, found {attrs!r:.80}")
-    known = {field.name for field in source.fields} | {"ts_ms", "@ts_ms"}
+    known = {field.name for field in source.fields} | RECORD_TIME
     fields = [_field(entry, name, known) for entry in made["fields"]]
     if not fields:
         raise ConfigError(f"{name}: map_schema gave no columns", hint='append to target["fields"]')

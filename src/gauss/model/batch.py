@@ -1,4 +1,5 @@
-"""Records in code: an Arrow batch `(offset, ts_ms, data)`; never one Python object per record."""
+"""Records in code: an Arrow batch `(offset, ts_ms, data)`, followed by `(key, headers)` where a topic has them; never a
+Python object per record."""
 
 from __future__ import annotations
 
@@ -14,12 +15,28 @@ RECORD_SCHEMA = pa.schema(
     ]
 )
 
+KEYED_SCHEMA = pa.schema(
+    [
+        *RECORD_SCHEMA,
+        pa.field("key", pa.binary()),
+        pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))),
+    ]
+)
+"""Records of a topic that has keys and headers, as Kafka's do. The storages of the engine have none: `Chunk` and
+`record_batch` make batches of `RECORD_SCHEMA` alone.
+
+Kept by whatever slices, filters, takes or concatenates a batch: scans, `coalesced` and `decode` of a task
+(`stream/driver/tasks/reading.py`), where they become the columns `_key` and `_headers`, and the steps of a chain
+(`chain_steps.py`) for records that pass unchanged. Transforms are not given them. What is staged for a topic of the
+engine goes without them. `data` is never null: a reader of Kafka decides what becomes of a tombstone.
+"""
+
 MOST_BYTES = 2**31 - 1
-"""What one binary array can hold: its offsets are int32."""
+"""Maximum bytes of a binary array: its offsets are int32."""
 
 
 def record_batch(first_offset: int, ts_ms: int | np.ndarray, data: pa.BinaryArray) -> pa.RecordBatch:
-    """Consecutive records from `first_offset` on; `ts_ms` is one arrival time or one per record."""
+    """A batch of consecutive records from `first_offset`. `ts_ms` is one arrival time, or one per record."""
     count = len(data)
     offsets = pa.array(np.arange(first_offset, first_offset + count, dtype=np.int64))
     times = np.full(count, ts_ms, dtype=np.int64) if isinstance(ts_ms, int) else ts_ms
@@ -29,7 +46,7 @@ def record_batch(first_offset: int, ts_ms: int | np.ndarray, data: pa.BinaryArra
 def binary_array(
     buffer: bytes | bytearray | memoryview | np.ndarray | pa.Buffer, offsets: np.ndarray
 ) -> pa.BinaryArray:
-    """A binary array over `buffer` without a copy; `offsets` has one entry more than there are records."""
+    """A binary array over `buffer`, without copying. `offsets` has one entry more than there are records."""
     if int(offsets[-1]) > MOST_BYTES:
         raise ValueError(f"{int(offsets[-1])} bytes in one batch: expected at most {MOST_BYTES}; take fewer records")
     values = buffer if isinstance(buffer, pa.Buffer) else pa.py_buffer(buffer)
@@ -73,7 +90,7 @@ def _gather_apart(buffer: bytes | bytearray | memoryview, starts: np.ndarray, en
 
 
 def value_lengths(data: pa.BinaryArray) -> np.ndarray:
-    """The byte length of each record, without a copy of the records."""
+    """The byte length of each record, computed without copying."""
     return np.diff(value_offsets(data))
 
 
@@ -87,12 +104,12 @@ def value_offsets(data: pa.BinaryArray) -> np.ndarray:
 
 
 def value_buffer(data: pa.BinaryArray) -> memoryview:
-    """The bytes behind `value_offsets`."""
+    """The bytes to which `value_offsets` refer."""
     buffer = data.buffers()[2]
     return memoryview(buffer).cast("B") if buffer is not None else memoryview(b"")
 
 
 def packed(data: pa.BinaryArray) -> memoryview:
-    """The records' bytes one after the other, without a copy."""
+    """The concatenated bytes of the records, without copying."""
     offsets = value_offsets(data)
     return value_buffer(data)[int(offsets[0]) : int(offsets[-1])]

@@ -1,4 +1,4 @@
-"""Things that are closed together, each once."""
+"""Objects that are closed together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Closing:
-    """Objects that have a `close` and no owner that would call it."""
+    """Holds objects with a `close` method that have no other owner."""
 
     def __init__(self) -> None:
         self._held: list[Any] = []
@@ -27,7 +27,7 @@ class Closing:
             self._held.append(made)
 
     def close(self) -> int:
-        """Closes each once, the newest first, whatever one of them raises; gives how many there were."""
+        """Closes all objects, newest first, even if one raises. Returns their number."""
         with self._lock:
             held, self._held = self._held, []
         for made in reversed(held):
@@ -43,14 +43,14 @@ _scope: contextvars.ContextVar[Closing] = contextvars.ContextVar("scope", defaul
 
 
 def hold(made: Any) -> None:
-    """Lets an object be closed with the scope that it was made in, else with the process."""
+    """Registers an object to be closed with the current scope, or with the process."""
     if callable(getattr(made, "close", None)):
         _scope.get().add(made)
 
 
 @contextlib.contextmanager
 def scope(held: Closing | None = None) -> Iterator[Closing]:
-    """What is held inside is closed at its end; with `held`, whenever that is closed."""
+    """A scope that closes its objects at its end, or when `held` is closed."""
     own = Closing() if held is None else held
     token = _scope.set(own)
     try:
@@ -62,5 +62,5 @@ def scope(held: Closing | None = None) -> Iterator[Closing]:
 
 
 def close_process() -> int:
-    """Closes what was held outside of any scope; gives how many there were."""
+    """Closes the objects held outside of any scope. Returns their number."""
     return _process.close()

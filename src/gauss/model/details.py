@@ -1,15 +1,18 @@
-"""The text of a fault, kept short: it may quote what somebody sent."""
+"""Shortens error details, which may quote received data."""
 
 from __future__ import annotations
 
 MOST_DETAIL_BYTES = 1024
+_SIZE_BYTES = 32
+"""Room for the size that follows a text that was cut."""
 
 
 def capped(detail: str, most: int = MOST_DETAIL_BYTES) -> str:
-    """The text, at most `most` bytes of it in UTF-8; what was cut off is told by the full size behind it."""
+    """The text if it has at most `most` bytes in UTF-8, else its beginning and its size, `most` bytes together. Cutting
+    a text again changes nothing."""
     if len(detail) * 4 <= most:
         return detail
     encoded = detail.encode(errors="backslashreplace")
     if len(encoded) <= most:
         return detail
-    return f"{encoded[:most].decode(errors='ignore')}… ({len(encoded)} bytes)"
+    return f"{encoded[: most - _SIZE_BYTES].decode(errors='ignore')}… ({len(encoded)} bytes)"

@@ -1,4 +1,4 @@
-"""Where things lie in a data directory; the one place that knows."""
+"""The layout of a data directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class DataDir:
-    """`.gauss` or whatever `--data-dir` says. Control makes and locks it; the others read and fill it."""
+    """A data directory (`--data-dir`, default `.gauss`). Control creates and locks it; the other processes use it."""
 
     root: Path
 
@@ -20,32 +20,32 @@ class DataDir:
 
     @property
     def lock(self) -> Path:
-        """Held by control for its whole life."""
+        """Locked by control while it runs."""
         return self.root / "lock"
 
     @property
     def engine_json(self) -> Path:
-        """pid, endpoint (URL) and token by which other commands find the run; mode 0600."""
+        """pid, endpoint (URL) and token of the run, for other commands; mode 0600."""
         return self.root / "engine.json"
 
     @property
     def full_token(self) -> Path:
-        """The API's token that allows everything, as plain text; mode 0600; survives restarts."""
+        """The API token with full access, as plain text; mode 0600; kept across restarts."""
         return self.root / "full.token"
 
     @property
     def read_token(self) -> Path:
-        """The API's token that allows requests that change nothing, likewise."""
+        """The read-only API token, as plain text; mode 0600; kept across restarts."""
         return self.root / "read.token"
 
     @property
     def run(self) -> Path:
-        """What belongs to one run: pipeline.json, flight.json, the token, generation locks, processes.json."""
+        """Files of the current run: pipeline.json, flight.json, generation locks, processes.json."""
         return self.root / "run"
 
     @property
     def pipeline_json(self) -> Path:
-        """The checked config with secrets filled in, for the children; mode 0600."""
+        """The checked config with secrets, for the child processes; mode 0600."""
         return self.run / "pipeline.json"
 
     @property
@@ -55,7 +55,7 @@ class DataDir:
 
     @property
     def clock(self) -> Path:
-        """Unix ms, where a test holds the engine's clock still; an ordinary run has none."""
+        """The time of the engine in Unix ms, set by `gauss test`; absent in an ordinary run."""
         return self.run / "clock"
 
     @property
@@ -64,7 +64,7 @@ class DataDir:
 
     @property
     def memory_ends(self) -> Path:
-        """Where memory topics end, by the moment: `stream/engine/volatile_ends.py`."""
+        """The current ends of memory topics: `stream/engine/topics/volatile_ends.py`."""
         return self.root / "memory.ends"
 
     @property
@@ -77,11 +77,11 @@ class DataDir:
 
     @property
     def checkpoints(self) -> Path:
-        """Spark's, one folder per processor and plan."""
+        """Spark checkpoints: one folder per processor and plan."""
         return self.root / "checkpoints"
 
     def server(self, system: str) -> Path:
-        """The embedded ClickHouse or Postgres: its data, its endpoint, its secret."""
+        """Data, endpoint and secret of the embedded ClickHouse or Postgres."""
         return self.root / system
 
     @property
@@ -90,5 +90,5 @@ class DataDir:
 
     @property
     def cache(self) -> Path:
-        """What can be made again: the JVM's class archive, compiled framing loops."""
+        """Caches: the class archive of the JVM, compiled framing loops."""
         return self.root / "cache"

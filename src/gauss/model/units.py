@@ -1,14 +1,17 @@
-"""Durations, sizes and moments as people write them: `1m`, `64MiB`, `2026-01-31T12:00:00Z`, `-5m`."""
+"""Parses and formats durations, sizes and times: `1m`, `64MiB`, `2026-01-31T12:00:00Z`, `-5m`."""
 
 from __future__ import annotations
 
 import datetime
 import re
 
+from gauss.model.cron import Cron
+
 _MOST_DIGITS = 18
-"""More than any time or size has; with hundreds a number is not finite."""
+"""Maximum digits of a number: more would overflow a float."""
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$")
 _DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_CRON = re.compile(r"[\d*,/-]+( [\d*,/A-Za-z-]+){4}")
 _SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|KiB|MiB|GiB|TiB)$")
 _SIZE_BYTES = {
     "B": 1,
@@ -23,14 +26,28 @@ _SIZE_BYTES = {
 
 
 def duration_ms(value: object) -> int:
-    """Milliseconds of `"1m"` and the like; raises ValueError with what is expected."""
+    """Milliseconds of a duration such as `"1m"`. Raises ValueError."""
     if isinstance(value, str) and (found := _DURATION.match(value.strip())) and len(found[1]) <= _MOST_DIGITS:
         return round(float(found[1]) * _DURATION_MS[found[2]])
     raise ValueError('expected a duration such as "250ms", "10s", "1m", "2h" or "7d"')
 
 
+def interval(value: object) -> int | str:
+    """Milliseconds of a duration; a cron expression of five fields stays text. Raises ValueError."""
+    if isinstance(value, str) and _CRON.fullmatch(value.strip()):
+        Cron(value)
+        return value.strip()
+    try:
+        found = duration_ms(value)
+    except ValueError:
+        raise ValueError('expected a duration such as "5m", or a cron expression such as "0 * * * *"') from None
+    if not found:
+        raise ValueError("expected a duration above 0")
+    return found
+
+
 def moment(value: object) -> int | str:
-    """A time as unix ms; one that counts from now (`now`, `-5m`) stays text, since now is when it is asked for."""
+    """A time as Unix ms. A relative time (`now`, `-5m`) stays text: it is resolved when it is used."""
     if isinstance(value, datetime.datetime):
         return round(_in_utc(value).timestamp() * 1000)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -53,7 +70,7 @@ def moment(value: object) -> int | str:
 
 
 def moment_ms(value: int | str, now_ms: int) -> int:
-    """Unix ms of a moment, at a certain time."""
+    """Resolves a time to Unix ms."""
     if isinstance(value, int):
         return value
     return now_ms if value == "now" else now_ms - duration_ms(value.removeprefix("-"))
@@ -64,7 +81,7 @@ def _in_utc(value: datetime.datetime) -> datetime.datetime:
 
 
 def size_bytes(value: object) -> int:
-    """Bytes of `"64MiB"`, or a bare count of bytes."""
+    """Bytes of a size such as `"64MiB"`, or of a number."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     if isinstance(value, str) and (found := _SIZE.match(value.strip())) and len(found[1]) <= _MOST_DIGITS:
@@ -73,7 +90,7 @@ def size_bytes(value: object) -> int:
 
 
 def human_bytes(count: float) -> str:
-    """A size for people: 1.5 MiB."""
+    """Formats a size: 1.5 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""The `agg` view: one candidate made of all others, the same whatever the batches in which they come."""
+"""The `agg` view: one candidate with aggregates of all records, independent of how they are batched."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.contracts.cursor import Agg, Capabilities, Code, Cursor, Program, Step
+from gauss.contracts.expression import Kind
 from gauss.scan.binding import Binding
 from gauss.scan.outputs import lengths
 from gauss.scan.program.columns import TYPES, WIDE
 from gauss.scan.program.fuel import FIELD, ROW, Unread
-from gauss.scan.program.ir import Kind
 
 ROWS, BYTES = 65_536, 4 << 20
-"""What is read and charged at a time."""
+"""Limits of one internal read."""
 
 
 def row_cost(binding: Binding) -> int:
-    """What aggregates cost for each candidate, beside the bytes that are decoded."""
+    """Fuel per candidate, without the decoded bytes."""
     return ROW + FIELD * len(binding.bound.fields)
 
 
 class AggCursor:
-    """Reads a snapshot to its end at the first step and gives one row."""
+    """Reads a snapshot to its end in the first step and returns one row."""
 
     def __init__(self, cursor: Cursor, binding: Binding, program: Program, limits: Capabilities) -> None:
         assert isinstance(program.view, Agg)
@@ -50,46 +50,46 @@ class AggCursor:
         return self.cursor.hold
 
     def charged(self) -> int:
-        """The fuel spent since this was last asked."""
+        """Fuel spent since the last call."""
         before, self._charged = self._charged, self._unread.spent
         return self._charged - before
 
-    def next(self, step: Step) -> Code:  # noqa: ARG002 - one row fits any
+    def next(self, step: Step) -> Code:  # noqa: ARG002 - one row fits any limit
         self._batch = None
         if self._given:
             return Code.INVALID
-        while (code := self.cursor.next(self._piece())) is Code.UNSET:
+        while (code := self.cursor.next(self._piece())) is Code.OK:
             candidates = self.cursor.read()[1]
-            if isinstance(candidates, list):  # nobody looks inside the records: they are only counted
+            if isinstance(candidates, list):  # only a count: no field is decoded
                 count = sum(entry.chunk.count for entry in candidates)
                 code = self._pay(count, None)
                 self._rows += count
             else:
                 assert isinstance(candidates, pa.RecordBatch)
                 sizes = lengths(candidates.column("data")) if self._binding.decoded else None
-                if (code := self._pay(candidates.num_rows, sizes)) is Code.UNSET:
+                if (code := self._pay(candidates.num_rows, sizes)) is Code.OK:
                     self._add(candidates)
-            if code is not Code.UNSET:
+            if code is not Code.OK:
                 return code
         if code is not Code.INVALID:
             return code
         self._given = True
         values = {name: self._value(what, of) for name, what, of in self._asked}
         self._batch = pa.RecordBatch.from_pylist([values], self._schema(values))
-        return Code.UNSET
+        return Code.OK
 
     def _piece(self) -> Step:
-        """No more than the fuel that is left may pay for, and one: it says whether that is the end."""
+        """A step of as many rows as the remaining fuel allows, plus one that shows whether the scan exceeds it."""
         return Step(min(ROWS, self._unread.affordable(self._limits.max_fuel_scan) + 1), BYTES, fill=False)
 
     def _pay(self, rows: int, sizes: np.ndarray | None) -> Code:
-        """Charges candidates before they are decoded."""
+        """Charges fuel for candidates before they are decoded."""
         each = np.zeros(rows, np.int64) if sizes is None else sizes.astype(np.int64)
         admitted, over = self._unread.admit(
             rows, int(each.sum()), lambda: each, self._limits.max_fuel_item, self._limits.max_fuel_scan
         )
         self._unread.add(admitted, int(each[:admitted].sum()))
-        return Code.UNSET if over is None else Code.REJECTED
+        return Code.OK if over is None else Code.REJECTED
 
     def _add(self, candidates: pa.RecordBatch) -> None:
         fields, _, _ = self._binding.decode(candidates)
@@ -125,7 +125,7 @@ class AggCursor:
         return pa.schema([pa.field(name, type_of(name, what, of)) for name, what, of in self._asked])
 
     def read(self) -> tuple[Code, pa.RecordBatch | None]:
-        return (Code.INVALID if self._batch is None else Code.UNSET), self._batch
+        return (Code.INVALID if self._batch is None else Code.OK), self._batch
 
     def close(self) -> None:
         self._given, self._batch, self._values = True, None, {}
@@ -133,7 +133,7 @@ class AggCursor:
 
 
 def _exact_sum(column: pa.ChunkedArray) -> int:
-    """The sum of whole numbers, of any size."""
+    """Exact sum of integers of any size."""
     if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type):
         return sum(map(int, column.to_pylist()))
     total = 0
@@ -144,7 +144,7 @@ def _exact_sum(column: pa.ChunkedArray) -> int:
 
 
 def _rounded_sum(column: pa.ChunkedArray) -> float | None:
-    """The sum of doubles, rounded once: a sum of sums would depend on the batches. None: it is beyond a double."""
+    """Sum of doubles, rounded once, since a sum of sums would depend on the batches. `None` on overflow."""
     try:
         total = math.fsum(np.asarray(column.cast(pa.float64(), safe=False)).tolist())
     except (OverflowError, ValueError):

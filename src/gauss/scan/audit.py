@@ -1,4 +1,4 @@
-"""The double-run audit: two cursors over one snapshot must say the same; a provider that does not is broken."""
+"""Double-run audit: two cursors over the same snapshot must return the same results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gauss.scan.outputs import Item, encode_item
 
 
 class Audited:
-    """A cursor that runs beside its twin and raises when they part."""
+    """Runs two cursors in parallel and raises if their results differ."""
 
     def __init__(self, first: Cursor, second: Cursor, output: Output) -> None:
         self._first, self._second, self._output = first, second, output
@@ -29,14 +29,14 @@ class Audited:
     def seek(self, to: int | str) -> bool:
         one, two = (bool(cast(Seekable, cursor).seek(to)) for cursor in (self._first, self._second))
         if one is not two:
-            raise _parted("answered a seek by", one, two)
+            raise _parted("returned from seek", one, two)
         return one
 
     def next(self, step: Step) -> Code:
         code, other = self._first.next(step), self._second.next(step)
         if code is not other:
-            raise _parted("answered next by", code, other)
-        if code is Code.UNSET:
+            raise _parted("returned from next", code, other)
+        if code is Code.OK:
             self.read()
         return code
 
@@ -44,11 +44,11 @@ class Audited:
         code, item = self._first.read()
         other, twin = self._second.read()
         if code is not other:
-            raise _parted("answered read by", code, other)
+            raise _parted("returned from read", code, other)
         if item is not None and twin is not None:
             one, two = encode_item(self._output, item), encode_item(self._output, twin)
             if one != two:
-                raise _parted("gave", one[:40], two[:40])
+                raise _parted("returned", one[:40], two[:40])
         return code, item
 
     def close(self) -> None:
@@ -57,4 +57,4 @@ class Audited:
 
 
 def _parted(what: str, one: object, two: object) -> GaussError:
-    return GaussError(f"two runs of one scan {what} {one!r} and {two!r}", hint="the provider is not deterministic")
+    return GaussError(f"two runs of the same scan {what} {one!r} and {two!r}", hint="the provider is not deterministic")

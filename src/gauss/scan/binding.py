@@ -1,4 +1,4 @@
-"""A program meets a provider: fields are found among the candidates' columns and in their decoded data."""
+"""Binds a program to a provider: resolves fields to columns of the candidates or to fields decoded from `data`."""
 
 from __future__ import annotations
 
@@ -9,46 +9,45 @@ import numpy as np
 import pyarrow as pa
 
 from gauss import registry
+from gauss.config.formats import build_format
 from gauss.contracts.cursor import Agg, Program, Provider
+from gauss.contracts.expression import Kind
 from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, Format, FormatSpec, SourceField
-from gauss.contracts.format_batch import batched
 from gauss.model.errors import ConfigError, PluginError
 from gauss.scan.outputs import JSON_TEXT, lengths
 from gauss.scan.program.bound import Bound, bind
-from gauss.scan.program.fuel import Toll
-from gauss.scan.program.ir import Kind
+from gauss.scan.program.fuel import FuelCost
 from gauss.scan.program.kinds import DECODED, arrow_kinds, schema_kinds
 
 Formats = Callable[[str], Format]
 
 
 def plugin_format(name: str) -> Format:
-    """A format that needs no settings, by its plugin's name."""
+    """A format without settings, by plugin name."""
     try:
-        spec = registry.installed(FormatSpec, name)
-        built = batched(registry.build(spec, spec.validate({})))
+        registry.installed(FormatSpec, name)
+        return build_format(name, {})
     except PluginError as error:
         raise ConfigError(error.message, hint=error.hint) from None
-    return built
 
 
 class Prepared(NamedTuple):
-    """Candidates with the fields that a program reads."""
+    """Candidates with the fields that the program reads."""
 
     candidates: pa.RecordBatch
     fields: pa.RecordBatch
-    toll: Toll
-    """What the rows of `fields` will cost."""
+    toll: FuelCost
+    """Fuel of the rows of `fields`."""
     record: np.ndarray | None
-    """The candidate of each row; None: each has one."""
+    """Index of the candidate of each row. `None`: one row per candidate."""
 
 
 class Binding:
     """A checked program over the candidates of one provider."""
 
     def __init__(self, program: Program, provider: Provider, formats: Formats, default: str = "") -> None:
-        """Raises ConfigError with the place of the fault, Rejected for a program that must cost too much."""
+        """Raises ConfigError with the position of the fault, Rejected if any row would exceed the fuel limits."""
         self._format = formats(program.format) if program.format else provider.format()
         if self._format is None and default:
             self._format = formats(default)
@@ -57,13 +56,13 @@ class Binding:
         declared = {} if schema is None else {entry.name.removeprefix("$."): entry for entry in schema.fields}
         own_kinds, kinds = arrow_kinds(self.candidates), None
         if schema is not None or self._format is None:
-            # A name that the format declares is the record's, any other the candidate's.
+            # Fields of the format take precedence over columns of the candidate.
             kinds = own_kinds | ({} if schema is None else schema_kinds(schema))
         try:
             self.bound: Bound = bind(program, kinds, provider.capabilities, own_kinds)
         except ConfigError as fault:
             if self._format is None and fault.hint.startswith("it has:"):
-                # agg takes no format of its own.
+                # agg has no format argument.
                 how = (
                     "by --format, or format= over HTTP"
                     if isinstance(program.view, Agg)
@@ -74,15 +73,15 @@ class Binding:
         self.is_agg = isinstance(program.view, Agg)
         own = set(self.candidates.names) - declared.keys()
         self.own = [name for name in self.bound.fields if name in own]
-        """The candidates' columns that it reads."""
+        """Columns of the candidates that the program reads."""
         self.decoded = [name for name in self.bound.fields if name not in own]
-        """The fields that are decoded of each record."""
+        """Fields that are decoded from each record."""
         self._wanted = pa.schema([_asked(name, declared.get(name), self.bound.fields[name]) for name in self.decoded])
         if self.decoded:
             self._check_decodable()
 
     def _check_decodable(self) -> None:
-        """Lets the format plan the fields: what it can't read is known before the first record comes."""
+        """Decodes an empty batch, so that fields the format cannot read are reported when the scan is opened."""
         nothing = pa.array([], pa.binary())
         try:
             self._decode(nothing)
@@ -94,15 +93,15 @@ class Binding:
             ) from error
 
     def prepare(self, candidates: pa.RecordBatch) -> Prepared:
-        """Decodes what the program reads, and counts what it will cost."""
-        if self.is_agg:  # the one candidate is made of decoded fields already
+        """Decodes the fields that the program reads and computes their fuel."""
+        if self.is_agg:  # the candidate already consists of decoded fields
             return Prepared(candidates, candidates, self.bound.toll(candidates), None)
         fields, record, sizes = self.decode(candidates)
         return Prepared(candidates, fields, self.bound.toll(fields, sizes), record)
 
     def decode(self, candidates: pa.RecordBatch) -> tuple[pa.RecordBatch, np.ndarray | None, np.ndarray | None]:
-        """The fields that the program reads, the candidate of each row (None: one each), and the bytes of the records
-        that were decoded for it (None: none was)."""
+        """Returns the fields that the program reads, the candidate index of each row (`None`: one row per candidate),
+        and the size of the record decoded for each row (`None`: nothing was decoded)."""
         columns = {name: candidates.column(name) for name in self.own}
         record, sizes = None, None
         if self.decoded:
@@ -116,19 +115,19 @@ class Binding:
         return _batch(columns, candidates.num_rows if record is None else len(record)), record, sizes
 
     def _decode(self, data: pa.BinaryArray) -> tuple[list[pa.Array], np.ndarray | None]:
-        """The fields of every record, nulls for one that can't be decoded; and the records, unless it is one each."""
+        """The fields of every record (nulls if it cannot be decoded), and the record index of each row unless 1:1."""
         assert self._format is not None
         rows, good, bad, spread = self._format.decode_batch(data, self._wanted)
         if not bad and not spread:
             return rows.columns, None
         record = np.concatenate([good, np.array([index for index, _, _ in bad], np.int64)])
         order = np.argsort(record, kind="stable")
-        taken = pa.array(order, mask=order >= len(good))  # nulls take nothing: they become nulls
+        taken = pa.array(order, mask=order >= len(good))  # `take` of a null index returns null
         columns = [column.take(taken) for column in rows.columns]
         return columns, record[order] if spread else None
 
     def run(self, prepared: Prepared, stop: int) -> tuple[pa.RecordBatch, np.ndarray | None]:
-        """The results of the first `stop` rows, and the row of each; None: every row gives one."""
+        """Runs the first `stop` rows. Returns the results and their row indexes (`None`: all rows)."""
         fields = prepared.fields if stop == prepared.fields.num_rows else prepared.fields.slice(0, stop)
         results, kept = self.bound.run(fields)
         if self.bound.columns is not None:
@@ -160,7 +159,7 @@ def _asked(name: str, declared: SourceField | None, kind: Kind) -> pa.Field:
         return pa.field(declared.name, arrow_type(declared.field_type))
     path = f"$.{name}" if "." in name else name
     if kind not in DECODED:
-        raise ConfigError(f'nothing says what the field "{name}" is', hint="give the format `fields`")
+        raise ConfigError(f'the type of the field "{name}" is unknown', hint="give the format `fields`")
     type_ = arrow_type(FieldType(DECODED[kind]))
     return pa.field(path, type_, metadata=JSON_TEXT if kind is Kind.ANY else None)
 

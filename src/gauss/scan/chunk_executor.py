@@ -1,4 +1,4 @@
-"""The executor of `offset_len`: records as they lie in a log."""
+"""Executor of the output `offset_len`: chunks as stored in the log."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gauss.scan.sizes import record_sizes
 
 
 class Chunks(Executor):
-    """A step that fills its batch is cut exactly: records are framed to be counted. A reader in the same process that
-    passes bytes on says `fill=False` and gets chunks as they lie; only one above the limits is framed to be cut."""
+    """Returns chunks. A step with `fill` is cut exactly at its limits, which requires finding the records. A reader in
+    the same process that only passes bytes on sets `fill=False` and gets chunks uncut, unless they exceed a limit."""
 
     def __init__(self, cursor: Cursor, program: Program, capabilities: Capabilities) -> None:
         super().__init__(cursor, program, capabilities)
         self._unread = Unread()
-        self._left: list[Placed] = []  # fetched and not given
+        self._left: list[Placed] = []  # fetched, not yet returned
         self._held = cursor.hold
         self._given: list[Placed] | None = None
 
@@ -30,8 +30,8 @@ class Chunks(Executor):
     def hold(self) -> int:
         return max(self._held, self.position) if self._left and self._live else self.cursor.hold
 
-    def _sought(self, to: int | str) -> bool:
-        if not super()._sought(to):
+    def _seek(self, to: int | str) -> bool:
+        if not super()._seek(to):
             return False
         self._left = []
         return True
@@ -51,7 +51,7 @@ class Chunks(Executor):
                 break
             if not step.fill and self._whole(step.limit):
                 given, self._left = self._left, []
-                size = sum(_lying_bytes(entry) for entry in given)
+                size = sum(_stored_bytes(entry) for entry in given)
                 self._unread.add(sum(entry.chunk.count for entry in given), size)
                 break
             taken, bytes_, stopped = self._take(step.limit - count, most - size, first=not given)
@@ -62,13 +62,13 @@ class Chunks(Executor):
         if not given:
             return stopped or Code.INVALID
         self.size, self._given = size, given
-        return Code.UNSET
+        return Code.OK
 
     def _fetch(self, step: Step, most: int) -> Code | None:
         self._held = self.cursor.hold
         rows = min(step.limit, self._unread.affordable(self._limits.max_fuel_scan) + 1)
         code = self.cursor.next(Step(rows, most, fill=False))
-        if code is not Code.UNSET:
+        if code is not Code.OK:
             if code is not Code.INVALID:
                 self._final = code
             return code
@@ -78,9 +78,9 @@ class Chunks(Executor):
         return None
 
     def _whole(self, limit: int) -> bool:
-        """Whether all that was fetched may be given as it lies, whatever its records are."""
+        """Whether all fetched chunks can be returned uncut, whatever the sizes of their records."""
         rows = sum(entry.chunk.count for entry in self._left)
-        sizes = [_lying_bytes(entry) for entry in self._left]
+        sizes = [_stored_bytes(entry) for entry in self._left]
         limits, unread = self._limits, self._unread
         return (
             rows <= limit
@@ -90,7 +90,7 @@ class Chunks(Executor):
         )
 
     def _take(self, limit: int, size: int, *, first: bool) -> tuple[Placed | None, int, Code | None]:
-        """Records of the first chunk, their bytes, and a code if nothing may follow them in this batch."""
+        """Takes records of the first chunk. Returns them, their bytes, and a code if the batch must end after them."""
         offset, chunk = self._left[0]
         sizes = record_sizes(chunk)
         ends = np.cumsum(sizes)
@@ -100,8 +100,8 @@ class Chunks(Executor):
         )
         count, code = admitted, None if over is None else Code.REJECTED
         if (fitting := int(np.searchsorted(ends, size, side="right"))) < min(admitted, limit):
-            count, code = fitting, Code.UNSET
-            if first and not fitting:  # at least one record comes, unless no batch may hold it
+            count, code = fitting, Code.OK
+            if first and not fitting:  # return at least one record, unless it exceeds the limit of any batch
                 if int(sizes[0]) > limits.max_batch_bytes:
                     return None, 0, Code.REJECTED
                 count = 1
@@ -120,7 +120,7 @@ class Chunks(Executor):
     def read(self) -> tuple[Code, Item | None]:
         if self._given is None:
             return self._final or Code.INVALID, None
-        return Code.UNSET, list(self._given)
+        return Code.OK, list(self._given)
 
     def discard(self) -> None:
         self._given = None
@@ -130,8 +130,8 @@ class Chunks(Executor):
         self._left = []
 
 
-def _lying_bytes(entry: Placed) -> int:
-    """The bytes of a chunk as it lies. Of records without a framing only their own count: what Arrow takes for them
-    depends on how they came to lie together."""
+def _stored_bytes(entry: Placed) -> int:
+    """Size of a chunk as stored. For chunks without a framing only the values count: the size of Arrow's buffers
+    depends on how the chunk was built."""
     chunk = entry.chunk
     return chunk.nbytes if chunk.framing is not None else packed_size(chunk.payload)

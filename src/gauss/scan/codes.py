@@ -1,4 +1,4 @@
-"""From what went wrong to the code that says whose fault it is."""
+"""Maps exceptions to codes of the task ABI, and back."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _OUTSIDE = (Collected, NotFound, Rejected, StorageError, Unavailable)
 
 
 def code_of(error: Exception) -> Code:
-    """INVALID for what the caller asked, REJECTED for limits and what is not there any more, else PANIC."""
+    """INVALID for a fault of the request, REJECTED for limits and data that is gone, else PANIC."""
     if isinstance(error, ConfigError):
         return Code.INVALID
     return Code.REJECTED if isinstance(error, _OUTSIDE) else Code.PANIC
 
 
 def error_of(code: Code, what: str) -> GaussError:
-    """An error for a code that came without one."""
+    """An exception for a code that was returned without one."""
     if code is Code.INVALID:
         return ConfigError(what)
     return Rejected(what) if code is Code.REJECTED else GaussError(what, hint="the trace is in the engine's log")

@@ -1,4 +1,4 @@
-"""Arrow columns without what their buffers hold beside them."""
+"""Copies Arrow columns into buffers of their own size."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gauss.model.batch import value_offsets
 
 
 def compacted(column: pa.Array) -> pa.Array:
-    """The same values in buffers that hold nothing else. A slice shares the buffers of its whole, of which Arrow's IPC
-    writes up to 63 bytes too many. What stands behind a null is zero."""
+    """The same values in buffers that hold nothing else. A slice shares the buffers of the whole column, and Arrow's
+    IPC would write up to 63 bytes of its neighbours. Values of nulls are zeroed."""
     type_ = column.type
     if column.null_count or not (_is_plain(type_) or pa.types.is_binary(type_) or pa.types.is_string(type_)):
         valid = column.is_valid().to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""The scan engine: which source tasks there are, who reads them, and whose lease has lapsed."""
+"""Scan engine: registry of source tasks and reader tasks, and expiry of leases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gauss.scan.tasks import ReaderTask
 
 
 class ScanEngine:
-    """Sources by (topic, incarnation), and the reader tasks over them."""
+    """Source tasks by (topic, incarnation), and their reader tasks."""
 
     def __init__(self) -> None:
         self.sources: dict[SourceId, SourceTask] = {}
@@ -23,7 +23,7 @@ class ScanEngine:
         self._lock = threading.Lock()
 
     def register(self, source: SourceTask) -> SourceId:
-        """Makes a source readable; an older incarnation of its topic is dead from now on."""
+        """Registers a source. Older incarnations of its topic are marked as gone."""
         with self._lock:
             for known, older in list(self.sources.items()):
                 if known.topic == source.id.topic and known != source.id:
@@ -32,20 +32,20 @@ class ScanEngine:
         return source.id
 
     def find(self, source: SourceId) -> SourceTask:
-        """The source task of an id; raises Rejected for a dead incarnation, ConfigError for what never was."""
+        """The source task of an id. Raises Rejected for an old incarnation, ConfigError for an unknown topic."""
         found = self.sources.get(source)
         if found is not None:
             return found
         with self._lock:
             topics = sorted({known.topic for known in self.sources})
         if source.topic in topics:
-            raise Rejected(f'topic "{source.topic}" has no incarnation {source.inc} any more')
-        raise ConfigError(f'no topic "{source.topic}"', hint=f"there are: {', '.join(topics) or 'none'}")
+            raise Rejected(f'topic "{source.topic}" no longer has incarnation {source.inc}')
+        raise ConfigError(f'no topic "{source.topic}"', hint=f"topics: {', '.join(topics) or 'none'}")
 
     def reader(
         self, *, name: str = "", lease_seconds: float | None = None, allow: Callable[[OpKind], bool] | None = None
     ) -> tuple[int, ReaderTask]:
-        """A new reader task and its number."""
+        """Creates a reader task. Returns its number and the task."""
         task = ReaderTask(self.find, name=name, lease_seconds=lease_seconds, allow=allow)
         with self._lock:
             number = next(self._numbers)
@@ -56,28 +56,28 @@ class ScanEngine:
         return self._readers.get(number)
 
     def tasks(self) -> list[tuple[int, ReaderTask]]:
-        """Every reader task and its number."""
+        """All reader tasks with their numbers."""
         with self._lock:
             return list(self._readers.items())
 
-    def done(self, number: int, code: Code = Code.UNSET) -> Code:
-        """Ends a task and forgets it."""
+    def done(self, number: int, code: Code = Code.OK) -> Code:
+        """Ends a task and removes it."""
         with self._lock:
             task = self._readers.pop(number, None)
         return Code.PANIC if task is None else task.done(code)
 
     def reap(self) -> int:
-        """Ends every task whose lease has lapsed, and cursors of readers that pin too much; call it every second or so.
-        Gives how many tasks there were."""
+        """Ends tasks whose lease has expired, and cursors of readers that pin too much memory. Called about every
+        second. Returns the number of ended tasks."""
         with self._lock:
             lapsed = [number for number, task in self._readers.items() if task.lapsed() or task.ended is not None]
             sources = [each for each in self.sources.values() if each.capabilities.max_pinned_bytes is not None]
         for source in sources:
             for reader in source.readers:
                 reader.limit_pins(source)
-        return sum(self.done(number, Code.REJECTED) is Code.UNSET for number in lapsed)
+        return sum(self.done(number, Code.REJECTED) is Code.OK for number in lapsed)
 
     def watermark(self, source: SourceId) -> int | None:
-        """The lowest version of a source that is still needed; None: no cursor is open."""
+        """The lowest version of a source that an open cursor needs. `None` without open cursors."""
         found = self.sources.get(source)
         return None if found is None else found.watermark()

@@ -1,7 +1,7 @@
-"""The executor of a cursor: runs a program beside its provider, within the limits of the capabilities.
+"""Executor of a cursor: runs a program over the provider's candidates, within the limits of the capabilities.
 
-Batches, codes and fuel are a function of the root, the program and the steps alone: every batch is cut here, by rows
-and bytes counted from the cursor's position. How a provider happens to cut its candidates leaves no trace.
+Batches, codes and fuel depend only on the root, the program and the steps: every batch is cut here, by rows and bytes
+counted from the cursor's position. How a provider cuts its candidates does not matter.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Executor(ABC):
         self.pinned_version = cursor.pinned_version
         self.fuel = 0
         self.size = 0
-        """The bytes of the prepared batch."""
+        """Size of the prepared batch in bytes."""
         self.fault: Exception | None = None
-        """What broke it, if something did."""
+        """The error that ended the cursor, if any."""
         self._limits = capabilities
         self._live = program.mode is Mode.LIVE
         self._final: Code | None = None
@@ -33,41 +33,41 @@ class Executor(ABC):
     @property
     @abstractmethod
     def position(self) -> int:
-        """Where the next batch begins."""
+        """Position of the next batch."""
 
     @property
     @abstractmethod
     def hold(self) -> int:
-        """The lowest version that it needs."""
+        """The lowest version that the cursor needs."""
 
     def refused(self, step: Step) -> Code | None:
-        """Why a step can't be taken; None: it can."""
+        """The code of an invalid step. `None` if it is valid; the seek has then been done."""
         limit, size = step.limit, step.max_bytes
         if type(limit) is not int or limit <= 0 or type(size) is not int or size <= 0:
             return Code.INVALID
         if limit > self._limits.max_batch_items:
             return Code.REJECTED
-        if step.seek is not None and (not self._limits.seek or not self._sought(step.seek)):
+        if step.seek is not None and (not self._limits.seek or not self._seek(step.seek)):
             return Code.INVALID
         return None
 
-    def _sought(self, to: int | str) -> bool:
-        seek = getattr(self.cursor, "seek", None)  # an aggregate has one row, and nowhere to go
+    def _seek(self, to: int | str) -> bool:
+        seek = getattr(self.cursor, "seek", None)  # an aggregate has one row and no seek
         return seek is not None and bool(seek(to))
 
     def pinned_parts(self) -> dict[int, int]:
-        """The bytes that only this cursor and others like it keep in memory, part by part."""
+        """Bytes of old versions that this cursor keeps in memory, by part."""
         cursor = self._pinning()
         return {} if cursor is None else cursor.pinned_parts()
 
     def reject(self) -> None:
-        """Ends what it pins, from any thread."""
+        """Rejects the cursor and releases its pinned version. Thread-safe."""
         if (cursor := self._pinning()) is not None:
             cursor.reject()
 
     def _pinning(self) -> Pinning | None:
-        """The provider's cursor, if it keeps anything."""
-        inner = getattr(self.cursor, "cursor", self.cursor)  # an aggregate reads by another
+        """The provider's cursor if it pins memory."""
+        inner = getattr(self.cursor, "cursor", self.cursor)  # an aggregate wraps the provider's cursor
         return cast(Pinning, inner) if hasattr(inner, "pinned_parts") else None
 
     @abstractmethod
@@ -80,10 +80,10 @@ class Executor(ABC):
 
     @abstractmethod
     def discard(self) -> None:
-        """Drops the prepared batch: a step that failed leaves none."""
+        """Drops the prepared batch. A failed step leaves none."""
 
     def end(self, code: Code) -> None:
-        """Whatever is asked from now on is answered by this code."""
+        """Ends the cursor. Later calls return this code."""
         self._final = code
         self.discard()
         self.cursor.close()
@@ -93,7 +93,7 @@ class Executor(ABC):
 
 
 def check_row_cost(cost: int, capabilities: Capabilities) -> None:
-    """Refuses a scan of which not even an empty candidate can be paid."""
+    """Raises Rejected if even an empty candidate exceeds the fuel limits."""
     most = min(capabilities.max_fuel_item, capabilities.max_fuel_scan)
     if cost > most:
-        raise Rejected(f"each row costs at least {cost}, allowed are {most}", hint="do less per row")
+        raise Rejected(f"each row costs at least {cost} fuel units, the limit is {most}", hint="do less per row")

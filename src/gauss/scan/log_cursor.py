@@ -1,7 +1,8 @@
-"""The one cursor over any log: every read of a topic is one of these."""
+"""The cursor over a log. All reads of log topics use it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,7 +27,6 @@ from gauss.model.batch import MOST_BYTES, RECORD_SCHEMA
 from gauss.model.errors import Collected, ConfigError
 from gauss.scan.merge import fitting, rows
 from gauss.scan.outputs import Item
-from gauss.scan.waiting import Waiting
 
 if TYPE_CHECKING:
     from gauss.contracts.format import Format
@@ -41,11 +41,11 @@ CAPABILITIES = Capabilities(
     seek=True,
 )
 
-_UNSET = Code.UNSET  # a member of an enum is dear to look up, and every step does
+_OK = Code.OK  # looking up an enum member is slow, and every step does it
 
 
 class LogCursor:
-    """A scan of a log: records as they lie, for the executor to cut. `position` is the offset of the next one."""
+    """A scan of a log. Returns chunks as stored; the executor cuts them. `position`: offset of the next record."""
 
     def __init__(self, provider: LogProvider, log: Log, program: Program) -> None:
         self.pinned_version = log.end
@@ -64,7 +64,7 @@ class LogCursor:
         return max(self.pinned_version, self.position) if self._live else self.pinned_version
 
     def seek(self, to: int | str) -> bool:
-        """Goes on at an offset of the view; False when it lies outside."""
+        """Moves to an offset of the view. False if it is outside the view."""
         stop = self._log.end if self._stop is None else self._stop
         if type(to) is not int or not self._start <= to <= stop:
             return False
@@ -72,7 +72,7 @@ class LogCursor:
         return True
 
     def _place(self, program: Program) -> tuple[int, int | None]:
-        """Where the scan begins and ends; None: it goes on with the log."""
+        """Start and stop offset of the scan. The stop is `None` for a live scan."""
         view, end, floor = program.view, self.pinned_version, self._log.floor
         if isinstance(view, Seq):
             start = floor if view.start is None else view.start
@@ -119,14 +119,14 @@ class LogCursor:
             except Collected:
                 self._refused = Code.REJECTED
                 return self._refused
-            if not placed:  # a gap left by a restart: no record stands there
+            if not placed:  # a gap in the offsets, left by a restart
                 self.position = stop
                 continue
             self._take(placed, step)
-            return _UNSET
+            return _OK
 
     def _take(self, placed: list[Placed], step: Step) -> None:
-        """Keeps what the step allows, cut at chunk borders; only a chunk above the limit is itself cut."""
+        """Keeps as many whole chunks as the step allows; cuts a chunk only if it exceeds the limit by itself."""
         taken = count = size = 0
         for entry in placed:
             chunk = entry.chunk
@@ -150,13 +150,13 @@ class LogCursor:
 
     def read(self) -> tuple[Code, Item | None]:
         if self._batch is not None:
-            return _UNSET, self._batch
+            return _OK, self._batch
         if self._placed is None:
             return self._refused or Code.INVALID, None
         if not self._rows:
-            return _UNSET, self._placed
+            return _OK, self._placed
         self._batch = rows(self._placed)
-        return _UNSET, self._batch
+        return _OK, self._batch
 
     def close(self) -> None:
         self._placed = self._batch = None
@@ -167,14 +167,15 @@ def _collected(start: int, floor: int) -> Collected:
     return Collected(f"offset {start} is behind the oldest retained record {floor}", hint=f"start at {floor} or later")
 
 
-class LogProvider(Waiting):
-    """The readable side of a log: versions, cursors and waiting."""
+class LogProvider:
+    """Provides the records of a log as candidates of scans."""
 
     capabilities: Capabilities = CAPABILITIES
 
-    def __init__(self, log: Log) -> None:
-        Waiting.__init__(self)  # a topic is a provider and more: each base is set up by its name
+    def __init__(self, log: Log, counted_out: Callable[[int, int], None] = lambda _records, _bytes: None) -> None:
+        """`counted_out` is called with the number of records and bytes of every batch that a cursor returns."""
         self.inc = log.inc
+        self.counted_out = counted_out
         self._log = log
 
     def version(self) -> int:
@@ -187,11 +188,8 @@ class LogProvider(Waiting):
         return RECORD_SCHEMA
 
     def format(self) -> Format | None:
-        """Records are opaque here: a program names the format it wants."""
+        """`None`: a log has no format of its own; programs name one."""
         return None
 
     def open(self, program: Program) -> Cursor:
         return LogCursor(self, self._log, program)
-
-    def counted_out(self, records: int, size: int) -> None:
-        """A cursor has taken a batch."""

@@ -1,4 +1,4 @@
-"""Small neighbouring chunks become one, so that a reader is not slowed by a writer of single records."""
+"""Merges small neighbouring chunks, so that readers stay fast if the writer appends single records."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gauss.model.batch import RECORD_SCHEMA, value_lengths
 
 
 def same_kind(first: Chunk, second: Chunk) -> bool:
-    """Whether the payloads of both may stand behind each other."""
+    """Whether the payloads can be concatenated."""
     if first.framing is None or second.framing is None:
         return first.framing is second.framing
     return second.is_framed_as(first.framing)
 
 
 def joined(chunks: list[Chunk]) -> Chunk:
-    """Consecutive chunks of one kind as one chunk."""
+    """Consecutive chunks of the same kind merged into one."""
     first = chunks[0]
     if len(chunks) == 1:
         return first
@@ -29,7 +29,7 @@ def joined(chunks: list[Chunk]) -> Chunk:
 
 
 def joined_times(chunks: list[Chunk]) -> int | np.ndarray:
-    """One time if all records share it, else one per record."""
+    """One arrival time if it is the same for all records, else one per record."""
     first = chunks[0].ts_ms
     if isinstance(first, int) and all(isinstance(chunk.ts_ms, int) and chunk.ts_ms == first for chunk in chunks):
         return first
@@ -42,7 +42,7 @@ def joined_times(chunks: list[Chunk]) -> int | np.ndarray:
 
 
 def rows(placed: list[Placed]) -> pa.RecordBatch:
-    """One batch (offset, ts_ms, data) of chunks in order."""
+    """Chunks as one batch (offset, ts_ms, data), in order."""
     batches = [entry.chunk.batch(entry.offset) for entry in placed]
     if len(batches) == 1:
         return batches[0]
@@ -51,24 +51,24 @@ def rows(placed: list[Placed]) -> pa.RecordBatch:
 
 
 def record_ends(chunk: Chunk) -> np.ndarray:
-    """How many of the chunk's bytes its first 1, 2, … records take."""
+    """Cumulative size in bytes after each record of the chunk."""
     if chunk.framing is not None:
         return chunk.frame_ends()
-    # Arrow counts its own buffers too: each record bears its share of them.
+    # nbytes includes Arrow's offsets: split them evenly among the records.
     ends = np.cumsum(value_lengths(chunk.payload))
     extra = chunk.nbytes - int(ends[-1])
     return ends + np.arange(1, chunk.count + 1) * extra // chunk.count
 
 
 def fitting(chunk: Chunk, limit: int) -> int:
-    """How many of the chunk's first records fit into `limit` bytes."""
+    """How many leading records of the chunk fit into `limit` bytes."""
     if chunk.nbytes <= limit:
         return chunk.count
     return int(np.searchsorted(record_ends(chunk), limit, side="right"))
 
 
 def coalesced(placed: list[Placed], small: int = 16 << 10, large: int = 256 << 10) -> list[Placed]:
-    """Runs of small neighbours joined into chunks of at most `large` bytes; what is not small stays as it is."""
+    """Merges runs of small chunks into chunks of at most `large` bytes. Other chunks stay unchanged."""
     if len(placed) < 2:
         return placed
     result: list[Placed] = []

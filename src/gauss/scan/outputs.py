@@ -1,7 +1,10 @@
-"""The blob of a batch, by output. rows: a MessagePack map of column names and rows. columnar: an Arrow IPC stream.
-scalar: a MessagePack array of values. offset_len: a MessagePack array of [offset, count, ts_ms, lengths, bytes], one
-for each run of consecutive offsets: `ts_ms` is one number if all records share it, else an array; `bytes` are the
-records one after the other, without framing."""
+"""Encoding of a batch as a blob, per output.
+
+rows: a MessagePack map of column names and rows. columnar: an Arrow IPC stream. scalar: a MessagePack array of values.
+offset_len: a MessagePack array of [offset, count, ts_ms, lengths, bytes], one for each run of consecutive offsets:
+`ts_ms` is one number if it is the same for all records, else an array; `bytes` are the concatenated records, without
+framing.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,17 @@ from gauss.model.batch import packed, value_lengths
 from gauss.scan.compact import compacted
 
 Item: TypeAlias = pa.RecordBatch | list[Placed] | bytes
-"""What a cursor gives in process: a batch for rows and scalar, an IPC stream for columnar, chunks for offset_len."""
+"""A batch in process: a RecordBatch for rows and scalar, an IPC stream for columnar, chunks for offset_len."""
 
 
 _LEAST_INT, _MOST_INT = -(1 << 63), (1 << 64) - 1
-"""The whole numbers of MessagePack."""
+"""Range of MessagePack integers."""
 JSON_TEXT = {b"gauss": b"json"}
-"""Metadata of a column that holds any value as its JSON text; decoders are asked for one by the same mark."""
+"""Metadata of a column that holds values as JSON text. Also used to request such a column from a decoder."""
 
 
 def packed_size(data: pa.BinaryArray) -> int:
-    """The bytes of all values, without Arrow's own: the same however Arrow came to hold them."""
+    """Total bytes of the values, without Arrow's offsets. Independent of the memory layout."""
     offsets = data.buffers()[1]
     if offsets is None or not len(data):
         return 0
@@ -38,7 +41,7 @@ def packed_size(data: pa.BinaryArray) -> int:
 
 
 def lengths(data: pa.BinaryArray) -> np.ndarray:
-    """The bytes of each value, in the type of Arrow's offsets."""
+    """The size of each value in bytes, in the integer type of Arrow's offsets."""
     offsets = data.buffers()[1]
     if offsets is None or not len(data):
         return np.zeros(0, np.int32)
@@ -47,7 +50,7 @@ def lengths(data: pa.BinaryArray) -> np.ndarray:
 
 
 def ipc_stream(batch: pa.RecordBatch) -> bytes:
-    """An Arrow IPC stream of the batch's own bytes: the same whatever the buffers hold beside its rows."""
+    """The batch as an Arrow IPC stream. Equal batches give equal bytes, whatever else their buffers hold."""
     batch = pa.RecordBatch.from_arrays([compacted(column) for column in batch.columns], schema=batch.schema)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -56,19 +59,15 @@ def ipc_stream(batch: pa.RecordBatch) -> bytes:
     return stream
 
 
-def read_ipc(blob: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(blob).read_next_batch()
-
-
 def encode_item(output: Output, item: Item) -> bytes:
-    """The blob of what a cursor gave."""
+    """Encodes a batch as a blob."""
     if isinstance(item, bytes):
         return item
     if isinstance(item, list):
         return msgspec.msgpack.encode([_records(run) for run in _runs(item)])
     try:
         return _encoded(output, item, msgspec.json.decode)
-    except (msgspec.MsgspecError, OverflowError, UnicodeError, RecursionError):  # a value of some record can't be held
+    except (msgspec.MsgspecError, OverflowError, UnicodeError, RecursionError):  # a value MessagePack cannot hold
         return _encoded(output, item, json_value)
 
 
@@ -81,7 +80,7 @@ def _encoded(output: Output, batch: pa.RecordBatch, parse: Callable[[str], Any])
 
 
 def _values(batch: pa.RecordBatch, index: int, parse: Callable[[str], Any]) -> list[Any]:
-    """A column's values; of a field that no schema describes, what its JSON text says."""
+    """A column's values. JSON text (fields without a schema) is parsed."""
     column = batch.column(index)
     if pa.types.is_decimal(column.type) and column.type.scale == 0:
         return [None if value is None else _whole(int(value)) for value in column.to_pylist()]
@@ -92,8 +91,8 @@ def _values(batch: pa.RecordBatch, index: int, parse: Callable[[str], Any]) -> l
 
 
 def json_value(text: str) -> Any:
-    """What a JSON text says, as far as MessagePack can hold it: a whole number beyond 64 bits is a double, and null
-    stands for what is beyond a double, nested too deep or no text."""
+    """A JSON text as a value that MessagePack can hold. Integers beyond 64 bits become doubles; numbers beyond a
+    double, values nested too deep and invalid text become null."""
     try:
         value = json.loads(text, parse_int=lambda digits: _whole(int(digits)), parse_float=_finite)
         msgspec.msgpack.encode(value)
@@ -117,7 +116,7 @@ def _finite(text: str) -> float | None:
 
 
 def _runs(placed: list[Placed]) -> Iterator[list[Placed]]:
-    """Chunks without a gap between their offsets, together."""
+    """Groups chunks with consecutive offsets."""
     run: list[Placed] = []
     for entry in placed:
         if run and run[-1].offset + run[-1].chunk.count != entry.offset:
@@ -129,22 +128,10 @@ def _runs(placed: list[Placed]) -> Iterator[list[Placed]]:
 
 
 def _records(run: list[Placed]) -> list[Any]:
-    """Consecutive records; the same however the log has cut, framed and stamped them."""
+    """Consecutive records as one entry, independent of how the log has cut and framed them."""
     times = np.concatenate([np.full(chunk.count, chunk.ts_ms, np.int64) for _, chunk in run])
     data = [chunk.data() for _, chunk in run]
     lengths = [length for each in data for length in value_lengths(each).tolist()]
     same = bool((times == times[0]).all())
     stamp = int(times[0]) if same else times.tolist()
     return [run[0].offset, len(lengths), stamp, lengths, b"".join(packed(each) for each in data)]
-
-
-def decode_item(output: Output, blob: bytes) -> Any:
-    """What a blob holds: a list of row maps, a batch, a list of values, or a list of chunks."""
-    match output:
-        case Output.COLUMNAR:
-            return read_ipc(blob)
-        case Output.ROWS:
-            found = msgspec.msgpack.decode(blob)
-            return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
-        case _:
-            return msgspec.msgpack.decode(blob)

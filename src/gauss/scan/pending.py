@@ -1,4 +1,4 @@
-"""Candidates that were fetched and evaluated, of which some have been given."""
+"""Candidates that were fetched and evaluated but not all returned yet."""
 
 from __future__ import annotations
 
@@ -12,51 +12,51 @@ from gauss.scan.sizes import row_sizes
 
 
 class Pending:
-    """Rows, the candidates that they were made of, and how many of these the fuel allows."""
+    """Rows, their candidates, and how many of the candidates the fuel allows."""
 
     candidates: pa.RecordBatch
-    """As the provider gave them."""
+    """As returned by the provider."""
     rows: pa.RecordBatch
     count: int
-    """How many candidates there are."""
+    """Number of candidates."""
     stop: int
-    """How many of them may be taken."""
+    """Number of candidates that the fuel allows."""
     over: Limit | None
     """The limit that the candidate at `stop` would exceed."""
     size = 0
-    """The bytes of all rows."""
+    """Total bytes of the rows."""
     row = candidate = 0
-    """The first ones that have not been given."""
+    """Index of the first row and candidate not yet returned."""
     _ends: np.ndarray | None = None
 
     @property
     def admitted(self) -> int:
-        """How many rows may be given."""
+        """Number of rows that may be returned."""
         return int(self.rows.num_rows)
 
     def admit(self) -> None:
-        """Sets `stop` and `over`, once `size` is known."""
+        """Sets `stop` and `over`. Needs `size`."""
 
     def cost(self, stop: int) -> int:
-        """The fuel of the candidates from the current one up to `stop`."""
+        """Fuel of the candidates from the current one to `stop`, exclusive."""
         raise NotImplementedError
 
     def candidate_of(self, row: int) -> int:
-        """The candidate that a row was made of."""
+        """Index of the candidate of a row."""
         return row
 
     def record(self, candidate: int) -> int:
-        """The place of a candidate's record among those that the provider gave."""
+        """Index of a candidate's record in the provider's batch."""
         return candidate
 
     def size_upto(self, stop: int) -> int:
-        """The bytes of the first rows."""
+        """Total bytes of the first `stop` rows."""
         if stop == self.rows.num_rows:
             return self.size
         return int(self._row_ends()[stop - 1]) if stop else 0
 
     def fitting(self, size: int) -> int:
-        """How many of the first rows fit into so many bytes."""
+        """How many leading rows fit into `size` bytes."""
         if self.size <= size:
             return int(self.rows.num_rows)
         return int(np.searchsorted(self._row_ends(), size, side="right"))
@@ -67,8 +67,8 @@ class Pending:
         return self._ends
 
 
-class Passed(Pending):
-    """Candidates that are rows already."""
+class PassedRows(Pending):
+    """Candidates that are returned as rows, without expressions."""
 
     def __init__(self, candidates: pa.RecordBatch, unread: Unread, limits: Capabilities) -> None:
         self.candidates = self.rows = candidates
@@ -88,12 +88,12 @@ class Passed(Pending):
 
 
 class Evaluated(Pending):
-    """What expressions have made of candidates."""
+    """Rows that expressions have made of candidates."""
 
     def __init__(self, prepared: Prepared, binding: Binding, meter: Meter) -> None:
         self.candidates, self._toll, self._record = prepared.candidates, prepared.toll, prepared.record
         self.count = prepared.toll.rows
-        # What must not run, be it a pattern that would take for ever, is known before anything runs.
+        # The limit is applied before anything runs, so an expensive pattern never starts.
         self.stop, self.over = meter.admit_batch(prepared.toll)
         self.rows, self._kept = binding.run(prepared, self.stop)
 

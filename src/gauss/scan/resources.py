@@ -1,4 +1,4 @@
-"""What a task has used: sixteen counters in a fixed order, which only grow and stand still after DONE."""
+"""Resource counters of a task: sixteen, in a fixed order. They never decrease and are frozen after DONE."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ RESOURCES = (
     *("noop", "init", "emit", "done"),
     *("slot", "scan", "next", "read"),
 )
-"""wall and exec in nanoseconds, fuel in units of cost; peak (the largest batch), sent and recv in bytes: sent to
-sources as blobs of programs and steps, and by emits; received by reads. The rest counts: errs the calls that were
-answered by anything but UNSET, shed what a limit on the reader turned away (a throttled call, a cursor that pinned too
-much), noop the signs of life of a reader that asks nothing, init its beginning, emit what a scanner wrote of its own,
-the others their calls."""
+"""The names of the counters, in order.
+
+`wall` and `exec` are nanoseconds, `fuel` is units of cost. `peak` (the largest batch), `sent` (blobs of programs and
+steps, and emitted bytes) and `recv` (batches read) are bytes. `errs` counts calls with another code than OK, `shed`
+calls and cursors refused by a limit on the reader, `noop` lease renewals without a call, `emit` writes by the scanner.
+`init` is 1 after the first call. The others count calls of the same name."""
 
 
 class Resources:
@@ -58,5 +59,5 @@ class Resources:
         self.noop = self.init = self.emit = self.done = self.slot = self.scan = self.next = self.read = 0
 
     def values(self) -> tuple[int, ...]:
-        """The sixteen numbers in their order."""
+        """The sixteen counters, in the order of `RESOURCES`."""
         return tuple(getattr(self, name) for name in RESOURCES)

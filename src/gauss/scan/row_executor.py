@@ -1,4 +1,4 @@
-"""Executors that give rows: `Plain` passes candidates on, `Staged` runs expressions over them."""
+"""Executors that return rows: `Plain` returns candidates unchanged, `Staged` runs expressions over them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from gauss.scan.aggregate import AggCursor
 from gauss.scan.binding import Binding
 from gauss.scan.executor import Executor
 from gauss.scan.outputs import Item, ipc_stream
-from gauss.scan.pending import Evaluated, Passed, Pending
+from gauss.scan.pending import Evaluated, PassedRows, Pending
 from gauss.scan.program.fuel import Limit, Meter, Unread
 from gauss.scan.sizes import byte_counter
 
 FEWEST_CANDIDATES = 1024
 MOST_CANDIDATES = 262_144
 STEPS_AHEAD = 4
-"""Candidates are fetched for so many steps at most, going by how many of the last ones were kept."""
+"""Maximum number of steps for which candidates are fetched ahead, estimated from the last selectivity."""
 FEWEST_BYTES = 256 << 10
 CANDIDATE_BYTES = 16 << 20
-_UNSET = Code.UNSET  # a member of an enum is dear to look up, and every step does
+_OK = Code.OK  # looking up an enum member is slow, and every step does it
 
 
 class RowExecutor(Executor):
-    """Fills a batch up to the limits of its step; goes on while all rows are dropped. Fuel is charged for the
-    candidates up to the last row given."""
+    """Fills a batch up to the limits of its step; continues while all rows are dropped. Fuel is charged for the
+    candidates up to the last returned row."""
 
     def __init__(self, cursor: Cursor, program: Program, capabilities: Capabilities) -> None:
         super().__init__(cursor, program, capabilities)
@@ -42,16 +42,16 @@ class RowExecutor(Executor):
 
     @property
     def position(self) -> int:
-        """A provider may pass over what is outside the view: where nothing is pending, it knows best."""
+        """The provider's position if nothing is pending: it may have skipped records outside the view."""
         return self.cursor.position if self._pending is None else self._position
 
     @property
     def hold(self) -> int:
-        """Pending candidates are held as before they were fetched, up to the position."""
+        """While candidates are pending, the hold from before they were fetched, or the position if higher."""
         return self.cursor.hold if self._pending is None else max(self._held, self._position)
 
-    def _sought(self, to: int | str) -> bool:
-        if not super()._sought(to):
+    def _seek(self, to: int | str) -> bool:
+        if not super()._seek(to):
             return False
         self._pending = None
         self._position = self.cursor.position
@@ -65,7 +65,7 @@ class RowExecutor(Executor):
             return code
         parts: list[pa.RecordBatch] = []
         count = size = 0
-        # A piece that need not fill its batch stays whole: the provider has kept to the bytes roughly.
+        # Without `fill` the batch is not cut at max_bytes: the provider has applied that limit approximately.
         most = min(step.max_bytes, self._limits.max_batch_bytes) if step.fill else self._limits.max_batch_bytes
         stopped: Code | None = None
         while count < step.limit and stopped is None:
@@ -81,10 +81,10 @@ class RowExecutor(Executor):
             return stopped or Code.INVALID
         self.size = size
         self._batch = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-        return _UNSET
+        return _OK
 
     def _fill(self, step: Step, most: int) -> Code | None:
-        """Fetches and evaluates candidates; a code when there are none."""
+        """Fetches and evaluates candidates. Returns a code if there are none."""
         if step.fill:
             self._asked = self._candidates(step.limit)
             wanted = max(FEWEST_BYTES, min(STEPS_AHEAD * most, CANDIDATE_BYTES))
@@ -92,18 +92,18 @@ class RowExecutor(Executor):
             self._asked, wanted = step.limit, step.max_bytes
         self._position = self.cursor.position
         self._held = self.cursor.hold
-        # One more than can be paid for: it says whether the scan is at its end or at its limit.
+        # One more than the fuel allows, which shows whether the scan is at its end or at its limit.
         code = self.cursor.next(Step(min(self._asked, self._affordable() + 1), wanted, fill=False))
         if isinstance(self.cursor, AggCursor):
             self.fuel += self.cursor.charged()
-        if code is not _UNSET:
+        if code is not _OK:
             if code is not Code.INVALID:
                 self._final = code
             return code
         candidates = self.cursor.read()[1]
         assert isinstance(candidates, pa.RecordBatch)
         self._pending = pending = self._evaluate(candidates)
-        if self._count_bytes is None:  # rows have the same columns at every step
+        if self._count_bytes is None:  # all steps have the same columns
             self._count_bytes = byte_counter(pending.rows.schema)
         pending.size = self._count_bytes(pending.rows)
         pending.admit()
@@ -111,22 +111,22 @@ class RowExecutor(Executor):
 
     @abstractmethod
     def _candidates(self, limit: int) -> int:
-        """How many candidates to fetch for a step of so many rows."""
+        """How many candidates to fetch for a step of `limit` rows."""
 
     @abstractmethod
     def _affordable(self) -> int:
-        """How many candidates the fuel that is left may pay for."""
+        """How many candidates the remaining fuel allows at most."""
 
     @abstractmethod
     def _evaluate(self, candidates: pa.RecordBatch) -> Pending:
-        """The rows that candidates give."""
+        """Evaluates candidates to rows."""
 
     @abstractmethod
     def _charge(self, pending: Pending, candidates: int) -> None:
-        """Charges the pending candidates from the current one up to `candidates`."""
+        """Charges fuel for the pending candidates from the current one to `candidates`, exclusive."""
 
     def _take(self, limit: int, size: int, *, first: bool) -> tuple[pa.RecordBatch, int, Code | None]:
-        """Rows of what is pending, their bytes, and a code if nothing may follow them in this batch."""
+        """Takes pending rows. Returns them, their bytes, and a code if the batch must end after them."""
         pending = self._pending
         assert pending is not None
         stop, code = pending.stop, None if pending.over is None else Code.REJECTED
@@ -135,13 +135,13 @@ class RowExecutor(Executor):
         before = pending.size_upto(begin)
         fitting = pending.fitting(before + size)
         if fitting < end:
-            code, end, stop = _UNSET, fitting, pending.candidate_of(fitting)
-            if first and end == begin:  # at least one row comes, unless no batch may hold it
+            code, end, stop = _OK, fitting, pending.candidate_of(fitting)
+            if first and end == begin:  # return at least one row, unless it exceeds the limit of any batch
                 if pending.size_upto(begin + 1) - before > self._limits.max_batch_bytes:
                     return pending.rows.slice(begin, 0), 0, Code.REJECTED
                 end, stop = begin + 1, stop + 1
         elif end - begin == limit:
-            code, stop = _UNSET, pending.candidate_of(end - 1) + 1
+            code, stop = _OK, pending.candidate_of(end - 1) + 1
         taken = pending.size_upto(end) - before
         self._consume(pending, stop, end)
         if code is Code.REJECTED and first and end == begin and pending.over is Limit.SCAN:
@@ -160,12 +160,12 @@ class RowExecutor(Executor):
             pending.candidate, pending.row = candidates, rows
 
     def _place(self, candidates: pa.RecordBatch, index: int) -> int:
-        """Where the cursor stands after a candidate; unless its columns say, where it stood."""
+        """The position after a candidate; unchanged if the candidate has neither offset nor version."""
         names = candidates.schema.names
         if "offset" in names:
             return int(candidates.column("offset")[index].as_py()) + 1
         if self._live and "version" in names:
-            # Rows of the root have versions up to the one it is pinned at, in no order.
+            # Rows of the pinned root have versions up to the pinned one, unordered.
             return max(self._position, int(candidates.column("version")[index].as_py()))
         return self._position
 
@@ -173,10 +173,10 @@ class RowExecutor(Executor):
         if self._batch is None:
             return self._final or Code.INVALID, None
         if not self._columnar:
-            return _UNSET, self._batch
+            return _OK, self._batch
         if self._stream is None:
             self._stream = ipc_stream(self._batch)
-        return _UNSET, self._stream
+        return _OK, self._stream
 
     def discard(self) -> None:
         self._batch = self._stream = None
@@ -187,14 +187,14 @@ class RowExecutor(Executor):
 
 
 class Plain(RowExecutor):
-    """Candidates as they are, charged by rows and bytes."""
+    """Returns candidates unchanged, charged by rows and bytes."""
 
     def __init__(self, cursor: Cursor, program: Program, capabilities: Capabilities) -> None:
         super().__init__(cursor, program, capabilities)
         self._unread = Unread()
 
     def _candidates(self, limit: int) -> int:
-        # Whole steps: a batch that lies in one piece need not be copied together.
+        # A multiple of the step, so that a batch is one slice and needs no concatenation.
         fewest = max(1, FEWEST_CANDIDATES // limit) * limit
         return max(limit, min(max(2 * self._asked // limit * limit, fewest), max(fewest, STEPS_AHEAD * limit)))
 
@@ -202,7 +202,7 @@ class Plain(RowExecutor):
         return self._unread.affordable(self._limits.max_fuel_scan)
 
     def _evaluate(self, candidates: pa.RecordBatch) -> Pending:
-        return Passed(candidates, self._unread, self._limits)
+        return PassedRows(candidates, self._unread, self._limits)
 
     def _charge(self, pending: Pending, candidates: int) -> None:
         size = pending.size_upto(candidates) - pending.size_upto(pending.candidate)
@@ -211,16 +211,16 @@ class Plain(RowExecutor):
 
 
 class Staged(RowExecutor):
-    """Expressions over candidates."""
+    """Runs expressions over candidates."""
 
     def __init__(self, cursor: Cursor, program: Program, capabilities: Capabilities, binding: Binding) -> None:
         super().__init__(cursor, program, capabilities)
         self._binding = binding
-        self._per_row = 0.0  # candidates for a row, of the last that were evaluated
+        self._per_row = 0.0  # candidates per returned row, of the last evaluation
 
     def _candidates(self, limit: int) -> int:
-        # More at each go, so that a small first batch comes soon and a long search goes fast; but nobody waits for rows
-        # of many later steps.
+        # Doubles each time, so that a small first batch is quick and a long search is fast, but limited to the rows of
+        # a few steps.
         enough = int(self._per_row * STEPS_AHEAD * limit) or MOST_CANDIDATES
         return min(max(min(2 * self._asked, enough), limit, FEWEST_CANDIDATES), MOST_CANDIDATES)
 

@@ -1,4 +1,4 @@
-"""The bytes of rows: their values, without what Arrow adds, so that they are equal however the rows came to lie."""
+"""Sizes of rows in bytes: values only, without Arrow's overhead, so that they do not depend on the memory layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gauss.scan.outputs import packed_size
 
 
 def row_sizes(batch: pa.RecordBatch) -> np.ndarray:
-    """The bytes of each row."""
+    """Size of each row in bytes."""
     sizes = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         sizes += _text_sizes(column) if _is_text(column.type) else _width(column.type)
@@ -22,7 +22,7 @@ def row_sizes(batch: pa.RecordBatch) -> np.ndarray:
 
 
 def byte_counter(schema: pa.Schema) -> Callable[[pa.RecordBatch], int]:
-    """A function that gives the bytes of all rows of a batch with this schema."""
+    """A function that returns the total bytes of a batch with this schema."""
     texts = [n for n, type_ in enumerate(schema.types) if _is_text(type_)]
     width = sum(_width(type_) for n, type_ in enumerate(schema.types) if n not in texts)
 
@@ -37,7 +37,7 @@ def byte_counter(schema: pa.Schema) -> Callable[[pa.RecordBatch], int]:
 
 
 def record_sizes(chunk: Chunk) -> np.ndarray:
-    """The bytes of each record of a chunk, without its framing."""
+    """Size of each record of a chunk in bytes, without framing."""
     if chunk.framing is None:
         return value_lengths(chunk.payload)
     starts, ends = chunk.bounds()
@@ -52,12 +52,12 @@ def _is_text(type_: pa.DataType) -> bool:
 def _text_sizes(column: pa.Array) -> np.ndarray:
     if not column.null_count:
         return value_lengths(column)
-    found: np.ndarray = pc.fill_null(pc.binary_length(column), 0).to_numpy()  # bytes behind a null are arbitrary
+    found: np.ndarray = pc.fill_null(pc.binary_length(column), 0).to_numpy()  # bytes of a null are arbitrary
     return found
 
 
 def _width(type_: pa.DataType) -> int:
     try:
         return max(1, int(type_.bit_width) // 8)
-    except ValueError:  # a nested type: by its parts would be dear, and only records hold them
+    except ValueError:  # a nested type: exact sizes would be expensive, and only records hold them
         return 8

@@ -1,4 +1,4 @@
-"""A source task: the side of a scan beside the data. It decodes blobs, runs cursors and knows the watermark."""
+"""Source task: the data side of a scan. Decodes programs and steps, runs cursors and computes the watermark."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gauss.contracts.cursor import Agg, Code, Cursor, Mode, Narrow, Output, Program, Provider, Seq, Step
+from gauss.contracts.expression import Expr, Select
 from gauss.model.errors import ConfigError, Rejected
 from gauss.scan.aggregate import AggCursor, row_cost
 from gauss.scan.audit import Audited
@@ -21,7 +22,6 @@ from gauss.scan.executor import Executor, check_row_cost
 from gauss.scan.outputs import Item, encode_item
 from gauss.scan.program.declared import check_declared
 from gauss.scan.program.fuel import ROW
-from gauss.scan.program.ir import Expr, Select
 from gauss.scan.row_executor import Plain, Staged
 
 if TYPE_CHECKING:
@@ -35,18 +35,18 @@ ALL = Narrow()
 _Given = TypeVar("_Given")
 
 log = logging.getLogger(__name__)
-_ids = itertools.count(1)  # one row of numbers for all sources: a foreign cursor is an unknown one
+_ids = itertools.count(1)  # shared by all sources, so that an id of another source is unknown
 
 
 class SourceId(NamedTuple):
-    """A source task: a topic in one of its incarnations."""
+    """Identifies a source task: a topic and its incarnation."""
 
     topic: str
     inc: int
 
 
-class Opened(NamedTuple):
-    """The answer to open: a cursor, or why there is none."""
+class OpenAnswer(NamedTuple):
+    """Result of `open`: a cursor id, or a code and the error."""
 
     code: Code
     cursor_id: int = 0
@@ -54,46 +54,44 @@ class Opened(NamedTuple):
 
 
 class SourceTask:
-    """Four calls (open, next, read, close) over blobs, or in process over the objects that the blobs describe."""
+    """Serves open, next, read and close, with blobs or (in process) with the decoded objects."""
 
     def __init__(
         self,
         topic: str,
         provider: Provider,
         *,
-        opener: Callable[[Program], Cursor] | None = None,
         audit: bool = False,
         native: bool = True,
         formats: Formats = plugin_format,
     ) -> None:
-        """`opener` opens candidates where the provider's own `open` leads through tasks. `audit` runs every snapshot
-        twice. Without `native` records are looked at even where counting them would do. `formats` gives the format
-        that a program names."""
+        """`audit` runs every snapshot twice and compares. `native=False` decodes records even if only their number is
+        needed. `formats` returns a format by name."""
         missing = [name for name in ("open", "version", "floor", "candidates", "format") if not hasattr(provider, name)]
         if missing:
-            raise ConfigError(f'topic "{topic}" declares views without a provider (it lacks {", ".join(missing)})')
+            raise ConfigError(f'topic "{topic}" declares views without a provider (missing: {", ".join(missing)})')
         self.id = SourceId(topic, provider.inc)
         self.provider = provider
         self.capabilities = provider.capabilities
         self._readers: weakref.WeakSet[ReaderTask] = weakref.WeakSet()
-        self._open = opener or provider.open
         self._audit = audit
         self._native = native
         self.formats = formats
         self.default_format = ""
-        """The format's name where neither the program nor the provider says one; empty: records stay opaque."""
+        """Name of the format if neither the program nor the provider has one. Empty: records are not decoded."""
         self._bound: dict[Program, Binding] = {}
         self._cursors: dict[int, Executor] = {}
-        self._lock = threading.RLock()  # opening, closing and the watermark; never a step, but a forgotten cursor's end
+        # For open, close and the watermark, never for a step. Re-entrant: garbage collection may close a cursor.
+        self._lock = threading.RLock()
         self._done = self._dead = False
 
     # --- the four calls ---
 
-    def open(self, program: bytes | Program) -> Opened:
-        """A cursor pinned at the current version; nothing is left behind when it fails."""
+    def open(self, program: bytes | Program) -> OpenAnswer:
+        """Opens a cursor pinned at the current version. A failed open leaves nothing behind."""
         try:
             if self._dead:
-                raise Rejected(f'topic "{self.id.topic}" has no incarnation {self.id.inc} any more')
+                raise Rejected(f'topic "{self.id.topic}" no longer has incarnation {self.id.inc}')
             typed = program if isinstance(program, Program) else _decoded_program(program)
             if self._done and typed.mode is Mode.LIVE:
                 raise Rejected(f'topic "{self.id.topic}" has ended', hint="read a snapshot of it")
@@ -102,11 +100,11 @@ class SourceTask:
             code = code_of(fault)
             if code is Code.PANIC:
                 log.exception("opening a scan of %s failed", self.id.topic)
-            return Opened(code, 0, fault)
+            return OpenAnswer(code, 0, fault)
         cursor_id = next(_ids)
         with self._lock:
             self._cursors[cursor_id] = executor
-        return Opened(Code.UNSET, cursor_id)
+        return OpenAnswer(Code.OK, cursor_id)
 
     def next(self, cursor_id: int, step: bytes | Step) -> Code:
         """Prepares the next batch."""
@@ -126,11 +124,11 @@ class SourceTask:
             return self._broke(executor, error)
 
     def read(self, cursor_id: int) -> tuple[Code, Item | None]:
-        """The prepared batch, as it is."""
+        """The prepared batch as an object."""
         return self._read(cursor_id, lambda _, item: item)
 
     def read_blob(self, cursor_id: int) -> tuple[Code, bytes]:
-        """The prepared batch, encoded as the program's output says."""
+        """The prepared batch as a blob, in the program's output."""
         code, blob = self._read(cursor_id, encode_item)
         return code, b"" if blob is None else blob
 
@@ -147,7 +145,7 @@ class SourceTask:
             return self._broke(executor, error), None
 
     def close(self, cursor_id: int) -> None:
-        """Lets go what the cursor held."""
+        """Closes a cursor and releases its version."""
         with self._lock:
             executor = self._cursors.pop(cursor_id, None)
         if executor is not None:
@@ -156,23 +154,23 @@ class SourceTask:
     # --- versions ---
 
     def watermark(self) -> int | None:
-        """The lowest version that an open cursor needs; None: there is no cursor."""
+        """The lowest version that an open cursor needs. `None` without open cursors."""
         with self._lock:
             return min((executor.hold for executor in tuple(self._cursors.values())), default=None)
 
     @property
     def readers(self) -> list[ReaderTask]:
-        """The tasks that have cursors here."""
+        """The reader tasks that have open cursors."""
         with self._lock:
             return list(self._readers)
 
     def joined(self, reader: ReaderTask) -> None:
-        """A task has a cursor here."""
+        """Registers a reader task with an open cursor."""
         with self._lock:
             self._readers.add(reader)
 
     def left(self, reader: ReaderTask) -> None:
-        """It has none any more."""
+        """Removes a reader task without open cursors."""
         with self._lock:
             self._readers.discard(reader)
 
@@ -183,25 +181,25 @@ class SourceTask:
         return len(self._cursors)
 
     def kept_programs(self) -> tuple[Program, ...]:
-        """Those that need not be checked and compiled again."""
+        """The programs in the cache of compiled programs."""
         return tuple(self._bound)
 
     def end(self) -> None:
-        """DONE: nothing will be added. Snapshots may still be read."""
+        """DONE: no records will be added. Snapshots can still be read."""
         self._done = True
 
     def die(self) -> None:
-        """The incarnation is gone, and whatever is asked of it is rejected."""
+        """Marks the incarnation as gone. All later calls are REJECTED."""
         self._dead = True
 
-    # --- inside ---
+    # --- internal ---
 
     def _execute(self, program: Program) -> Executor:
         agg = isinstance(program.view, Agg)
         if not program.stages and not agg and program.output is not Output.SCALAR:
             check_declared(program, self.capabilities)
             if program.format:
-                self.formats(program.format)  # nothing is decoded, but a name that there is not is a slip
+                self.formats(program.format)  # nothing is decoded, but an unknown name is an error
             check_row_cost(ROW, self.capabilities)
             executor = Chunks if program.output is Output.CHUNKS else Plain
             return executor(self._candidates(program), program, self.capabilities)
@@ -218,7 +216,7 @@ class SourceTask:
         return Staged(cursor, program, self.capabilities, binding)
 
     def _bind(self, program: Program) -> Binding:
-        """Checked once for programs that come again and again."""
+        """The checked and compiled program, from the cache if possible."""
         binding = self._bound.get(program)
         if binding is None:
             binding = Binding(program, self.provider, self.formats, self.default_format)
@@ -229,19 +227,19 @@ class SourceTask:
         return binding
 
     def _candidates(self, program: Program, narrow: Narrow = ALL) -> Cursor:
-        """What the provider yields: chunks where they are asked for, else rows."""
+        """A cursor of the provider: over chunks for offset_len, else over rows."""
         output = Output.CHUNKS if program.output is Output.CHUNKS else Output.ROWS
         asked = Program(program.view, program.mode, output, held=program.held)
         if (opened := getattr(self.provider, "open_narrow", None)) is not None:
             narrowed: Cursor = opened(asked, narrow)
             return narrowed
-        cursor = self._open(asked)
+        cursor = self.provider.open(asked)
         if self._audit and program.mode is Mode.SNAPSHOT:
-            return Audited(cursor, self._open(asked), output)
+            return Audited(cursor, self.provider.open(asked), output)
         return cursor
 
     def _broke(self, executor: Executor, error: Exception) -> Code:
-        """The provider failed: this cursor ends, all others live on."""
+        """Ends a cursor after an error of the provider. Other cursors are not affected."""
         code = code_of(error)
         code = Code.PANIC if code is Code.INVALID else code
         if code is Code.PANIC:
@@ -252,7 +250,8 @@ class SourceTask:
 
 
 def _narrowed(program: Program, binding: Binding) -> Narrow:
-    """The selects before anything is made see candidates; where something is made, only what is read matters."""
+    """What the provider may leave out: the leading selects are conditions on candidates, and if a later stage makes
+    rows, only the columns that are read are needed."""
     where: list[Expr] = []
     for stage in program.stages:
         if not isinstance(stage, Select):
@@ -262,7 +261,7 @@ def _narrowed(program: Program, binding: Binding) -> Narrow:
 
 
 def _decoded_program(given: bytes) -> Program:
-    from gauss.scan.program import blob  # brings the grammar, which readers in process never need
+    from gauss.scan.program import blob  # imports the grammar, which readers in process do not need
 
     return blob.decode_program(given)
 
@@ -279,4 +278,4 @@ def _new_step(given: bytes) -> Step:
     return blob.decode_step(given)
 
 
-_known_step = functools.lru_cache(KEPT_STEPS)(_new_step)  # most readers take the same step again and again
+_known_step = functools.lru_cache(KEPT_STEPS)(_new_step)  # most readers repeat the same step

@@ -1,4 +1,4 @@
-"""A reader task: slots, the calls slot / scan / next / read, and what they have cost. Every read is made by one."""
+"""Reader task: slots, the calls slot / scan / next / read, and resource counters. Every read goes through one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gauss.scan.resources import OpKind, Resources
 from gauss.scan.sources import SourceId, SourceTask
 
 SLOTS = 1 << 16
-_UNSET = Code.UNSET  # a member of an enum is dear to look up, and every step does
+_OK = Code.OK  # looking up an enum member is slow, and every step does it
 
 
 class CursorHandle(NamedTuple):
-    """What a slot holds: where the cursor runs, and over what. It never changes."""
+    """Immutable description of the cursor in a slot."""
 
     source_task_id: SourceId
     pinned_version: int
@@ -32,11 +32,11 @@ class CursorHandle(NamedTuple):
 class _Held(NamedTuple):
     handle: CursorHandle
     source: SourceTask
-    executor: Executor  # only its meter is looked at from here
+    executor: Executor  # read here only for its fuel, sizes and position
 
 
 class ReaderTask:
-    """Reads by cursors in numbered slots until it is DONE. One thread calls it; `done` may come from another."""
+    """Reads through cursors in numbered slots until DONE. Used by one thread; only `done` may be called by another."""
 
     def __init__(
         self,
@@ -46,26 +46,26 @@ class ReaderTask:
         lease_seconds: float | None = None,
         allow: Callable[[OpKind], bool] | None = None,
     ) -> None:
-        """`find` gives a source task or raises; `allow` is asked before every call, and its refusal rejects the call;
-        without a lease a task lives until its owner ends it."""
+        """`find` returns a source task or raises. `allow` is called before every call; if it returns False, the call is
+        REJECTED. Without a lease the task lives until its owner ends it."""
         self.name = name
         self.resources = Resources()
         self.fault: Exception | None = None
-        """Why the last scan was refused, for messages."""
+        """The error of the last failed scan."""
         self.ended: Code | None = None
-        """The code of DONE; None: the task lives."""
+        """The code given to `done`. `None` while the task lives."""
         self._find = find
         self._allow = allow
         self._slots: dict[int, _Held | None] = {}
-        self._free = 0  # no slot below is free
+        self._free = 0  # all slots below are in use
         self._lease = None if lease_seconds is None else int(lease_seconds * 1e9)
         self._began = self._touched = time.perf_counter_ns()
-        self._busy = False  # a call that takes long is no reader that has gone
+        self._busy = False  # inside a call: a long call must not let the lease expire
 
     # --- the ABI ---
 
     def slot(self, number: int | None = None) -> tuple[Code, int]:
-        """Allocates a slot, the lowest free one unless a number is named."""
+        """Allocates the given slot, or the lowest free one."""
         if self.ended is not None:
             return Code.PANIC, 0
         self.resources.init = 1
@@ -82,7 +82,7 @@ class ReaderTask:
         elif not _is_slot(number) or number in self._slots:
             return self._answer(Code.INVALID), 0
         self._slots[number] = None
-        return self._answer(Code.UNSET), number
+        return self._answer(Code.OK), number
 
     def scan(self, slot: int, task_id: SourceId, program: bytes | Program) -> Code:
         """Opens a cursor in an allocated, empty slot."""
@@ -97,7 +97,7 @@ class ReaderTask:
             code = self._scan(slot, task_id, program)
         finally:
             self._busy = False
-        if self.ended is not None:  # it was ended meanwhile: what was opened since is closed too
+        if self.ended is not None:  # ended by another thread meanwhile: close the new cursor too
             self._empty(slot)
             return Code.PANIC
         self.resources.exec += time.perf_counter_ns() - began
@@ -116,26 +116,26 @@ class ReaderTask:
         if isinstance(program, bytes):
             self.resources.sent += len(program)
         opened = source.open(program)
-        if opened.code is not Code.UNSET:
+        if opened.code is not Code.OK:
             self.fault = opened.fault
             return opened.code
         executor = source.executor(opened.cursor_id)
         handle = CursorHandle(
             source.id, executor.pinned_version, executor.program.mode, opened.cursor_id, route_hint="local"
         )
-        self.resources.fuel += 1  # opening is work too
+        self.resources.fuel += 1  # opening costs one unit
         self._slots[slot] = _Held(handle, source, executor)
         source.joined(self)
         if source.capabilities.max_pinned_bytes is not None:
             self.limit_pins(source)
-        return Code.UNSET
+        return Code.OK
 
     def next(self, slot: int, step: bytes | Step) -> Code:
         """Prepares the next batch of the slot's cursor."""
         if self.ended is not None:
             return Code.PANIC
         resources, began = self.resources, time.perf_counter_ns()
-        resources.init = 1  # the first call is its INIT
+        resources.init = 1  # the first call counts as INIT
         resources.next += 1
         self._busy = True
         try:
@@ -144,7 +144,7 @@ class ReaderTask:
             self._touched = now = time.perf_counter_ns()
             self._busy = False
         resources.exec += now - began
-        if code is not _UNSET:
+        if code is not _OK:
             resources.errs += 1
         return code
 
@@ -159,7 +159,7 @@ class ReaderTask:
         if isinstance(step, bytes):
             self.resources.sent += len(step)
         code = source.next(handle.cursor_id, step)
-        self.resources.fuel += executor.fuel - before + 1  # an empty step is work too
+        self.resources.fuel += executor.fuel - before + 1  # every step costs one unit
         return code
 
     def read(self, slot: int) -> tuple[Code, bytes]:
@@ -168,7 +168,7 @@ class ReaderTask:
         return code, blob if isinstance(blob, bytes) else b""
 
     def take(self, slot: int) -> tuple[Code, Item | None]:
-        """The prepared batch as it is: a read inside one process, without a copy."""
+        """The prepared batch as an object, for readers in the same process. Does not copy."""
         return self._read(slot, SourceTask.read)
 
     def _read(self, slot: int, read: Callable[[SourceTask, int], tuple[Code, Item | None]]) -> tuple[Code, Item | None]:
@@ -185,7 +185,7 @@ class ReaderTask:
             code = Code.REJECTED
         else:
             code, item = read(held.source, held.handle.cursor_id)
-        if code is _UNSET and held is not None:
+        if code is _OK and held is not None:
             size = len(item) if isinstance(item, bytes) else held.executor.size
             resources.recv += size
             resources.peak = max(resources.peak, size)
@@ -196,8 +196,8 @@ class ReaderTask:
         resources.exec += now - began
         return code, item
 
-    def done(self, code: Code = Code.UNSET) -> Code:
-        """Ends the task with a code: every cursor is closed, every slot invalid, every counter stands still."""
+    def done(self, code: Code = Code.OK) -> Code:
+        """Ends the task with a code: closes all cursors, invalidates all slots and freezes the counters."""
         if self.ended is not None:
             return Code.PANIC
         self.ended = code
@@ -205,40 +205,40 @@ class ReaderTask:
         self.resources.wall = time.perf_counter_ns() - self._began
         for slot in list(self._slots):
             self._empty(slot)
-        return Code.UNSET
+        return Code.OK
 
     # --- around the ABI ---
 
     def release(self, slot: int) -> None:
-        """Gives a slot back and closes its cursor."""
+        """Frees a slot and closes its cursor."""
         if slot in self._slots:
             self._empty(slot)
             self._free = min(self._free, slot)
 
     def handle(self, slot: int) -> CursorHandle | None:
-        """What stands in a slot; None: nothing."""
+        """The cursor handle in a slot, or `None`."""
         held = self._slots.get(slot)
         return None if held is None else held.handle
 
     def used(self) -> tuple[int, ...]:
-        """The sixteen counters, wall up to now."""
+        """The sixteen counters, with `wall` updated."""
         if self.ended is None:
             self.resources.wall = time.perf_counter_ns() - self._began
         return self.resources.values()
 
     def emitted(self, size: int) -> None:
-        """A scanner has written so many bytes of its own, made of what it read."""
+        """Counts bytes that the scanner has written as its own output."""
         if self.ended is None:
             self.resources.emit += 1
             self.resources.sent += size
 
     def pinned_bytes(self) -> int:
-        """What its cursors keep in memory of versions that are not the newest any more."""
+        """Bytes of old versions that the task's cursors keep in memory."""
         held = [each for each in list(self._slots.values()) if each is not None]
         return sum(_together(each.executor.pinned_parts() for each in held).values())
 
     def limit_pins(self, source: SourceTask) -> int:
-        """Ends its oldest cursors over a source until the rest pin no more than that allows; gives how many."""
+        """Ends the oldest cursors on a source until the rest is within `max_pinned_bytes`. Returns how many."""
         most = source.capabilities.max_pinned_bytes
         if most is None:
             return 0
@@ -253,13 +253,13 @@ class ReaderTask:
         return ended
 
     def renew(self) -> None:
-        """The reader is there, though it asks nothing."""
+        """Renews the lease without a call."""
         if self.ended is None:
             self.resources.noop += 1
         self._touched = time.perf_counter_ns()
 
     def lapsed(self) -> bool:
-        """Whether nobody has called it for longer than its lease."""
+        """Whether the lease has expired."""
         if self._lease is None or self._busy:
             return False
         return time.perf_counter_ns() - self._touched > self._lease
@@ -279,13 +279,13 @@ class ReaderTask:
 
     def _answer(self, code: Code) -> Code:
         self._touched = time.perf_counter_ns()
-        if code is not Code.UNSET:
+        if code is not Code.OK:
             self.resources.errs += 1
         return code
 
 
 def _together(pinned: Iterable[dict[int, int]]) -> dict[int, int]:
-    """Parts that several cursors keep count once."""
+    """Merges the parts pinned by several cursors; shared parts count once."""
     parts: dict[int, int] = {}
     for each in pinned:
         parts |= each
@@ -297,8 +297,8 @@ def _is_slot(number: int) -> bool:
 
 
 class TaskCursor:
-    """A reader task with one cursor, as code in the same process wants it. A live one over a log that has fallen
-    behind the floor opens anew there, and counts what it missed."""
+    """A reader task with one cursor, for code in the same process. A live cursor that falls behind the oldest retained
+    record of a log reopens there and counts the missed records."""
 
     def __init__(self, source: SourceTask, program: Program, on_missed: Callable[[int], None] = lambda _: None) -> None:
         self.task = ReaderTask(lambda _: source)
@@ -310,13 +310,13 @@ class TaskCursor:
         code = self._scan(program)
         if code is Code.REJECTED and isinstance(program.view, Seq) and self._is_behind(program.view.start):
             code = self._reopen(program.view.start)
-        if code is not Code.UNSET:
+        if code is not Code.OK:
             fault, _ = self.task.fault, self.task.done(code)
             raise fault or error_of(code, f'topic "{source.id.topic}" can\'t be read')
 
     def _scan(self, program: Program) -> Code:
         code = self.task.scan(self._slot, self._source.id, program)
-        if code is Code.UNSET:
+        if code is Code.OK:
             handle = self.task.handle(self._slot)
             assert handle is not None
             self.pinned_version = handle.pinned_version
@@ -334,7 +334,7 @@ class TaskCursor:
         )
 
     def _reopen(self, position: int | None) -> Code:
-        """Goes on at the floor, which may move away again meanwhile."""
+        """Reopens at the floor; repeats if the floor moves meanwhile."""
         assert position is not None
         code = Code.REJECTED
         while code is Code.REJECTED and (floor := self._source.provider.floor()) > position:
@@ -357,10 +357,10 @@ class TaskCursor:
     def next(self, step: Step) -> Code:
         while True:
             code = self.task.next(self._slot, step)
-            if code is _UNSET or code is not Code.REJECTED or not self._is_behind(self._executor.position):
+            if code is _OK or code is not Code.REJECTED or not self._is_behind(self._executor.position):
                 return code
             code = self._reopen(self._executor.position)
-            if code is not Code.UNSET:
+            if code is not Code.OK:
                 return code
 
     def read(self) -> tuple[Code, Item | None]:
@@ -370,10 +370,10 @@ class TaskCursor:
         self.task.emitted(size)
 
     def close(self) -> None:
-        """Ends the task; a second time changes nothing."""
+        """Ends the task. Idempotent."""
         self.task.done()
 
     def __del__(self) -> None:
-        """Whoever forgets a cursor holds nothing by it."""
+        """Releases the pinned version if the owner never called `close`."""
         if self.task.ended is None:
             self.task.done()

@@ -1,4 +1,4 @@
-"""Waiting for a version to move, without a lock where nobody waits."""
+"""Waiting for a version to increase. `announce` takes no lock while nobody waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 
 class Waiting(ABC):
-    """Something with a version that grows."""
+    """Base class of objects with an increasing version."""
 
     def __init__(self) -> None:
         self._moved = threading.Condition()
@@ -19,15 +19,15 @@ class Waiting(ABC):
 
     @abstractmethod
     def version(self) -> int:
-        """Everything below it is visible."""
+        """The current version: everything below it is visible."""
 
     def wait(self, version: int, timeout: float) -> int:
-        """Blocks until the version is above `version` or the time is over; returns the version."""
+        """Blocks until the version is above `version` or the timeout. Returns the current version."""
         if self.version() > version:
             return self.version()
         deadline = time.monotonic() + timeout
         with self._moved:
-            self._watchers += 1  # before the version is looked at again, so that no move goes unseen
+            self._watchers += 1  # before the version is read again, so that no change is missed
             try:
                 while self.version() <= version and (left := deadline - time.monotonic()) > 0:
                     self._moved.wait(left)
@@ -37,7 +37,7 @@ class Waiting(ABC):
 
     @contextmanager
     def ringing(self, bell: threading.Event) -> Iterator[None]:
-        """Sets an event whenever the version moves: for whoever waits for several of them."""
+        """Sets `bell` whenever the version changes, for waiting on several objects at once."""
         with self._moved:
             self._bells = (*self._bells, bell)
         try:
@@ -47,7 +47,7 @@ class Waiting(ABC):
                 self._bells = tuple(each for each in self._bells if each is not bell)
 
     def announce(self) -> None:
-        """The version has moved (or all is closing): wakes those who wait."""
+        """Wakes all waiters. Call it after the version has changed, and on close."""
         for bell in self._bells:
             bell.set()
         if self._watchers:

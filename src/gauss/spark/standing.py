@@ -1,7 +1,7 @@
 """Standing jobs: Spark jobs whose tasks run until their work is done or they are told to end.
 
-Spark places the tasks, tries one again that failed and notices an executor that is gone; what the tasks do, and how
-they are told to end, is the affair of their loops.
+Spark places the tasks, retries failed ones and notices lost executors; the loops decide what the tasks do and how they
+are told to end.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from gauss.model.errors import traced
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 LOOK_S = 0.02
 
 
-class Place(NamedTuple):
-    """Which task of its job this is, and how often it was tried before."""
+class TaskPlace(NamedTuple):
+    """The number of a task in its job, and of its attempt."""
 
     task: int
     attempt: int = 0
 
 
-class Loop(Protocol):
-    """What a task does."""
+class TaskLoop(Protocol):
+    """The work of a task."""
 
     def step(self) -> bool:
-        """Does a piece of the work; False: there is no more of it."""
+        """Does a piece of the work; False if there is no more."""
         ...
 
     def close(self) -> None:
@@ -36,7 +38,7 @@ class Loop(Protocol):
         ...
 
 
-Make = Callable[[Place], Loop]
+Make = Callable[[TaskPlace], TaskLoop]
 """Makes the loop inside the task; sent to the executor, so it must be a function of a module that is installed there,
 or a `functools.partial` of one."""
 
@@ -46,17 +48,18 @@ def _run(make: Make, first: int, index: int, _records: Iterable[Any]) -> Iterato
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    loop = make(Place(first + index, context.attemptNumber() if context is not None else 0))
-    try:
-        while loop.step():
-            pass
-    finally:
-        loop.close()
+    with traced():
+        loop = make(TaskPlace(first + index, context.attemptNumber() if context is not None else 0))
+        try:
+            while loop.step():
+                pass
+        finally:
+            loop.close()
     return iter(())
 
 
 class StandingJob:
-    """A job of some tasks. Its methods return at once, but for `wait`; they may be called from any thread."""
+    """A job of some tasks. Its methods are thread-safe and, except `wait`, do not block."""
 
     def __init__(self, context: SparkContext, name: str, make: Make, *, tasks: int = 1, first: int = 0) -> None:
         """`first`: the number of its first task, where several jobs share one count."""
@@ -66,7 +69,7 @@ class StandingJob:
         context.setJobDescription(name)
         try:
             work = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(partial(_run, make, first))
-            # Not `collect`, which would take a thread of this process for as long as the job lasts.
+            # Not `collect`, which would block a thread of this process as long as the job lasts.
             self._future = work._jrdd.collectAsync()
         finally:
             context.setJobDescription(None)  # type: ignore[arg-type]
@@ -76,7 +79,7 @@ class StandingJob:
         return not self._future.isDone()
 
     def error(self) -> BaseException | None:
-        """Why a job that is over failed; None if all its loops ended."""
+        """Why a finished job failed; None if it did not."""
         try:
             self._future.get()
         except Exception as error:
@@ -94,11 +97,11 @@ class StandingJob:
         return found
 
     def cancel(self) -> None:
-        """Ends it wherever it is: Spark kills the processes of its tasks within some seconds."""
+        """Cancels the job: Spark kills the processes of its tasks within seconds."""
         self._future.cancel(True)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is over within this time."""
+        """Waits for its end; whether it ended in time."""
         deadline = time.monotonic() + seconds
         while self.is_active:
             if time.monotonic() > deadline:

@@ -1,11 +1,10 @@
-"""What the engine and the driver have in common as children of control: the run's config, logs, the ready line."""
+"""Shared by the child processes of control (engine and driver): the run's config and the set-up of logs."""
 
 from __future__ import annotations
 
 import json
 import logging
 import logging.handlers
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +22,7 @@ LOGS_KEPT = 5
 
 @dataclass(frozen=True)
 class Assignment:
-    """The checked config that control left for its children."""
+    """The checked config that control writes for its children."""
 
     pipeline: Pipeline
     base_dir: Path
@@ -62,20 +61,12 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_logs(directory: Path, name: str, redactor: Redactor) -> None:
-    """Everything this process logs goes to `<name>.log`, which rotates."""
+    """Sends everything this process logs to `<name>.log`, which rotates."""
     directory.mkdir(parents=True, exist_ok=True)
     handler = logging.handlers.RotatingFileHandler(directory / f"{name}.log", maxBytes=LOG_BYTES, backupCount=LOGS_KEPT)
     handler.setFormatter(JsonLines(redactor))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO)
-    # Else a line that can't be written (a full disk) would be printed to stderr, with its secrets not hidden.
+    # Otherwise a line that cannot be written (full disk) would be printed to stderr with its secrets.
     logging.raiseExceptions = False
-
-
-def report(message: dict[str, Any]) -> None:
-    """One line to whoever started this process."""
-    fd = os.environ.pop("GAUSS_READY_FD", "")
-    if fd:
-        os.write(int(fd), json.dumps(message).encode() + b"\n")
-        os.close(int(fd))

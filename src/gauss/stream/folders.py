@@ -1,4 +1,4 @@
-"""The folders of topics in a data directory, seen without an engine."""
+"""The folders of topics in a data directory, for use without an engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gauss.model.paths import DataDir
 
 
 class TopicFolder(NamedTuple):
-    """Where a topic is kept, and the storage that knows its files."""
+    """The folder of a topic, and the storage that reads its files."""
 
     topic: str
     path: Path
@@ -32,20 +32,20 @@ class TopicFolder(NamedTuple):
 
 
 def storages() -> list[Offline]:
-    """The installed storages that leave folders on disk."""
+    """The installed storages that write folders to disk."""
     found: list[Offline] = []
     for name in registry.names(StorageSpec):
         try:
             spec = registry.spec(StorageSpec, name)
         except PluginError:
-            continue  # a broken plugin of somebody else's
+            continue  # a broken third-party plugin
         if spec.offline_implementation:
             found.append(registry.build(dataclasses.replace(spec, implementation=spec.offline_implementation)))
     return found
 
 
 def topic_folders(paths: DataDir, others: Iterable[tuple[str, Path]] = ()) -> list[TopicFolder]:
-    """Every topic of a data directory, those included that lie elsewhere."""
+    """All topics of a data directory, including those whose folder is elsewhere."""
     offline = storages()
     inside = [(path.name, path) for path in sorted(paths.topics.iterdir())] if paths.topics.exists() else []
     places: dict[Path, str] = {}

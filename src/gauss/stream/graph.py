@@ -1,4 +1,4 @@
-"""The graph of a pipeline: topics, the processors between them, and where each of those runs."""
+"""The graph of a pipeline: topics, the processors between them, and where each processor runs."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from gauss import registry
 from gauss.config.listeners import Address, edge_address
 from gauss.config.spec import Pipeline, ProcessorDef, SourceRef, TopicDef
 from gauss.config.topics import sources_of, tables_of, targets_of
-from gauss.contracts.live import PullSpec
+from gauss.contracts.outside import OutsideSpec
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import ProcessorSpec, Role, Where
-from gauss.contracts.storage import Capacity, ReadMode, StorageSpec, WriteFull
+from gauss.contracts.storage import Capacity, ReadMode, StorageSpec, TopicKind, WriteFull
 from gauss.contracts.table import TableSpec
+from gauss.model.names import table_processor
 from gauss.stream.orders import ROW_READS
 
 
 @dataclass(frozen=True)
 class TopicNode:
-    """A topic and what its storage promises."""
+    """A topic and the properties of its storage."""
 
     name: str
     storage: str
+    kind: TopicKind
     read_modes: tuple[str, ...]
     durable: bool
-    engine_owned: bool
     capacity: Capacity
     table: str = ""
-    """The system that holds its rows: the topic itself is only their inbox."""
+    """The database system of a table topic; the topic itself is only its inbox."""
     embedded: bool = False
-    """That system is the one that comes with Gauss."""
+    """Whether that system is the server embedded in Gauss."""
     repeats: str = ""
-    """Why a row of the table may come twice."""
+    """Why a row of the table may be duplicated."""
     losses: str = ""
-    """How a row of the table may be missed."""
+    """How a row of the table may be lost."""
 
     @property
     def write_full(self) -> WriteFull:
@@ -45,62 +46,62 @@ class TopicNode:
 STATE = {True: "stateful", False: "stateless", None: "state unknown until it runs"}
 
 
-class Reading(NamedTuple):
+class ProcessorInput(NamedTuple):
     """One input of a processor."""
 
     topic: str
     read: str
     subscribe: str = "snapshots"
-    """With read = "subscribe": whole snapshots, or the changes."""
+    """With read = "subscribe": `snapshots` or `changes`."""
 
 
 @dataclass(frozen=True)
 class ProcessorNode:
-    """A processor, what it is, and what it reads and writes."""
+    """A processor with its properties, sources and targets."""
 
     name: str
     plugin: str
     role: Role
     where: Where
-    """ENGINE or SPARK: decided for this pipeline."""
+    """ENGINE or SPARK, resolved for this pipeline."""
     active: bool
     stateful: bool | None
-    """None: only Spark's plan of it tells, once it is started."""
+    """None if it is unknown before Spark plans the query."""
     keeps_order: bool
-    sources: tuple[Reading, ...]
+    sources: tuple[ProcessorInput, ...]
     targets: tuple[str, ...]
     address: Address | None
     config: PluginConfig = dataclasses.field(hash=False)
-    """It may hold tables and arrays, which have no hash."""
+    """Excluded from the hash: it may contain tables and arrays."""
     embedded: str = ""
-    """The embedded server that it reads."""
+    """The embedded server that it connects to."""
     repeats: str = ""
-    """Why a record of this source may come twice."""
+    """Why a record of this source or sink may be duplicated."""
     losses: str = ""
-    """How a record of this source may be missed."""
+    """How a record of this source or sink may be lost."""
     tables: tuple[str, ...] = ()
-    """Where it looks rows up."""
+    """The tables in which it looks up rows."""
     beside: tuple[str, ...] = ()
-    """Those of its sources whose records are others than those of its `source`."""
+    """Its second sources, such as the other side of a join."""
     runs: str = ""
-    """How it runs, once its plan is known: edge, pump, hosted, columns, partials or table."""
+    """How it runs: edge, pump, hosted, columns, partials or table; empty before its plan is known."""
     query: str = ""
-    """The query that runs it, by the name of its first processor; empty: none, or its plan is not known."""
+    """The query that runs it, by the name of its first processor; empty if there is none or it is not planned yet."""
 
     @property
-    def inputs(self) -> tuple[Reading, ...]:
-        """What it reads, the tables in which it looks rows up included."""
-        return (*self.sources, *(Reading(table, ReadMode.SNAPSHOT) for table in self.tables))
+    def inputs(self) -> tuple[ProcessorInput, ...]:
+        """Its sources and the tables in which it looks up rows."""
+        return (*self.sources, *(ProcessorInput(table, ReadMode.SNAPSHOT) for table in self.tables))
 
     @property
     def traits(self) -> tuple[str, str]:
-        """In the seed's words: does it change the number of records, does it remember any."""
+        """`active` or `passive` (whether it changes the number of records), and its kind of state."""
         return "active" if self.active else "passive", STATE[self.stateful]
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A whole pipeline, by name."""
+    """The topics and processors of a pipeline, by name."""
 
     topics: dict[str, TopicNode]
     processors: dict[str, ProcessorNode]
@@ -116,14 +117,14 @@ class Graph:
         return any(processor.where is Where.SPARK for processor in self.processors.values())
 
     def on(self, where: Where) -> list[ProcessorNode]:
-        """The processors that run on one side."""
+        """The processors that run in the engine or on Spark."""
         return [processor for processor in self.processors.values() if processor.where is where]
 
     def writers(self, topic: str) -> list[ProcessorNode]:
         return [processor for processor in self.processors.values() if topic in processor.targets]
 
     def readers(self, topic: str) -> list[tuple[ProcessorNode, str]]:
-        """Who reads a topic, and how."""
+        """The readers of a topic and their read modes."""
         return [
             (processor, reading.read)
             for processor in self.processors.values()
@@ -132,7 +133,7 @@ class Graph:
         ]
 
     def upstream(self, topic: str) -> list[TopicNode]:
-        """The topic and all that flows into it, nearest first."""
+        """The topic and all topics upstream of it, nearest first."""
         found, waiting = [], [topic]
         while waiting:
             name = waiting.pop(0)
@@ -142,7 +143,7 @@ class Graph:
         return found
 
     def to_dict(self) -> dict[str, object]:
-        """For `--json`; configs are left out, since they may hold secrets."""
+        """The graph for `--json`, without configs, since they may hold secrets."""
         processors = []
         for node in self.processors.values():
             shown = {field.name: getattr(node, field.name) for field in dataclasses.fields(node)}
@@ -155,26 +156,23 @@ class Graph:
 
 
 def build_graph(pipeline: Pipeline) -> Graph:
-    """The graph of a pipeline that passed the check, with the query that empties each table topic."""
+    """The graph of a checked pipeline, including the processor that fills each table."""
     topics = {topic.name: _topic_node(topic) for topic in pipeline.topics}
     processors = {entry.name: _processor_node(entry, topics) for entry in pipeline.processors}
     processors |= {entry.name: _table_node(entry) for entry in table_queries(pipeline)}
     return Graph(topics, processors)
 
 
-TABLE_PREFIX = "_table."
-
-
 def table_queries(pipeline: Pipeline) -> list[ProcessorDef]:
-    """The hidden processors: one per table topic, which reads its inbox and writes to no topic."""
+    """The hidden processors: one per table topic, which reads its inbox and has no target topic."""
     return [
         ProcessorDef.model_construct(
-            name=TABLE_PREFIX + topic.name,
+            name=table_processor(topic.name),
             plugin=f"table {topic.name}",
             source=SourceRef(topic=topic.name, read=ReadMode.OFFSET),
         )
         for topic in pipeline.topics
-        if isinstance(registry.spec(StorageSpec, topic.storage), TableSpec)
+        if topic.kind is TopicKind.STORED_TABLE
     ]
 
 
@@ -188,7 +186,7 @@ def _table_node(entry: ProcessorDef) -> ProcessorNode:
         active=False,
         stateful=False,
         keeps_order=True,
-        sources=(Reading(entry.source.topic, entry.source.read),),
+        sources=(ProcessorInput(entry.source.topic, entry.source.read),),
         targets=(),
         address=None,
         config=PluginConfig(),
@@ -202,9 +200,9 @@ def _topic_node(topic: TopicDef) -> TopicNode:
     return TopicNode(
         name=topic.name,
         storage=topic.storage,
+        kind=spec.kind(config),
         read_modes=tuple(sorted(spec.read_modes(config))),
         durable=spec.durable,
-        engine_owned=spec.engine_owned,
         capacity=spec.capacity(config),
         table=table.system if table else "",
         embedded=table is not None and table.server(config) is None,
@@ -213,26 +211,24 @@ def _topic_node(topic: TopicDef) -> TopicNode:
     )
 
 
-def _reads_rows(reading: Reading, topic: TopicNode) -> bool:
-    """Whether it reads a table, whose rows only Spark's tasks make into records."""
-    return reading.read in ROW_READS and ReadMode.OFFSET not in topic.read_modes
+def _reads_rows(reading: ProcessorInput, topic: TopicNode) -> bool:
+    """Whether it reads a table, whose rows only Spark tasks convert to records."""
+    return reading.read in ROW_READS and topic.kind.has_rows
 
 
 def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> ProcessorNode:
     spec = registry.spec(ProcessorSpec, entry.plugin)
     config = spec.validate(entry.config)
     sources = tuple(
-        Reading(source.topic, source.read, source.subscribe or "snapshots")
+        ProcessorInput(source.topic, source.read, source.subscribe or "snapshots")
         for _, source in sources_of(entry, spec, config)
     )
     targets = tuple(topic for _, topic in targets_of(entry, spec, config))
-    pull = spec if isinstance(spec, PullSpec) else None
+    outside = spec if isinstance(spec, OutsideSpec) else None
     where = spec.where
     if where is Where.EITHER:
-        touched = [*(reading.topic for reading in sources), *targets]
-        where = Where.ENGINE if all(topics[name].engine_owned for name in touched) else Where.SPARK
-        if any(_reads_rows(reading, topics[reading.topic]) for reading in sources):
-            where = Where.SPARK
+        rows = any(_reads_rows(reading, topics[reading.topic]) for reading in sources)
+        where = Where.SPARK if rows else Where.ENGINE
     return ProcessorNode(
         name=entry.name,
         plugin=entry.plugin,
@@ -245,9 +241,9 @@ def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> Proces
         targets=targets,
         address=edge_address(entry.name, config),
         config=config,
-        embedded=pull.system if pull and pull.server(config) is None else "",
-        repeats=pull.repeats(config) if pull else "",
-        losses=pull.losses(config) if pull else "",
+        embedded=outside.system if outside and outside.server(config) is None else "",
+        repeats=outside.repeats(config) if outside else "",
+        losses=outside.losses(config) if outside else "",
         tables=tuple(topic for _, topic in tables_of(spec, config)),
         beside=tuple(topic for _, topic in spec.beside(config)) if spec.beside is not None else (),
     )

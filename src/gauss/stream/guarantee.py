@@ -1,25 +1,25 @@
-"""What a path promises, in a line: that of its weakest topic."""
+"""The delivery guarantee of each end of a pipeline, which is that of the weakest topic on its path."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gauss.contracts.processor import Role
-from gauss.contracts.storage import ReadMode, WriteFull
+from gauss.contracts.storage import ReadMode, TopicKind, WriteFull
 from gauss.stream.graph import Graph, ProcessorNode
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The promise at one end of the pipeline."""
+    """The guarantee at one end of the pipeline."""
 
     end: str
     kind: str
-    """`sink` (a processor), `table`, or `topic` (one that nothing here reads)."""
+    """`sink` (a processor), `table`, or `topic` (without readers in the pipeline)."""
     repeats: str
-    """Why a record may come twice, empty when it can't."""
+    """Why a record may be duplicated; empty if it can't."""
     losses: tuple[str, ...]
-    """How a record may be missed, empty when it can't."""
+    """How a record may be lost; empty if it can't."""
 
     @property
     def exactly_once(self) -> bool:
@@ -34,15 +34,17 @@ class Guarantee:
 
 
 def guarantees(graph: Graph) -> list[Guarantee]:
-    """One for every sink, then one for every table and every written topic that no processor reads."""
+    """The guarantees of all sinks, then of all tables and all written topics without readers."""
     found = []
     for processor in graph.processors.values():
         if processor.role is Role.SINK:
             losses = _losses(graph, [reading.topic for reading in processor.sources], [processor])
             again = _read_again(graph, [reading.topic for reading in processor.sources])
-            found.append(Guarantee(processor.name, "sink", _repeats(processor) or again, losses))
+            repeats = processor.repeats or _repeats(processor) or again
+            own = (processor.losses,) if processor.losses else ()
+            found.append(Guarantee(processor.name, "sink", repeats, (*losses, *own)))
     for name, topic in graph.topics.items():
-        if topic.table:
+        if topic.kind is TopicKind.STORED_TABLE:
             own = (topic.losses,) if topic.losses else ()
             repeats = topic.repeats or _read_again(graph, [name])
             found.append(Guarantee(name, "table", repeats, (*_losses(graph, [name], []), *own)))
@@ -52,7 +54,7 @@ def guarantees(graph: Graph) -> list[Guarantee]:
 
 
 def _repeats(sink: ProcessorNode) -> str:
-    """A sink that resumes can't know what its peer's kernel still held, so it begins a little before that."""
+    """Why a TCP sink may repeat records: when it resumes, it does not know what the peer had received."""
     starts_at = getattr(sink.config, "starts_at", None)
     if starts_at is not None and starts_at() == "resume":
         return "after a reconnect the last records may come again"
@@ -60,7 +62,7 @@ def _repeats(sink: ProcessorNode) -> str:
 
 
 def _sources(graph: Graph, ends: list[str]) -> list[ProcessorNode]:
-    """The sources from which all that flows into some topics comes."""
+    """The sources upstream of some topics."""
     topics = {topic.name for end in ends for topic in graph.upstream(end)}
     return [
         each for each in graph.processors.values() if each.role is Role.SOURCE and not topics.isdisjoint(each.targets)

@@ -1,4 +1,4 @@
-"""Formats that ask a running system for their columns: whom they ask, and where a run keeps the answer."""
+"""Formats that get their columns from a running server: its location, and where a run stores the columns."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from typing import Any
 from gauss import registry
 from gauss.config.spec import FormatDef, Pipeline
 from gauss.contracts.format import FormatSpec
-from gauss.contracts.live import LiveFormatSpec, PullSpec
+from gauss.contracts.outside import LiveFormatSpec, PullSpec
 from gauss.contracts.processor import ProcessorSpec
 from gauss.model.paths import DataDir
 
 
 def schema_dir(paths: DataDir, name: str) -> Path:
-    """Where a run keeps the columns of a format."""
+    """The folder in which a run stores the columns of a format."""
     return paths.root / "schemas" / name
 
 
 def forget_schemas(paths: DataDir) -> None:
-    """A new run asks again: tables change while nothing runs."""
+    """Removes the stored columns: a new run asks again, as tables may have changed in between."""
     shutil.rmtree(paths.root / "schemas", ignore_errors=True)
 
 
 def with_live_formats(pipeline: Pipeline, paths: DataDir, *, keep: bool) -> Pipeline:
-    """The pipeline with such formats told where their server is and what the source that names them reads; with `keep`
-    also where the columns are kept."""
+    """The pipeline with the server of each such format, and the table or query of the source that names it, in its
+    config; with `keep` also the folder of its columns."""
     formats = [_located(definition, pipeline, paths, keep=keep) for definition in pipeline.formats]
     return pipeline.model_copy(update={"formats": formats})
 
 
 def asks_server(pipeline: Pipeline, name: str) -> bool:
-    """Whether the columns of a format are known to a running system alone."""
-    definition = pipeline.format(name)
-    return definition is not None and _is_live(definition)
+    """Whether only a running server knows the columns of a format."""
+    return any(entry.name == name and _is_live(entry) for entry in pipeline.formats)
 
 
 def _is_live(definition: FormatDef) -> bool:
@@ -50,12 +49,12 @@ def _located(definition: FormatDef, pipeline: Pipeline, paths: DataDir, *, keep:
     if keep:
         config["schema_dir"] = str(schema_dir(paths, definition.name))
     if not {"table", "query"} & definition.config.keys():
-        config |= _told(definition.name, pipeline)
+        config |= _source_settings(definition.name, pipeline)
     return definition.model_copy(update={"config": {**config, **definition.config}})
 
 
-def _told(name: str, pipeline: Pipeline) -> dict[str, Any]:
-    """By the first source whose `input` names the format."""
+def _source_settings(name: str, pipeline: Pipeline) -> dict[str, Any]:
+    """The settings of the first source whose `input` names the format."""
     for processor in pipeline.processors:
         spec = registry.spec(ProcessorSpec, processor.plugin)
         side = processor.config.get("input")

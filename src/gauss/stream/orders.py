@@ -1,5 +1,5 @@
-"""Reads of whole tables by processors. A read is ordered by a record in a hidden topic, and the processor reads those
-records as any other: an epoch is one whole read, and whatever happens to it, it is published once."""
+"""Reads of whole tables by processors. Each read is triggered by an order, a record in a hidden topic that the
+processor reads like any other: an epoch is one whole read and is published exactly once."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any
 
 import msgspec
 
-from gauss import registry
-from gauss.config.spec import Pipeline, ProcessorDef, TopicDef
-from gauss.contracts.storage import ReadMode, StorageSpec
-from gauss.contracts.table import TableSpec
-from gauss.stream.protocol import At
+from gauss.clients.engine.positions import At
+from gauss.config.spec import Pipeline, ProcessorDef
+from gauss.contracts.storage import ReadMode, TopicKind
+from gauss.model.names import orders_topic
 
-PREFIX = "_reads."
 ROW_READS = (ReadMode.SNAPSHOT, ReadMode.QUERY, ReadMode.SUBSCRIBE)
 
 
@@ -22,37 +20,31 @@ class Order(msgspec.Struct, frozen=True):
 
     topic: str
     asked: str
-    """What the config said: when it says something else, reading begins anew."""
+    """The config of the read; a change of it starts over."""
     from_ms: int | None = None
-    """With to_ms: a range of the records' time; None: all rows."""
+    """With to_ms: a time range of the records; None: all rows."""
     to_ms: int | None = None
     seen: At | None = None
-    """With `subscribe`: the table's incarnation and version when it was ordered."""
-
-
-def orders_topic(processor: str) -> str:
-    """The hidden topic of a processor's orders."""
-    return PREFIX + processor
+    """With `subscribe`: the table's incarnation and version at the time of the order."""
 
 
 def reads_table(pipeline: Pipeline, processor: ProcessorDef) -> bool:
-    """Whether a processor reads the rows of a table, once or again and again."""
+    """Whether a processor reads the rows of a table, once or repeatedly."""
     source = processor.source
     if source is None or source.read not in ROW_READS:
         return False
     topic = next((each for each in pipeline.topics if each.name == source.topic), None)
-    return topic is not None and is_table(topic)
+    return topic is not None and topic.kind.has_rows
 
 
 def passes_rows(pipeline: Pipeline, processor: ProcessorDef) -> bool:
-    """Whether what it writes are the rows of a table elsewhere: neither side of it names a format."""
+    """Whether it writes the rows of a database table unchanged: neither its input nor its output names a format."""
     if not reads_table(pipeline, processor) or any(_format(processor, side) for side in ("input", "output")):
         return False
     assert processor.source is not None
-    topic = next(each for each in pipeline.topics if each.name == processor.source.topic)
-    return isinstance(registry.spec(StorageSpec, topic.storage), TableSpec) and (
-        processor.target is None or processor.target.topic != topic.name
-    )
+    topic = pipeline.topic(processor.source.topic)
+    elsewhere = processor.target is None or processor.target.topic != topic.name
+    return topic.kind is TopicKind.STORED_TABLE and elsewhere
 
 
 def _format(processor: ProcessorDef, side: str) -> str | None:
@@ -60,17 +52,8 @@ def _format(processor: ProcessorDef, side: str) -> str | None:
     return given.get("format") if isinstance(given, dict) else None
 
 
-def is_table(topic: TopicDef) -> bool:
-    """Whether a topic has rows instead of records in their order."""
-    spec = registry.spec(StorageSpec, topic.storage)
-    if isinstance(spec, TableSpec):
-        return True
-    modes = spec.read_modes(spec.validate(topic.storage_config))
-    return ReadMode.SNAPSHOT in modes and ReadMode.OFFSET not in modes
-
-
 def with_input(processor: ProcessorDef, format_name: str | None) -> ProcessorDef:
-    """The processor as one that reads its orders, and decodes rows by a format unless it names one itself."""
+    """The processor with its orders topic as source, and `format_name` as input format unless it names one."""
     assert processor.source is not None
     source = processor.source.model_copy(
         update={"topic": orders_topic(processor.name), "read": ReadMode.OFFSET.value, "from_": None, "to": None}

@@ -1,4 +1,4 @@
-"""The rows of a table as records, for processors that name no input format: JSON objects with the table's columns."""
+"""Table rows as JSON objects, for processors that read a table and name no input format."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pydantic import Field
 from gauss import registry
 from gauss.contracts.field_types import parse_type
 from gauss.contracts.format import Decoded, FieldType, Format, FormatSpec, SourceField, SourceSchema
-from gauss.contracts.native_types import general
 from gauss.contracts.plugin import PluginConfig
-from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN
 from gauss.contracts.target import field_type_dict
+from gauss.model.names import INC_COLUMN, OFFSET_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,16 +26,16 @@ _JSON = {
 
 
 class RowsConfig(PluginConfig):
-    """Columns with their types in the table's own words, and what is known of the table."""
+    """Columns with their database types, and the attributes of the table."""
 
     fields: list[dict[str, Any]]
     """`{name, type: {name, attrs}}`"""
     attrs: dict[str, Any] = Field(default={})
-    """The source's attrs."""
+    """The attributes of the source schema."""
 
 
 def rows_config(reader: TableReader) -> dict[str, Any]:
-    """The config for the columns of a table, but for those that Gauss added."""
+    """The config for the columns of a table, without the bookkeeping columns of Gauss."""
     own = [column for column in reader.columns if column.name not in (INC_COLUMN, OFFSET_COLUMN)]
     fields = [{"name": column.name, "type": field_type_dict(column.field_type)} for column in own]
     return {"fields": fields, "attrs": reader.attrs}
@@ -69,8 +68,8 @@ class RowsFormat:
 
 
 def _json_type(field_type: FieldType) -> dict[str, Any]:
-    """The nearest type of JSON that holds every value."""
-    found = general(field_type) or field_type
+    """The closest JSON field type that can hold every value."""
+    found = field_type.general
     name, attrs = _JSON.get(found.name, found.name), found.attrs
     match name:
         case "decimal":

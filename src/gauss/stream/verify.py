@@ -1,4 +1,4 @@
-"""Checks a data directory, or the folder of one topic, that no run has open, and mends what is found."""
+"""Checks and repairs a data directory, or the folder of one topic, that no run uses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from gauss.contracts.offline import Choice, Finding
 from gauss.model.errors import ConfigError, NotFound
-from gauss.model.files import is_locked
 from gauss.model.paths import DataDir
-from gauss.stream.engine.journal import NAME, keep_copy, replace_journal
-from gauss.stream.engine.journal_scan import Scanned, scan
-from gauss.stream.engine.ledger_state import commit_number, committed, encode, replayed_state
-from gauss.stream.engine.opening import need_a_journal
+from gauss.process.locks import is_locked
+from gauss.stream.engine.journal.journal import NAME, keep_copy, replace_journal
+from gauss.stream.engine.journal.journal_scan import Scanned, scan
+from gauss.stream.engine.journal.ledger_state import commit_number, committed, encode, replayed_state
+from gauss.stream.engine.journal.opening import need_a_journal
 from gauss.stream.folders import TopicFolder, storages, topic_folders
 
 JOURNAL = "journal"
@@ -22,7 +22,7 @@ JOURNAL = "journal"
 
 @dataclass
 class Verified:
-    """What was found in a directory."""
+    """The result of a check of a directory."""
 
     directory: Path
     topics: list[dict[str, object]] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Verified:
 
 
 def folders_of(directory: Path) -> list[TopicFolder]:
-    """The topics of a data directory, or the one whose folder this is."""
+    """The topics of a data directory, or the single topic of a topic folder."""
     if not directory.is_dir():
         raise NotFound(f"{directory} is not a directory", hint="name a data directory, such as .gauss")
     if is_data_dir(directory):
@@ -42,7 +42,7 @@ def folders_of(directory: Path) -> list[TopicFolder]:
     found = [TopicFolder(directory.name, directory, each) for each in storages() if each.is_folder(directory)]
     if not found:
         raise NotFound(
-            f"{directory} holds neither a data directory nor a file topic",
+            f"{directory} is neither a data directory nor the folder of a file topic",
             hint="name a data directory (it has a file VERSION), a topic's data_dir, or a backup of a topic",
         )
     return found
@@ -54,7 +54,7 @@ def is_data_dir(directory: Path) -> bool:
 
 
 def check_unused(directory: Path) -> None:
-    """Raises ConfigError while a run has the directory: its files change as they are read."""
+    """Raises ConfigError if a run uses the directory, because its files would change during the check."""
     for lock in [DataDir(directory).lock, *(folder.path / "lock" for folder in folders_of(directory))]:
         if is_locked(lock):
             raise ConfigError(
@@ -63,7 +63,7 @@ def check_unused(directory: Path) -> None:
 
 
 def verify(directory: Path, read: Callable[[int], None] = lambda _: None) -> Verified:
-    """Reads everything that was written with a checksum; `read` is told of bytes as they are read."""
+    """Reads everything that has a checksum; `read` is called with the number of bytes read so far."""
     found = Verified(directory)
     folders = folders_of(directory)
     if is_data_dir(directory):
@@ -83,7 +83,7 @@ def verify(directory: Path, read: Callable[[int], None] = lambda _: None) -> Ver
 
 
 def repair(directory: Path, finding: Finding, choice: str) -> str:
-    """Mends one finding; says what was done."""
+    """Repairs one finding; returns a description of the repair."""
     if finding.kind == JOURNAL:
         return _repair_journal(DataDir(directory), choice)
     folder = next(each for each in folders_of(directory) if each.topic == finding.topic)
@@ -129,9 +129,9 @@ def _repair_journal(paths: DataDir, choice: str) -> str:
         for publish, _ in folder.offline.blocks(folder.path):
             if not publish:
                 continue
-            # Numbers of publishes begin with the run's: none of them may be given again.
+            # The number of a publish starts with that of its run; none may be used again.
             state.run = max(state.run, publish >> 32)
             if choice == "keep":
                 commit_number(state, publish)
     os.close(replace_journal(paths.journal, encode(state))[0])
-    return f"{path} is written anew{kept}"
+    return f"{path} was rewritten{kept}"

@@ -12,7 +12,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 from gauss.clients.clickhouse.connect import connect
 from gauss.clients.clickhouse.errors import sort_error
 from gauss.clients.clickhouse.types import parse_type
-from gauss.clients.clickhouse.write import Table, insert
+from gauss.clients.clickhouse.write import ClickHouseTarget, insert
 from gauss.clients.endpoint import Endpoint
 from gauss.clients.errors import RowError, Unclear
 from gauss.model.errors import ConfigError, DiskFull, GaussError, StorageError, Unavailable
@@ -102,4 +102,4 @@ def test_an_insert_whose_answer_is_lost_is_unclear(clickhouse: Endpoint) -> None
     with connect(dataclasses.replace(clickhouse, port=between.port)) as client:
         between.deaf = True
         with pytest.raises(Unclear):
-            insert(client, Table("t", {"a": parse_type("Int64")}), pa.table({"a": [1]}), token="a")
+            insert(client, ClickHouseTarget("t", {"a": parse_type("Int64")}), pa.table({"a": [1]}), token="a")

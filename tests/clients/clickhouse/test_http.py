@@ -21,7 +21,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import DatabaseError, StreamFailureError
 
 from gauss.clients.endpoint import Endpoint
-from helpers.run import wait_until
+from helpers.waiting import wait_until
 
 
 def driver(endpoint: Endpoint, **options: Any) -> Client:

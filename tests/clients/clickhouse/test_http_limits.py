@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from gauss.clients.clickhouse import http_connections
-from gauss.clients.clickhouse.http_connections import MOST_UNPROVEN, Connections, TimedReads
+from gauss.clients.clickhouse.http_connections import MOST_UNPROVEN, FrontConnections, TimedReads
 from gauss.clients.endpoint import Endpoint
-from helpers.run import wait_until
+from helpers.waiting import wait_until
 
 MIB = 1 << 20
 
@@ -153,7 +153,7 @@ def test_full_house_of_proven_connections_refuses_a_new_one(
     pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_connections, "MOST_CONNECTIONS", 1)
-    connections = Connections()
+    connections = FrontConnections()
     near, far = pair
     assert connections.enter(near)
     connections.prove(near)

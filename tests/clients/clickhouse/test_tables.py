@@ -11,10 +11,11 @@ from gauss.clients.clickhouse.ddl import DEDUPLICATION_WINDOW, column, create_ta
 from gauss.clients.clickhouse.live import describe, differences
 from gauss.clients.clickhouse.quote import identifier, literal
 from gauss.clients.clickhouse.write import execute
-from gauss.clients.evolution import Change, additions
+from gauss.contracts.evolution import Change
 from gauss.contracts.format import FieldType
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.model.errors import ConfigError
+from gauss.tables.evolution import additions
 from helpers.cases import cases
 
 INT, TEXT = FieldType("Int64"), FieldType("String")

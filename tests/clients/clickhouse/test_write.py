@@ -17,20 +17,24 @@ from hypothesis import strategies as st
 
 from gauss.clients.clickhouse.quote import identifier
 from gauss.clients.clickhouse.types import parse_type
-from gauss.clients.clickhouse.write import Table, execute, insert, query_arrow, read_back, token
+from gauss.clients.clickhouse.write import ClickHouseTarget, execute, insert, query_arrow, read_back, token
 from gauss.clients.errors import RowError
 from gauss.model.errors import ConfigError
 
 WINDOW = "SETTINGS non_replicated_deduplication_window = 100"
 
 
-def make(client: Client, table: str, columns: Mapping[str, str], engine: str = "MergeTree ORDER BY tuple()") -> Table:
+def make(
+    client: Client, table: str, columns: Mapping[str, str], engine: str = "MergeTree ORDER BY tuple()"
+) -> ClickHouseTarget:
     lines = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns.items())
     execute(client, [f"CREATE TABLE {identifier(table)} ({lines}) ENGINE = {engine} {WINDOW}"])
-    return Table(identifier(table), {name: parse_type(kind.split(" DEFAULT")[0]) for name, kind in columns.items()})
+    return ClickHouseTarget(
+        identifier(table), {name: parse_type(kind.split(" DEFAULT")[0]) for name, kind in columns.items()}
+    )
 
 
-def values_of(client: Client, table: Table) -> list[Any]:
+def values_of(client: Client, table: ClickHouseTarget) -> list[Any]:
     return [row[0] for row in client.query(f"SELECT v FROM {table.name} ORDER BY n").result_rows]
 
 

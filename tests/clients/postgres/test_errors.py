@@ -11,7 +11,7 @@ from gauss.clients.errors import Unclear
 from gauss.clients.postgres.connect import Connection, connect
 from gauss.clients.postgres.errors import sort_error
 from gauss.clients.postgres.types import parse_type
-from gauss.clients.postgres.write import Table, write
+from gauss.clients.postgres.write import PostgresTarget, write
 from gauss.model.errors import ConfigError, DiskFull, GaussError, StorageError, Unavailable
 from helpers.run import free_port
 
@@ -55,4 +55,4 @@ def test_a_backend_that_is_ended_in_mid_write_is_tried_again(postgres: Endpoint,
         assert row
         connection.execute("SELECT pg_terminate_backend(%s)", [row[0]])
         with pytest.raises(Unavailable):
-            write(other, Table("t", {"a": parse_type("bigint")}), pa.table({"a": [1]}))
+            write(other, PostgresTarget("t", {"a": parse_type("bigint")}), pa.table({"a": [1]}))

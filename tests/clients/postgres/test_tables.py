@@ -6,15 +6,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gauss.clients.evolution import Change, additions
 from gauss.clients.postgres.connect import Connection
 from gauss.clients.postgres.ddl import create_table, table_name
 from gauss.clients.postgres.live import describe, differences
 from gauss.clients.postgres.quote import identifier
 from gauss.clients.postgres.types import canonical
+from gauss.contracts.evolution import Change
 from gauss.contracts.format import FieldType
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.model.errors import ConfigError
+from gauss.tables.evolution import additions
 from helpers.cases import cases
 
 ORDERS = (

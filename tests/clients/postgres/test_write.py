@@ -19,24 +19,24 @@ from gauss.clients.postgres.connect import Connection, connect
 from gauss.clients.postgres.ledger import Mark, claim
 from gauss.clients.postgres.quote import identifier
 from gauss.clients.postgres.types import parse_type
-from gauss.clients.postgres.write import Table, write
+from gauss.clients.postgres.write import PostgresTarget, write
 from gauss.model.errors import ConfigError, Fenced, ProtocolError
 from helpers.cases import cases
 
 UTC = datetime.UTC
 
 
-def make(connection: Connection, table: str, *key: str, **columns: str) -> Table:
+def make(connection: Connection, table: str, *key: str, **columns: str) -> PostgresTarget:
     lines = [f"{identifier(name)} {kind}" for name, kind in columns.items()]
     if key:
         lines.append(f"PRIMARY KEY ({', '.join(map(identifier, key))})")
     connection.execute(f"CREATE TABLE {identifier(table)} ({', '.join(lines)})".encode())
-    return Table(
+    return PostgresTarget(
         identifier(table), {name: parse_type(kind.split(" default")[0]) for name, kind in columns.items()}, key
     )
 
 
-def rows_of(connection: Connection, table: Table, order: str = "1") -> list[tuple[Any, ...]]:
+def rows_of(connection: Connection, table: PostgresTarget, order: str = "1") -> list[tuple[Any, ...]]:
     return connection.execute(f"SELECT * FROM {table.name} ORDER BY {order}".encode()).fetchall()
 
 
@@ -196,7 +196,7 @@ def test_a_value_that_the_table_refuses_is_the_rows_own_error(
 ) -> None:
     connection.execute(f"CREATE TABLE {identifier(table)} (v {kind})".encode())
     bare = kind.split(" not", maxsplit=1)[0].split(" check", maxsplit=1)[0].split(" primary", maxsplit=1)[0]
-    made = Table(identifier(table), {"v": parse_type(bare)})
+    made = PostgresTarget(identifier(table), {"v": parse_type(bare)})
     with pytest.raises(RowError) as caught:
         write(connection, made, pa.table({"v": values}))
     assert caught.value.reason == reason
@@ -205,7 +205,7 @@ def test_a_value_that_the_table_refuses_is_the_rows_own_error(
 
 def test_a_dropped_table_is_a_config_error_with_a_hint(connection: Connection, table: str) -> None:
     with pytest.raises(ConfigError, match="does not exist") as caught:
-        write(connection, Table(identifier(table), {"v": parse_type("bigint")}), pa.table({"v": [1]}))
+        write(connection, PostgresTarget(identifier(table), {"v": parse_type("bigint")}), pa.table({"v": [1]}))
     assert "CREATE TABLE" in caught.value.hint
 
 
@@ -245,7 +245,9 @@ def test_halves_that_are_written_are_left_out_of_the_whole(connection: Connectio
     assert write(connection, made, offsets(0, 8), mark(table, 0, 8)) == 2
     assert [row[0] for row in rows_of(connection, made)] == list(range(8))
     with pytest.raises(ProtocolError):
-        write(connection, Table(made.name, {"x": parse_type("bigint")}), pa.table({"x": [1]}), mark(table, 3, 9))
+        write(
+            connection, PostgresTarget(made.name, {"x": parse_type("bigint")}), pa.table({"x": [1]}), mark(table, 3, 9)
+        )
 
 
 def test_a_lower_generation_is_fenced_and_writes_nothing(connection: Connection, table: str) -> None:

@@ -15,7 +15,7 @@ from gauss.plugins.formats.avro import walk as avro_walk
 from gauss.plugins.formats.csv import walk as csv_walk
 from gauss.plugins.formats.json import walk as json_walk
 from gauss.plugins.formats.msgpack import walk as msgpack_walk
-from gauss.plugins.formats.pg_binary import fast as pg_fast
+from gauss.plugins.formats.pg_binary import walk as pg_walk
 from gauss.plugins.formats.protobuf import walk as protobuf_walk
 from helpers.format_conformance import assert_alike
 from helpers.format_records import config, row_of
@@ -44,7 +44,7 @@ def mutate(record: bytes, chance: random.Random) -> bytes:
 
 @pytest.mark.parametrize("name", ["json", "csv", "avro", "protobuf", "msgpack", "pg-binary"])
 def test_mutated_records_have_one_verdict_each_and_raise_nothing(name: str, tmp_path: Path) -> None:
-    for walk in (csv_walk.WALK, json_walk.WALK, msgpack_walk.WALK, avro_walk._walk, pg_fast._walk, protobuf_walk._walk):
+    for walk in (csv_walk.WALK, json_walk.WALK, msgpack_walk.WALK, avro_walk.WALK, pg_walk.WALK, protobuf_walk.WALK):
         walk.compile()
     spec = registry.spec(FormatSpec, name)
     format_ = batched(registry.build(spec, spec.validate(config(name, tmp_path))))

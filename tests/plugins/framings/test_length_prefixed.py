@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from gauss.plugins.framings.buffered_splitter import Cut
 from gauss.plugins.framings.length_prefixed import framing as module
 from gauss.plugins.framings.length_prefixed.framing import LengthPrefixedFraming
 from gauss.plugins.framings.length_prefixed.spec import SPEC, LengthPrefixedConfig
 from gauss.plugins.framings.length_prefixed.walk import Walker, walk
-from gauss.plugins.framings.splitting import Cut
 from helpers.cases import cases
 from helpers.framing_conformance import FramingCase, FramingConformance, cut_stream, pieces_at
 

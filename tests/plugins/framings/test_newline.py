@@ -25,6 +25,18 @@ class TestLineFeed(FramingConformance):
     )
 
 
+class TestLargeLines(FramingConformance):
+    """Large enough to be searched one by one; a run of small ones is counted instead."""
+
+    case = FramingCase(
+        name="newline",
+        config={"delimiter": "\n"},
+        records=[b"a" * 700, b"", b"b" * 600, b"c", b"d" * 900],
+        any_record=st.integers(0, 2_000).map(lambda size: b"x" * size),
+        unfit=[b"\n", b"x" * 999 + b"\n"],
+    )
+
+
 class TestCarriageReturnLineFeed(FramingConformance):
     case = FramingCase(
         name="newline",

@@ -6,6 +6,7 @@ from gauss import registry
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.framing import FramingSpec
 from gauss.contracts.processor import ProcessorSpec, Where
+from gauss.contracts.transform import Schemas
 from gauss.plugins.processors.passthrough.spark import PassthroughTransform
 from gauss.plugins.processors.passthrough.spec import PassthroughConfig
 from gauss.plugins.processors.passthrough.transform import PassthroughEngineTransform
@@ -20,7 +21,7 @@ def test_the_chunk_itself_goes_on() -> None:
 def test_on_spark_no_field_is_decoded() -> None:
     transform = PassthroughTransform(PassthroughConfig())
     frame = object()
-    assert transform.bind(None, None) == []
+    assert transform.bind(Schemas()).fields == []
     assert transform.apply(frame) is frame  # type: ignore[arg-type]
 
 

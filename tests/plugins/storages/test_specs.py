@@ -56,7 +56,7 @@ def test_only_files_survive_the_engine() -> None:
         ("file", {"storage_size": 5}, "not permitted"),
         ("file", {"framing": "avro_container"}, "length_prefixed"),
         ("file", {"framing": "newlin"}, 'did you mean "newline"'),
-        ("file", {"framing": "newline", "frame_size": 4}, 'frame_size is no parameter of framing "newline"'),
+        ("file", {"framing": "newline", "frame_size": 4}, 'frame_size is not a parameter of framing "newline"'),
         ("file", {"framing": "fixed_size"}, "frame_size"),
         ("file", {"prefix_type": "u8"}, "u32be"),
         ("file", {"fsync": "sometimes"}, "interval"),

@@ -11,7 +11,8 @@ import pytest
 
 from gauss.contracts.transport import Connection, Transport
 from helpers.certificates import Authority
-from helpers.edges import transport, until
+from helpers.edges import transport
+from helpers.waiting import wait_until
 
 
 def read_to_end(connection: Connection) -> None:
@@ -39,7 +40,7 @@ def number_of(client: Transport, name: str) -> int:
 def test_it_connects_and_shows_its_state(listener: socket.socket) -> None:
     client = start(listener.getsockname()[1])
     with listener.accept()[0]:
-        until(lambda: client.state()["state"] == "connected")
+        wait_until(lambda: client.state()["state"] == "connected")
         assert client.state()["connections"] == 1
     client.close()
     assert client.state()["state"] == "stopped"
@@ -49,7 +50,7 @@ def test_it_reconnects_when_the_peer_hangs_up(listener: socket.socket) -> None:
     client = start(listener.getsockname()[1])
     for _ in range(3):
         listener.accept()[0].close()
-    until(lambda: number_of(client, "accepted") >= 3)
+    wait_until(lambda: number_of(client, "accepted") >= 3)
     client.close()
 
 
@@ -57,13 +58,13 @@ def test_it_waits_for_a_peer_that_is_not_there_yet(listener: socket.socket) -> N
     address = listener.getsockname()
     listener.close()
     client = start(address[1])
-    until(lambda: number_of(client, "attempts") >= 3)
+    wait_until(lambda: number_of(client, "attempts") >= 3)
     assert "refused" in str(client.state()["last_error"])
     assert client.state()["state"] in ("waiting", "connecting")
     with socket.create_server(address) as late:
         late.settimeout(60)
         with late.accept()[0]:
-            until(lambda: client.state()["state"] == "connected")
+            wait_until(lambda: client.state()["state"] == "connected")
     client.close()
 
 
@@ -72,7 +73,7 @@ def test_pauses_grow_between_attempts(listener: socket.socket) -> None:
     listener.close()
     began = time.monotonic()
     client = start(address[1])
-    until(lambda: number_of(client, "attempts") >= 5)
+    wait_until(lambda: number_of(client, "attempts") >= 5)
     attempts = number_of(client, "attempts")
     assert time.monotonic() - began >= sum(0.1 * 2**number / 2 for number in range(attempts - 1))
     client.close()
@@ -81,7 +82,7 @@ def test_pauses_grow_between_attempts(listener: socket.socket) -> None:
 def test_close_ends_a_wait_at_once() -> None:
     others = set(threading.enumerate())
     client = start(1)
-    until(lambda: client.state()["state"] == "waiting")
+    wait_until(lambda: client.state()["state"] == "waiting")
     mine = set(threading.enumerate()) - others
     assert len(mine) == 1
     client.close()
@@ -100,7 +101,7 @@ def test_tls_checks_the_server_by_ca_and_name(tmp_path: Path) -> None:
             client = start(listener.getsockname()[1], tls=tls)
             try:
                 with context.wrap_socket(listener.accept()[0], server_side=True):
-                    until(lambda: client.state()["state"] == "connected" or client.state()["last_error"])
+                    wait_until(lambda: client.state()["state"] == "connected" or client.state()["last_error"])
                     return client.state()["state"] == "connected"
             except (ssl.SSLError, ConnectionError):
                 return False

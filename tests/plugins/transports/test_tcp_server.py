@@ -17,7 +17,8 @@ from gauss.model.errors import ConfigError, GaussError
 from gauss.plugins.transports.tcp_server import transport as tcp_server
 from gauss.plugins.transports.tcp_server.spec import SPEC
 from helpers.certificates import Authority
-from helpers.edges import receive, transport, until
+from helpers.edges import receive, transport
+from helpers.waiting import wait_until
 
 
 def echo(connection: Connection) -> None:
@@ -98,7 +99,7 @@ def test_a_connection_above_the_cap_is_closed_and_counted(serve: Callable[..., T
             assert is_closed(three)
         assert server.state()["refused"] == 1
         assert "max_connections = 2" in str(server.state()["last_error"])
-    until(lambda: server.state()["connections"] == 0)
+    wait_until(lambda: server.state()["connections"] == 0)
     with connect(server) as again:
         again.sendall(b"y")
         assert again.recv(1) == b"y"
@@ -131,12 +132,12 @@ def test_an_unsafe_or_broken_config_is_refused(config: dict[str, Any]) -> None:
 def test_thousands_of_connections_opened_and_dropped_leave_nothing_behind(serve: Callable[..., Transport]) -> None:
     server = serve(max_connections=4_000)  # none is refused, however long it takes to notice that one has gone
     connect(server).close()
-    until(lambda: server.state()["accepted"] == 1 and server.state()["connections"] == 0)
+    wait_until(lambda: server.state()["accepted"] == 1 and server.state()["connections"] == 0)
     files, threads = open_files(), set(threading.enumerate())
     for _ in range(1_999):
         connect(server).close()
-    until(lambda: server.state()["accepted"] == 2_000 and server.state()["connections"] == 0, 60)
-    until(lambda: not set(threading.enumerate()) - threads)
+    wait_until(lambda: server.state()["accepted"] == 2_000 and server.state()["connections"] == 0, 60)
+    wait_until(lambda: not set(threading.enumerate()) - threads)
     assert open_files() <= files
 
 
@@ -144,7 +145,7 @@ def test_close_ends_connections_and_their_threads(serve: Callable[..., Transport
     others = set(threading.enumerate())
     server = serve()
     socks = [connect(server) for _ in range(20)]
-    until(lambda: server.state()["accepted"] == 20)
+    wait_until(lambda: server.state()["accepted"] == 20)
     server.close()
     assert all(is_closed(sock) for sock in socks)
     assert not set(threading.enumerate()) - others
@@ -184,7 +185,7 @@ def test_plain_bytes_at_a_tls_port_are_refused_and_counted(serve: Callable[..., 
     server = serve(tls={"cert": "server.pem", "key": "server.key"})
     with connect(server) as sock:
         sock.sendall(b"hello, is this plain?\n" * 10)
-        until(lambda: "TLS" in str(server.state()["last_error"]))
+        wait_until(lambda: "TLS" in str(server.state()["last_error"]))
     assert server.state()["refused"] == 1
 
 
@@ -207,7 +208,7 @@ def test_ca_demands_a_client_certificate_of_that_authority(serve: Callable[..., 
         with pytest.raises((ssl.SSLError, ConnectionError)):
             assert talk(certificate), "closed without an answer"
             raise ConnectionError
-    until(lambda: server.state()["refused"] == 2)
+    wait_until(lambda: server.state()["refused"] == 2)
 
 
 def test_a_key_of_another_certificate_is_named_at_the_start(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 _CHILD = """
 import os, sys
 from pathlib import Path
-from gauss.scan.roots import root_hash
+from helpers.root_hash import root_hash
 from helpers.scan_worlds import PROVIDERS, doc, golden, make_world
 folder, portion = Path(sys.argv[1]), int(sys.argv[2])
 if portion == 1:

@@ -9,7 +9,7 @@ import pytest
 from gauss.contracts.cursor import Capabilities, Code, Mode, OffsetRange, Program, Seq, Step
 from gauss.scan.program.blob import encode_program, encode_step
 from gauss.scan.resources import RESOURCES, OpKind
-from gauss.scan.sources import Opened, SourceTask
+from gauss.scan.sources import OpenAnswer, SourceTask
 from gauss.scan.tasks import ReaderTask
 from helpers.scan_worlds import Slot, World
 
@@ -73,9 +73,9 @@ def test_1_1_executor_is_reached_only_through_slot_scan_next_read(world: World) 
     assert (task.next(0, Step()), task.read(0)[0]) == (Code.INVALID, Code.INVALID)
     _, slot = task.slot()
     assert task.next(slot, Step()) is Code.INVALID
-    assert task.scan(slot, world.id, Program()) is Code.UNSET
-    assert task.next(slot, Step()) is Code.UNSET
-    assert task.read(slot)[0] is Code.UNSET
+    assert task.scan(slot, world.id, Program()) is Code.OK
+    assert task.next(slot, Step()) is Code.OK
+    assert task.read(slot)[0] is Code.OK
     handle = task.handle(slot)
     assert handle is not None
     assert not any(callable(value) or hasattr(value, "next") for value in handle)
@@ -84,7 +84,7 @@ def test_1_1_executor_is_reached_only_through_slot_scan_next_read(world: World) 
 class _Recorder(SourceTask):
     """A source that keeps the blobs it is given."""
 
-    def open(self, program: bytes | Program) -> Opened:
+    def open(self, program: bytes | Program) -> OpenAnswer:
         self.seen: list[object] = [program]
         return super().open(Program())
 
@@ -101,8 +101,8 @@ def test_1_3_engine_forwards_blobs_unparsed(world: World) -> None:
     task = world.task()
     _, slot = task.slot()
     program, step = b"\xff not a program", b"\x00 not a step"
-    assert task.scan(slot, recorder.id, program) is Code.UNSET
-    assert task.next(slot, step) is Code.UNSET
+    assert task.scan(slot, recorder.id, program) is Code.OK
+    assert task.next(slot, step) is Code.OK
     assert [given is seen for given, seen in zip((program, step), recorder.seen, strict=True)] == [True, True]
 
 
@@ -114,8 +114,8 @@ def test_12_1_calls_count_on_entry_recv_on_success_errs_on_anything_else(world: 
     assert slot.next() is Code.INVALID
     assert slot.scan(Program(OffsetRange(5, 1))) is Code.INVALID
     assert [counter(task, name) for name in ("slot", "scan", "next", "read", "errs", "recv")] == [1, 1, 1, 1, 3, 0]
-    assert slot.scan(Program()) is Code.UNSET
-    assert slot.next() is Code.UNSET
+    assert slot.scan(Program()) is Code.OK
+    assert slot.next() is Code.OK
     sizes = [len(slot.blob()[1]), len(slot.blob()[1])]
     assert [counter(task, name) for name in ("scan", "next", "read", "errs")] == [2, 2, 3, 3]
     assert counter(task, "recv") == sum(sizes) > 0
@@ -129,7 +129,7 @@ def test_12_2_fuel_is_charged_to_the_reader_for_any_work(world: World) -> None:
     world.emit_numbers(0, 50)
     slot, idle = world.read(), world.task()
     spent = []
-    while slot.next(3) is Code.UNSET:
+    while slot.next(3) is Code.OK:
         spent.append(counter(slot.task, "fuel"))
     assert spent == sorted(set(spent))
     assert spent[0] > 0
@@ -160,10 +160,10 @@ def test_zrk_every_counter_counts_what_it_is_for(world: World) -> None:
     slot = Slot(world, task)
     assert counter(task, "init") == 1
     program, step = encode_program(Program()), encode_step(Step(2))
-    assert slot.scan(program) is Code.UNSET
-    assert [task.next(slot.number, step) for _ in range(2)] == [Code.UNSET] * 2
+    assert slot.scan(program) is Code.OK
+    assert [task.next(slot.number, step) for _ in range(2)] == [Code.OK] * 2
     assert counter(task, "sent") == len(program) + 2 * len(step)
-    assert slot.blob()[0] is Code.UNSET
+    assert slot.blob()[0] is Code.OK
     task.emitted(100)
     task.renew()
     open_ = False
@@ -202,10 +202,10 @@ def test_14_2_unknown_op_and_capabilities_key_are_refused(world: World) -> None:
 @pytest.mark.providers("memory")
 def test_d_slots_exhausted_is_rejected(world: World) -> None:
     task = world.task()
-    assert {task.slot()[0] for _ in range(1 << 16)} == {Code.UNSET}
+    assert {task.slot()[0] for _ in range(1 << 16)} == {Code.OK}
     assert task.slot() == (Code.REJECTED, 0)
     task.release(500)
-    assert task.slot() == (Code.UNSET, 500)
+    assert task.slot() == (Code.OK, 500)
     assert task.slot(1 << 16)[0] is Code.INVALID
 
 
@@ -214,7 +214,7 @@ def test_e_occupied_slot_is_invalid(world: World) -> None:
     slot = world.read()
     assert slot.scan(Program()) is Code.INVALID
     assert slot.task.slot(slot.number) == (Code.INVALID, 0)
-    assert slot.task.slot(9) == (Code.UNSET, 9)
+    assert slot.task.slot(9) == (Code.OK, 9)
 
 
 def test_g_lapsed_lease_ends_the_task_rejected_and_frees_its_pins(world: World) -> None:
@@ -228,6 +228,6 @@ def test_g_lapsed_lease_ends_the_task_rejected_and_frees_its_pins(world: World) 
     assert slot.task.ended is Code.REJECTED
     assert slot.next() is Code.PANIC
     assert world.source.open_cursors() == 1
-    assert kept.next() is Code.UNSET
+    assert kept.next() is Code.OK
     kept.task.done()
     assert world.source.watermark() is None

@@ -10,9 +10,9 @@ import pytest
 
 from gauss.contracts.cursor import Code, Cursor, KeyRange, Last, Mode, OffsetRange, Program, Seq, Step
 from gauss.scan.sources import SourceTask
-from helpers.edges import until
 from helpers.reference_provider import ReferenceProvider
 from helpers.scan_worlds import Slot, World, doc, make_world
+from helpers.waiting import wait_until
 
 LIVE = Program(Seq(), Mode.LIVE)
 
@@ -24,7 +24,7 @@ def test_5_1_1_scan_pins_the_published_version_and_failure_leaves_nothing(world:
     assert slot.scan(bad) is Code.INVALID
     assert slot.task.handle(slot.number) is None
     assert (world.source.open_cursors(), world.source.watermark()) == (0, None)
-    assert slot.scan(Program()) is Code.UNSET  # the slot is as it was
+    assert slot.scan(Program()) is Code.OK  # the slot is as it was
     handle = slot.task.handle(slot.number)
     assert handle is not None
     assert handle.pinned_version == world.provider.version() == 5
@@ -90,7 +90,7 @@ def test_5_1_5_and_9_3_sixty_four_cursors_beside_a_writer_each_equal_their_fold(
     ready.wait()
     slots = [read() for _ in range(32)]
     half.set()
-    until(lambda: world.provider.version() > pinned(slots[-1]), 60)
+    wait_until(lambda: world.provider.version() > pinned(slots[-1]), 60)
     slots += [read() for _ in range(32)]
     found = [slot.drain(17) for slot in slots]
     stop.set()
@@ -113,8 +113,8 @@ def test_5_2_1_next_on_an_unallocated_or_scannerless_slot_is_invalid(world: Worl
 def test_5_2_2_unset_means_that_a_batch_is_ready(world: World) -> None:
     world.emit_numbers(0, 20)
     slot = world.read()
-    while slot.next(3) is Code.UNSET:
-        assert slot.blob()[0] is Code.UNSET
+    while slot.next(3) is Code.OK:
+        assert slot.blob()[0] is Code.OK
         assert 1 <= len(slot.batch()) <= 3
 
 
@@ -130,7 +130,7 @@ def test_5_2_3_live_idle_is_invalid_then_unset_after_an_emit(world: World) -> No
     slot = world.read(LIVE)
     assert [slot.next(), slot.next()] == [Code.INVALID] * 2
     world.emit_numbers(0, 2)
-    assert slot.next() is Code.UNSET
+    assert slot.next() is Code.OK
     assert slot.batch() == world.tail(0)
 
 
@@ -149,7 +149,7 @@ def test_5_3_2_repeated_read_gives_the_same_bytes(world: World) -> None:
     world.emit_numbers(9, 5)
     world.compact()
     assert [slot.blob() for _ in range(3)] == [first] * 3
-    assert first[0] is Code.UNSET
+    assert first[0] is Code.OK
 
 
 def test_5_3_3_read_before_next_and_after_a_failed_next_is_invalid(world: World) -> None:
@@ -184,8 +184,8 @@ def test_5_4_1_and_5_4_2_releasing_a_slot_closes_exactly_once(world: World) -> N
     world.engine.register(source)
     task = world.task()
     for number in range(3):
-        assert task.slot(number)[0] is Code.UNSET
-        assert task.scan(number, source.id, Program()) is Code.UNSET
+        assert task.slot(number)[0] is Code.OK
+        assert task.scan(number, source.id, Program()) is Code.OK
     task.release(1)
     task.release(1)
     assert len(provider.closed) == 1
@@ -201,11 +201,11 @@ def test_5_4_3_done_with_any_code_closes_cursors_invalidates_slots_moves_the_wat
     world.emit_numbers(0, 3)
     task = world.task()
     slots = [Slot(world, task) for _ in range(3)]
-    assert [slot.scan(LIVE) for slot in slots] == [Code.UNSET] * 3
+    assert [slot.scan(LIVE) for slot in slots] == [Code.OK] * 3
     world.emit_numbers(3, 2)
     later = world.read()
     assert world.source.watermark() == 3
-    assert task.done(code) is Code.UNSET
+    assert task.done(code) is Code.OK
     assert task.ended is code
     assert world.source.open_cursors() == 1
     assert world.source.watermark() == 5
@@ -219,7 +219,7 @@ def test_6_1_1_and_6_1_2_emits_and_deletes_between_nexts_are_invisible(world: Wo
     slot = world.read()
     found = []
     number = 7
-    while slot.next(2) is Code.UNSET:
+    while slot.next(2) is Code.OK:
         found += slot.batch()
         world.emit_numbers(number, 3)
         world.emit(doc(number, "k5", gone=True))
@@ -244,7 +244,7 @@ def test_6_1_3_snapshot_pins_the_current_version_and_no_older(world: World) -> N
 def test_6_2_1_live_is_invalid_where_it_is_not_declared(world: World) -> None:
     source = SourceTask("still", ReferenceProvider(live=False))
     assert source.open(LIVE).code is Code.INVALID
-    assert source.open(Program()).code is Code.UNSET
+    assert source.open(Program()).code is Code.OK
     assert world.refusal(Program(Last(), Mode.LIVE)) is Code.INVALID
 
 
@@ -264,7 +264,7 @@ def test_6_2_2_root_first_then_the_tail_without_gap_duplicate_or_reorder(world: 
     found = []
     while True:
         over = not writer.is_alive()
-        if slot.next(7) is Code.UNSET:
+        if slot.next(7) is Code.OK:
             found += slot.batch()
         elif over:
             break
@@ -331,7 +331,7 @@ def test_i_dead_incarnation_is_rejected(world: World, tmp_path: Path) -> None:
     _, number = task.slot()
     assert task.scan(number, world.id._replace(inc=99), Program()) is Code.REJECTED
     assert task.scan(number, world.id._replace(topic="nobody"), Program()) is Code.INVALID
-    assert task.scan(number, newer.source.id, Program()) is Code.UNSET
+    assert task.scan(number, newer.source.id, Program()) is Code.OK
 
 
 @pytest.mark.providers("memory", "file")
@@ -350,7 +350,7 @@ def test_i_hold_is_the_pin_until_the_root_is_delivered_then_the_position(world: 
     world.emit_numbers(6, 6)
     slot.next(2)
     assert world.source.watermark() == 6
-    while world.source.watermark() == 6 and slot.next(2) is Code.UNSET:
+    while world.source.watermark() == 6 and slot.next(2) is Code.OK:
         pass
     slot.drain(5)
     assert world.source.watermark() == 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from gauss.scan.program.blob import encode_program, encode_step
 from gauss.scan.resources import RESOURCES
 from helpers.scan_cases import Case, case_name, cases, fuel
 from helpers.scan_worlds import Slot, doc, make_world
+from helpers.waiting import wait_until
 
 ALL = pytest.mark.parametrize("case", cases(), indirect=True, ids=case_name)
 READING = pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_5_2_2_and_7_6_batches_hold_up_to_the_limit_and_together_the_model(case:
     case.world.emit_numbers(1, 40)
     for limit, size in ((1, 1 << 20), (7, 1 << 20), (1000, 1 << 20), (1000, 150), (3, 1)):
         slot, found = case.open(), []
-        while slot.next(limit, max_bytes=size) is Code.UNSET:
+        while slot.next(limit, max_bytes=size) is Code.OK:
             rows = case.rows(slot.blob()[1])
             assert 1 <= len(rows) <= limit
             assert len(rows) == 1 or sum(map(case.size, rows)) <= size
@@ -63,7 +63,7 @@ def test_5_2_2_and_7_6_batches_hold_up_to_the_limit_and_together_the_model(case:
 def test_5_3_2_repeated_read_gives_the_same_bytes(case: Case) -> None:
     case.world.emit_numbers(0, 9)
     slot = case.open()
-    assert slot.next(2) is Code.UNSET
+    assert slot.next(2) is Code.OK
     first = slot.blob()
     case.world.emit_numbers(9, 5)
     case.world.compact()
@@ -78,7 +78,7 @@ def test_5_3_3_read_after_a_step_that_failed_is_invalid(case: Case) -> None:
     for bad in bad_steps(case):
         slot = case.open()
         assert slot.blob() == (Code.INVALID, b"")
-        assert slot.next(1) is Code.UNSET
+        assert slot.next(1) is Code.OK
         assert slot.task.next(slot.number, bad) is Code.INVALID, bad
         assert slot.blob() == (Code.INVALID, b""), bad
 
@@ -106,7 +106,7 @@ def test_7_5_seek_lands_identically_or_is_invalid_for_an_aggregate(case: Case) -
             assert code is Code.INVALID
             assert before or case.drained(slot, Step()) == case.expected()
             continue
-        assert code is Code.UNSET
+        assert code is Code.OK
         found.append(case.rows(slot.blob()[1]))
     assert case.kind == "agg" or found == [case.of(case.world.fold()[3:])] * 3
 
@@ -115,7 +115,7 @@ def test_7_5_seek_lands_identically_or_is_invalid_for_an_aggregate(case: Case) -
 def test_6_1_1_and_6_1_2_emits_between_steps_are_invisible_to_a_snapshot(case: Case) -> None:
     case.world.emit_numbers(0, 7)
     expected, slot, found = case.expected(), case.open(), []
-    while slot.next(2) is Code.UNSET:
+    while slot.next(2) is Code.OK:
         found += case.rows(slot.blob()[1])
         case.world.emit_numbers(7, 3)
         case.world.compact()
@@ -141,7 +141,7 @@ def test_position_of_a_live_scan_is_the_pin_within_the_root_of_a_table_and_the_p
     handle = slot.task.handle(slot.number)
     assert handle is not None
     executor = case.world.source.executor(handle.cursor_id)
-    assert slot.next(2) is Code.UNSET
+    assert slot.next(2) is Code.OK
     if case.world.is_table:
         assert executor.position == 7
     else:
@@ -167,7 +167,7 @@ def test_8_3_batch_is_cut_at_the_most_bytes_and_a_larger_row_is_rejected_and_pas
     sizes = [case.size(row) for row in expected]
     case.limit(max_batch_bytes=2 * max(sizes))
     slot, found = case.open(), []
-    while slot.next(1000) is Code.UNSET:
+    while slot.next(1000) is Code.OK:
         rows = case.rows(slot.blob()[1])
         assert sum(map(case.size, rows)) <= 2 * max(sizes)
         found += rows
@@ -183,7 +183,7 @@ def test_8_3_limit_above_the_most_items_is_rejected(case: Case) -> None:
     case.limit(max_batch_items=5)
     slot = case.open()
     assert [slot.next(6), slot.blob()[0]] == [Code.REJECTED, Code.INVALID]
-    assert slot.next(5) is Code.UNSET
+    assert slot.next(5) is Code.OK
 
 
 @ALL
@@ -198,7 +198,7 @@ def test_8_3_fuel_of_a_scan_stops_at_the_limit_for_good(case: Case) -> None:
     found, ended = [], []
     for limit in (1, 7, 1000):
         slot, rows = case.open(), []
-        while (code := slot.next(limit)) is Code.UNSET:
+        while (code := slot.next(limit)) is Code.OK:
             rows += case.rows(slot.blob()[1])
         assert [code, slot.next(1), slot.blob()[0]] == [Code.REJECTED] * 3
         found.append(rows)
@@ -228,7 +228,7 @@ def test_8_3_no_more_is_read_than_the_fuel_pays_for(case: Case, monkeypatch: pyt
         return code, item
 
     monkeypatch.setattr(cursor, "read", counted)
-    while slot.next(1000) is Code.UNSET:
+    while slot.next(1000) is Code.OK:
         pass
     assert slot.next(1000) is Code.REJECTED
     assert fuel(case, slot) <= 400
@@ -253,12 +253,12 @@ def test_8_3_fuel_of_one_row_is_bounded_and_the_position_is_kept(case: Case) -> 
     slot = case.open()
     codes = [slot.next(10), slot.next(10), slot.next(1)]
     if case.kind == "agg" and "." not in case.program.text.split("|")[0]:
-        assert codes == [Code.UNSET, Code.INVALID, Code.INVALID], "records that are only counted are not read"
+        assert codes == [Code.OK, Code.INVALID, Code.INVALID], "records that are only counted are not read"
     elif case.kind == "agg":
         assert codes == [Code.REJECTED] * 3
     else:
-        assert codes == [Code.UNSET, Code.REJECTED, Code.REJECTED]
-        assert slot.next(10, seek="k2" if case.world.is_table else 2) is Code.UNSET
+        assert codes == [Code.OK, Code.REJECTED, Code.REJECTED]
+        assert slot.next(10, seek="k2" if case.world.is_table else 2) is Code.OK
         assert case.rows(slot.blob()[1]) == case.of(case.world.fold()[2:])
 
 
@@ -269,8 +269,8 @@ def test_12_1_and_12_2_calls_bytes_errors_and_fuel_are_counted(case: Case) -> No
     assert task.next(0, Step()) is Code.INVALID
     assert task.used()[RESOURCES.index("init")] == 1
     slot = Slot(case.world, task)
-    assert slot.scan(case.program) is Code.UNSET
-    assert slot.next(4) is Code.UNSET
+    assert slot.scan(case.program) is Code.OK
+    assert slot.next(4) is Code.OK
     size = len(slot.blob()[1])
     assert slot.next(0) is Code.INVALID
     assert slot.blob()[0] is Code.INVALID
@@ -286,9 +286,7 @@ def test_g_lapsed_lease_frees_the_pin_though_a_bad_call_came_last(case: Case) ->
     slot = case.open(lease_seconds=0.02)
     slot.next(1)
     slot.task.next(slot.number, None)  # type: ignore[arg-type]
-    deadline = time.monotonic() + 60
-    while not slot.task.lapsed() and time.monotonic() < deadline:
-        time.sleep(0.005)
+    wait_until(slot.task.lapsed)
     assert case.world.engine.reap() == 1
     assert (slot.task.ended, case.world.source.open_cursors()) == (Code.REJECTED, 0)
 
@@ -331,4 +329,4 @@ def test_6_1_3_snapshot_of_an_older_version_is_invalid_though_it_is_held(world: 
     held = world.table.hold()
     world.emit_numbers(10, 10)
     assert world.refusal(Program(Seq(held), Mode.SNAPSHOT, output)) is Code.INVALID
-    world.table.let_go(held)
+    world.table.unpin(held)

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from gauss.contracts.cursor import Agg, Code, Last, Mode, OffsetRange, Output, Program, Step
+from gauss.contracts.expression import Call, Path, Value
 from gauss.model.errors import ConfigError
-from gauss.scan.outputs import decode_item
 from gauss.scan.program import blob
-from gauss.scan.program.ir import Call, Path, Value
 from gauss.scan.program.parse import parse_scan
+from helpers.row_programs import row_cost, run_row
+from helpers.scan_items import decode_item
 from helpers.scan_worlds import Slot, World, doc
 
 SELECT = parse_scan('seq | select(.symbol == "BTC" and .n > 3) | {k, n, mid: .bid / 2}')
@@ -77,7 +78,7 @@ def test_7_1_no_parameter_of_a_step_filters(world: World) -> None:
         found = []
         for step in steps:
             slot, rows = world.read(program), []
-            while slot.task.next(slot.number, step) is Code.UNSET:
+            while slot.task.next(slot.number, step) is Code.OK:
                 rows += slot.batch()
             found.append(rows)
         assert found == [found[0]] * len(steps)
@@ -105,7 +106,7 @@ def test_7_3_impure_operation_is_unrepresentable(world: World) -> None:
     forged = Program(stages=(Value(Call("now", Path(("k",)))),), text="seq | now")
     world.emit_numbers(0, 3)
     slot = Slot(world, world.task())
-    assert Code.UNSET not in (slot.scan(forged) or slot.next(), slot.blob()[0])
+    assert Code.OK not in (slot.scan(forged) or slot.next(), slot.blob()[0])
     try:
         encoded = blob.encode_program(forged)
     except (ConfigError, ValueError):
@@ -161,7 +162,7 @@ def test_7_5_limit_that_is_no_positive_int_is_invalid(world: World, limit: Any) 
 def test_7_5_undeclared_seek_is_invalid(world: World) -> None:
     world.emit_numbers(0, 9)
     target: Any = "k2" if world.is_table else 2
-    assert world.read().next(seek=target) is Code.UNSET
+    assert world.read().next(seek=target) is Code.OK
     limited(world, seek=False)
     slot = world.read()
     assert slot.next(seek=target) is Code.INVALID
@@ -190,7 +191,7 @@ def test_7_5_legal_seek_lands_identically_each_time(world: World) -> None:
             again = world.read(program)
             for _ in range(before):
                 again.next(2)
-            assert again.next(1000, seek=target) is Code.UNSET
+            assert again.next(1000, seek=target) is Code.OK
             landed.append(again.batch())
         index = 3 if world.is_table else 17
         assert landed == [whole[index:]] * 3
@@ -202,7 +203,7 @@ def test_7_6_rows_never_exceed_the_limit_and_the_whole_does_not_depend_on_it(wor
         whole = world.rows(program)
         for limit in (1, 2, 7, 59, 1000):
             slot, found = world.read(program), []
-            while slot.next(limit) is Code.UNSET:
+            while slot.next(limit) is Code.OK:
                 rows = slot.batch()
                 assert 1 <= len(rows) <= limit
                 found += rows
@@ -215,7 +216,7 @@ def test_7_6_blob_decodes_by_its_output(world: World) -> None:
     for output in sorted(world.provider.capabilities.outputs, key=lambda each: each.value):
         program = dataclasses.replace(parse_scan("seq | .n"), output=output) if output is Output.SCALAR else None
         slot = world.read(program or Program(output=output))
-        assert slot.next() is Code.UNSET
+        assert slot.next() is Code.OK
         found = decode_item(output, slot.blob()[1])
         match output:
             case Output.ROWS:
@@ -254,7 +255,7 @@ def test_7_7_every_breach_is_invalid_or_rejected(world: World) -> None:
 def test_a_step_whose_rows_are_all_dropped_goes_on_to_a_row_or_the_end(world: World) -> None:
     world.emit(*(doc(number, f"k{number:05}") for number in range(5000)))
     slot = world.read(parse_scan("seq | select(.n == 4321) | .n"))
-    assert slot.next(1) is Code.UNSET
+    assert slot.next(1) is Code.OK
     assert slot.batch() == [{"value": 4321}]
     assert slot.next(1) is Code.INVALID
     assert world.read(parse_scan("seq | select(.n < 0) | .n")).next(1) is Code.INVALID
@@ -267,12 +268,12 @@ def test_b_item_fuel_keeps_the_position_and_a_seek_goes_on(world: World) -> None
     program = parse_scan('seq | select(.symbol != "no") | .n')
     limited(world, max_fuel_item=1000)
     slot = world.read(program)
-    assert slot.next(100) is Code.UNSET
+    assert slot.next(100) is Code.OK
     first = slot.batch()
     assert first == [{"value": number} for number in (0, 1, 2)]
     assert [slot.next(100), slot.next(1)] == [Code.REJECTED] * 2
-    assert slot.blob()[0] is not Code.UNSET
-    assert slot.next(100, seek="k4" if world.is_table else 4) is Code.UNSET
+    assert slot.blob()[0] is not Code.OK
+    assert slot.next(100, seek="k4" if world.is_table else 4) is Code.OK
     assert slot.batch() == [{"value": number} for number in (4, 5, 6)]
 
 
@@ -280,7 +281,7 @@ def test_b_scan_fuel_is_final(world: World) -> None:
     world.emit_numbers(0, 30)
     limited(world, max_fuel_scan=100)
     slot = world.read(parse_scan("seq | .n"))
-    while slot.next(1) is Code.UNSET:
+    while slot.next(1) is Code.OK:
         pass
     assert slot.next(1) is Code.REJECTED
     assert slot.next(1, seek="k0" if world.is_table else 0) is Code.REJECTED
@@ -306,7 +307,7 @@ def test_j_program_without_expressions_costs_by_rows_and_bytes_and_frames_nothin
 
     with monkeypatch.context() as patch:
         patch.setattr(chunk, "bounds", framed)
-        assert slot.next(fill=False) is Code.UNSET
+        assert slot.next(fill=False) is Code.OK
         item = slot.task.take(slot.number)[1]
     assert isinstance(item, list)
     assert sum(entry.chunk.count for entry in item) == 50
@@ -316,7 +317,7 @@ def test_j_program_without_expressions_costs_by_rows_and_bytes_and_frames_nothin
     assert world.source.executor(handle.cursor_id).fuel == 8 * 50 + size // 64
     for fill in (True, False):
         cut = world.read(Program(output=Output.CHUNKS))
-        assert cut.next(7, fill=fill) is Code.UNSET  # below the chunk's count: now it is framed
+        assert cut.next(7, fill=fill) is Code.OK  # below the chunk's count: now it is framed
         assert cut.batch() == world.fold()[:7]
 
 
@@ -344,8 +345,8 @@ def test_k_fuel_and_rows_of_the_row_backend_are_those_of_the_columns(world: Worl
     made, fuel = [], 0
     for row in world.fold():
         fields = msgspec.json.decode(row["data"])
-        fuel += bound.row_cost(fields, len(row["data"]))
-        if (result := bound.row(fields)) is not None:
+        fuel += row_cost(bound, fields, len(row["data"]))
+        if (result := run_row(bound, fields)) is not None:
             made.append(dict(result))
     assert made == rows
     assert fuel == executor.fuel

@@ -52,9 +52,9 @@ def test_4_1_views_without_a_provider_are_refused(world: World) -> None:
 def test_4_2_source_has_four_calls_and_close_returns_nothing(world: World) -> None:
     world.emit_numbers(0, 3)
     opened = world.source.open(Program())
-    assert opened.code is Code.UNSET
-    assert world.source.next(opened.cursor_id, Step()) is Code.UNSET
-    assert world.source.read(opened.cursor_id)[0] is Code.UNSET
+    assert opened.code is Code.OK
+    assert world.source.next(opened.cursor_id, Step()) is Code.OK
+    assert world.source.read(opened.cursor_id)[0] is Code.OK
     assert world.source.close(opened.cursor_id) is None  # type: ignore[func-returns-value]
     assert world.source.close(opened.cursor_id) is None  # type: ignore[func-returns-value]
 
@@ -68,7 +68,7 @@ def test_4_3_unknown_or_foreign_cursor_is_invalid(world: World, tmp_path: Path) 
         assert world.source.next(cursor_id, Step()) is Code.INVALID
         assert world.source.read(cursor_id) == (Code.INVALID, None)
         world.source.close(cursor_id)
-    assert other.source.next(foreign, Step()) is Code.UNSET
+    assert other.source.next(foreign, Step()) is Code.OK
 
 
 def test_4_4_bad_program_is_invalid_at_open_and_bad_step_at_next(world: World) -> None:
@@ -80,7 +80,7 @@ def test_4_4_bad_program_is_invalid_at_open_and_bad_step_at_next(world: World) -
     step = blob.encode_step(Step(3))
     for bad in (b"", b"\x00", step[:-1], step + b"\x01", good):
         assert slot.task.next(slot.number, bad) is Code.INVALID, bad
-    assert slot.task.next(slot.number, step) is Code.UNSET
+    assert slot.task.next(slot.number, step) is Code.OK
     assert slot.batch() == world.fold()[:3]
 
 
@@ -140,7 +140,7 @@ def test_8_2_unknown_ids_are_invalid(world: World) -> None:
         for flip in (0x80, 0xFF):
             changed = bytearray(encoded)
             changed[index] ^= flip
-            assert world.refusal(bytes(changed)) in (Code.INVALID, Code.REJECTED, Code.UNSET)
+            assert world.refusal(bytes(changed)) in (Code.INVALID, Code.REJECTED, Code.OK)
     assert set(OUT_IDS.values()) == set(OutId) - {OutId.TAGGED}
     assert not {ViewId.KNN, ViewId.BITMAP} & set(VIEW_IDS.values())
 
@@ -152,7 +152,7 @@ def test_8_3_undeclared_view_op_builtin_and_output_are_invalid(world: World) -> 
     limited(world, ops=frozenset({"select", "value", "=="}), builtins=frozenset({"length"}))
     assert world.refusal(parse_scan("seq | .bid + 1")) is Code.INVALID
     assert world.refusal(parse_scan('seq | select(.k | startswith("k"))')) is Code.INVALID
-    assert world.read(parse_scan("seq | select((.k | length) == 2) | .k")).next() is Code.UNSET
+    assert world.read(parse_scan("seq | select((.k | length) == 2) | .k")).next() is Code.OK
     limited(world, outputs=frozenset({Output.COLUMNAR}))
     assert world.refusal(Program()) is Code.INVALID
     assert world.read(Program(output=Output.COLUMNAR)).drain() == world.fold()
@@ -168,11 +168,11 @@ def test_8_3_runtime_fuel_of_the_scan_is_rejected_for_good(world: World) -> None
     world.emit_numbers(0, 50)
     program = parse_scan("seq | .k")
     free = world.read(program)
-    assert free.next(3) is Code.UNSET
+    assert free.next(3) is Code.OK
     first, spent = free.batch(), _executor(world, free).fuel
     limited(world, max_fuel_scan=spent)
     slot = world.read(program)
-    assert slot.next(100) is Code.UNSET
+    assert slot.next(100) is Code.OK
     assert slot.batch() == first
     assert [slot.next(), slot.next(1), slot.blob()[0]] == [Code.REJECTED] * 3
 
@@ -198,7 +198,7 @@ def test_8_3_limit_above_the_most_items_is_rejected(world: World) -> None:
     for program in (Program(), parse_scan("seq | .k")):
         slot = world.read(program)
         assert slot.next(6) is Code.REJECTED
-        assert slot.next(5) is Code.UNSET
+        assert slot.next(5) is Code.OK
         assert len(slot.batch()) == 5
 
 
@@ -210,7 +210,7 @@ def test_8_3_batch_is_cut_at_its_most_bytes_and_a_larger_row_is_rejected(world: 
     limited(world, max_batch_bytes=3 * size)
     slot = world.read(program)
     found = []
-    while slot.next(100) is Code.UNSET:
+    while slot.next(100) is Code.OK:
         rows = slot.batch()
         assert sum(len(row["data"]) for row in rows) <= 3 * size
         found += [row["data"] for row in rows]
@@ -254,13 +254,13 @@ def test_13_3_providers_exception_is_panic_of_that_cursor_alone(where: str, erro
     world.engine.register(faulty)
     task = world.task()
     slot, other = Slot(world, task), Slot(world, task)
-    assert other.scan(Program()) is Code.UNSET
+    assert other.scan(Program()) is Code.OK
     code = task.scan(slot.number, faulty.id, Program())
     if where == "open":
         # A provider may refuse a program as invalid; anything else that it raises is its own fault.
         assert code is (Code.INVALID if isinstance(error, ConfigError) else Code.PANIC)
     else:
-        assert code is Code.UNSET
+        assert code is Code.OK
         assert [slot.next(), slot.next(), slot.blob()[0]] == [Code.PANIC] * 3
     assert other.drain() == world.fold()
 
@@ -271,7 +271,7 @@ def test_13_2_source_that_cannot_be_reached_is_rejected(tmp_path: Path) -> None:
     world.engine.register(source)
     task = world.task()
     _, slot = task.slot()
-    assert task.scan(slot, source.id, Program()) is Code.UNSET
+    assert task.scan(slot, source.id, Program()) is Code.OK
     assert [task.next(slot, Step()) for _ in range(2)] == [Code.REJECTED] * 2
 
 
@@ -283,8 +283,8 @@ def test_13_2_grant_denial_is_rejected(world: World) -> None:
     assert slot.scan(Program()) is Code.REJECTED
     assert world.source.open_cursors() == 0
     denied = OpKind.READ
-    assert slot.scan(Program()) is Code.UNSET
-    assert slot.next() is Code.UNSET
+    assert slot.scan(Program()) is Code.OK
+    assert slot.next() is Code.OK
     assert slot.blob() == (Code.REJECTED, b"")
 
 
@@ -343,8 +343,8 @@ def test_11_2_flaky_provider_under_audit_is_panic_and_others_live_on(tmp_path: P
     world.engine.register(flaky)
     task = world.task()
     bad, good = Slot(world, task), Slot(world, task)
-    assert good.scan(parse_scan("seq | .k")) is Code.UNSET
-    assert task.scan(bad.number, flaky.id, Program()) is Code.UNSET
+    assert good.scan(parse_scan("seq | .k")) is Code.OK
+    assert task.scan(bad.number, flaky.id, Program()) is Code.OK
     assert [bad.next(), bad.next()] == [Code.PANIC] * 2
     assert len(good.drain()) == 30
 

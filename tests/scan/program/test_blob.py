@@ -24,7 +24,7 @@ from gauss.model.errors import ConfigError
 from gauss.scan.program.blob import PROGRAM, STEP, decode_program, decode_step, encode_program, encode_step
 from gauss.scan.program.parse import parse_scan
 from helpers.cases import cases
-from scan.program.generated import programs
+from helpers.programs import programs
 
 TEXT = 'range(from: 10) | select(.symbol == "BTC" and .bid > 100) | {symbol, mid: (.bid + .ask) / 2} | .mid // 0'
 
@@ -104,15 +104,15 @@ def test_a_step_without_parts_has_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("blob", "message"),
     [
-        (encode_program(parse_scan(TEXT)), "can't bring a program"),
+        (encode_program(parse_scan(TEXT)), "can't contain a program"),
         (STEP + bytes([16, 0]), "can't change the view"),
         (STEP + bytes([17, 0]), "can't change a stage"),
         (STEP + bytes([18, 1]), "can't change the mode"),
         (STEP + bytes([1, 0]), "limit must be above 0"),
-        (STEP + bytes([1, 5, 1, 6]), "once, in order"),
-        (STEP + bytes([3, 1, 4, 1, 65]), "no part 4"),
-        (STEP + bytes([9]), "no part 9"),
-        (STEP + bytes([1, 0x85, 0x00]), "longer than it must be"),
+        (STEP + bytes([1, 5, 1, 6]), "unique and in ascending order"),
+        (STEP + bytes([3, 1, 4, 1, 65]), "unknown part 4"),
+        (STEP + bytes([9]), "unknown part 9"),
+        (STEP + bytes([1, 0x85, 0x00]), "not in its shortest encoding"),
         (STEP[:-1] + b"\x02", "expected a step that begins with"),
     ],
 )
@@ -124,8 +124,8 @@ def test_a_step_that_is_more_than_a_step_is_refused(blob: bytes, message: str) -
 @pytest.mark.parametrize(
     ("blob", "message"),
     [
-        (encode_program(parse_scan(TEXT)) + b"\x00", "1 bytes too many"),
-        (encode_program(parse_scan(TEXT))[:-1], "ends too early"),
+        (encode_program(parse_scan(TEXT)) + b"\x00", "1 unexpected bytes"),
+        (encode_program(parse_scan(TEXT))[:-1], "unexpected end"),
         (PROGRAM + b"\x00\x00\x00\x00\x00\x00\x01\x02\x00" + b"\x07\x00\x00" * 150 + b"\x00\x00", "nested deeper than"),
         (PROGRAM + b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\x0f", "up to 64"),
         (PROGRAM + b"\x00\x00\xff\xff\xff\xff\x0f", "expected a number up to"),

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from gauss.contracts.expression import Binary, Kind, Literal, Path
 from gauss.model.errors import ConfigError
 from gauss.scan.program.check import check
-from gauss.scan.program.ir import Binary, Kind, Literal, Path
 from gauss.scan.program.parse import parse
-from gauss.scan.program.python import compile_filter, compile_row
+from helpers.row_programs import compile_filter, compile_row
 
 
 def value(text: str, row: dict[str, Any]) -> Any:
@@ -74,7 +74,7 @@ def test_whole_numbers_that_a_schema_vouches_for_compare_exactly() -> None:
         (".a +", 4, "unexpected the end"),
         (".a ==== 1", 5, "unexpected"),
         ('.a > 1 and .a == "x"', 11, "used as a number and as a string"),
-        (".a == .b", 3, "nothing says"),
+        (".a == .b", 3, "is unknown"),
         (".s | nope", 5, "unknown function nope"),
         (".s | startswith", 5, "takes 1 argument"),
         ('"a" - 1', 0, "needs a number"),

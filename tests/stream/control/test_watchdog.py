@@ -8,14 +8,15 @@ from typing import Any, cast
 
 import pytest
 
+from gauss.clients.engine.driver_messages import DriverSync
+from gauss.clients.engine.protocol import Command
 from gauss.config.spec import Pipeline
 from gauss.model.errors import Unavailable
 from gauss.stream.control.run import Running
 from gauss.stream.control.watchdog import UNANSWERED, Watchdog
-from gauss.stream.engine import commands
-from gauss.stream.engine.driver_board import DriverBoard
+from gauss.stream.engine.observe.driver_board import DriverBoard
 from gauss.stream.engine.runtime import Engine
-from gauss.stream.protocol import Command, DriverSync
+from gauss.stream.engine.server import commands
 
 
 class Part:
@@ -87,7 +88,7 @@ def test_engine_that_is_starting_again_is_not_blamed() -> None:
 def test_silent_driver_is_restarted() -> None:
     run = Watched(61.0)
     watchdog(run).look()
-    assert run.driver.why == ["the driver was not heard of for 60 s"]
+    assert run.driver.why == ["the driver has not reported for 60 s"]
 
 
 @pytest.mark.parametrize("young", ["engine_age", "driver_age"])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,14 @@ import psutil
 import pyarrow as pa
 import pytest
 
+from gauss.clients.engine.client import EngineClient
 from gauss.config.spec import Pipeline
 from gauss.model.paths import DataDir
-from gauss.stream.client import EngineClient
+from gauss.process.ready import read_ready, spawn
 from gauss.stream.flowtest.bench import kill
 from helpers.engine_process import EngineParent
 from helpers.run import free_port
+from helpers.waiting import wait_until
 
 
 class EngineRun:
@@ -63,13 +64,7 @@ class EngineRun:
         kill(self._pid)
 
     def stop(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGTERM)
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline:
-                os.kill(self._pid, 0)
-                time.sleep(0.01)
-            raise AssertionError("the engine did not end")
+        kill(self._pid, signal.SIGTERM)
 
     def send(self, topic: str, records: list[bytes]) -> None:
         batch = pa.RecordBatch.from_arrays([pa.array(records, pa.binary())], names=["data"])
@@ -80,27 +75,31 @@ class EngineRun:
 
     def wait_for(self, topic: str, count: int, seconds: float = 150.0) -> list[bytes]:
         """The topic's records once there are `count` of them."""
-        deadline = time.monotonic() + seconds
-        while True:
-            found = self.records(topic)
-            if len(found) >= count or time.monotonic() > deadline:
-                return found
-            time.sleep(0.1)
+        found: list[bytes] = []
+
+        def enough() -> bool:
+            found[:] = self.records(topic)
+            return len(found) >= count
+
+        wait_until(enough, seconds, lambda: f"{count} records in {topic}; found {len(found)}: {found[-20:]}")
+        return found
+
+    def wait_read(self, *processors: str, seconds: float = 300.0) -> None:
+        """Until these processors have published everything that was sent."""
+        rows = [partial(self.processor, name) for name in processors]
+        wait_until(
+            lambda: all(row["behind"] == 0 and row["epoch"] >= 0 for row in (each() for each in rows)),
+            seconds,
+            lambda: [each() for each in rows],
+        )
 
 
 def spawn_driver_process(root: Path) -> subprocess.Popen[bytes]:
     """A driver that has said it is ready."""
-    read, write = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gauss.stream.driver", str(root)],
-        env={**os.environ, "GAUSS_READY_FD": str(write)},
-        pass_fds=[write],
-        start_new_session=True,
-    )
-    os.close(write)
-    with os.fdopen(read) as ready:
-        said = json.loads(ready.readline() or "{}")
-    assert said.get("ready"), said
+    process, ready = spawn([sys.executable, "-m", "gauss.stream.driver", str(root)], start_new_session=True)
+    with os.fdopen(ready):
+        found = read_ready(ready, 400)
+    assert found.get("ready"), found
     return process
 
 

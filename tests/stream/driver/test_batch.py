@@ -9,11 +9,14 @@ import msgspec
 import pytest
 
 from gauss import registry
+from gauss.clients.engine.positions import At, Ends
+from gauss.clients.engine.task_messages import Claim
 from gauss.contracts.processor import ProcessorSpec
 from gauss.model.errors import ConfigError
-from gauss.stream.driver.compile import result
-from gauss.stream.driver.plan import FieldRef, FormatRef, ReadPlan, WritePlan, encode_fields, to_option
-from gauss.stream.protocol import At, Claim, Ends
+from gauss.stream.driver.planning.reads import ReadRecords
+from gauss.stream.driver.planning.refs import FieldRef, FormatRef, encode_fields
+from gauss.stream.driver.planning.writes import WriteRows
+from gauss.stream.driver.queries.compile import result
 
 pytestmark = pytest.mark.spark
 
@@ -31,7 +34,7 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def fed(make_engine: Any, *records: bytes) -> tuple[Any, ReadPlan, Ends]:
+def fed(make_engine: Any, *records: bytes) -> tuple[Any, ReadRecords, Ends]:
     """An engine whose topic holds the records, a claimed reader of `n`, and the place behind them."""
     run = make_engine(CONFIG)
     run.send("in", list(records))
@@ -39,21 +42,21 @@ def fed(make_engine: Any, *records: bytes) -> tuple[Any, ReadPlan, Ends]:
     ends = {**claimed.start, "in": At(claimed.start["in"].inc, len(records))}
     fields = encode_fields([FieldRef("n", "int64")])
     flight = str(run.data_dir.flight_json)
-    return run, ReadPlan(flight, "p", claimed.generation, claimed.start, format=FormatRef("json"), fields=fields), ends
+    return run, ReadRecords(flight, "p", claimed.generation, FormatRef("json"), fields, start=claimed.start), ends
 
 
-def frame(spark: Any, plan: ReadPlan, ends: Ends) -> Any:
+def frame(spark: Any, plan: ReadRecords, ends: Ends) -> Any:
     end = msgspec.json.encode(ends).decode()
-    return spark.read.format("gauss").option("plan", to_option(plan)).option("end", end).load()
+    return spark.read.format("gauss").option("plan", plan.option()).option("end", end).load()
 
 
 def test_batch_read_and_write_publish_one_epoch_once(make_engine: Any, spark: Any) -> None:
     run, plan, ends = fed(make_engine, b'{"n":1}', b'{"n":2}', b"bad", b'{"n":3}')
     rows = frame(spark, plan, ends)
     assert [row.n for row in rows.select("n").collect()] == [1, 2, 3]
-    write = WritePlan(plan.flight, "p", plan.generation, "c", "", "out", FormatRef("json"))
+    write = WriteRows(plan.flight, "p", plan.generation, "out", FormatRef("json"), checkpoint="c", checkpoint_dir="")
     for _ in range(2):  # the second is the same epoch with the same ends: it changes nothing
-        rows.selectExpr("_ts_ms", "n * 2 AS d").write.format("gauss").option("plan", to_option(write)).option(
+        rows.selectExpr("_ts_ms", "n * 2 AS d").write.format("gauss").option("plan", write.option()).option(
             "epoch", "0"
         ).option("ends", msgspec.json.encode(ends).decode()).mode("append").save()
     assert [json.loads(record) for record in run.records("out")] == [{"d": 2}, {"d": 4}, {"d": 6}]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from gauss.config.check import check
 from helpers.run import GAUSS
+from helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -100,21 +100,9 @@ def stopped(driver: Any) -> None:
 
 
 def wait_state(run: Any, name: str, state: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 240
-    while True:
-        found: dict[str, Any] = run.processor(name)
-        if found["state"] == state:
-            return found
-        assert time.monotonic() < deadline, found
-        time.sleep(0.1)
-
-
-def wait_read(run: Any, *names: str) -> None:
-    """Until these processors have published all that was sent."""
-    deadline = time.monotonic() + 300
-    while any(run.processor(name)["behind"] or run.processor(name)["epoch"] < 0 for name in names):
-        assert time.monotonic() < deadline, [run.processor(name) for name in names]
-        time.sleep(0.1)
+    wait_until(lambda: run.processor(name)["state"] == state, 240, lambda: run.processor(name))
+    found: dict[str, Any] = run.processor(name)
+    return found
 
 
 def test_state_survives_an_unused_field_and_a_change_that_touches_it_stops_the_processor(
@@ -126,7 +114,7 @@ def test_state_survives_an_unused_field_and_a_change_that_touches_it_stops_the_p
     run = make_engine(judged(folder, with_fields(at="int64", symbol="string")))
     driver = spawn_driver(run)
     run.send("in", [hit(1), hit(1)])
-    wait_read(run, "function", "builtin")
+    run.wait_read("function", "builtin")
     with pytest.raises(Exception, match="keeps a state"):
         run.client.command("processors.skip", {"name": "function"})
     stopped(driver)
@@ -150,7 +138,7 @@ def test_state_survives_an_unused_field_and_a_change_that_touches_it_stops_the_p
     driver = spawn_driver(run)
     for name in ("function", "builtin"):
         found = wait_state(run, name, "failed")
-        assert "is not what it was in its last run" in found["detail"]
+        assert "has changed since its last run" in found["detail"]
         assert "undo the change" in found["detail"]
         assert f"gauss processors drop-state {name}" in found["detail"]
     assert len(run.records("counts")) == len(run.records("hits")) == 1

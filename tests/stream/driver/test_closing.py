@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gauss.config.spec import Pipeline
-from gauss.stream.driver.fitting import misfits
+from gauss.stream.driver.planning.format_fit import misfits
 from gauss.stream.graph import build_graph
 from helpers.closing_plugins import HERE, LOG, notes
 from helpers.standing import Hosted, hosted_config, numbers

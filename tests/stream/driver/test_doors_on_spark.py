@@ -13,7 +13,7 @@ import pytest
 
 from gauss.config.spec import SparkSection
 from gauss.model.paths import DataDir
-from gauss.stream.driver.session import settings
+from gauss.spark.session import settings
 
 pytestmark = pytest.mark.spark
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import time
 from typing import Any
 
 import pytest
+
+from helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(800)]
 
@@ -90,7 +91,6 @@ def test_records_pass_once_through_restarts_kills_and_lost_checkpoints(make_engi
 
     # The engine goes away and comes back: file topics go on, nothing twice.
     run.kill()
-    time.sleep(0.5)
     run.start()
     run.send("in", quotes(400, 500))
     assert run.wait_for("kept", 399) == quotes(101, 500)
@@ -126,13 +126,13 @@ def test_a_query_that_fails_five_times_at_an_epoch_stops_and_can_skip_it(make_en
         found: dict[str, Any] = run.client.command("processors.ls")["processors"][0]
         return found
 
-    deadline = time.monotonic() + 240
-    while not shown()["failures"] and time.monotonic() < deadline:
-        time.sleep(0.1)
-    while shown()["state"] != "failed" and time.monotonic() < deadline:
-        # Started again is not well again.
+    def is_failed() -> bool:
+        """Whether it has failed for good; until then a restart does not make the run healthy."""
         assert run.client.command("health")["status"] == "degraded"
-        time.sleep(0.1)
+        return bool(shown()["state"] == "failed")
+
+    wait_until(lambda: shown()["failures"], 240)
+    wait_until(is_failed, 240)
     assert (shown()["state"], shown()["failures"]) == ("failed", 5)
     assert "unlucky" in shown()["detail"]
     assert "gauss processors retry p" in shown()["detail"]
@@ -148,6 +148,4 @@ def test_a_query_that_fails_five_times_at_an_epoch_stops_and_can_skip_it(make_en
     assert [(letter["reason"], letter["offset"]) for letter in letters] == [("skipped", 12)]
     assert "unlucky" in letters[0]["detail"]
     assert driver.poll() is None
-    while run.client.command("health")["status"] != "ready":
-        assert time.monotonic() < deadline + 240
-        time.sleep(0.1)
+    wait_until(lambda: run.client.command("health")["status"] == "ready", 240)

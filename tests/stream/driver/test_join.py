@@ -9,53 +9,14 @@ from typing import Any
 
 import pytest
 
+from gauss.clients.engine.positions import versions
 from gauss.model.errors import ConfigError, Rejected
-from gauss.stream.protocol import versions
+from helpers.joins import join_config
 from helpers.standing import Hosted, designed
 
 pytestmark = pytest.mark.system
 ANY = {"input": {"format": "json"}}
 ROWS = [b'{"symbol":"BTC","name":"Bitcoin","lot":0.001}', b'{"symbol":"ETH","name":"Ether","bid":7}']
-
-
-def config(table_format: str = "json", plugin: str = "join", **given: Any) -> dict[str, Any]:
-    fields = {
-        "quote": [("symbol", "string"), ("bid", "float64")],
-        "instrument": [("symbol", "string"), ("name", "string"), ("lot", "float64"), ("bid", "float64")],
-        "both": [("symbol", "string"), ("bid", "float64"), ("name", "string")],
-    }
-    return {
-        "formats": [
-            {"name": name, "plugin": "json", "config": {"fields": [{"name": n, "type": t} for n, t in entries]}}
-            for name, entries in fields.items()
-        ],
-        "topics": [
-            {"name": "in", "storage": "memory"},
-            {"name": "out", "storage": "memory"},
-            {
-                "name": "instruments",
-                "storage": "memory",
-                "storage_config": {
-                    "mode": "table",
-                    "format": table_format,
-                    "key_field": "symbol",
-                    "delete_when": ".symbol == null or .gone == true" if table_format == "json" else None,
-                },
-            },
-        ],
-        "processors": [
-            {
-                "name": "p",
-                "plugin": plugin,
-                "source": {"topic": "in", "read": "offset"},
-                "target": {"topic": "out"},
-                "config": {
-                    **({"join_topic": "instruments", "join_key": "symbol"} if plugin == "join" else {}),
-                    **given,
-                },
-            }
-        ],
-    }
 
 
 class Joined(Hosted):
@@ -75,7 +36,7 @@ def joined(tmp_path: Path) -> Iterator[Callable[..., Joined]]:
     made: list[Joined] = []
 
     def make(*rows: bytes, **given: Any) -> Joined:
-        made.append(Joined(tmp_path / str(len(made)), config(**given)))
+        made.append(Joined(tmp_path / str(len(made)), join_config(**given)))
         if rows:
             made[-1].put("instruments", *rows)
         return made[-1]
@@ -135,11 +96,11 @@ def test_output_with_a_schema_takes_what_it_names_first_from_the_record(joined: 
 
 def test_fields_that_nobody_names_are_refused_where_columns_must_be_known() -> None:
     with pytest.raises(ConfigError, match="which fields"):
-        designed(config(input={"format": "quote"}))
+        designed(join_config(input={"format": "quote"}))
     with pytest.raises(ConfigError, match="of what type"):
-        designed(config(input={"format": "quote"}, join_fields=["name"]))
+        designed(join_config(input={"format": "quote"}, join_fields=["name"]))
     with pytest.raises(ConfigError, match="no field nosuch"):
-        designed(config("instrument", input={"format": "quote"}, join_fields=["nosuch"]))
+        designed(join_config("instrument", input={"format": "quote"}, join_fields=["nosuch"]))
 
 
 def test_epoch_sees_the_table_as_it_was_when_it_was_granted(joined: Callable[..., Joined]) -> None:

@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 
-from gauss.config.topics import topics_of
-from gauss.stream.driver import compile as compiling
-from gauss.stream.driver.plan import ReadPlan, WritePlan, encode_fields
-from gauss.stream.driver.session import STREAM_VARIABLES
-from gauss.stream.protocol import Claim
+from gauss.spark.session import STREAM_VARIABLES
+from helpers.queries import start_query
 
 from .conftest import EngineRun, MakeEngine
 
@@ -50,31 +47,10 @@ def config(processors: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
     }
 
 
-def start(run: EngineRun, spark: Any, name: str, max_rows: int = 100_000) -> Any:
-    processor = next(each for each in run.pipeline.processors if each.name == name)
-    design = compiling.design(run.pipeline, processor)
-    sources = [source.topic for source in topics_of(processor)[0]]
-    claimed = run.client.claim(Claim(name, "c", sources, [f"{name}.out"], stateful=True))
-    flight, fields = str(run.data_dir.flight_json), design.decided({})
-    read = ReadPlan(
-        flight,
-        name,
-        claimed.generation,
-        claimed.start,
-        format=design.input,
-        fields=encode_fields(fields),
-        max_rows=max_rows,
-        time=compiling.time_plan(design, fields),
-    )
-    folder = str(run.data_dir.checkpoints / name)
-    write = WritePlan(flight, name, claimed.generation, "c", folder, f"{name}.out", design.output)
-    return compiling.start(spark, read, write, design)
-
-
 def settled(run: EngineRun, topic: str, count: int) -> list[dict[str, Any]]:
-    """What came out once as much is there as must be, and a little after."""
+    """What came out of a processor that has read everything, and has written at least `count` records."""
+    run.wait_read(topic.removesuffix(".out"))
     run.wait_for(topic, count, 150)
-    time.sleep(0.7)
     return [json.loads(record) for record in run.records(topic)]
 
 
@@ -115,7 +91,7 @@ def test_results_do_not_depend_on_where_batches_end(make_engine: MakeEngine, spa
         {"id": chance.choice([f"k{n % 40}", n % 7]), "n": n, "t": T + chance.randrange(60_000)} for n in range(300)
     ]
     orders = [{"id": f"k{chance.randrange(40)}", "m": n, "t": T + chance.randrange(60_000)} for n in range(300)]
-    queries = [start(run, spark, name, max_rows=chance.choice([7, 50, 1000])) for name in kinds]
+    queries = [start_query(run, spark, name, max_rows=chance.choice([7, 50, 1000])) for name in kinds]
     try:
         sent = {"trades": encoded(trades), "orders": encoded(orders)}
         while any(sent.values()):
@@ -123,7 +99,7 @@ def test_results_do_not_depend_on_where_batches_end(make_engine: MakeEngine, spa
             many = chance.randrange(1, 200)
             run.send(topic, sent[topic][:many])
             sent[topic] = sent[topic][many:]
-            time.sleep(chance.choice([0, 0.2]))
+            time.sleep(chance.choice([0, 0.2]))  # batches of one and of several sends
         wanted = pairs(trades, orders)
         assert shown(settled(run, "join.out", len(wanted))) == shown(wanted)
         assert shown(settled(run, "dedup.out", len(firsts(trades)))) == shown(firsts(trades))
@@ -149,7 +125,7 @@ def test_records_that_meet_none_come_out_once_nothing_can_come(make_engine: Make
     ]
     run.send("trades", encoded(trades))
     run.send("orders", encoded(orders))
-    queries = [start(run, spark, name) for name in kinds]
+    queries = [start_query(run, spark, name) for name in kinds]
     try:
         assert shown(settled(run, "left.out", 3)) == shown([{"id": "a", "n": 1, "t": T, "m": 1}, *trades[1:]])
         both = {"id": "a", "n": 1, "t": T, "o_m": 1, "o_t": T + 4000}
@@ -178,7 +154,7 @@ def test_record_comes_out_again_once_it_is_forgotten_and_one_without_key_is_dead
         "bytes": ("dedup", {"within": "1h"}),
     }
     run = make_engine(config(kinds))
-    queries = [start(run, spark, name) for name in kinds]
+    queries = [start_query(run, spark, name) for name in kinds]
 
     def sent(count: int, *rows: dict[str, Any]) -> list[dict[str, Any]]:
         """Sends a batch of its own, and waits for what has come out then."""
@@ -203,7 +179,7 @@ def test_record_comes_out_again_once_it_is_forgotten_and_one_without_key_is_dead
 
 def test_streams_put_only_known_variables_into_the_map_that_they_share(make_engine: MakeEngine, spark: Any) -> None:
     run = make_engine(config({"bytes": ("dedup", {"within": "1h"})}))
-    query = start(run, spark, "bytes")
+    query = start_query(run, spark, "bytes")
     try:
         run.send("trades", [b"a", b"b", b"a"])
         assert run.wait_for("bytes.out", 2) == [b"a", b"b"]

@@ -10,12 +10,13 @@ import pytest
 
 from gauss.model.errors import ConfigError
 from gauss.model.paths import DataDir
-from gauss.stream.driver.queries import Query
-from gauss.stream.driver.session import Spark
-from gauss.stream.driver.supervised import Context, State
+from gauss.spark.session import Spark
+from gauss.stream.driver.queries.query import Query
+from gauss.stream.driver.supervised import Context, WorkState
+from helpers.waiting import wait_until
+from helpers.windows import QUOTE, Row, T, encoded, expected, in_order, results
 
 from .conftest import EngineRun, MakeEngine
-from .test_windows_on_spark import QUOTE, Row, T, encoded, expected, in_order, results, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -73,6 +74,15 @@ def open_keys(run: EngineRun, topic: str) -> list[str]:
     return sorted(key for key, closed in found.items() if not closed)
 
 
+def wait_for_results(run: EngineRun, name: str, count: int) -> None:
+    wait_until(lambda: len(results(run, name)) >= count, 150, what=lambda: (name, results(run, name)))
+
+
+def wait_for_open_keys(run: EngineRun, name: str, keys: list[str]) -> None:
+    topic = f"state.{name}"
+    wait_until(lambda: open_keys(run, topic) == keys, 150, what=lambda: (name, open_keys(run, topic)))
+
+
 def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, started_spark: Spark) -> None:
     run = make_engine(config())
     first: list[Row] = [("a", 3.0, T), ("a", 1.0, T + 10), ("b", 2.0, T + 900), ("a", 4.0, T + 2000)]
@@ -84,8 +94,8 @@ def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, started
         query = started(run, started_spark, name)
         if name == "table":
             run.send("in", encoded(first))
-        assert until(lambda name=name: len(results(run, name)) >= 2), results(run, name)  # type: ignore[misc]
-        assert until(lambda name=name: open_keys(run, f"state.{name}") == left_open), open_keys(run, f"state.{name}")  # type: ignore[misc]
+        wait_for_results(run, name, 2)
+        wait_for_open_keys(run, name, left_open)
         query.stop()
     run.send("in", encoded(then))
     # The one loses everything that Spark knew, the other goes on with it.
@@ -93,9 +103,9 @@ def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, started
     queries = {name: started(run, started_spark, name) for name in ("table", "log")}
     run.send("in", encoded(last))
     for name, query in queries.items():
-        assert until(lambda name=name: len(results(run, name)) >= len(closed)), (name, results(run, name), query.detail)  # type: ignore[misc]
+        wait_for_results(run, name, len(closed))
         assert results(run, name) == in_order(closed), name
-        assert until(lambda name=name: open_keys(run, f"state.{name}") == [f"c|1s|{T + 8000}", f"c|4s|{T + 8000}"])  # type: ignore[misc]
+        wait_for_open_keys(run, name, [f"c|1s|{T + 8000}", f"c|4s|{T + 8000}"])
         query.stop()
     assert [row["records"] for row in [run.client.command("topic", {"name": "state.table"})]] == [2]
     # The table died with its engine, and the checkpoint is gone too: nothing is made up.
@@ -108,11 +118,11 @@ def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, started
     query = made(run, started_spark, "log")
     for _ in range(2):
         query.tick()
-        assert query.state is State.STARTING
-    assert query.statuses()[0].detail == "loading its state, kept in topic state.log"
+        assert query.state is WorkState.STARTING
+    assert query.statuses()[0].detail == "loading its state from topic state.log"
     query.tick()
-    assert (query.state, query.detail) == (State.RUNNING, "")
+    assert (query.state, query.detail) == (WorkState.RUNNING, "")
     run.send("in", encoded([("c", 2.0, T + 7100), ("d", 1.0, T + 60_000)]))
-    assert until(lambda: any(row["k"] == "c" for row in results(run, "log"))), results(run, "log")
+    wait_until(lambda: any(row["k"] == "c" for row in results(run, "log")), 150, what=lambda: results(run, "log"))
     assert [row["close"] for row in results(run, "log") if row["k"] == "c"] == [2.0, 2.0]
     query.stop()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from helpers.run import wait_until
+from helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(900)]
 
@@ -77,8 +77,8 @@ JOIN_TOPICS: list[dict[str, Any]] = [
 
 
 def joins_are_whole(run: Any) -> None:
+    run.wait_read("dedup", "window-join", "join")
     run.wait_for("named", JOINED, 200)
-    time.sleep(1)
     found = Counter(run.records("named"))
     wanted = Counter(
         json.dumps({"id": f"o{n}", "n": n, "t": T + n, "account": n % 11}, separators=(",", ":")).encode()[:-1]

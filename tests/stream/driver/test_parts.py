@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -15,24 +14,28 @@ import pyarrow as pa
 import pytest
 
 from gauss import registry
+from gauss.clients.engine.positions import At
 from gauss.config.spec import Pipeline, SparkSection
+from gauss.contracts.letter import Letter
 from gauss.contracts.processor import ProcessorSpec
-from gauss.model.errors import ConfigError, ProtocolError
+from gauss.model.errors import ConfigError, ProtocolError, Unavailable
 from gauss.model.paths import DataDir
 from gauss.plugins.formats.json.codec import JsonFormat
 from gauss.plugins.formats.json.spec import JsonConfig
-from gauss.stream.driver import detect, fingerprint, sink
-from gauss.stream.driver.checkpoint import Checkpoint
-from gauss.stream.driver.errors import sentence
-from gauss.stream.driver.fingerprint import plan_hash
-from gauss.stream.driver.jvm import JAVA_CLASSES
-from gauss.stream.driver.pace import Pace
-from gauss.stream.driver.plan import BLOCK_ROWS, FieldRef, FormatRef, WritePlan
-from gauss.stream.driver.reading import Range, ranges, rows_of, shared_out
-from gauss.stream.driver.session import settings
-from gauss.stream.driver.sink import offsets_of, stage_batch
+from gauss.spark.jvm import JAVA_CLASSES
+from gauss.spark.session import settings
+from gauss.stream.driver.errors import is_transient, sentence
+from gauss.stream.driver.planning import detect, fingerprint
+from gauss.stream.driver.planning.checkpoint import Checkpoint
+from gauss.stream.driver.planning.fingerprint import plan_hash
+from gauss.stream.driver.planning.reads import BLOCK_ROWS
+from gauss.stream.driver.planning.refs import FieldRef, FormatRef
+from gauss.stream.driver.planning.writes import ResultWrite, WriteWindows
+from gauss.stream.driver.queries import sink
+from gauss.stream.driver.queries.sink import offsets_of, stage_batch
+from gauss.stream.driver.tasks.pace import Pace
+from gauss.stream.driver.tasks.reading import HeartbeatPart, Part, Range, distribute, heartbeats, ranges, rows_of
 from gauss.stream.graph import table_queries
-from gauss.stream.protocol import At
 
 
 def test_ranges_are_cut_at_multiples_of_the_block_wherever_they_start() -> None:
@@ -48,6 +51,16 @@ def test_ranges_of_a_dead_incarnation_hold_what_lies_in_the_current_one() -> Non
     assert ranges({"t": At(1, 100)}, {"t": At(2, 7)}) == [Range("t", 2, 0, 7)]
 
 
+def test_ranges_of_each_partition_come_in_order_and_carry_it() -> None:
+    start = {f"t/{number}": At(1, 3, partition=number) for number in (2, 10)}
+    end = {f"t/{number}": At(1, 5, partition=number) for number in (10, 2)} | {"t": At(1, 4)}
+    assert ranges(start, end) == [
+        Range("t", 1, 0, 4),
+        Range("t", 1, 3, 5, partition=2),
+        Range("t", 1, 3, 5, partition=10),
+    ]
+
+
 def test_ranges_of_an_idle_batch_are_none() -> None:
     assert ranges({"t": At(1, 5), "_retry.p": At(3, 0)}, {"t": At(1, 5), "_retry.p": At(3, 0)}) == []
 
@@ -57,15 +70,21 @@ def test_ranges_of_a_latest_reader_hold_the_newest_record() -> None:
 
 
 def test_ranges_shared_out_among_tasks_are_the_same_ranges_in_order_and_about_as_many_records_each() -> None:
-    found = ranges({"t": At(1, 10)}, {"t": At(1, BLOCK_ROWS * 5 + 5)})
-    made = shared_out(found, 2)
+    found: list[Part] = [*ranges({"t": At(1, 10)}, {"t": At(1, BLOCK_ROWS * 5 + 5)})]
+    made = distribute(found, 2)
     assert [part for task in made for part in task.parts] == found
-    sizes = [sum(part.stop - part.start for part in task.parts) for task in made]
+    sizes = [sum(part.size for part in task.parts) for task in made]
     assert max(sizes) - min(sizes) <= BLOCK_ROWS
-    assert [task.parts for task in shared_out(found, 1)] == [found]
-    assert [task.parts for task in shared_out(found[:1], 4)] == [found[:1]]
-    beat = Range("t", 1, 5, 5, beat=7)
-    assert [task.parts for task in shared_out([beat], 2)] == [[beat]]
+    assert [task.parts for task in distribute(found, 1)] == [found]
+    assert [task.parts for task in distribute(found[:1], 4)] == [found[:1]]
+    beat = HeartbeatPart(7)
+    assert [task.parts for task in distribute([beat], 2)] == [[beat]]
+
+
+def test_heartbeats_are_apart_from_ranges_and_come_only_where_time_has_moved() -> None:
+    start, end = {"a": At(1, 5), "b": At(1, 5, beat=7)}, {"a": At(1, 6, beat=9), "b": At(1, 5, beat=7)}
+    assert heartbeats(start, end) == [HeartbeatPart(9)]
+    assert ranges(start, end) == [Range("a", 1, 5, 6)]
 
 
 def test_rows_of_a_batch_are_counted_by_its_offsets() -> None:
@@ -205,7 +224,7 @@ def test_plan_hash_is_there_for_the_query_of_a_table() -> None:
 
 
 def test_staged_records_are_bytes_as_they_came_or_columns_encoded() -> None:
-    plan = WritePlan("f", "p", 1, "c", "d", "t", FormatRef("json"))
+    plan = ResultWrite("f", "p", 1, "t", FormatRef("json"))
     passed = stage_batch(pa.record_batch({"_ts_ms": [7], "_data": [b"x"]}), plan, [])
     assert passed.to_pylist() == [{"ts_ms": 7, "data": b"x"}]
     encoded = stage_batch(pa.record_batch({"a": [1]}), plan, [])
@@ -214,13 +233,13 @@ def test_staged_records_are_bytes_as_they_came_or_columns_encoded() -> None:
 
 def test_a_row_that_cannot_be_encoded_becomes_a_letter_and_costs_itself() -> None:
     fields = [{"name": "a", "type": "int2"}, {"name": "b", "type": "text"}]
-    plan = WritePlan("f", "p", 1, "c", "d", "t", FormatRef("pg-binary", {"fields": fields}))
-    letters: list[bytes] = []
+    plan = ResultWrite("f", "p", 1, "t", FormatRef("pg-binary", {"fields": fields}))
+    letters: list[Letter] = []
     batch = pa.record_batch({"_ts_ms": [7, 8, 9], "a": [1, 70_000, 2], "b": ["x", "y", "z"]})
     assert [row["ts_ms"] for row in stage_batch(batch, plan, letters).to_pylist()] == [7, 9]
-    [letter] = [json.loads(letter) for letter in letters]
-    assert (letter["stage"], letter["reason"], letter["ts_ms"]) == ("encode", "unencodable", 8)
-    assert json.loads(base64.b64decode(letter["data"])) == {"a": 70_000, "b": "y"}
+    [letter] = letters
+    assert (letter.stage, letter.reason, letter.ts_ms) == ("encode", "unencodable", 8)
+    assert json.loads(letter.data) == {"a": 70_000, "b": "y"}
 
 
 def test_kinds_of_a_sample_decide_types() -> None:
@@ -258,6 +277,7 @@ JAVA_TRACE = """\
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "x.py", line 1, in write
 gauss.model.errors.Fenced: processor "p" was claimed again
+gauss error: {"code": "fenced", "message": "processor \\"p\\" was claimed again", "hint": "", "retryable": false}
 \tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:581)
 Caused by: java.lang.RuntimeException: boom
 """
@@ -287,6 +307,21 @@ def test_an_error_becomes_one_sentence(error: Any, expected: str) -> None:
     found = sentence(error)
     assert found.startswith(expected)
     assert "\n" not in found and "\tat " not in found
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (JAVA_TRACE, False),
+        (JAVA_TRACE.replace('"retryable": false', '"retryable": true'), True),
+        ("java.io.IOException: No space left on device", True),
+        ("gauss.model.errors.Unavailable: only a class path", False),
+        (Unavailable("no answer"), True),
+        (ConfigError("no such field"), False),
+    ],
+)
+def test_error_is_transient_by_its_code_or_as_a_full_disk(error: Any, expected: bool) -> None:
+    assert is_transient(error) is expected
 
 
 def test_local_master_retries_tasks_and_a_cluster_gets_no_class_of_ours(tmp_path: Path) -> None:
@@ -337,9 +372,9 @@ def test_the_shipped_class_is_what_its_source_compiles_to(tmp_path: Path) -> Non
 
 
 def test_options_never_hold_the_token() -> None:
-    from gauss.stream.driver.plan import ReadPlan, to_option
+    from gauss.stream.driver.planning.reads import ReadRecords
 
-    option = json.loads(to_option(ReadPlan("/run/flight.json", "p", 1, {})))
+    option = json.loads(ReadRecords("/run/flight.json", "p", 1, start={}).option())
     assert option["flight"] == "/run/flight.json"
     assert not [key for key in option if "token" in key]
 
@@ -347,14 +382,14 @@ def test_options_never_hold_the_token() -> None:
 def test_closed_windows_are_staged_in_the_order_of_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
     staged: list[dict[str, Any]] = []
 
-    def keep(_plan: WritePlan, _topic: str, parts: list[pa.RecordBatch], *_: Any, **__: Any) -> str:
+    def keep(_plan: ResultWrite, _topic: str, parts: list[pa.RecordBatch], *_: Any, **__: Any) -> str:
         staged.extend(row for part in parts for row in part.to_pylist())
         return "stage"
 
     monkeypatch.setattr(sink, "stage_records", keep)
-    plan = WritePlan("", "p", 1, "c", "", "out", FormatRef("json"), by_time=True)
+    plan = WriteWindows("", "p", 1, "out", FormatRef("json"), checkpoint="c", checkpoint_dir="")
     batches = [pa.record_batch({"_ts_ms": times, "k": keys}) for times, keys in (([20, 10], "ab"), ([10, 30], "cd"))]
-    sink.stage_all(plan, batches, sink.Staged(), ("", 0))
+    plan.run(batches, sink.TaskStages(), 0)
     assert [(row["ts_ms"], json.loads(row["data"])["k"]) for row in staged] == [
         (10, "b"),
         (10, "c"),

@@ -9,13 +9,13 @@ import pytest
 
 from gauss.model.errors import ConfigError
 from gauss.model.paths import DataDir
-from gauss.stream.driver.queries import Query
-from gauss.stream.driver.session import Spark
+from gauss.spark.session import Spark
+from gauss.stream.driver.queries.query import Query
 from gauss.stream.driver.supervised import Context
 from helpers.format_kinds import format_config, format_ref
+from helpers.windows import CANDLE, QUOTE, T, encoded
 
 from .conftest import EngineRun, MakeEngine
-from .test_windows_on_spark import CANDLE, QUOTE, T, encoded
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

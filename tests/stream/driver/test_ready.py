@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
+
+from helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -36,10 +37,11 @@ def test_queries_whose_types_only_records_tell_are_ready_before_the_first_one(
 ) -> None:
     run = make_engine(CONFIG)
     spawn_driver(run)
-    deadline = time.monotonic() + 120
-    while (health := run.client.command("health"))["status"] != "ready":
-        assert time.monotonic() < deadline, (health, run.client.command("processors.ls"))
-        time.sleep(0.1)
+    wait_until(
+        lambda: run.client.command("health")["status"] == "ready",
+        120,
+        lambda: (run.client.command("health"), run.client.command("processors.ls")),
+    )
     assert all(run.processor(name)["detail"].startswith("detecting") for name in PROCESSORS)
     run.send("in", [b'{"symbol":"a","bid":1.5}'])
     for name in PROCESSORS:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gauss.clients.engine.driver_messages import DriverSync
 from gauss.config.spec import Pipeline
 from gauss.model.errors import Fenced
-from gauss.stream.driver import busy, reading
-from gauss.stream.driver.chains import find_chains
-from gauss.stream.driver.teams import find_teams, least_slots
+from gauss.stream.driver.planning.chains import find_chains
+from gauss.stream.driver.planning.shared_reads import find_teams, least_slots
+from gauss.stream.driver.tasks import busy, reading
 from gauss.stream.graph import build_graph
-from gauss.stream.protocol import DriverSync
 from helpers.engine_process import EngineProcess
 from helpers.standing import HostedTask, records_of, send
 

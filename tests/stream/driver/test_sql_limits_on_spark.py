@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gauss.contracts.transform import Schemas
 from gauss.model.errors import ConfigError
 from gauss.plugins.processors.sql.spec import SPEC as SQL
 from gauss.plugins.processors.sql.transform import Sql
@@ -106,7 +107,7 @@ def records(spark: Any) -> Any:
 def test_a_query_that_reaches_beyond_its_records_is_refused_and_the_piece_is_named(
     spark: Any, query: str, named: str
 ) -> None:
-    for attempt in (lambda: sql(query).apply(records(spark)), lambda: sql(query).bind(None, None)):
+    for attempt in (lambda: sql(query).apply(records(spark)), lambda: sql(query).bind(Schemas())):
         with pytest.raises(ConfigError, match="which sql may not use") as caught:
             attempt()
         assert named.lower() in caught.value.message.lower() and caught.value.hint

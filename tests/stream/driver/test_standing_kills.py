@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from gauss.config.spec import Pipeline
-from gauss.stream.driver import reading
+from gauss.stream.driver.tasks import reading
 from helpers.engine_process import QuickEngine
 from helpers.proxy import Proxy
-from helpers.run import wait_until
 from helpers.standing import hosted_config, hosted_plan, new_job, records_of, send
 from helpers.task_process import POINTS, TaskProcess
+from helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.fault]
 

@@ -5,30 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import random
-import time
-from collections import defaultdict
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
-from gauss.stream.driver import compile as compiling
-from gauss.stream.driver.plan import ReadPlan, WritePlan, encode_fields
-from gauss.stream.protocol import Claim
+from helpers.queries import start_query
+from helpers.waiting import wait_until
+from helpers.windows import CANDLE, QUOTE, Row, T, encoded, expected, in_order, results
 
 from .conftest import EngineRun, MakeEngine
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-T = 1_700_000_040_000
-QUOTE = {
-    "name": "quote",
-    "plugin": "json",
-    "config": {
-        "fields": [{"name": "k", "type": "string"}, {"name": "v", "type": "double"}, {"name": "t", "type": "int64"}]
-    },
-}
 ALL = {
     "n": "count()",
     "s": "sum(.v)",
@@ -40,7 +29,6 @@ ALL = {
 }
 KEYED = {"group_by": ["k"], "aggregates": ALL}
 BY_EVENT = {"event_time_field": "t", "watermark": "1s"}
-CANDLE = {"key_field": "k", "price_field": "v"}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "agg": ("aggregator", {**KEYED, **BY_EVENT, "interval": "1s"}),
     "slide": ("window", {**KEYED, **BY_EVENT, "type": "sliding", "size": "1s", "slide": "300ms"}),
@@ -50,8 +38,6 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {**BY_EVENT, "key_field": "k", "price_field": "v", "volume_field": "v", "intervals": ["1s", "4s"]},
     ),
 }
-
-Row = tuple[str | None, float | None, int]
 
 
 def config(processors: dict[str, tuple[str, str, dict[str, Any]]]) -> dict[str, Any]:
@@ -70,96 +56,6 @@ def config(processors: dict[str, tuple[str, str, dict[str, Any]]]) -> dict[str, 
             for name, (plugin, source, given) in processors.items()
         ],
     }
-
-
-def start(run: EngineRun, spark: Any, name: str, max_rows: int = 100_000) -> Any:
-    processor = next(each for each in run.pipeline.processors if each.name == name)
-    assert processor.source is not None
-    design = compiling.design(run.pipeline, processor)
-    claimed = run.client.claim(Claim(name, "c", [processor.source.topic], [f"{name}.out"], stateful=True))
-    flight, fields = str(run.data_dir.flight_json), design.decided({})
-    read = ReadPlan(
-        flight,
-        name,
-        claimed.generation,
-        claimed.start,
-        format=design.input,
-        fields=encode_fields(fields),
-        max_rows=max_rows,
-        time=compiling.time_plan(design, fields),
-    )
-    folder = str(run.data_dir.checkpoints / name)
-    write = WritePlan(flight, name, claimed.generation, "c", folder, f"{name}.out", design.output)
-    return compiling.start(spark, read, write, design)
-
-
-def encoded(rows: list[Row]) -> list[bytes]:
-    return [json.dumps({"k": k, "v": v, "t": t}).encode() for k, v, t in rows]
-
-
-def summed(rows: list[tuple[int, int, Row]]) -> dict[str, Any]:
-    """What ALL gives for rows with their place."""
-    ordered = [row for _, _, row in sorted(rows, key=lambda each: (each[0], each[1]))]
-    values = [v for _, v, _ in ordered if v is not None]
-    mean = sum(values) / len(values) if values else None
-    numbers = {"s": sum(values), "lo": min(values), "hi": max(values)} if values else dict.fromkeys(("s", "lo", "hi"))
-    return {"n": len(rows), **numbers, "m": mean, "a": ordered[0][1], "z": ordered[-1][1]}
-
-
-def expected(kind: str, rows: list[Row]) -> list[dict[str, Any]]:
-    """By plain Python: every record into each of its windows."""
-    placed = [(row[2], place, row) for place, row in enumerate(rows)]
-    groups: dict[tuple[Any, ...], list[tuple[int, int, Row]]] = defaultdict(list)
-    for each in placed:
-        t, k = each[0], each[2][0]
-        if kind == "agg":
-            groups[k, t // 1000 * 1000, t // 1000 * 1000 + 1000].append(each)
-        elif kind == "slide":
-            for begin in range(t // 300 * 300, t - 1000, -300):
-                groups[k, begin, begin + 1000].append(each)
-        elif kind == "ohlc":
-            for name, length in (("1s", 1000), ("4s", 4000)):
-                groups[k, t // length * length, name].append(each)
-    if kind == "session":
-        groups = defaultdict(list)
-        for key in {row[0] for row in rows}:
-            session: list[tuple[int, int, Row]] = []
-            for each in sorted(each for each in placed if each[2][0] == key):
-                if session and each[0] - session[-1][0] > 150:
-                    groups[key, session[0][0], session[-1][0] + 150] = session
-                    session = []
-                session = [*session, each]
-            groups[key, session[0][0], session[-1][0] + 150] = session
-    if kind == "ohlc":
-        columns = {"open": "a", "high": "hi", "low": "lo", "close": "z", "volume": "s"}
-        made = [
-            {"ts_ms": begin, "k": key, "interval": name, **{new: summed(found)[old] for new, old in columns.items()}}
-            for (key, begin, name), found in groups.items()
-        ]
-    else:
-        made = [
-            {"k": key, "window_start": begin, "window_end": end, **summed(found)}
-            for (key, begin, end), found in groups.items()
-        ]
-    return in_order(made)
-
-
-PLACES = ("k", "window_start", "window_end", "ts_ms", "interval")
-
-
-def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: json.dumps([row[name] for name in PLACES if name in row]))
-
-
-def results(run: EngineRun, name: str) -> list[dict[str, Any]]:
-    return in_order([json.loads(data) for data in run.records(f"{name}.out")])
-
-
-def until(check: Callable[[], bool], seconds: float = 150.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not check() and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return check()
 
 
 def enough(run: EngineRun, name: str, count: int) -> bool:
@@ -187,10 +83,10 @@ def test_results_are_the_same_whatever_the_batches(make_engine: MakeEngine, spar
     run.send("in", encoded([*rows, flush]))
     wanted = {kind: expected(kind, rows) for kind in KINDS}
     for kind in KINDS:
-        queries = {size: start(run, spark, f"{kind}.{size}", most) for size, most in sizes.items()}
+        queries = {size: start_query(run, spark, f"{kind}.{size}", most) for size, most in sizes.items()}
         for size, query in queries.items():
             name = f"{kind}.{size}"
-            assert until(partial(enough, run, name, len(wanted[kind]))), (name, seed, sizes)
+            wait_until(partial(enough, run, name, len(wanted[kind])), 150, what=(name, seed, sizes))
             assert results(run, name) == wanted[kind], (name, seed, sizes)
             dropped = [
                 op["numRowsDroppedByWatermark"] for each in query.recentProgress for op in each["stateOperators"]
@@ -213,15 +109,15 @@ def test_late_and_broken_records_change_no_result_and_are_told(make_engine: Make
             }
         )
     )
-    queries = [start(run, spark, name) for name in ("letters", "idle", "candles", "clock")]
+    queries = [start_query(run, spark, name) for name in ("letters", "idle", "candles", "clock")]
     early: list[Row] = [("a", 1.0, T), (None, 2.0, T + 1), ("a", None, T + 2), ("a", 4.0, T + 900)]
     run.send("in", encoded([*early, ("b", 3.0, T + 2500)]))
     # The clock and the silence close what they may, without a further record.
     first = expected("agg", early)
-    assert until(lambda: results(run, "idle")[:2] == first), results(run, "idle")
-    assert until(lambda: sum(row["n"] for row in results(run, "clock")) == 5), results(run, "clock")
-    assert until(lambda: results(run, "letters") == first), results(run, "letters")
-    assert until(lambda: len(results(run, "candles")) == 1), results(run, "candles")
+    wait_until(lambda: results(run, "idle")[:2] == first, 150, what=lambda: results(run, "idle"))
+    wait_until(lambda: sum(row["n"] for row in results(run, "clock")) == 5, 150, what=lambda: results(run, "clock"))
+    wait_until(lambda: results(run, "letters") == first, 150, what=lambda: results(run, "letters"))
+    wait_until(lambda: len(results(run, "candles")) == 1, 150, what=lambda: results(run, "candles"))
     assert results(run, "candles")[0] | {"k": "a", "open": 1.0, "close": 4.0, "volume": 2} == results(run, "candles")[0]
     # A clock that jumps back, then records that are none.
     run.send(
@@ -230,7 +126,7 @@ def test_late_and_broken_records_change_no_result_and_are_told(make_engine: Make
     )
     run.send("in", encoded([("c", 1.0, T + 9000)]))
     both = [*first, *expected("agg", [("b", 3.0, T + 2500), ("b", 1.0, T + 2600)])]
-    assert until(lambda: results(run, "letters") == in_order(both)), results(run, "letters")
+    wait_until(lambda: results(run, "letters") == in_order(both), 150, what=lambda: results(run, "letters"))
 
     def letters(processor: str) -> list[tuple[str, bytes]]:
         found = [json.loads(data) for data in run.records("_dead")]
@@ -242,7 +138,7 @@ def test_late_and_broken_records_change_no_result_and_are_told(make_engine: Make
     missing = ("no_event_time", b'{"k":"a","v":1}')
     assert late in letters("letters") and missing in letters("letters")
     assert len(letters("letters")) == 4  # and two that could not be decoded
-    assert until(lambda: missing in letters("candles"))
+    wait_until(lambda: missing in letters("candles"), 150)
     assert late not in letters("candles")
     assert [
         reason for reason, data in letters("candles") if data in encoded([(None, 2.0, T + 1), ("a", None, T + 2)])
@@ -252,6 +148,6 @@ def test_late_and_broken_records_change_no_result_and_are_told(make_engine: Make
         told = {row["name"]: row for row in run.client.command("processors.ls")["processors"]}
         return [told[name]["late"] for name in ("letters", "candles")]
 
-    assert until(lambda: late_ones() == [1, 1]), late_ones()  # counted a moment after the letters are there
+    wait_until(lambda: late_ones() == [1, 1], 150, what=late_ones)  # counted a moment after the letters are there
     for query in queries:
         query.stop()

@@ -11,8 +11,8 @@ import pytest
 from gauss.model.errors import GaussError
 from gauss.stream.engine.runtime import Engine
 from helpers.closing_plugins import HERE, LOG, notes
-from helpers.edges import until
 from helpers.engine_process import prepare
+from helpers.waiting import wait_until
 
 FRAMED = {"framing": f"{HERE}:FRAMING"}
 
@@ -69,7 +69,7 @@ def test_formats_framings_transforms_storages_and_edges_are_closed_once(log: Pat
     host, _, port = engine.edges["in"].status.address.rpartition(" ")[2].rpartition(":")
     with socket.create_connection((host, int(port))) as source:
         source.sendall(b'{"k":1}\n')
-    until(lambda: engine.topics["b"].version() == 1)
+    wait_until(lambda: engine.topics["b"].version() == 1)
     assert all(count == 0 for counts in notes(log).values() for count in counts)
     engine.close()
     engine.close()

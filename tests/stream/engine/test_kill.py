@@ -12,12 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from gauss.clients.engine.client import EngineClient
+from gauss.clients.engine.cursor_messages import Read
+from gauss.clients.engine.positions import At, Ends
+from gauss.clients.engine.task_messages import Claim, Publish, Stage
 from gauss.model.errors import Fenced, GaussError, ProtocolError
-from gauss.stream.client import EngineClient
-from gauss.stream.protocol import At, Claim, Ends, Publish, Read, Stage
 from helpers.engine_process import QuickEngine
 from helpers.feeds import Counter
-from helpers.run import free_port, wait_until
+from helpers.run import free_port
+from helpers.waiting import wait_until
 
 EPOCH_ROWS = 50
 KILLS = 30
@@ -148,9 +151,7 @@ def test_passthrough_between_files_is_exactly_once_across_kills(pumped: QuickEng
         time.sleep(chance.uniform(0.0, 0.05))
         pumped.kill()
         pumped.start()
-    deadline = time.monotonic() + 60
-    while pumped.client.command("topic", {"name": "left"})["end"] < sent and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: pumped.client.command("topic", {"name": "left"})["end"] >= sent)
     expected = [(number, b"%d" % number) for number in range(sent)]
     assert rows(pumped.client, "in") == expected
     assert rows(pumped.client, "left") == expected

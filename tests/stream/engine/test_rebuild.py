@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from gauss.clients.engine.positions import At
 from gauss.contracts.storage import Capacity, WriteFull
 from gauss.model.errors import ConfigError, Fenced
-from gauss.stream.engine.entries import ClaimMade, Rebuilt
-from gauss.stream.engine.log_topic import LogTopic
+from gauss.stream.engine.journal.entries import ClaimMade, Rebuilt
 from gauss.stream.engine.runtime import Engine
-from gauss.stream.protocol import At
+from gauss.stream.engine.topics.log_topic import LogTopic
+from helpers.bounded import Clock, feed_times, made
 from helpers.delivery import Delivery
 from helpers.engine_process import prepare
 from helpers.logs import lines, open_log
-
-from .test_bounded import Clock, feed_times, made
-from .test_pump import eventually, pumping
+from helpers.pumps import pumping
+from helpers.waiting import wait_until
 
 
 @pytest.fixture
@@ -87,21 +87,21 @@ def test_transform_in_the_engine_makes_its_target_anew(tmp_path: Path) -> None:
     delivery = Delivery(tmp_path)
     delivery.feed(b"a", b"b")
     with pumping(delivery):
-        assert eventually(lambda: delivery.data() == [b"A", b"B"])
+        wait_until(lambda: delivery.data() == [b"A", b"B"])
         delivery.publisher.rebuild("p", ["out"])
-        assert eventually(lambda: delivery.data() == [b"A", b"B"])
+        wait_until(lambda: delivery.data() == [b"A", b"B"])
         assert delivery.topics["out"].floor() == 3
         delivery.feed(b"c")
-        assert eventually(lambda: delivery.data() == [b"A", b"B", b"C"])
+        wait_until(lambda: delivery.data() == [b"A", b"B", b"C"])
 
 
 def test_bounded_read_is_rebuilt_within_its_range(tmp_path: Path) -> None:
     delivery = made(tmp_path, Clock(10_000), **{"from": 200, "to": 400})
     feed_times(delivery, 100, 200, 300, 400)
     with pumping(delivery):
-        assert eventually(lambda: delivery.data() == [b"200", b"300"])
+        wait_until(lambda: delivery.data() == [b"200", b"300"])
         delivery.publisher.rebuild("p", ["out"])
-        assert eventually(lambda: delivery.topics["out"].floor() == 3 and delivery.data() == [b"200", b"300"])
+        wait_until(lambda: delivery.topics["out"].floor() == 3 and delivery.data() == [b"200", b"300"])
 
 
 def test_engine_that_died_behind_the_entry_of_a_rebuild_empties_its_target_at_the_next_start(tmp_path: Path) -> None:

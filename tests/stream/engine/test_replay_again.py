@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from gauss.stream.client import EngineClient
+from gauss.clients.engine.client import EngineClient
 from gauss.stream.engine.runtime import Engine
 from helpers.engine_process import prepare
 from helpers.logs import lines
-
-from .test_pump import eventually
+from helpers.waiting import wait_until
 
 MANY = 300
 CONFIG: dict[str, Any] = {
@@ -51,10 +50,10 @@ def test_replayed_letters_that_are_refused_again_stay_the_same_letters_and_stop_
         found: dict[str, Any] = client.command("processors.ls")["processors"][0]
         return found
 
-    assert eventually(lambda: total() == MANY)
+    wait_until(lambda: total() == MANY)
     for attempts in (2, 3):
         assert client.command("dlq.replay", {"processor": "cut"})["replayed"] == MANY
-        assert eventually(lambda: row()["behind"] == 0 and total() == MANY)
+        wait_until(lambda: row()["behind"] == 0 and total() == MANY)
         letters = client.command("dlq.show", {"limit": 2 * MANY})["letters"]
         assert len(letters) == MANY
         assert {letter["attempts"] for letter in letters} == {attempts}

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gauss.contracts.edge import DeadLetter
+from gauss.clients.engine.client import EngineClient
+from gauss.clients.engine.task_messages import Append, Claim, Latest
+from gauss.contracts.letter import Letter
 from gauss.model.errors import ConfigError, NotFound
-from gauss.stream.client import EngineClient
-from gauss.stream.engine import status
+from gauss.stream.engine.observe import status
 from gauss.stream.engine.runtime import Engine
-from gauss.stream.protocol import Append, Claim, Latest
 from helpers.engine_process import EngineProcess, prepare
-from helpers.run import free_port, wait_until
+from helpers.records import content, feed
+from helpers.run import free_port
+from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.system
 NEWLINE = {"framing": "newline", "delimiter": "\n"}
@@ -60,13 +61,6 @@ def port(made: dict[str, Any], name: str) -> int:
     return next(int(each["config"]["port"]) for each in made["processors"] if each["name"] == name)
 
 
-def eventually(true: Callable[[], object]) -> bool:
-    deadline = time.monotonic() + 60
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return bool(true())
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
     engines: list[Engine] = []
@@ -95,22 +89,14 @@ def connected(engine: Engine) -> EngineClient:
     return EngineClient.from_file(engine.paths.flight_json, wait_s=60)
 
 
-def feed(client: EngineClient, topic: str, *records: bytes) -> int:
-    return client.append(topic, [pa.record_batch({"data": pa.array(records, pa.binary())})])
-
-
-def content(client: EngineClient, topic: str) -> list[bytes]:
-    return [data for batch in client.scan(topic) for data in batch.column("data").to_pylist()]
-
-
 def test_process_says_ready_serves_and_ends_on_sigterm(process: EngineProcess) -> None:
     said = process.start()
     assert said["ready"] is True
     # It serves before its transforms have claimed their places.
-    assert eventually(lambda: process.client.command("health")["status"] == "ready")
+    wait_until(lambda: process.client.command("health")["status"] == "ready")
     assert process.client.command("health")["pid"] == said["pid"]
     feed(process.client, "a", b"one", b"two")
-    assert eventually(lambda: content(process.client, "b") == [b"one", b"two"])
+    wait_until(lambda: content(process.client, "b") == [b"one", b"two"])
     assert process.terminate() == 0
     assert all(json.loads(line)["level"] for line in process.log().splitlines())
     process.restart_ready()
@@ -121,7 +107,7 @@ def test_process_says_ready_serves_and_ends_on_sigterm(process: EngineProcess) -
 def test_process_that_moved_records_has_loaded_nothing_heavy(process: EngineProcess) -> None:
     said = process.start()
     feed(process.client, "a", b"one")
-    assert eventually(lambda: content(process.client, "b") == [b"one"])
+    wait_until(lambda: content(process.client, "b") == [b"one"])
     maps = Path(f"/proc/{said['pid']}/maps").read_text()
     assert [heavy for heavy in ("pandas", "polars", "numba", "pyspark") if f"/{heavy}/" in maps] == []
 
@@ -145,7 +131,7 @@ os._exit(9)
 def test_epoch_on_disk_without_its_journal_entry_is_cut_at_open(process: EngineProcess) -> None:
     process.restart_ready()
     feed(process.client, "a", b"whole")
-    assert eventually(lambda: content(process.client, "b") == [b"whole"])
+    wait_until(lambda: content(process.client, "b") == [b"whole"])
     process.terminate()
     (segment,) = (process.paths.topics / "b").glob("*.log")
     before = segment.stat().st_size
@@ -156,7 +142,7 @@ def test_epoch_on_disk_without_its_journal_entry_is_cut_at_open(process: EngineP
     topic = process.client.command("topic", {"name": "b"})
     assert (topic["end"], topic["lost"]) == (1, 0)
     feed(process.client, "a", b"next")
-    assert eventually(lambda: content(process.client, "b") == [b"whole", b"next"])
+    wait_until(lambda: content(process.client, "b") == [b"whole", b"next"])
 
 
 def test_client_that_stalls_in_the_middle_of_a_call_does_not_hold_up_the_end(process: EngineProcess) -> None:
@@ -167,7 +153,7 @@ def test_client_that_stalls_in_the_middle_of_a_call_does_not_hold_up_the_end(pro
         descriptor = flight.FlightDescriptor.for_command(msgspec.json.encode(Append("a")))
         writer, _ = stalling.do_put(descriptor, pa.schema([("data", pa.binary())]), options)
         writer.write_batch(pa.record_batch({"data": pa.array([b"x"], pa.binary())}))
-        assert eventually(lambda: content(process.client, "a") == [b"x"])
+        wait_until(lambda: content(process.client, "a") == [b"x"])
         assert process.terminate() == 0
 
 
@@ -185,9 +171,9 @@ def test_port_in_use_at_a_restart_is_tried_again(process: EngineProcess) -> None
     made = json.loads(process.paths.pipeline_json.read_text())
     with socket.create_server(("127.0.0.1", port(made, "in"))):
         process.restart_ready()
-        assert eventually(lambda: process.client.command("health")["status"] == "degraded")
+        wait_until(lambda: process.client.command("health")["status"] == "degraded")
         assert "source in" in process.client.command("health")["reasons"][0]
-    assert eventually(lambda: process.client.command("health")["status"] == "ready")
+    wait_until(lambda: process.client.command("health")["status"] == "ready")
 
 
 def test_missing_pipeline_file_is_a_reported_error(tmp_path: Path) -> None:
@@ -242,7 +228,7 @@ def test_blocked_topic_degrades_health_and_names_the_client(
     engine = run(**made)
     client = connected(engine)
     with socket.create_connection(("127.0.0.1", port(made, "out"))) as idle:
-        assert eventually(lambda: client.command("readers.ls", {"topic": "a"})["readers"])
+        wait_until(lambda: client.command("readers.ls", {"topic": "a"})["readers"])
         peer = idle.getsockname()[0]
         writer = EngineClient.from_file(engine.paths.flight_json)
         # More than both socket buffers hold, into a ring of 100 records: the topic must block.
@@ -260,6 +246,20 @@ def test_disk_below_the_minimum_stops_sources_and_degrades_health(run: Callable[
     assert not engine.may_read()
     health = connected(engine).command("health")
     assert health["status"] == "degraded" and "min_free_bytes" in health["reasons"][0]
+
+
+def test_deleted_data_directory_degrades_health_and_maintenance_goes_on(
+    run: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gauss.stream.engine.runtime.MAINTAIN_S", 0.1)
+    engine = run()
+    client = connected(engine)
+    assert client.command("health")["status"] == "ready"
+    moved = engine.paths.root.rename(engine.paths.root.with_name("moved"))
+    health = wait_until(lambda: (told := client.command("health"))["reasons"] and not engine.may_read() and told)
+    assert health["status"] == "degraded" and "was deleted" in health["reasons"][0]
+    moved.rename(engine.paths.root)
+    wait_until(engine.may_read)
 
 
 def test_memory_topic_begins_a_new_incarnation_and_file_topic_keeps_its_own(process: EngineProcess) -> None:
@@ -294,7 +294,7 @@ def test_processor_gone_from_the_config_loses_its_position_with_a_line(tmp_path:
     engine = EngineProcess(tmp_path, config())
     engine.restart_ready()
     feed(engine.client, "a", b"x")
-    assert eventually(lambda: content(engine.client, "b") == [b"x"])
+    wait_until(lambda: content(engine.client, "b") == [b"x"])
     engine.terminate()
     made = config()
     del made["processors"][1]
@@ -309,9 +309,9 @@ def test_dead_letters_are_listed_shown_and_replayed_once(run: Callable[..., Engi
     client = connected(engine)
     topic = engine.topic("a")
     for offset in (3, 4, 3):
-        letter = DeadLetter("bad_json", "no brace", "decode", "pass", b"bytes %d" % offset, "a", topic.inc, offset, 50)
+        letter = Letter("bad_json", "no brace", "decode", "pass", b"bytes %d" % offset, "a", topic.inc, offset, 50)
         engine.dead.write(letter, engine.stopping)
-    engine.dead.write(DeadLetter("too_long", "", "frame", "in", b"z" * (2 << 20), ts_ms=60), engine.stopping)
+    engine.dead.write(Letter("too_long", "", "frame", "in", b"z" * (2 << 20), ts_ms=60), engine.stopping)
     listed = client.command("dlq.ls")
     assert listed["total"] == 4
     assert [(group["reason"], group["count"]) for group in listed["groups"]] == [("bad_json", 3), ("too_long", 1)]
@@ -319,7 +319,7 @@ def test_dead_letters_are_listed_shown_and_replayed_once(run: Callable[..., Engi
     assert [letter["dead_offset"] for letter in newest] == [3, 2]
     assert newest[0]["truncated"] == 2 << 20 and len(base64.b64decode(newest[0]["data"])) == 1 << 20
     assert client.command("dlq.replay", {"processor": "pass"})["replayed"] == 2
-    assert eventually(lambda: sorted(content(client, "b")) == [b"bytes 3", b"bytes 4"])
+    wait_until(lambda: sorted(content(client, "b")) == [b"bytes 3", b"bytes 4"])
     again = client.command("dlq.replay", {"processor": "pass"})
     assert (again["replayed"], again["already"]) == (0, 3)
     with pytest.raises(ConfigError, match="source or sink"):
@@ -332,7 +332,7 @@ def test_record_that_the_target_can_not_hold_becomes_a_dead_letter_of_the_epoch(
     engine = run()
     client = connected(engine)
     feed(client, "a", b"fine", b"two\nlines", b"good")
-    assert eventually(lambda: content(client, "b") == [b"fine", b"good"])
+    wait_until(lambda: content(client, "b") == [b"fine", b"good"])
     (letter,) = client.command("dlq.show")["letters"]
     assert (letter["stage"], letter["processor"]) == ("store", "pass")
     assert base64.b64decode(letter["data"]) == b"two\nlines"
@@ -342,9 +342,9 @@ def test_commands_answer_in_their_documented_shapes(run: Callable[..., Engine]) 
     engine = run()
     client = connected(engine)
     feed(client, "a", b"x", b"y")
-    assert eventually(lambda: client.command("topic", {"name": "b"})["end"] == 2)
+    wait_until(lambda: client.command("topic", {"name": "b"})["end"] == 2)
     # What was read may go a moment after it is published.
-    assert eventually(lambda: client.command("topic", {"name": "a"})["fill"] == 0.0)
+    wait_until(lambda: client.command("topic", {"name": "a"})["fill"] == 0.0)
     names = [topic["name"] for topic in client.command("topics")["topics"]]
     assert names == ["_dead", "_retry.pass", "a", "b"]
     topic = client.command("topic", {"name": "a"})
@@ -359,7 +359,7 @@ def test_commands_answer_in_their_documented_shapes(run: Callable[..., Engine]) 
     assert values["gauss_topic_records_total", "a"] == 2
     sought = client.command("readers.seek", {"topic": "a", "reader": "pass", "to": "earliest"})
     assert sought["name"] == "pass"
-    assert eventually(lambda: client.command("topic", {"name": "b"})["end"] == 4)
+    wait_until(lambda: client.command("topic", {"name": "b"})["end"] == 4)
     with pytest.raises(NotFound):
         client.command("readers.seek", {"topic": "a", "reader": "nobody", "to": "end"})
     with pytest.raises(ConfigError, match="needs"):
@@ -375,7 +375,7 @@ def test_file_topic_that_lost_its_tail_uses_no_offset_twice_and_counts_the_loss(
     engine = run(**made)
     client = connected(engine)
     feed(client, "a", *(b"%d" % number for number in range(100)))
-    assert eventually(lambda: engine.topic("b").version() == 100)
+    wait_until(lambda: engine.topic("b").version() == 100)
     client.close()
     engine.close()
     for name in ("a", "b"):
@@ -387,5 +387,5 @@ def test_file_topic_that_lost_its_tail_uses_no_offset_twice_and_counts_the_loss(
         assert (topic.version(), topic.counters.lost > 30) == (100, True)
     client = connected(again)
     feed(client, "a", b"new")
-    assert eventually(lambda: content(client, "b")[-1:] == [b"new"])
+    wait_until(lambda: content(client, "b")[-1:] == [b"new"])
     assert again.topic("b").version() == 101

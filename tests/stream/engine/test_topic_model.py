@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gauss.contracts.cursor import Last, Mode, Program, ReaderCursor, Seq
 from gauss.contracts.storage import Capacity, WriteFull
-from gauss.stream.engine.log_topic import LogTopic
-from gauss.stream.engine.readers import Reader
+from gauss.stream.engine.topics.log_topic import LogTopic
+from gauss.stream.engine.topics.readers import OffsetReader
 from helpers.cases import cases
 from helpers.logs import drain, lines, open_log
 
@@ -73,7 +73,7 @@ def test_topic_agrees_with_the_model(
     with tempfile.TemporaryDirectory() as folder:
         topic = LogTopic("t", open_log("memory", Path(folder)), Capacity(size, size_bytes, WriteFull(full)))
     model = Model(size, size_bytes, full)
-    open_readers: list[tuple[Reader, ReaderCursor]] = []
+    open_readers: list[tuple[OffsetReader, ReaderCursor]] = []
     for action, value in steps:
         if action == "append":
             assert isinstance(value, list)

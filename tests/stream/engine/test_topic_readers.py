@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gauss.clients.engine.positions import At
 from gauss.contracts.storage import Capacity, WriteFull
 from gauss.model.errors import ConfigError, NotFound
-from gauss.stream.engine.log_topic import LogTopic
-from gauss.stream.engine.readers import Position
-from gauss.stream.protocol import At
+from gauss.stream.engine.topics.log_topic import LogTopic
+from gauss.stream.engine.topics.readers import ReaderPosition
 from helpers.logs import numbered, open_log
 from helpers.topics import at_once, file_topic, memory_topic, offsets
 
@@ -51,20 +51,20 @@ def test_thousands_of_readers_come_and_go_quickly(tmp_path: Path) -> None:
 
 
 def test_stored_position_holds_from_the_start(tmp_path: Path) -> None:
-    topic = memory_topic(tmp_path, 4, positions={"sink": Position(7, 0)})
+    topic = memory_topic(tmp_path, 4, positions={"sink": ReaderPosition(7, 0)})
     assert topic.append(numbered(0, 9), at_once()).accepted == 4
     assert topic.stats()["readers"][0]["connected"] is False  # type: ignore[index]
 
 
 def test_position_beyond_the_log_skips_ahead_and_counts_the_loss(tmp_path: Path) -> None:
-    topic = file_topic(tmp_path, {}, positions={"sink": Position(7, 30)}, at_least=20)
+    topic = file_topic(tmp_path, {}, positions={"sink": ReaderPosition(7, 30)}, at_least=20)
     assert (topic.version(), topic.counters.lost) == (30, 30)
     topic.append(numbered(0, 1))
     assert offsets(topic) == [30]
 
 
 def test_position_of_a_dead_incarnation_starts_at_the_floor(tmp_path: Path) -> None:
-    topic = memory_topic(tmp_path, 4, positions={"sink": Position(3, 500)})
+    topic = memory_topic(tmp_path, 4, positions={"sink": ReaderPosition(3, 500)})
     assert (topic.version(), topic.position_of("sink")) == (0, 0)
 
 
@@ -81,9 +81,9 @@ def test_seek_moves_a_reader_and_its_owner_learns_it(tmp_path: Path) -> None:
     topic = memory_topic(tmp_path, 10)
     topic.append(numbered(0, 8))
     reader = topic.reader("r", "earliest", keep=True)
-    assert reader.sought() is None
+    assert reader.take_seek() is None
     assert topic.seek("r", "end") == 8
-    assert (reader.sought(), reader.sought(), reader.position) == (8, None, 8)
+    assert (reader.take_seek(), reader.take_seek(), reader.position) == (8, None, 8)
     with pytest.raises(NotFound, match="no reader"):
         topic.seek("nobody", "end")
 
@@ -93,7 +93,7 @@ def test_kept_reader_of_a_memory_topic_learns_what_died_with_the_engine(tmp_path
         "t",
         open_log("memory", tmp_path),
         Capacity(None, None, WriteFull.BLOCK),
-        positions={"out": Position(1, 30)},
+        positions={"out": ReaderPosition(1, 30)},
         ended=At(1, 72),
     )
     (reader,) = topic.readers.all()

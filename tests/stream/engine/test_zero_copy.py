@@ -14,12 +14,15 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from gauss.model.errors import ConfigError
 from helpers.edges import receive_all
 from helpers.engine_process import EngineProcess
 from helpers.feeds import connect
-from helpers.run import free_port, wait_until
+from helpers.run import free_port
+from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="system calls are counted by strace")
 
@@ -236,3 +239,8 @@ def test_captures_are_refused_as_records_and_shown_as_files(zero: Zero) -> None:
     assert shown["read_modes"] == ["raw"]
     assert shown["records"] == len(zero.captures())
     assert shown["bytes"] == sum(path.stat().st_size for path in zero.captures())
+    assert zero.engine.client.command("readers.ls", {"topic": "raw"}) == {"readers": []}
+    with pytest.raises(ConfigError, match="keeps captures"):
+        list(zero.engine.client.scan("raw"))
+    with pytest.raises(ConfigError, match="keeps captures"):
+        zero.engine.client.append("raw", [pa.record_batch({"data": pa.array([b"x"], pa.binary())})])

@@ -88,7 +88,7 @@ nam = "two"
         (5, 'no topic "quotes.row"'),
         (6, '"advance" is not valid — expected a duration'),
         (7, '"restart" is not valid — expected'),
-        (9, "what records? — expected one of records, base64, count"),
+        (9, "needs records — expected one of records, base64, count"),
         (9, '"topic" is missing'),
         (9, 'unknown key "topik"'),
         (10, '"dead_letters" is not valid — expected an array of tables, found 3'),
@@ -126,16 +126,16 @@ steps = [{ advance = "1s" }]
     )
     expected = [
         (5, 'the pipeline has no topic "quotes.row"; did you mean "quotes.raw"?'),
-        (6, "what records? — expected one of records, base64, file"),
-        (7, "a step does one thing — expected one of send, advance, restart, found"),
-        (8, "this is no base64"),
-        (9, '"file" names a file that is not there'),
-        (10, 'nothing says what format topic "quotes.raw" has'),
-        (11, "one time for each record — expected 2 times, found 1"),
-        (12, '"ts_ms" goes with send'),
+        (6, "needs records — expected one of records, base64, file"),
+        (7, "a step has one action — expected one of send, advance, restart, found"),
+        (8, "not valid base64"),
+        (9, '"file" names a file that does not exist'),
+        (10, 'the format of topic "quotes.raw" is unknown'),
+        (11, "needs one time per record — expected 2 times, found 1"),
+        (12, '"ts_ms" is only allowed with send'),
         (14, 'the pipeline has no format "jsn"; there are: json'),
-        (16, "it expects nothing, so it could not fail"),
-        (17, "there is another case of this name"),
+        (16, "it expects nothing, so it can't fail"),
+        (17, "another case has the same name"),
     ]
     assert len(told) == len(expected), "\n".join(told)
     for line, (number, words) in zip(told, expected, strict=True):
@@ -153,7 +153,7 @@ def test_faults_of_the_pipeline_are_told_beside_those_of_its_tests(tmp_path: Pat
     [
         ("", "there are no cases"),
         ("[[case]]\n", 'unknown section "case" — expected cases; did you mean "cases"?'),
-        ("cases = [", "this is not TOML"),
+        ("cases = [", "invalid TOML"),
         ('[[cases]]\nname = "x"\nclock = "-5m"\nexpect = []\n', "expected a fixed time"),
     ],
 )
@@ -168,7 +168,7 @@ def test_tests_are_found_by_pipeline_by_name_and_below_a_folder(tmp_path: Path) 
     other = write(deep, "")
     assert find_test_files([file]) == find_test_files([tmp_path / "pipeline.toml"]) == [file]
     assert find_test_files([tmp_path, file]) == [other, file]
-    for given, words in ((tmp_path / "x.test.toml", "there is no file"), (deep.parent / "c", "there is no file")):
+    for given, words in ((tmp_path / "x.test.toml", "there is no file"), (deep.parent / "c", "does not exist")):
         with pytest.raises(ConfigError, match=words):
             find_test_files([given])
     (tmp_path / "a" / "none").mkdir()

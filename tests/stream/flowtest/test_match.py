@@ -36,8 +36,8 @@ def test_a_wrong_row_is_told_cell_by_cell_beside_its_nearest() -> None:
 
 def test_missing_rows_and_rows_too_many_are_told_whole() -> None:
     assert told([A, B], [A]) == ['row 2 is missing: {"s": "b", "n": 2}']
-    assert told([A], [A, A]) == ['too many: {"s": "a", "n": 1}']
-    assert told([], [b"\xff"]) == ["too many: base64 /w=="]
+    assert told([A], [A, A]) == ['unexpected: {"s": "a", "n": 1}']
+    assert told([], [b"\xff"]) == ["unexpected: base64 /w=="]
     assert told([b"x", b"y"], [b"x", b"z"], ordered=True) == ["row 2 differs: found z", "  expected y"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from gauss.config.check import check_or_raise
 from gauss.config.spec import Pipeline
 from gauss.model.errors import ConfigError
-from gauss.stream.flowtest.cases import Expect, Step
+from gauss.stream.flowtest.cases import CaseStep, Expect
 from gauss.stream.flowtest.junit import write_junit
 from gauss.stream.flowtest.records import Codec, wanted, with_nulls
 from gauss.stream.flowtest.run import Problem, Result
@@ -58,16 +58,16 @@ def pipeline(tmp_path: Path) -> Pipeline:
 
 def test_records_are_text_tables_by_the_format_base64_or_a_file(pipeline: Pipeline, tmp_path: Path) -> None:
     codec = Codec(pipeline, tmp_path)
-    given = Step(send="in", records=["text", {"n": 1}, {"n": {"null": True}}])
+    given = CaseStep(send="in", records=["text", {"n": 1}, {"n": {"null": True}}])
     text, table, null = codec.encoded(given, "in")
     assert [text, json.loads(table), json.loads(null)] == [b"text", {"n": 1}, {"n": None}]
-    assert codec.encoded(Step(send="in", base64=["/w=="]), "in") == [b"\xff"]
+    assert codec.encoded(CaseStep(send="in", base64=["/w=="]), "in") == [b"\xff"]
     (tmp_path / "lines").write_bytes(b"a\nb")
     (tmp_path / "framed").write_bytes(b"\0\1a\0\2bc")
-    assert codec.encoded(Step(send="in", file=Path("lines")), "in") == [b"a", b"b"]
-    assert codec.encoded(Step(send="feed", file=Path("framed")), "in") == [b"a", b"bc"]
-    with pytest.raises(ConfigError, match="can't be cut as feed would"):
-        codec.encoded(Step(send="feed", file=Path("lines")), "in")
+    assert codec.encoded(CaseStep(send="in", file=Path("lines")), "in") == [b"a", b"b"]
+    assert codec.encoded(CaseStep(send="feed", file=Path("framed")), "in") == [b"a", b"bc"]
+    with pytest.raises(ConfigError, match="can't be split by the framing of feed"):
+        codec.encoded(CaseStep(send="feed", file=Path("lines")), "in")
 
 
 def test_found_records_are_decoded_only_for_expectations_with_tables(pipeline: Pipeline, tmp_path: Path) -> None:

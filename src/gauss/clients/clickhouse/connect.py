@@ -1,4 +1,4 @@
-"""A client of a ClickHouse: the embedded one or any other, by the same plain HTTP."""
+"""Clients of ClickHouse, the embedded one or any other, over HTTP."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 SEND_RECEIVE_SECONDS = 300
-# The driver prints a line for each exception that it also raises, and those are told in our own words.
+# The driver logs each exception that it raises, and Gauss reports those itself.
 logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True)
-class Address:
+class ServerAddress:
     """A server as a config names it."""
 
     host: str
@@ -38,14 +38,14 @@ class Address:
         return f"Address({self.user}@{self.host}:{self.port}/{self.database})"
 
     @classmethod
-    def of(cls, endpoint: Endpoint) -> Address:
+    def of(cls, endpoint: Endpoint) -> ServerAddress:
         return cls(endpoint.host, endpoint.port, endpoint.database, endpoint.user, endpoint.password)
 
 
-def connect(address: Address | Endpoint) -> Client:
-    """A client that may be used by one thread at a time; it has no session, so that any number of them get along."""
+def connect(address: ServerAddress | Endpoint) -> Client:
+    """A client for one thread at a time. It has no session, so that any number of clients can run concurrently."""
     if isinstance(address, Endpoint):
-        address = Address.of(address)
+        address = ServerAddress.of(address)
     with sorted_errors():
         return clickhouse_connect.get_client(
             host=address.host,

@@ -14,9 +14,10 @@ from gauss.config.validate import did_you_mean
 from gauss.contracts.format import FieldType
 from gauss.contracts.target import TargetField, TargetSchema, as_field_type
 from gauss.model.errors import ConfigError
+from gauss.model.names import is_internal
 
 DEDUPLICATION_WINDOW = 10_000
-"""Blocks whose tokens a table remembers: what makes the retry of an insert harmless."""
+"""Number of blocks whose deduplication tokens a table remembers, which makes retries of inserts safe."""
 TABLE_NAME_BYTES = 206
 _PATTERN = frozenset("*?{}")
 _ATTRS = {
@@ -35,19 +36,20 @@ def table_name(target: TargetSchema) -> str:
         raise ConfigError("the schema names no table", hint='write schema = { table = "quotes", … }')
     if length := _too_long(table):
         raise ConfigError(
-            f"a table's name in ClickHouse has at most {TABLE_NAME_BYTES} bytes as a file, found {length}",
-            hint="write a shorter one into schema = { table = … }",
+            f"a table name in ClickHouse has at most {TABLE_NAME_BYTES} bytes as a file name, found {length}",
+            hint="write a shorter name into schema = { table = … }",
         )
     if _PATTERN.intersection(table):
         raise ConfigError(
-            f"the embedded ClickHouse would take the table's name {table!r} for a pattern of files",
-            hint=f"leave out {' '.join(sorted(_PATTERN))}",
+            f"the embedded ClickHouse would treat the table name {table!r} as a file pattern",
+            hint=f"remove the characters {' '.join(sorted(_PATTERN))}",
         )
     return qualified(table, str(target.attrs.get("database") or ""))
 
 
 def _too_long(table: str) -> int:
-    """The bytes of its file's name, in which most characters take three, or 0: the server would try for ever."""
+    """The length of the table's file name (most characters take three bytes) if it is too long, else 0. The server
+    would retry forever."""
     length = len(quote(table, safe=""))
     return length if length > TABLE_NAME_BYTES else 0
 
@@ -62,11 +64,11 @@ def engine_of(target: TargetSchema) -> str:
 
 
 def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
-    """The statement that makes a target's table."""
+    """The statement that creates a target's table."""
     if unknown := set(target.attrs) - _ATTRS:
         raise _unknown("schema", unknown, _ATTRS)
     if not target.fields:
-        raise ConfigError("the schema has no columns", hint="let map_schema fill target.fields")
+        raise ConfigError("the schema has no columns", hint="fill target.fields in map_schema")
     names = [field.name for field in target.fields]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ConfigError(f"columns named twice: {', '.join(sorted(twice))}", hint="rename one in the schema map")
@@ -79,7 +81,7 @@ def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
 
 
 def _check_names(target: TargetSchema, names: list[str]) -> None:
-    """Every name in a clause or in a column's expression is a column of this table."""
+    """Checks that every name in a clause or column expression is a column of this table."""
     for clause in _CLAUSES:
         asked = target.attrs.get(clause)
         for part in [asked] if isinstance(asked, str) else asked or ():
@@ -102,7 +104,7 @@ def _check_type(field: str, kind: FieldType) -> None:
 
 
 def column(field: TargetField) -> str:
-    """A column's line: name, type, what it defaults to, codec, TTL, comment."""
+    """The definition of a column: name, type, default, codec, TTL, comment."""
     if unknown := set(field.props) - _PROPS:
         raise _unknown(f"column {field.name}", unknown, _PROPS)
     given = [word for word in _VALUES if word in field.props]
@@ -121,7 +123,7 @@ def column(field: TargetField) -> str:
 
 
 def order_by(target: TargetSchema) -> str:
-    """The sorting key: as asked for, else by `ts_ms`, else none."""
+    """The sorting key: the configured one, else `ts_ms`, else none."""
     if asked := target.attrs.get("order_by"):
         return _key(target, asked)
     engine = engine_of(target)
@@ -134,14 +136,14 @@ def order_by(target: TargetSchema) -> str:
 
 
 def _example_key(target: TargetSchema) -> str:
-    """Two columns that the records fill, text before times."""
-    filled = [field for field in target.fields if field.source and not field.name.startswith("_")]
+    """An example key of two columns that the records fill, text before times."""
+    filled = [field for field in target.fields if field.source and not is_internal(field.name)]
     filled.sort(key=lambda field: "String" not in render_type(field.field_type))
     return json.dumps([field.name for field in filled[:2]])
 
 
 def _key(target: TargetSchema, asked: Any) -> str:
-    """Text is SQL; in a list, names of columns are quoted and the rest is SQL."""
+    """A key as SQL: text is SQL already; in a list, names of columns are quoted."""
     if isinstance(asked, str):
         return f"({asked})" if len(split_arguments(asked)) > 1 else asked
     names = {field.name for field in target.fields}

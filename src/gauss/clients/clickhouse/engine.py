@@ -1,4 +1,4 @@
-"""chDB behind requests: a fresh connection each, or a session's own. Only the owner process imports this."""
+"""chDB connections for requests: a new one for each, or that of a session. Only the owner process imports this."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CODE = re.compile(r"Code: (\d+)\. DB::Exception")
 
 
 class EngineError(Exception):
-    """ClickHouse's own error: its number and its sentence."""
+    """An error of ClickHouse: its code and message."""
 
     def __init__(self, text: str, code: int = 0) -> None:
         found = _CODE.search(text)
@@ -33,23 +33,23 @@ class EngineError(Exception):
 def engine_errors() -> Iterator[None]:
     try:
         yield
-    except RuntimeError as error:  # chdb's own is a RuntimeError too
+    except RuntimeError as error:  # the errors of chdb are RuntimeErrors
         raise EngineError(str(error)) from None
 
 
 @dataclass
 class Session:
-    """A connection that lives over requests. What a request sets is taken back before the next one."""
+    """A connection for several requests. The settings of a request are reverted before the next one."""
 
     connection: Any
     lock: threading.Lock = field(default_factory=threading.Lock)
     expires: float = 0.0
     applied: dict[str, str] = field(default_factory=dict)
     before: dict[str, str] = field(default_factory=dict)
-    """How to take back what is applied."""
+    """The statement that reverts each applied setting."""
 
     def apply(self, wanted: dict[str, str]) -> None:
-        """Settings and database of one request (`database` stands among the settings)."""
+        """Applies the settings of one request, including `database`."""
         for name in [name for name in self.applied if name not in wanted]:
             self.run(self.before[name])
             del self.applied[name]
@@ -71,7 +71,7 @@ class Session:
             return bytes(self.connection.query(query, "TSVRaw").bytes()).decode().removesuffix("\n")
 
 
-class Engine:
+class ChdbEngine:
     """The open directory; its first connection keeps it open."""
 
     def __init__(self, directory: Path) -> None:
@@ -87,7 +87,7 @@ class Engine:
         if not session:
             fresh = Session(chdb.connect(self._path))
             try:
-                # All in one: a statement costs half a millisecond, and an insert carries ten settings.
+                # All in one statement: each costs half a millisecond, and an insert has ten settings.
                 if given := ", ".join(f"{name} = {literal(v)}" for name, v in settings.items() if name != "database"):
                     fresh.run(f"SET {given}")
                 if "database" in settings:
@@ -131,7 +131,7 @@ class Engine:
             session.connection.close()
 
     def only_reads(self, query: str) -> bool:
-        """Whether a statement changes nothing; what can't be parsed will fail by itself."""
+        """Whether a statement changes nothing. True for one that cannot be parsed, since it will fail anyway."""
         try:
             found = self._keep._conn.classify_query(query)
         except RuntimeError:

@@ -1,4 +1,4 @@
-"""ClickHouse's errors, sorted by what a writer can do about them."""
+"""ClickHouse errors by what a writer can do about them."""
 
 from __future__ import annotations
 
@@ -24,61 +24,71 @@ _CONFIG = {
     344, 457, 497, 516, 718,
 }  # fmt: skip
 _HINTS = {
-    60: "make it again with CREATE TABLE, or restart the pipeline, which will",
+    60: "create it again with CREATE TABLE, or restart the pipeline, which creates it",
     81: "create the database, or name another in storage_config",
     516: "check user and password in storage_config",
-    497: "grant the user the right, or name another",
-    252: "inserts are smaller or more frequent than merges can follow: raise insert_batch_size",
+    497: "grant the user the privilege, or use another user",
+    252: "inserts are too small or too frequent for the merges: raise insert_batch_size",
 }
 _COLUMN = re.compile(r"(?:column|Column|while converting column|name:) [`'\"]?([^`'\",:()]+?)[`'\"]?(?:[,:. )]|$)")
 _POOL = re.compile(r"host='(?P<host>[^']*)', port=(?P<port>\d+)\).*\[Errno -?\d+\] (?P<reason>[^\"')]+)", re.DOTALL)
-"""urllib3's own sentence, which holds the whole URL."""
+"""The message of urllib3, which contains the whole URL."""
 _AGAIN = re.compile(r"executing HTTP request attempt (?!1\b)\d+")
-"""The driver tries once more by itself when a connection breaks: what broke may have been under way."""
+"""The driver retries once when a connection breaks; the first request may have reached the server."""
 _TLS = {
     "CERTIFICATE_VERIFY_FAILED": "the server's certificate is not signed by a known authority for this host",
     "WRONG_VERSION_NUMBER": "the server at this port does not speak TLS",
     "NO_CERTIFICATE_OR_CRL_FOUND": "ca_file holds no certificate",
 }
-"""What OpenSSL says, and what it means for the config."""
+"""OpenSSL error → its meaning for the config."""
 _TRAILER = re.compile(r"\s*\(version [^)]*\)\s*.*$|\s*\(for url [^)]*\)\s*$", re.DOTALL)
 
 
 def sort_error(error: Exception) -> GaussError:
-    """The error as one of Gauss's kinds, with ClickHouse's own sentence."""
+    """The error as one of `clients/errors.py`, with the message of ClickHouse."""
     if isinstance(error, GaussError):
         return error
-    code = getattr(error, "code", None)
-    text = str(error)
-    if code is None and (found := re.search(r"\bCode: (\d+)", text)):
-        code = int(found[1])
+    code, text = error_code(error), str(error)
     start = text.find("DB::Exception: ")
     sentence = _TRAILER.sub("", text[start + 15 :] if start >= 0 else text).strip()
     if (broken := _POOL.search(sentence)) is not None:
         sentence = f"{broken['reason']} ({broken['host']}:{broken['port']})"
     message = f"ClickHouse: {sentence}"
     if code in _DISK or "No space left on device" in sentence:
-        return DiskFull(message, hint="free some space on ClickHouse's disk; the insert is tried again")
+        return DiskFull(message, hint="free some space on ClickHouse's disk; the insert is retried")
     if code in _ROW or isinstance(error, DataError):
         column = _COLUMN.search(sentence)
         return RowError(message, column=column[1] if column else "")
     if code in _CONFIG:
         return ConfigError(message, hint=_HINTS.get(code, "compare the table with `gauss schema`"))
     if code in _TRANSIENT:
-        return Unavailable(message, hint=_HINTS.get(code, "it is tried again"))
+        return Unavailable(message, hint=_HINTS.get(code, "it is retried"))
     if code is None and (trouble := next((words for words in _TLS if words in text), None)):
         return ConfigError(f"ClickHouse: {_TLS[trouble]}", hint="check host, port, secure, verify and ca_file")
     if code is None and _never_sent(error) and not _AGAIN.search(text):
-        return Unavailable(f"ClickHouse does not answer: {sentence}", hint="is the server up, and its address right?")
+        return Unavailable(
+            f"ClickHouse does not answer: {sentence}", hint="check that the server is up, and its address"
+        )
     if code in _UNCLEAR or isinstance(error, StreamFailureError | urllib3.exceptions.HTTPError | OSError):
-        return Unclear(message, hint="it is read back and tried again")
+        return Unclear(message, hint="the table is read to find out, then it is retried")
     if code is None and isinstance(error, ClickHouseError):
-        return Unclear(f"ClickHouse's answer was lost: {sentence}", hint="it is read back and tried again")
+        return Unclear(
+            f"ClickHouse's reply was lost: {sentence}", hint="the table is read to find out, then it is retried"
+        )
     return StorageError(message, hint="see the server's log")
 
 
+def error_code(error: BaseException) -> int | None:
+    """The number of ClickHouse's error; None if the error is none of the server's."""
+    code = getattr(error, "code", None)
+    if isinstance(code, int):
+        return code
+    found = re.search(r"\bCode: (\d+)", str(error))
+    return int(found[1]) if found else None
+
+
 def _never_sent(error: BaseException | None) -> bool:
-    """Whether there was no connection at all, so that nothing can have happened."""
+    """Whether there was no connection at all, so that nothing can have been executed."""
     while error is not None:
         if isinstance(error, urllib3.exceptions.NewConnectionError | ConnectionRefusedError):
             return True
@@ -89,7 +99,7 @@ def _never_sent(error: BaseException | None) -> bool:
 
 @contextmanager
 def sorted_errors() -> Iterator[None]:
-    """Turns what the driver raises into Gauss's kinds."""
+    """Converts errors of the driver by `sort_error`."""
     try:
         yield
     except (ClickHouseError, urllib3.exceptions.HTTPError, OSError) as error:

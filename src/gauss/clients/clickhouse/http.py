@@ -1,4 +1,4 @@
-"""ClickHouse's HTTP interface over an engine, for clients that know nothing of Gauss."""
+"""ClickHouse's HTTP interface for the embedded engine, for any ClickHouse client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import IO, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from gauss.clients.clickhouse.engine import DEFAULT_SESSION_SECONDS, Engine, EngineError, engine_errors
+from gauss.clients.clickhouse.engine import DEFAULT_SESSION_SECONDS, ChdbEngine, EngineError, engine_errors
 from gauss.clients.clickhouse.http_body import DRAIN_BYTES, Body, BodyError, choose_encoding, plain_reader
 from gauss.clients.clickhouse.http_connections import (
     HEAD_BYTES,
@@ -28,17 +28,17 @@ from gauss.clients.clickhouse.http_connections import (
     IDLE_SECONDS,
     LINGER_BYTES,
     LINGER_SECONDS,
-    Connections,
+    FrontConnections,
     TimedReads,
 )
-from gauss.clients.clickhouse.http_request import BLOCK_BYTES, Request, whole
+from gauss.clients.clickhouse.http_request import BLOCK_BYTES, FrontRequest, whole
 from gauss.clients.clickhouse.quote import literal
 from gauss.clients.clickhouse.statement import STREAMED, Statement, read_statement
 
 STATEMENT_BYTES = 256 << 10
-"""Within these an INSERT must have named its format: ClickHouse's own max_query_size."""
+"""The FORMAT of an INSERT must be within these bytes, as by ClickHouse's max_query_size."""
 SPOOL_BYTES = 256 << 20
-"""An INSERT up to this size is kept in memory until it is whole, a larger one in a file."""
+"""An INSERT up to this size is buffered in memory, a larger one in a file."""
 MOST_INSERT_BYTES = 8 << 30
 _ARROW_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _STATUS = {
@@ -53,10 +53,10 @@ class ClickHouseServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, port: int, engine: Engine, user: str, password: str) -> None:
+    def __init__(self, port: int, engine: ChdbEngine, user: str, password: str) -> None:
         self.engine, self._user, self._password = engine, user.encode(), password.encode()
         self._busy, self._counting = 0, threading.Lock()
-        self.connections = Connections()
+        self.connections = FrontConnections()
         super().__init__(("127.0.0.1", port), Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -73,18 +73,18 @@ class ClickHouseServer(ThreadingHTTPServer):
         return hmac.compare_digest(user.encode(), self._user) & hmac.compare_digest(password.encode(), self._password)
 
     def count(self, change: int) -> int:
-        """Requests under way, after a change of their number."""
+        """Changes the number of running requests and returns it."""
         with self._counting:
             self._busy += change
             return self._busy
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        """A client that goes away is no event."""
+        """Logs a lost connection for debugging only: clients may disconnect at any time."""
         log.debug("connection from %s ended", client_address, exc_info=True)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection of a client, request after request."""
+    """Serves the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -143,14 +143,14 @@ class Handler(BaseHTTPRequestHandler):
         except (EOFError, OSError) as error:
             if isinstance(error, ConnectionError | TimeoutError):
                 self.close_connection = True
-            else:  # gzip, lz4 and zstd say so when a body is not what it claims
+            else:  # gzip, lz4 and zstd raise it for a body in another format
                 self._fail(EngineError(f"the body can't be decompressed: {error} (CANNOT_DECOMPRESS)", 271))
         except Exception as error:
             log.exception("request failed")
             self._fail(EngineError(f"{type(error).__name__}: {error} (STD_EXCEPTION)", 1001))
         finally:
             try:
-                self.wfile.flush()  # before it counts as done: the owner ends once no request is under way
+                self.wfile.flush()  # before it counts as done: the owner stops when no request is running
             except OSError:
                 self.close_connection = True
             self.server.count(-1)
@@ -160,7 +160,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
 
     def _body_length(self) -> int | None:
-        """None: it is chunked."""
+        """The length of the body; None if it is chunked."""
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             return None
         given = self.headers.get("Content-Length", "0").strip()
@@ -181,12 +181,12 @@ class Handler(BaseHTTPRequestHandler):
             password = self.headers.get("X-ClickHouse-Key") or params.get("password", "")
         return self.server.allows(user, password)
 
-    def _request(self, params: dict[str, str], body: Body) -> Request:
+    def _request(self, params: dict[str, str], body: Body) -> FrontRequest:
         if self.headers.get_content_type() == "multipart/form-data":
             params = {**params, **self._form(body)}
-            return Request(params, params.get("query", "").encode(), plain_reader(body, ""))
+            return FrontRequest(params, params.get("query", "").encode(), plain_reader(body, ""))
         if params.get("decompress") == "1" or params.get("compress") == "1":
-            raise EngineError("compress=1 and decompress=1 are not served here; use Content-Encoding", 48)
+            raise EngineError("compress=1 and decompress=1 are not supported; use Content-Encoding", 48)
         if database := self.headers.get("X-ClickHouse-Database"):
             params.setdefault("database", database)
         if output := self.headers.get("X-ClickHouse-Format"):
@@ -197,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
         statement = read_statement(text)
         if statement.data_at is None:
             text = self._head(text, rest)
-        return Request(params, text, rest)
+        return FrontRequest(params, text, rest)
 
     @staticmethod
     def _head(text: bytes, rest: IO[bytes]) -> bytes:
@@ -211,17 +211,17 @@ class Handler(BaseHTTPRequestHandler):
         fields = {}
         for part in message.iter_parts():
             if part.get_filename():
-                raise EngineError("external data are not served by the embedded ClickHouse (NOT_IMPLEMENTED)", 48)
+                raise EngineError("external data is not supported by the embedded ClickHouse (NOT_IMPLEMENTED)", 48)
             name = part.get_param("name", header="content-disposition")
             fields[str(name)] = bytes(part.get_payload(decode=True) or b"").decode()
         return fields
 
-    def _run(self, request: Request, writes: bool) -> None:
+    def _run(self, request: FrontRequest, writes: bool) -> None:
         statement = read_statement(request.text)
         params, session = request.params, request.params.get("session_id", "")
         if not writes and not self.server.engine.only_reads(request.text.decode(errors="replace")):
             raise EngineError("Cannot execute query in readonly mode: use POST to change data (READONLY)", 164)
-        # SET and USE are meant to last: what the request itself carries would stand in their way.
+        # SET and USE outlast the request, so its own settings must not be applied and reverted around them.
         settings = {} if statement.kind in ("set", "use") else request.settings()
         seconds = float(params.get("session_timeout") or DEFAULT_SESSION_SECONDS)
         check = params.get("session_check") == "1"
@@ -238,9 +238,9 @@ class Handler(BaseHTTPRequestHandler):
         if session and params.get("close_session") == "1":
             self.server.engine.end_session(session)
 
-    def _insert(self, connection: Any, request: Request, statement: Statement) -> int:
-        """Gives the whole body to the engine as a file: its inserts in pieces do not tell what fails behind the
-        parsing, such as a full disk. A client that goes away takes its rows with it."""
+    def _insert(self, connection: Any, request: FrontRequest, statement: Statement) -> int:
+        """Passes the whole body to the engine as a file: streamed inserts do not report failures after parsing, such as
+        a full disk. If the client disconnects early, nothing is inserted."""
         with self._spool(request) as file:
             self._fill(file, request.text[statement.data_at :], request.rest)
             place = f"FROM INFILE '/proc/self/fd/{file.fileno()}' COMPRESSION 'none'"
@@ -266,8 +266,8 @@ class Handler(BaseHTTPRequestHandler):
             if not (block := rest.read(BLOCK_BYTES)):
                 return
 
-    def _spool(self, request: Request) -> IO[bytes]:
-        """In memory, unless it may become too much."""
+    def _spool(self, request: FrontRequest) -> IO[bytes]:
+        """A buffer for the data of an INSERT: in memory, or in a file if it may be large."""
         length = self._body_length()
         if (
             length is None
@@ -278,7 +278,7 @@ class Handler(BaseHTTPRequestHandler):
             return tempfile.TemporaryFile()
         return os.fdopen(os.memfd_create("insert"), "w+b")
 
-    def _query(self, connection: Any, query: str, request: Request, statement: Statement, begun: int) -> None:
+    def _query(self, connection: Any, query: str, request: FrontRequest, statement: Statement, begun: int) -> None:
         wanted = statement.format or request.params.get("default_format") or "TabSeparated"
         params = request.parameters()
         if statement.kind in ("select", "with") and wanted.lower() in STREAMED:
@@ -304,7 +304,7 @@ class Handler(BaseHTTPRequestHandler):
 
     @staticmethod
     def _blocks(stream: Any, first: Any, arrow: bool) -> Iterator[bytes]:
-        """The engine's blocks as one stream: Arrow's schema only once, its end mark only at the end."""
+        """The engine's blocks as one stream; for Arrow with one schema and one end marker."""
         block = first
         while block is not None:
             data = bytes(block.bytes())
@@ -316,7 +316,7 @@ class Handler(BaseHTTPRequestHandler):
         if arrow:
             yield _ARROW_END
 
-    def _stream(self, blocks: Iterator[bytes], wanted: str, request: Request, begun: int) -> None:
+    def _stream(self, blocks: Iterator[bytes], wanted: str, request: FrontRequest, begun: int) -> None:
         tag = secrets.token_hex(8)
         headers = self._result_headers({}, begun)
         headers |= {"X-ClickHouse-Format": wanted, "X-ClickHouse-Exception-Tag": tag, "Transfer-Encoding": "chunked"}
@@ -328,7 +328,7 @@ class Handler(BaseHTTPRequestHandler):
             for block in blocks:
                 self._chunk(compressor.compress(block))
         except RuntimeError as error:
-            # Too late for a status: the error stands in the stream, between marks, and the stream ends unfinished.
+            # Too late for a status: the error is sent in the stream between marks, and the stream is not terminated.
             text = EngineError(str(error)).text.encode()
             mark = b"\r\n__exception__\r\n%b\r\n%b\n%d %b\r\n__exception__\r\n"
             self._chunk(compressor.compress(mark % (tag.encode(), text, len(text) + 1, tag.encode())))

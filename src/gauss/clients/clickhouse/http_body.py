@@ -1,4 +1,4 @@
-"""HTTP bodies as streams: chunked or counted, compressed or not."""
+"""HTTP bodies as streams: chunked or with a length, compressed or not."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,15}(?=[;\s])")
 
 
 class BodyError(Exception):
-    """A body that is not what its headers say."""
+    """A body that does not match its headers."""
 
 
 class Body(io.RawIOBase):
-    """The body of a request; its early end is an error, never the end of the data."""
+    """The body of a request; a premature end raises BodyError."""
 
     def __init__(self, source: io.BufferedIOBase, length: int | None) -> None:
         self._source = source
@@ -66,7 +66,7 @@ class Body(io.RawIOBase):
             self._done = True
 
     def drain(self, most: int) -> bool:
-        """Reads what the client still sends, so that it gets to read the answer; False when that is too much."""
+        """Reads the rest of the body, so that the client can read the response; returns False if it is too long."""
         scratch, total = bytearray(1 << 16), 0
         try:
             while not self._done and total < most and (count := self.readinto(scratch)):
@@ -86,11 +86,11 @@ _READERS: dict[str, Callable[[Body], Any]] = {
 
 
 def plain_reader(body: Body, encoding: str) -> IO[bytes]:
-    """What the client compressed, as it was before."""
+    """A reader of the decompressed body."""
     try:
         return cast(IO[bytes], _READERS[encoding.strip().lower()](body))
     except KeyError:
-        raise BodyError(f"Content-Encoding {encoding} is not known; use lz4, zstd or gzip") from None
+        raise BodyError(f"Content-Encoding {encoding} is not supported; use lz4, zstd or gzip") from None
 
 
 class Compressor(Protocol):
@@ -129,7 +129,7 @@ _WRITERS: dict[str, Callable[[], Compressor]] = {
 
 
 def choose_encoding(accepted: str) -> tuple[str, Compressor]:
-    """The first of the client's encodings that is known here."""
+    """The first supported encoding that the client accepts, and its compressor."""
     for entry in accepted.split(","):
         name = entry.split(";")[0].strip().lower()
         if name in _WRITERS:

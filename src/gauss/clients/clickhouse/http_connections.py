@@ -1,4 +1,4 @@
-"""Connections of the embedded ClickHouse's HTTP server: how many there may be, and how long and large a head may be."""
+"""Limits on connections of the embedded ClickHouse's HTTP server: their number, and the time and size of headers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any
 
 MOST_CONNECTIONS = 512
 MOST_UNPROVEN = 64
-"""Connections that have not shown the password: above it the oldest of them is closed for the one that comes."""
+"""Maximum number of unauthenticated connections; beyond it the oldest of them is closed."""
 HEAD_BYTES = 256 << 10
 HEAD_SECONDS = 10.0
-"""For the head of a request on a connection that has not shown the password."""
+"""Time limit for request headers on an unauthenticated connection."""
 IDLE_SECONDS = 600.0
-"""The same on one that has: clients keep connections for later."""
+"""Time limit for the next request on an authenticated connection, which clients keep open for reuse."""
 BODY_SECONDS = 300.0
-"""For the next piece of a body."""
+"""Time limit for each read of a body."""
 LINGER_BYTES = 1 << 20
 LINGER_SECONDS = 1.0
-"""How much of a refused body is thrown away, so that its sender reads the answer."""
+"""How much of a rejected body is read and discarded, so that its sender reads the response."""
 
 
-class Connections:
+class FrontConnections:
     """The open connections of a server."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Connections:
         self._proven: set[socket.socket] = set()
 
     def enter(self, sock: socket.socket) -> bool:
-        """Whether a new connection may stay."""
+        """Adds a connection; returns whether it may stay."""
         with self._lock:
             if len(self._unproven) + len(self._proven) >= MOST_CONNECTIONS and not self._unproven:
                 return False
@@ -50,7 +50,7 @@ class Connections:
             return True
 
     def prove(self, sock: socket.socket) -> None:
-        """It has shown the password."""
+        """Marks a connection as authenticated."""
         with self._lock:
             if sock in self._unproven:
                 del self._unproven[sock]
@@ -66,8 +66,8 @@ class Connections:
 
 
 class TimedReads(io.RawIOBase):
-    """What comes from a socket, with a limit of time and, while a head is read, of size. The socket itself has no
-    timeout: that would hold for what is sent too."""
+    """Reads from a socket with a time limit and, for headers, a size limit. The socket has no timeout of its own, since
+    that would apply to sends too."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -77,7 +77,7 @@ class TimedReads(io.RawIOBase):
         self._left: int | None = None
 
     def limit(self, seconds: float | None, size: int | None = None) -> None:
-        """From now on: all within `seconds` (None: each piece within BODY_SECONDS), and about `size` bytes at most."""
+        """Limits further reads: all within `seconds` (None: each within BODY_SECONDS), and to about `size` bytes."""
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._left = size
 
@@ -92,5 +92,5 @@ class TimedReads(io.RawIOBase):
         if self._left is not None:
             self._left -= count
             if self._left < 0:
-                raise http.client.LineTooLong("head")  # answered by 431
+                raise http.client.LineTooLong("head")  # results in a 431 response
         return count

@@ -9,7 +9,7 @@ from gauss.clients.clickhouse.http_body import Body
 
 BLOCK_BYTES = 1 << 20
 MOST_QUERY_BYTES = 16 << 20
-"""What is no INSERT is read whole."""
+"""Maximum size of a query; all statements except INSERT are read into memory."""
 _NOT_SETTINGS = {
     "query", "user", "password", "quota_key", "query_id", "session_id", "session_timeout", "session_check",
     "close_session", "default_format", "enable_http_compression", "client_protocol_version", "compress", "decompress",
@@ -19,12 +19,12 @@ _NOT_SETTINGS = {
 }  # fmt: skip
 
 
-class Request(NamedTuple):
-    """What a client wants, whichever way it said so."""
+class FrontRequest(NamedTuple):
+    """The statement and parameters of a request, from the URL, a form or the body."""
 
     params: dict[str, str]
     text: bytes
-    """The statement, or its beginning when an INSERT's data go on in `rest`."""
+    """The statement, or its beginning if the data of an INSERT continues in `rest`."""
     rest: IO[bytes]
 
     def settings(self) -> dict[str, str]:
@@ -39,7 +39,7 @@ class Request(NamedTuple):
 
 
 def whole(source: IO[bytes] | Body) -> bytes:
-    """All of a body that must be in memory."""
+    """Reads a whole body into memory; raises EngineError if it is too large."""
     found = bytearray()
     while piece := source.read(BLOCK_BYTES):
         found += piece

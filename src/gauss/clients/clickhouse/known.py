@@ -1,4 +1,4 @@
-"""Names that ClickHouse knows, to find a misspelt one without a server: table engines and types."""
+"""The table engines and types of ClickHouse, to detect misspelled names without a server."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _SQL_TYPES = _words(
     LONGBLOB LONGTEXT MEDIUMBLOB MEDIUMINT MEDIUMTEXT NATIONAL NCHAR NUMERIC NVARCHAR REAL SET SIGNED SINGLE SMALLINT
     TEXT TIMESTAMP TINYBLOB TINYINT TINYTEXT UNSIGNED VARBINARY VARCHAR VARCHAR2 YEAR BOOL BOOLEAN"""
 )
-"""Other systems' names, which ClickHouse takes in any case; the first word of each."""
+"""Type names of other systems that ClickHouse accepts in any case; the first word of each."""
 
 
 def engine_fault(engine: str) -> str:
-    """What is wrong with an engine's name, with the nearest known one; empty if nothing is."""
+    """The fault of an engine's name, with the closest known one; empty if it is valid."""
     name = engine.partition("(")[0].strip()
     if name in ENGINES:
         return ""

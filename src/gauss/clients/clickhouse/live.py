@@ -1,4 +1,4 @@
-"""The table as it is, and how it differs from what is wanted."""
+"""The live table, and its differences from the target schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gauss.clients.clickhouse.ddl import column, engine_of, order_by, table_name
 from gauss.clients.clickhouse.errors import sorted_errors
 from gauss.clients.clickhouse.quote import identifier
 from gauss.clients.clickhouse.types import canonical, parse_type, render_type
-from gauss.clients.evolution import Change, Difference
+from gauss.contracts.evolution import Change, Difference
 from gauss.contracts.format import FieldType
 from gauss.contracts.target import TargetField, TargetSchema
 
@@ -33,17 +33,16 @@ class LiveTable:
     columns: tuple[LiveColumn, ...]
     engine: str
     sorting_key: str
-    partition_key: str
     create: str
 
 
 def describe(client: Client, table: str, database: str = "") -> LiveTable | None:
-    """The live table by its plain name; None when there is none."""
+    """The live table by its unquoted name; None if it does not exist."""
     where = "database = if({database:String} = '', currentDatabase(), {database:String})"
     parameters = {"database": database, "table": table}
     with sorted_errors():
         tables = client.query(
-            "SELECT engine, sorting_key, partition_key, create_table_query FROM system.tables "
+            "SELECT engine, sorting_key, create_table_query FROM system.tables "
             f"WHERE {where} AND name = {{table:String}}",
             parameters=parameters,
         ).result_rows
@@ -59,7 +58,7 @@ def describe(client: Client, table: str, database: str = "") -> LiveTable | None
 
 
 def differences(client: Client, target: TargetSchema, live: LiveTable) -> list[Difference]:
-    """Everything in which the table is not what the target says, in the target's order."""
+    """All differences of the table from the target, in the target's order."""
     table = table_name(target)
     by_name = {found.name: found for found in live.columns}
     found: list[Difference] = []
@@ -108,13 +107,13 @@ def _table_differences(client: Client, target: TargetSchema, live: LiveTable) ->
 
 
 def _key(client: Client, key: str) -> str:
-    """A sorting key without the parentheses that ClickHouse does not keep."""
+    """A sorting key without the parentheses that ClickHouse removes."""
     text = _normal(client, f"tuple({key})" if not key.startswith(("(", "tuple(")) else key)
     return text.removeprefix("tuple").removeprefix("(").removesuffix(")")
 
 
 def _normal(client: Client, expression: str) -> str:
-    """An expression as ClickHouse itself writes it."""
+    """An expression as ClickHouse formats it."""
     with sorted_errors():
         text = client.query(
             "SELECT formatQuerySingleLine({text:String})", parameters={"text": f"SELECT {expression}"}

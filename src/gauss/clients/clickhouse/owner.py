@@ -1,4 +1,5 @@
-"""The process that owns an embedded ClickHouse: the only one that imports chDB, and everybody's HTTP server."""
+"""`python -m gauss.clients.clickhouse.owner`: the process that owns an embedded ClickHouse and serves its HTTP
+interface. No other process imports chDB."""
 
 from __future__ import annotations
 
@@ -14,30 +15,33 @@ from gauss.clients.owner import own
 from gauss.model.errors import StorageError
 
 if TYPE_CHECKING:
-    from gauss.clients.clickhouse.engine import Engine
+    from gauss.clients.clickhouse.engine import ChdbEngine
     from gauss.clients.clickhouse.http import ClickHouseServer
 
 USER = "default"
 DRAIN_SECONDS = 4.0
-"""Running requests may end within these: a guard loses patience after five."""
+"""How long running requests may take to finish; a guard kills the process after five seconds."""
 
 
 class EmbeddedClickHouse:
+    """ClickHouse (chDB) in `DIRECTORY/store`."""
+
     def __init__(self) -> None:
         self._server: ClickHouseServer | None = None
-        self._engine: Engine | None = None
+        self._engine: ChdbEngine | None = None
 
     def start(self, directory: Path, known: Identity) -> Endpoint:
-        from gauss.clients.clickhouse.engine import Engine, EngineError
+        from gauss.clients.clickhouse.engine import ChdbEngine, EngineError
         from gauss.clients.clickhouse.http import ClickHouseServer
 
         store = directory / "store"
         store.mkdir(mode=0o700, exist_ok=True)
         try:
-            self._engine = self._engine or Engine(store)
+            self._engine = self._engine or ChdbEngine(store)
         except (RuntimeError, EngineError) as error:
             raise StorageError(
-                f"ClickHouse can't open {store}: {error}", hint="is the disk full, or the folder another version's?"
+                f"ClickHouse can't open {store}: {error}",
+                hint="check the free disk space, and the version that created it",
             ) from error
         try:
             self._server = ClickHouseServer(known.port, self._engine, USER, known.password)

@@ -1,4 +1,4 @@
-"""Names and values in ClickHouse's SQL, safe whatever they hold."""
+"""Quoting of names and values in SQL for ClickHouse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def identifier(name: str) -> str:
     """A quoted column, table or database name."""
     if not name or "\0" in name:
         raise ConfigError(
-            f"a name in ClickHouse needs at least one character and no NUL byte, found {name!r}",
+            f"a name in ClickHouse has at least one character and no NUL byte, found {name!r}",
             hint="rename the column or table in the schema map",
         )
     escaped = name.replace("\\", "\\\\").replace("`", "\\`")

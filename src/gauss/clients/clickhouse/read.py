@@ -1,4 +1,4 @@
-"""Rows out of ClickHouse as Arrow: pages by `_inc`, `_offset` where rows have them, else one stream."""
+"""Reads rows from ClickHouse as Arrow: in pages by `_inc` and `_offset` if the table has them, else as one stream."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import pyarrow.ipc
 
 from gauss.clients.clickhouse.errors import sorted_errors
 from gauss.clients.clickhouse.quote import identifier
-from gauss.clients.clickhouse.write import INC_COLUMN, OFFSET_COLUMN, query_arrow
-from gauss.clients.where import Where
+from gauss.clients.clickhouse.write import query_arrow
+from gauss.clients.where import SqlCondition
+from gauss.contracts.expression import Expr, Kind
 from gauss.contracts.table_read import PAGE_BYTES, PAGE_ROWS, READ_SECONDS, TableColumn
-from gauss.scan.program.ir import Expr, Kind
+from gauss.model.names import INC_COLUMN, OFFSET_COLUMN
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 FIRST_ROWS = 1_024
 MOST_INCARNATIONS = 500
 _SETTINGS: Mapping[str, Any] = {
-    # A selected expression is named after its column, which conditions mean.
+    # A selected expression has the name of its column; in conditions that name is the column.
     "prefer_column_name_to_alias": 1,
     "output_format_arrow_string_as_string": 0,
     "output_format_arrow_low_cardinality_as_dictionary": 0,
@@ -33,7 +34,7 @@ _SETTINGS: Mapping[str, Any] = {
 
 @dataclass
 class ClickHouseSql:
-    """Names and values of one statement; values travel as its parameters."""
+    """Names and values of one statement; values are sent as query parameters."""
 
     parameters: dict[str, Any] = field(default_factory=dict)
 
@@ -61,20 +62,20 @@ class ClickHouseSql:
 
 
 @dataclass
-class Selection:
-    """A statement in its parts."""
+class ClickHouseSelection:
+    """The parts of a SELECT statement."""
 
     table: str
-    """Quoted."""
+    """The quoted name."""
     columns: Sequence[TableColumn]
     present: frozenset[str]
-    """Columns that the live table has: the others are null."""
+    """Columns that the live table has; the others are null."""
     final: bool = False
     conditions: list[str] = field(default_factory=list)
     sql: ClickHouseSql = field(default_factory=ClickHouseSql)
 
     def add_times(self, column: str, kind: Kind, times: tuple[int, int | None]) -> None:
-        """[from, to) of a column of milliseconds or of times."""
+        """Restricts a column of milliseconds or timestamps to [from, to)."""
         for op, moment in ((">=", times[0]), ("<", times[1])):
             if moment is not None and (moment > 0 or op == "<"):
                 value = self.sql.value(moment)
@@ -83,7 +84,7 @@ class Selection:
 
     def add_where(self, conditions: Sequence[Expr], kinds: Mapping[str, Kind]) -> None:
         known = {name: kind for name, kind in kinds.items() if name in self.present}
-        where = Where(self.sql, known)
+        where = SqlCondition(self.sql, known)
         self.conditions += [text for each in conditions if (text := where.sql(each)) is not None]
 
     def text(self, more: Sequence[str] = (), *, marks: bool = False) -> str:
@@ -97,12 +98,12 @@ class Selection:
 
 
 class Paged:
-    """Page after page of a table to which rows are only added: each begins behind the last row of the one before, and
-    none goes beyond the rows that were there at the beginning."""
+    """Reads an append-only table in pages: each starts after the last row of the previous one, and none includes rows
+    that were added after the start."""
 
     order = "in the order of their records (_inc, _offset)"
 
-    def __init__(self, client: Client, selection: Selection, committed: Mapping[int, int]) -> None:
+    def __init__(self, client: Client, selection: ClickHouseSelection, committed: Mapping[int, int]) -> None:
         self._client = client
         self._selection = selection
         self._rows = FIRST_ROWS
@@ -131,7 +132,7 @@ class Paged:
         if self._after is not None:
             inc, offset = self._after
             more = [f"({INC_COLUMN} > {inc} OR ({INC_COLUMN} = {inc} AND {OFFSET_COLUMN} > {offset}))"]
-        # A record that became several rows is never cut.
+        # A record of several rows is never split.
         order = f" ORDER BY {INC_COLUMN}, {OFFSET_COLUMN} LIMIT {self._rows} WITH TIES"
         return self._selection.text(more, marks=True) + order
 
@@ -151,16 +152,16 @@ class Paged:
         return as_columns(batch.select(range(len(columns))), columns)
 
     def cancel(self) -> None:
-        """A page has a time limit of its own."""
+        """Does nothing: each page has its own time limit."""
 
     def close(self) -> None:
         self._client.close()
 
 
 class Streamed:
-    """One statement, whose rows are those that were there when it began; read as they come."""
+    """Streams the rows of one statement, as of its start."""
 
-    def __init__(self, client: Client, selection: Selection, order: Sequence[str]) -> None:
+    def __init__(self, client: Client, selection: ClickHouseSelection, order: Sequence[str]) -> None:
         self._client = client
         self._selection = selection
         self.order = f"in the order of {', '.join(order)}" if order else "in no order"
@@ -194,7 +195,7 @@ class Streamed:
 
 
 def as_columns(batch: pa.RecordBatch, columns: Sequence[TableColumn]) -> pa.RecordBatch:
-    """What came, in the very types that readers were told of."""
+    """A received batch with the declared types of its columns."""
     schema = pa.schema([column.arrow for column in columns])
     arrays = [_as_type(array, kind) for array, kind in zip(batch.columns, schema.types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,4 +1,4 @@
-"""Enough of ClickHouse's grammar to know what a request is: its kind, its format, and where an INSERT's data begin."""
+"""A minimal parser of ClickHouse statements: their kind, their format, and where the data of an INSERT begins."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _OPEN, _CLOSE = b"([{", b")]}"
 _NAME_FOLLOWS = {b"into", b"table", b"."}
 _ROWS = {"select", "with", "show", "describe", "desc", "explain", "exists", "check", "kill", "from", "values"}
 STREAMED = {"native", "tabseparated", "tsv", "csv", "rowbinary", "jsoneachrow", "arrowstream"}
-"""Formats whose blocks can be sent one after the other (Arrow's after its schema was cut from all but the first)."""
+"""Formats whose blocks can be concatenated (Arrow: after removing the schema from all but the first)."""
 
 
 class Statement(NamedTuple):
     kind: str
     """The first word, in lower case."""
     format: str | None
-    """The format that the text names: of the result, or of an INSERT's data."""
+    """The format that the statement names: of its result, or of the data of an INSERT."""
     data_at: int | None
-    """Where an INSERT's data begin; None when the engine reads the whole text itself."""
+    """Position of the data of an INSERT; None if the engine parses the whole text."""
     head: str
-    """An INSERT without its SETTINGS, its FORMAT clause and its data; else empty."""
+    """An INSERT without its SETTINGS, FORMAT clause and data; else empty."""
     tail: str = ""
-    """An INSERT's SETTINGS."""
+    """The SETTINGS of an INSERT."""
 
     @property
     def gives_rows(self) -> bool:
@@ -37,9 +37,9 @@ class Statement(NamedTuple):
 
 
 def read_statement(text: bytes) -> Statement:
-    """Looks at a statement; an INSERT's data behind it are not looked at."""
+    """Parses a statement; the data of an INSERT is not examined."""
     kind, found, depth, before = "", None, 0, b""
-    clause: re.Match[bytes] | None = None  # a FORMAT whose name must come next
+    clause: re.Match[bytes] | None = None  # FORMAT, whose name comes next
     settings: int | None = None
     for match in _TOKEN.finditer(text):
         group, token = match.lastgroup, match.group()
@@ -71,14 +71,14 @@ def read_statement(text: bytes) -> Statement:
 
 
 def _parts(text: bytes, settings: int | None, clause: re.Match[bytes]) -> tuple[str, str]:
-    """What stands before the SETTINGS, and those."""
+    """The text before the SETTINGS, and the SETTINGS."""
     end = clause.start()
     cut = end if settings is None else settings
     return text[:cut].decode(errors="surrogateescape"), text[cut:end].decode(errors="surrogateescape")
 
 
 def _data_start(text: bytes, at: int) -> int:
-    """As ClickHouse has it: blanks, then at most one line end, are no data."""
+    """Skips blanks and at most one line end before the data, as ClickHouse does."""
     if text[at : at + 1] == b";":
         at += 1
     while text[at : at + 1] in (b" ", b"\t", b"\f"):

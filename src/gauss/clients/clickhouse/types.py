@@ -1,4 +1,4 @@
-"""ClickHouse's types as text and as FieldType, both ways."""
+"""Conversion of ClickHouse types between text and FieldType."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?: [A-Za-z]+)*")
 _WRAPPERS = {"Nullable": "inner", "LowCardinality": "inner", "Array": "element"}
 _DECIMAL_WIDTH = {"Decimal32": 9, "Decimal64": 18, "Decimal128": 38, "Decimal256": 76}
 _INTS: dict[str, tuple[str, ...]] = {
-    # the attributes that a type takes, in order; "?" marks one that may be left out
+    # the attributes of a type, in order; "?" marks an optional one
     "Decimal": ("precision", "scale?"),
     "DateTime64": ("precision", "timezone?"),
     "DateTime": ("timezone?",),
@@ -32,10 +32,10 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 def render_type(field_type: FieldType) -> str:
-    """The type as DDL has it; ConfigError when it can't be one of ClickHouse's."""
+    """The type as text for DDL; raises ConfigError if it can't be a ClickHouse type."""
     name, attrs = field_type.name, dict(field_type.attrs)
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name!r} is no type name of ClickHouse", hint="write for example String, Int64, Decimal64")
+        raise ConfigError(f"{name!r} is not a ClickHouse type", hint="write for example String, Int64, Decimal64")
     if "args" in attrs:
         return f"{name}({attrs['args']})"
     if name in _WRAPPERS:
@@ -86,7 +86,7 @@ def _with_numbers(name: str, attrs: dict[str, Any]) -> str:
 
 
 def _elements(name: str, attrs: dict[str, Any]) -> list[str]:
-    """Elements of a tuple: types, or `{name, type}` where they have names."""
+    """The elements of a tuple: types, or `{name, type}` if they are named."""
     elements = attrs.pop("elements", None) or attrs.pop("fields", None) or attrs.pop("types", None)
     _all_used(name, attrs, bool(elements), "elements")
     rendered = []
@@ -106,14 +106,14 @@ def _all_used(name: str, left: dict[str, Any], complete: bool, needs: str) -> No
 
 
 def parse_type(text: str) -> FieldType:
-    """A type as `system.columns` and users write it."""
+    """Parses a type as `system.columns` and users write it."""
     text = text.strip()
     name, bracket, rest = text.partition("(")
     name = name.strip()
     if not bracket:
         return FieldType(name)
     if not rest.endswith(")"):
-        raise ConfigError(f"{text!r} is no type of ClickHouse: a parenthesis is missing", hint="close it")
+        raise ConfigError(f"{text!r} is not a ClickHouse type: a parenthesis is missing", hint="close it")
     inside = rest[:-1]
     args = split_arguments(inside)
     if name in _WRAPPERS:
@@ -137,7 +137,7 @@ _NAMED = re.compile(r"(`(?:[^`\\]|\\.|``)*`|[A-Za-z_]\w*)\s+(.+)", re.DOTALL)
 
 def _parse_element(text: str) -> Any:
     named = _NAMED.fullmatch(text)
-    # "Enum8('a' = 1)" has a blank too, but behind its parenthesis; "DOUBLE PRECISION" never comes from the server.
+    # "Enum8('a' = 1)" has a blank too, but after its parenthesis; the server never returns "DOUBLE PRECISION".
     if named and not (text.find("(") != -1 and text.find("(") < text.find(" ") and not text.startswith("`")):
         return {"name": _unquote(named[1]), "type": parse_type(named[2])}
     return parse_type(text)
@@ -146,7 +146,7 @@ def _parse_element(text: str) -> Any:
 def _parse_enum(args: list[str]) -> Any:
     pairs = [re.fullmatch(r"('(?:[^'\\]|\\.|'')*')\s*(?:=\s*(-?\d+))?", arg, re.DOTALL) for arg in args]
     if any(pair is None for pair in pairs):
-        raise ConfigError(f"Enum({', '.join(args)}) is not understood", hint="write Enum8('a' = 1, 'b' = 2)")
+        raise ConfigError(f"Enum({', '.join(args)}) can't be parsed", hint="write Enum8('a' = 1, 'b' = 2)")
     found = [(_unquote(pair[1]), pair[2]) for pair in pairs if pair]
     if all(number is None for _, number in found):
         return [key for key, _ in found]
@@ -154,7 +154,7 @@ def _parse_enum(args: list[str]) -> Any:
 
 
 def split_arguments(text: str) -> list[str]:
-    """Arguments at the top level, without their commas."""
+    """Splits arguments at top-level commas."""
     parts, depth, start = [], 0, 0
     for match in re.finditer(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.|``)*`|[(),]", text, re.DOTALL):
         token = match.group()
@@ -178,7 +178,7 @@ def _unquote(text: str) -> str:
 
 
 def canonical(field_type: FieldType) -> str:
-    """One text for types that are the same to ClickHouse: `Decimal64(8)` is `Decimal(18, 8)`."""
+    """The canonical text of a type: `Decimal64(8)` becomes `Decimal(18, 8)`."""
     name, attrs = field_type.name, {**_DEFAULTS.get(field_type.name, {}), **field_type.attrs}
     if name in _DECIMAL_WIDTH:
         name, attrs = "Decimal", {"precision": _DECIMAL_WIDTH[name], "scale": attrs["scale"]}

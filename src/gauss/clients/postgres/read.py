@@ -1,4 +1,4 @@
-"""Rows out of Postgres as Arrow: one COPY in one REPEATABLE READ transaction, read as it comes."""
+"""Reads rows from Postgres as Arrow: a stream of one COPY in one REPEATABLE READ transaction."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from psycopg import sql as psql
 from gauss.clients.postgres.connect import Connection
 from gauss.clients.postgres.errors import sorted_errors
 from gauss.clients.postgres.quote import identifier
-from gauss.clients.where import Where
+from gauss.clients.where import SqlCondition
+from gauss.contracts.expression import Expr, Kind
 from gauss.contracts.table_read import PAGE_BYTES, PAGE_ROWS, TableColumn
-from gauss.scan.program.ir import Expr, Kind
 
 CHUNK_ROWS = 512
-"""Rows between two looks at how much has come."""
+"""Rows between two checks of the page size."""
 
 
 @dataclass
 class PostgresSql:
-    """Names and values of one statement; values are quoted by the driver, since COPY takes no parameters."""
+    """Names and values of one statement; the driver quotes values, since COPY has no parameters."""
 
     connection: Connection
 
@@ -48,27 +48,27 @@ class PostgresSql:
 
 
 @dataclass
-class Selection:
-    """A statement in its parts."""
+class PostgresSelection:
+    """The parts of a SELECT statement."""
 
     table: str
-    """Quoted."""
+    """The quoted name."""
     columns: Sequence[TableColumn]
     present: frozenset[str]
-    """Columns that the live table has: the others are null."""
+    """Columns that the live table has; the others are null."""
     sql: PostgresSql
     conditions: list[str] = field(default_factory=list)
     order: Sequence[str] = ()
 
     def add_times(self, column: str, kind: Kind, times: tuple[int, int | None]) -> None:
-        """[from, to) of a column of milliseconds or of times."""
+        """Restricts a column of milliseconds or timestamps to [from, to)."""
         for op, moment in ((">=", times[0]), ("<", times[1])):
             if moment is not None and (moment > 0 or op == "<"):
                 given = str(int(moment)) if kind is Kind.INT else f"to_timestamp({int(moment)} / 1000.0)"
                 self.conditions.append(f"{identifier(column)} {op} {given}")
 
     def add_where(self, conditions: Sequence[Expr], kinds: Mapping[str, Kind]) -> None:
-        where = Where(self.sql, {name: kind for name, kind in kinds.items() if name in self.present})
+        where = SqlCondition(self.sql, {name: kind for name, kind in kinds.items() if name in self.present})
         self.conditions += [text for each in conditions if (text := where.sql(each)) is not None]
 
     def text(self) -> str:
@@ -80,9 +80,9 @@ class Selection:
 
 
 class Copied:
-    """The rows of one statement as they were when its transaction began."""
+    """The rows of one statement as of the start of its transaction."""
 
-    def __init__(self, connection: Connection, selection: Selection) -> None:
+    def __init__(self, connection: Connection, selection: PostgresSelection) -> None:
         self._connection = connection
         self._columns = selection.columns
         self.sql = selection.text()
@@ -93,7 +93,7 @@ class Copied:
     def next(self) -> pa.RecordBatch | None:
         with sorted_errors():
             if self._rows is None:
-                # Its context lives as long as this: whoever leaves in the middle closes the connection.
+                # Its context lives as long as this object; a reader that stops early closes the connection.
                 self._copy = self._connection.cursor().copy(f"COPY ({self.sql}) TO STDOUT (FORMAT csv)".encode())
                 self._rows = iter(self._copy.__enter__())
             parts: list[bytes] = []
@@ -109,7 +109,7 @@ class Copied:
     def cancel(self) -> None:
         try:
             self._connection.cancel_safe(timeout=5)
-        except psycopg.Error:  # it is gone, and so is what it did
+        except psycopg.Error:  # without a connection there is nothing to cancel
             pass
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class Copied:
 
 
 def parsed(text: bytes, columns: Sequence[TableColumn]) -> pa.RecordBatch:
-    """Lines of CSV as columns; an empty cell without quotes is null."""
+    """Parses CSV lines to columns; an empty unquoted cell is null."""
     names = [f"f{index}" for index in range(len(columns))]
     types = {name: _cell_type(column) for name, column in zip(names, columns, strict=True)}
     options = pyarrow.csv.ConvertOptions(
@@ -166,7 +166,7 @@ def _polars(wanted: pa.DataType) -> Any:
 
 
 def unhex(digits: pa.StringArray) -> pa.BinaryArray:
-    """Bytes of their hexadecimal digits, all at once."""
+    """Converts hexadecimal digits to bytes, all rows at once."""
     _, offsets, data = digits.buffers()
     places = np.frombuffer(offsets, np.int32)[digits.offset : digits.offset + len(digits) + 1]
     first, last = int(places[0]), int(places[-1])

@@ -1,4 +1,4 @@
-"""Which Postgres a config means: the embedded one, or a server by DSN or host."""
+"""The keys of a config that name a Postgres server, or the embedded one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 PORT = 5432
 UNREADABLE = (
-    "the dsn can't be read: expected postgresql://user:password@host:port/database; percent-encode what is no letter "
-    "or digit in user and password, or give host, user and password instead"
+    "the dsn can't be read: expected postgresql://user:password@host:port/database; percent-encode what is not a "
+    "letter or digit in user and password, or give host, user and password instead"
 )
 
 
 class PostgresServer(PluginConfig):
-    """The keys that name a server; none of them: the embedded Postgres."""
+    """The keys that name a server; without any of them, the embedded Postgres."""
 
     dsn: str | None = None
     """A server as `postgresql://user:password@host/database`; left out, and no `host`: the embedded Postgres."""
@@ -44,7 +44,7 @@ class PostgresServer(PluginConfig):
     """With `host`: the authority that signed the server's certificate, as a PEM file."""
 
     def encryption_hint(self) -> str:
-        """What to add if nothing says whether the connection is encrypted."""
+        """What to add to the config if it does not say whether the connection is encrypted."""
         if self.dsn is not None:
             return "" if "sslmode" in self.dsn else "add sslmode=verify-full (or another mode of Postgres) to the dsn"
         if self.sslmode is not None or self.ca_file is not None:
@@ -57,13 +57,13 @@ class PostgresServer(PluginConfig):
             raise PydanticCustomError("postgres", "give dsn or host, not both", {"key": "host"})
         try:
             server_of(self)
-        except ValueError:  # its text holds a part of the DSN
+        except ValueError:  # its text contains a part of the DSN
             raise PydanticCustomError("postgres", UNREADABLE, {"key": "dsn"}) from None
         return self
 
 
 def server_of(config: PostgresServer) -> tuple[str, int] | None:
-    """Host and port of the first server (no host: it can't be told); None: the embedded Postgres. Raises ValueError."""
+    """Host and port of the first server (empty host: unknown); None for the embedded Postgres. Raises ValueError."""
     if config.dsn is None:
         return None if config.host is None else (config.host, config.port)
     if "://" in config.dsn:
@@ -80,7 +80,7 @@ def server_of(config: PostgresServer) -> tuple[str, int] | None:
 
 
 def address_of(config: PostgresServer, embedded: Path | None) -> str | Endpoint:
-    """What `connect` takes; `embedded` is the directory of the embedded server."""
+    """The address for `connect`; `embedded` is the directory of the embedded server."""
     if config.dsn is not None:
         return config.dsn
     if config.host is not None:

@@ -1,4 +1,4 @@
-"""Postgres's types as text and as FieldType, both ways."""
+"""Conversion of Postgres types between text and FieldType."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PARTS = re.compile(
 
 
 def render_type(field_type: FieldType) -> str:
-    """The type as DDL has it; ConfigError when it can't be one of Postgres's."""
+    """The type as text for DDL; raises ConfigError if it can't be a Postgres type."""
     name, attrs = field_type.name.strip(), dict(field_type.attrs)
     upper = name.upper()
     if upper == "ARRAY":
@@ -38,7 +38,7 @@ def render_type(field_type: FieldType) -> str:
         _none_left(name, attrs)
         return f"{render_type(element)}[]"
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name!r} is no type name of Postgres", hint="write for example BIGINT, TEXT, NUMERIC")
+        raise ConfigError(f"{name!r} is not a Postgres type", hint="write for example BIGINT, TEXT, NUMERIC")
     arguments = ""
     zone = ""
     if "args" in attrs:
@@ -73,10 +73,10 @@ def _none_left(name: str, left: dict[str, Any]) -> None:
 
 
 def parse_type(text: str) -> FieldType:
-    """A type as `format_type` and users write it; built-in names in capitals."""
+    """Parses a type as `format_type` and users write it; built-in names become upper case."""
     found = _PARTS.fullmatch(text)
     if not found:
-        raise ConfigError(f"{text!r} is no type of Postgres", hint="write for example NUMERIC(18,8) or TEXT[]")
+        raise ConfigError(f"{text!r} is not a Postgres type", hint="write for example NUMERIC(18,8) or TEXT[]")
     name, arguments, zone, brackets = found.groups()
     if '"' not in name and "." not in name:
         name = _ALIASES.get(name.lower(), name.upper())
@@ -100,7 +100,7 @@ def parse_type(text: str) -> FieldType:
 
 
 def canonical(field_type: FieldType) -> FieldType:
-    """One form for types that are the same to Postgres: TIMESTAMPTZ is TIMESTAMP with a time zone."""
+    """The canonical form of a type: TIMESTAMPTZ becomes TIMESTAMP with a time zone."""
     if field_type.name.upper() == "ARRAY":
         return FieldType("ARRAY", {"element": canonical(as_field_type(field_type.attrs["element"]))})
     found = parse_type(render_type(field_type))

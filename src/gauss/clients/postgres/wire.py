@@ -1,4 +1,4 @@
-"""Arrow columns in the form in which COPY BINARY takes them."""
+"""Converts Arrow columns for COPY BINARY."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NUMERIC_DIGITS = 38
 
 
 def wire_column(name: str, values: pa.ChunkedArray, field_type: FieldType) -> tuple[pa.ChunkedArray, str]:
-    """A column ready for COPY, and the type it is cast to on the server ("" when it is the column's own already).
+    """A column ready for COPY, and the type to which the server casts it ("" if it has the column's type already).
 
-    What has no binary form here travels as text and is read by Postgres itself.
+    Types without a binary form here are sent as text and parsed by Postgres.
     """
     wanted = canonical(field_type)
     try:

@@ -1,4 +1,4 @@
-"""Rows into Postgres by COPY, added or upserted, once: the ledger stands in the same transaction."""
+"""Writes rows to Postgres by COPY, exactly once: the ledger is updated in the same transaction."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gauss.clients.postgres.types import render_type
 from gauss.clients.postgres.wire import wire_table
 from gauss.contracts.format import FieldType
 from gauss.model.errors import ConfigError, ProtocolError
+from gauss.model.names import OFFSET_COLUMN
 
-OFFSET_COLUMN = "_offset"
 _BATCH = "_gauss_batch"
 _ORDER = "_gauss_order"
 _COPY_ROWS = 16_384
@@ -32,21 +32,23 @@ WHERE a.attrelid = to_regclass(%s) AND a.atttypid <> to_regtype(w.type)
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table as a writer knows it."""
+class PostgresTarget:
+    """The name, column types and key of a table to write."""
 
     name: str
-    """Quoted."""
+    """The quoted name."""
     types: Mapping[str, FieldType]
     key: tuple[str, ...] = ()
     """Rows with the same key replace each other; the last of a batch wins."""
 
 
-def write(connection: Connection, table: Table, rows: pa.Table | Sequence[pa.Table], mark: Mark | None = None) -> int:
-    """Writes rows in one transaction and returns how many were new; with a mark, what it covers is written once.
+def write(
+    connection: Connection, table: PostgresTarget, rows: pa.Table | Sequence[pa.Table], mark: Mark | None = None
+) -> int:
+    """Writes rows in one transaction and returns the number of new ones; with a mark, its range is written once.
 
-    Columns that are not among the rows take their defaults: rows that leave out other ones come as several tables.
-    Columns that the table does not have are left out.
+    Columns that the rows lack get their defaults; rows that lack different columns are passed as several tables.
+    Columns that the table lacks are ignored.
     """
     parts = [rows] if isinstance(rows, pa.Table) else list(rows)
     with sorted_errors(), connection.transaction():
@@ -59,14 +61,14 @@ def write(connection: Connection, table: Table, rows: pa.Table | Sequence[pa.Tab
         for part in written:
             _write(connection, table, part.select([name for name in part.schema.names if name in table.types]))
         if written:
-            _refuse_other_types(connection, table)  # from its first row on, nobody else can change the table
+            _refuse_other_types(connection, table)  # after the first row, the table is locked against changes
         if mark is not None:
             record(connection, mark)
     return sum(int(part.num_rows) for part in parts)
 
 
-def _refuse_other_types(connection: Connection, table: Table) -> None:
-    """COPY's binary form does not say what it holds: bytes of an int8 would be taken for those of a float8."""
+def _refuse_other_types(connection: Connection, table: PostgresTarget) -> None:
+    """Raises ConfigError if a column has another type: COPY BINARY is untyped, so an int8 would be read as a float8."""
     names, wanted = list(table.types), [render_type(type_) for type_ in table.types.values()]
     if found := connection.execute(_OTHER_TYPES, [names, wanted, table.name]).fetchall():
         others = ", ".join(f"{name} is {is_now} instead of {shall}" for name, is_now, shall in found)
@@ -76,15 +78,15 @@ def _refuse_other_types(connection: Connection, table: Table) -> None:
 
 
 def _without(rows: pa.Table, covered: list[tuple[int, int]], mark: Mark) -> pa.Table:
-    """Rows whose offsets no earlier transaction has written."""
+    """The rows whose offsets no earlier transaction has written."""
     if not covered:
         return rows
     if (mark.start, mark.stop) in covered:
         return rows.slice(0, 0)
     if OFFSET_COLUMN not in rows.schema.names:
         raise ProtocolError(
-            f"a part of offsets {mark.start} to {mark.stop} of {mark.processor} is written already",
-            hint=f"rows need a column {OFFSET_COLUMN} to tell which",
+            f"some of the offsets {mark.start} to {mark.stop} of {mark.processor} are already written",
+            hint=f"rows need a column {OFFSET_COLUMN} to find out which",
         )
     offsets = rows[OFFSET_COLUMN].to_numpy()
     fresh = np.ones(len(offsets), dtype=bool)
@@ -93,7 +95,7 @@ def _without(rows: pa.Table, covered: list[tuple[int, int]], mark: Mark) -> pa.T
     return rows.filter(pa.array(fresh))
 
 
-def _write(connection: Connection, table: Table, rows: pa.Table) -> None:
+def _write(connection: Connection, table: PostgresTarget, rows: pa.Table) -> None:
     names = rows.schema.names
     wire, casts = wire_table(rows, table.types)
     if not casts and not table.key:
@@ -110,8 +112,8 @@ def _write(connection: Connection, table: Table, rows: pa.Table) -> None:
     connection.execute(f"DROP TABLE {_BATCH}".encode())
 
 
-def _merge(table: Table, names: Sequence[str], casts: Mapping[str, str]) -> str:
-    """From the batch into the table; of rows with the same key only the last goes in."""
+def _merge(table: PostgresTarget, names: Sequence[str], casts: Mapping[str, str]) -> str:
+    """The statement that moves the batch into the table; of rows with the same key the last one wins."""
     values = [f"{identifier(name)}::{casts[name]}" if name in casts else identifier(name) for name in names]
     insert = f"INSERT INTO {table.name} ({names_list(names)})"
     if not table.key:

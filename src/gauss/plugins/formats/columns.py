@@ -1,4 +1,4 @@
-"""Arrow columns between a library's types and those that Spark holds, and the parts of a batch put together."""
+"""Conversion of Arrow columns between the types of a library and those of Spark; merging of partial batches."""
 
 from __future__ import annotations
 
@@ -23,15 +23,20 @@ def bytes_of(data: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
     """(offsets, bytes) of records, without a copy."""
     _, starts, content = data.buffers()
     body = np.frombuffer(content if content is not None else b"", np.uint8)
-    body.flags.writeable = False  # always, for machine code is made anew for the other kind
+    body.flags.writeable = False  # always: machine code is compiled anew for writable arrays
     if len(data) == 0:
         return np.zeros(1, np.int64), body
     offsets = np.frombuffer(starts, np.int64 if pa.types.is_large_binary(data.type) else np.int32)
     return offsets[data.offset : data.offset + len(data) + 1].astype(np.int64), body
 
 
+def is_ascii(offsets: np.ndarray, body: np.ndarray) -> bool:
+    """Whether no record has a byte above 127."""
+    return bool(body[offsets[0] : offsets[-1]].max(initial=0) < 128)
+
+
 def pieces(body: np.ndarray, starts: np.ndarray, lengths: np.ndarray, present: np.ndarray) -> pa.BinaryArray:
-    """Pieces of a buffer one behind the other, null where they are not present."""
+    """Slices of a buffer as a binary column, null where `present` is false."""
     lengths = np.where(present, lengths, 0)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
@@ -80,7 +85,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 
 def _nested(values: pa.Array, to: pa.DataType) -> pa.Array:
-    """Lists and maps; a map is a list of pairs, and the other way round."""
+    """Converts between lists and maps; a map is a list of pairs."""
     lengths, inner, mask = _opened(values)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     if pa.types.is_map(to):
@@ -102,7 +107,7 @@ def _opened(values: pa.Array) -> tuple[np.ndarray, pa.Array, pa.Array | None]:
 
 
 def as_declared(rows: pa.RecordBatch, types: dict[str, FieldType]) -> pa.RecordBatch | None:
-    """Rows in the types that are declared for them; None where some value may not fit its type."""
+    """Rows cast to their declared types; None if a value may not fit."""
     made = []
     for field, values in zip(rows.schema, rows.columns, strict=True):
         if (type_ := types.get(field.name)) is not None and len(rows):
@@ -121,7 +126,7 @@ def as_declared(rows: pa.RecordBatch, types: dict[str, FieldType]) -> pa.RecordB
 
 
 def _within(values: pa.Array, name: str) -> bool:
-    """Whether no value is outside what Arrow's type does not say: an unsigned number, a year up to 9999."""
+    """Whether all values are within limits that the Arrow type does not express: unsigned numbers, years up to 9999."""
     if pa.types.is_timestamp(values.type):
         values, bounds = values.cast(pa.int64()), YEARS_US
     elif pa.types.is_date(values.type):
@@ -177,7 +182,7 @@ def _follow(values: pa.Array, parts: list[str], name: str) -> pa.Array:
 
 
 def select(columns: Columns, fields: pa.Schema, count: int) -> pa.RecordBatch:
-    """The asked columns in the asked types."""
+    """The requested columns in the requested types."""
     if not len(fields):
         return empty_rows(count)
     return pa.RecordBatch.from_arrays([adapt(pick(columns, f.name), f.type) for f in fields], schema=fields)
@@ -188,7 +193,7 @@ def no_rows(fields: pa.Schema) -> pa.RecordBatch:
 
 
 def merge(fast: pa.RecordBatch, kept: np.ndarray, slow: Decoded) -> Decoded:
-    """Rows of two ways in the order of their records; `kept` has the records of the fast rows."""
+    """Rows of two decoders in the order of their records; `kept` has the record indexes of the `fast` rows."""
     if not len(slow.good):
         return Decoded(fast, kept, slow.bad, slow.spread)
     if not len(kept):

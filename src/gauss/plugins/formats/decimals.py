@@ -1,4 +1,4 @@
-"""Exact decimals: the standard context would round at 28 digits, so nothing here goes through its arithmetic."""
+"""Exact decimals, without the arithmetic of Python's default context, which rounds at 28 digits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from decimal import Decimal
 
 
 def unscaled(value: Decimal | int, scale: int) -> int | None:
-    """The whole number that is `value` in units of 10^-scale; None when that would round it."""
+    """`value` as an integer in units of 10^-scale; None if that would round it."""
     sign, digits, exponent = Decimal(value).as_tuple()
     if not isinstance(exponent, int):  # NaN or infinite
         return None
@@ -26,5 +26,5 @@ def unscaled(value: Decimal | int, scale: int) -> int | None:
 
 
 def scaled(number: int, scale: int) -> Decimal:
-    """The other way round."""
+    """The decimal of an integer in units of 10^-scale."""
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))

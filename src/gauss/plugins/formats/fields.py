@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
-from gauss.contracts.format import FieldType, SourceField
+from gauss.contracts.format import FieldType
 from gauss.contracts.plugin import PluginConfig
 
 SCALARS = (
@@ -130,8 +130,4 @@ def check_distinct(names: list[str]) -> None:
     plain = [name.removeprefix("$.") for name in names]
     for name in plain:
         if plain.count(name) > 1:
-            raise ValueError(f'field "{name}" is given twice')
-
-
-def source_field(name: str, type_: TypeConfig) -> SourceField:
-    return SourceField(name, type_.field_type())
+            raise ValueError(f'field "{name}" is defined twice')

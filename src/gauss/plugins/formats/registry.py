@@ -1,4 +1,4 @@
-"""Confluent's wire form: a zero byte, the schema id in four bytes; the schema comes from a file or a registry."""
+"""Confluent's wire format: a zero byte, then the schema id in four bytes; schemas come from files or a registry."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gauss.plugins.formats.registry_config import RegistryConfig
 
 HEADER = 5
 ASK_AGAIN_SECS = 5
-"""How long a registry is not asked again for an id that it does not know."""
+"""How long an unknown id is not requested again."""
 MOST_UNKNOWN = 10_000
-"""Ids that are remembered as unknown."""
+"""How many unknown ids are remembered."""
 
 
 class Registered(NamedTuple):
-    """A schema's text and the texts it refers to, by the name they are imported with."""
+    """The text of a schema, and the schemas it refers to by import name."""
 
     id: int
     text: str
@@ -28,7 +28,7 @@ class Registered(NamedTuple):
 
 
 class SchemaRegistry:
-    """Schemas by id, each looked up once: ids never change their meaning. One that is unknown may become known."""
+    """Schemas by id. Known ones are cached forever, since an id never changes its meaning; unknown ones for a while."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
@@ -37,7 +37,7 @@ class SchemaRegistry:
         self._lock = threading.Lock()
 
     def schema(self, number: int) -> Registered:
-        """The schema of an id; raises BadRecord when there is none, Unavailable when the registry does not answer."""
+        """The schema of an id; raises BadRecord if there is none, Unavailable if the registry does not answer."""
         with self._lock:
             if number in self._known:
                 return self._known[number]
@@ -101,7 +101,7 @@ class SchemaRegistry:
 
 
 def schema_id(record: bytes) -> int:
-    """The id at the head of a record; raises BadRecord."""
+    """The schema id at the start of a record; raises BadRecord."""
     if len(record) < HEADER or record[0] != 0:
         raise BadRecord("no_schema_id", "expected a zero byte and a schema id of four bytes at the head of the record")
     return int.from_bytes(record[1:HEADER], "big")

@@ -14,18 +14,17 @@ class RegistryConfig(PluginConfig):
     """Where the schema of an id is found: records begin with a zero byte and four bytes of schema id."""
 
     url: str | None = None
-    """Address of the registry, `http://host:8081`; asked once per id, the answer is kept."""
+    """URL of the registry, `http://host:8081`. Schemas are cached."""
     subject: str | None = None
-    """Subject whose newest schema gives the columns when the format names no schema of its own, and the id that
-    encoded records carry."""
+    """The subject whose newest schema is used for columns if the format has no schema, and for encoding."""
     schemas: dict[str, Path] = Field(default={})
-    """Files by schema id, `{ 7 = "schemas/quote.avsc" }`; looked at before the registry."""
+    """Schema files by id, `{ 7 = "schemas/quote.avsc" }`, used before the registry is asked."""
     username: str | None = None
-    """For a registry that asks who is there."""
+    """User of the registry, if it requires authentication."""
     password: SecretStr | None = None
-    """Its password; write `${NAME}`."""
+    """Password of the user; use `${NAME}`."""
     timeout: Millis = 10_000
-    """How long an answer may take."""
+    """Timeout of a request."""
 
     @model_validator(mode="after")
     def _somewhere(self) -> RegistryConfig:

@@ -1,4 +1,4 @@
-"""Values of each type: from text (csv) and from what a binary format holds (msgpack), each checked, none rounded.
+"""Conversion of values to column types, from text (csv) and from decoded values (msgpack): checked, never rounded.
 
 | value | verdict |
 |---|---|
@@ -25,7 +25,7 @@ from gauss.plugins.formats.decimals import scaled, unscaled
 RANGES = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)} | {
     f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)
 }
-MAX_FLOAT = 3.4028235677973366e38  # what rounds to more is beyond a float
+MAX_FLOAT = 3.4028235677973366e38  # values from here on round to infinity
 _FLOAT = struct.Struct("<f")
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 UNIT_NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -48,29 +48,29 @@ def beyond(detail: str, column: str) -> BadRecord:
 def whole(value: int, kind: str, column: str) -> int:
     low, high = RANGES[kind]
     if not low <= value <= high:
-        raise beyond(f"{value} is no {kind}", column)
+        raise beyond(f"{value} does not fit {kind}", column)
     return value
 
 
 def real(value: float, kind: str, column: str) -> float:
     if kind == "float" and math.isfinite(value) and abs(value) >= MAX_FLOAT:
         raise beyond(f"{value} is beyond a float", column)
-    # What the column will hold: the nearest float.
+    # The nearest float, which the column will hold.
     return float(_FLOAT.unpack(_FLOAT.pack(value))[0]) if kind == "float" else value
 
 
 def decimal(value: Decimal, type_: FieldType, column: str) -> Decimal:
     precision, scale = type_.attrs["precision"], type_.attrs.get("scale", 0)
     if not value.is_finite():
-        raise wrong(f"{value} is no decimal", column)
+        raise wrong(f"{value} is not a valid decimal", column)
     number = unscaled(value, scale)
     if number is None or abs(number) >= 10**precision:
-        raise beyond(f"{value} is no decimal({precision},{scale})", column)
+        raise beyond(f"{value} does not fit decimal({precision},{scale})", column)
     return scaled(number, scale)
 
 
 def moment(nanos: int, type_: FieldType, column: str) -> Any:
-    """Nanoseconds since 1970 as the column holds them: a datetime cut to its precision, or the number itself."""
+    """The column value of nanoseconds since 1970: a datetime truncated to its precision, or the number itself."""
     digits = type_.attrs.get("precision", 6)
     step = 10 ** (9 - digits)
     nanos = nanos // step * step
@@ -93,7 +93,7 @@ def iso_nanos(text: str, column: str) -> int:
         day, clock, fraction, zone = match.groups()
         found = dt.datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone in (None, 'Z') else zone}")
     except ValueError:
-        raise wrong(f"{text!r} is no timestamp", column) from None
+        raise wrong(f"{text!r} is not a valid timestamp", column) from None
     seconds = (found - EPOCH) // dt.timedelta(seconds=1)
     return seconds * 10**9 + int((fraction or "0").ljust(9, "0"))
 
@@ -116,13 +116,13 @@ def utc(value: dt.datetime) -> dt.datetime:
 
 
 def from_text(type_: FieldType, column: str) -> Convert:
-    """Text of one cell → its value."""
+    """A function from the text of a cell to its value."""
     kind = type_.name
     if kind in RANGES:
 
         def integer(text: str) -> int:
             if _WHOLE.fullmatch(text) is None:
-                raise wrong(f"{text!r:.100} is no {kind}", column)
+                raise wrong(f"{text!r:.100} is not a valid {kind}", column)
             return whole(int(text), kind, column)
 
         return integer
@@ -132,7 +132,7 @@ def from_text(type_: FieldType, column: str) -> Convert:
             if text in _SPECIAL:
                 return _SPECIAL[text]
             if _REAL.fullmatch(text) is None:
-                raise wrong(f"{text!r:.100} is no {kind}", column)
+                raise wrong(f"{text!r:.100} is not a valid {kind}", column)
             value = float(text)
             if math.isinf(value):
                 raise beyond(f"{text:.100} is beyond a {kind}", column)
@@ -151,7 +151,7 @@ def from_text(type_: FieldType, column: str) -> Convert:
 
         def exact(text: str) -> Decimal:
             if _REAL.fullmatch(text) is None:
-                raise wrong(f"{text!r:.100} is no decimal", column)
+                raise wrong(f"{text!r:.100} is not a valid decimal", column)
             return decimal(Decimal(text), type_, column)
 
         return exact
@@ -162,7 +162,7 @@ def from_text(type_: FieldType, column: str) -> Convert:
 
         def since(text: str) -> Any:
             if _WHOLE.fullmatch(text) is None:
-                raise wrong(f"{text!r:.100} is no number of {unit}", column)
+                raise wrong(f"{text!r:.100} is not a number of {unit}", column)
             return moment(int(text) * UNIT_NS[unit], type_, column)
 
         return since
@@ -176,20 +176,20 @@ def _text_converters(kind: str, column: str) -> Convert:
                 raise ValueError
             return dt.date.fromisoformat(text)
         except ValueError:
-            raise wrong(f"{text!r:.100} is no date", column) from None
+            raise wrong(f"{text!r:.100} is not a valid date", column) from None
 
     def time(text: str) -> int:
         try:
             found = dt.time.fromisoformat(text)
         except ValueError:
-            raise wrong(f"{text!r:.100} is no time of day", column) from None
+            raise wrong(f"{text!r:.100} is not a valid time of day", column) from None
         return ((found.hour * 60 + found.minute) * 60 + found.second) * 1_000_000 + found.microsecond
 
     def raw(text: str) -> bytes:
         try:
             return base64.b64decode(text, validate=True)
         except ValueError:
-            raise wrong("the text is no base64", column) from None
+            raise wrong("the text is not valid base64", column) from None
 
     return {"date": date, "time": time, "bytes": raw}.get(kind, lambda text: text)
 
@@ -211,7 +211,7 @@ _HELD: dict[str, tuple[type, ...]] = {
 
 
 def check(value: Any, type_: FieldType, column: str) -> None:
-    """Refuses a value that would be written but could not be read again."""
+    """Raises BadRecord for a value that could be written but not read back."""
     kind = type_.name
     if value is None or kind not in _HELD:
         return
@@ -222,7 +222,7 @@ def check(value: Any, type_: FieldType, column: str) -> None:
         raise wrong(f"expected {kind}, found {type(value).__name__}", column)
     if kind in RANGES:
         if value != int(value):
-            raise wrong(f"{value} is no {kind}", column)
+            raise wrong(f"{value} is not a valid {kind}", column)
         whole(int(value), kind, column)
     elif kind in ("float", "double"):
         real(_as_float(value, kind, column), kind, column)
@@ -234,7 +234,7 @@ def check(value: Any, type_: FieldType, column: str) -> None:
 
 
 def from_value(type_: FieldType, column: str) -> Convert:
-    """A value of a self-describing format → the column's value; null stays null."""
+    """A function from a value of a self-describing format to the column's value; null stays null."""
     inner = _from_value(type_, column)
     return lambda value: None if value is None else inner(value)
 
@@ -263,7 +263,7 @@ def _from_value(type_: FieldType, column: str) -> Convert:
 
         def exact(value: Any) -> Decimal:
             if isinstance(expect(value, str, int), str) and _REAL.fullmatch(value) is None:
-                raise wrong(f"{value!r:.100} is no decimal", column)
+                raise wrong(f"{value!r:.100} is not a valid decimal", column)
             return decimal(Decimal(value), type_, column)
 
         return exact

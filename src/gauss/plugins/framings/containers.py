@@ -1,4 +1,4 @@
-"""What the container framings share: records that are built from parts of the stream, one part at a time."""
+"""The base of container framings, which build records from parts of the stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gauss.contracts.framing import Buffer, Frames
 from gauss.model.errors import FrameError
-from gauss.plugins.framings.splitting import BufferedSplitter, Cut, bad_frame, too_long
+from gauss.plugins.framings.buffered_splitter import BufferedSplitter, Cut, bad_frame, too_long
 
 NO_RECORDS = pa.array([], pa.binary())
 HANDED_OUT_BYTES = 1 << 20
@@ -22,7 +22,7 @@ MOST_HEADER_BYTES = 1 << 20
 
 
 class Incomplete(Exception):
-    """The part is not all there: it needs `need` bytes from its start, as far as is known."""
+    """The part is incomplete: it has at least `need` bytes."""
 
     def __init__(self, need: int) -> None:
         super().__init__(f"{need} bytes or more expected")
@@ -30,7 +30,7 @@ class Incomplete(Exception):
 
 
 class Malformed(Exception):
-    """Bytes that the container never holds."""
+    """Bytes that are no valid container."""
 
 
 class TooLong(Exception):
@@ -50,7 +50,7 @@ def expect_start(data: Buffer, magic: bytes, what: str) -> None:
         raise Incomplete(len(found) + 1)
 
 
-class Part(NamedTuple):
+class ContainerPart(NamedTuple):
     """One part of the stream; `record` is b"" for what is only remembered, such as a header."""
 
     size: int
@@ -61,6 +61,7 @@ class ContainerFraming:
     """Records stand between headers that they share, so that the stream can't be cut into raw pieces."""
 
     raw = False
+    carries_all = False
 
     def bounds(self, buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError("a container's records do not lie in its stream as they are")
@@ -68,7 +69,7 @@ class ContainerFraming:
 
 class ContainerSplitter(BufferedSplitter):
     @abstractmethod
-    def _part(self, data: memoryview) -> Part:
+    def _part(self, data: memoryview) -> ContainerPart:
         """The part at the head of `data`; raises one of the three errors above."""
 
     def _nothing(self) -> Frames:

@@ -8,6 +8,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, Field
 
+from gauss.model.names import is_internal
+
 FUNCTIONS = ("count", "sum", "min", "max", "avg", "first", "last")
 _CALL = re.compile(r"^\s*(\w+)\s*\(\s*(?:\*|\.?([\w@]+(?:\.[\w@]+)*))?\s*\)\s*$")
 
@@ -53,4 +55,4 @@ def clashes(keys: Sequence[str], texts: dict[str, str], taken: tuple[str, ...]) 
     names = [*(output_name(key) for key in keys), *texts]
     doubled = {name for name in names if names.count(name) > 1}
     faults = [f'"{name}" would be the name of two columns' for name in sorted(doubled)]
-    return faults + [f'the name "{name}" is taken' for name in names if name in taken or name.startswith("_")]
+    return faults + [f'the name "{name}" is taken' for name in names if name in taken or is_internal(name)]

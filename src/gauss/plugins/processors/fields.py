@@ -1,8 +1,10 @@
-"""Fields by dotted name, as expressions write them: `order.id` is `$.order.id` of the format, on Spark in a struct."""
+"""Fields by dotted name, as in expressions: `order.id` is `$.order.id` in a format and a struct field on Spark."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from gauss.model.names import DATA_COLUMN, ROW_COLUMN, TS_MS_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def spark_column(name: str) -> Column:
-    """A field of a frame; fields of nested objects are struct fields, a spread array keeps its path."""
+    """A field of a DataFrame: nested objects are structs, a field of a spread array has its path as its name."""
     from pyspark.sql import functions as F
 
     if "[*]" in name:
@@ -31,12 +33,12 @@ def path(name: str) -> str:
 
 
 def is_text(kind: FieldType) -> bool:
-    """Whether a field is text in Arrow and Spark; text that need not be UTF-8 is bytes there."""
+    """Whether a field is a string in Arrow and Spark; text that may not be UTF-8 is binary there."""
     return kind.name in ("string", "varchar", "text", "bpchar") and kind.attrs.get("utf8") is not False
 
 
 def column_name(records: pa.RecordBatch, name: str) -> str:
-    """The name under which a batch has a field: formats may write `$.id` for `id`."""
+    """The column of a batch that holds a field: formats may name it `$.id` for `id`."""
     names: list[str] = records.schema.names
     return next(given for given in names if plain(given) == name)
 
@@ -44,3 +46,9 @@ def column_name(records: pa.RecordBatch, name: str) -> str:
 def dotted(records: pa.RecordBatch) -> pa.RecordBatch:
     """The same columns under dotted names."""
     return records.rename_columns([plain(name) for name in records.schema.names])
+
+
+def passed_on(records: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns of a result that passes records on unchanged."""
+    names = records.schema.names
+    return records.select([name for name in (TS_MS_COLUMN, DATA_COLUMN, ROW_COLUMN) if name in names])

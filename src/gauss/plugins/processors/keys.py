@@ -1,4 +1,4 @@
-"""Keys as texts: a text counts as itself, a whole number as its digits, anything else as no key."""
+"""Join keys as strings: a string as it is, an integer as its digits; other values are no keys."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 ANY = FieldType("json")
-"""As what a key is decoded when no schema gives it a type: its JSON text."""
+"""The type as which a key is decoded if no schema has it: its JSON text."""
 WHOLE = r"^-?[0-9]+$"
 
 
 def check_key(name: str, kind: FieldType) -> None:
-    """Raises ConfigError for a type that is no key."""
+    """Raises ConfigError if values of the type can't be keys."""
     from gauss.contracts.field_types import arrow_type
 
     if kind == ANY or is_text(kind):
@@ -30,7 +30,7 @@ def check_key(name: str, kind: FieldType) -> None:
 
 
 def arrow_texts(keys: pa.Array, kind: FieldType) -> pa.Array:
-    """The keys as texts; null: no key."""
+    """The keys as strings; null where a value is no key."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -47,7 +47,7 @@ def arrow_texts(keys: pa.Array, kind: FieldType) -> pa.Array:
 
 
 def _unescaped(keys: pa.Array, texts: pa.Array, escaped: pa.Array) -> pa.Array:
-    """The few with a backslash, read by JSON's own rules."""
+    """The texts, with those that have a backslash decoded as JSON."""
     import msgspec
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -58,7 +58,7 @@ def _unescaped(keys: pa.Array, texts: pa.Array, escaped: pa.Array) -> pa.Array:
 
 
 def spark_texts(key: Column, kind: FieldType) -> Column:
-    """The same in Spark."""
+    """As `arrow_texts`, for a column of Spark's."""
     from pyspark.sql import functions as F
 
     if kind != ANY:

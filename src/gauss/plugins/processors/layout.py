@@ -1,4 +1,4 @@
-"""What a transform that changes some fields decodes and writes, so that all others go on as they are."""
+"""The fields that a transform decodes and writes if it changes some fields and passes all others on."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gauss.contracts.format import FILL, OTHER, RAW, FieldType, SourceField, SourceSchema
-from gauss.contracts.processor import REST
+from gauss.contracts.transform import Traits
 from gauss.model.errors import ConfigError
+from gauss.model.names import DATA_COLUMN, REST, TS_MS_COLUMN
 from gauss.plugins.processors.fields import path, plain, spark_column
 
 if TYPE_CHECKING:
@@ -18,25 +19,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """Names are plain here: `order.id` for the format's `$.order.id`."""
+    """The fields of such a transform. Names are dotted: `order.id` for the format's `$.order.id`."""
 
     fields: list[SourceField]
-    """What is decoded."""
+    """Fields to decode."""
     written: tuple[str, ...]
-    """What is written, by the format's names, beside what the transform makes."""
+    """Fields to write, by the format's names, beside those that the transform makes."""
     carries: bool
-    """No side has a schema: what is made is put into the record, the rest of which stays as it came."""
+    """Neither format has a schema: made fields are merged into the record, which otherwise stays unchanged."""
 
     def type_of(self, name: str) -> FieldType:
         """The type as which a field is decoded."""
         return next(field.field_type for field in self.fields if plain(field.name) == plain(name))
+
+    def traits(self) -> Traits:
+        """The traits of a transform that has this layout."""
+        return Traits(self.fields, carries=self.carries)
 
     def arrow(self, records: pa.RecordBatch, made: Mapping[str, pa.Array]) -> pa.RecordBatch:
         """The records with the fields that were made."""
         import pyarrow as pa
 
         found = {plain(name): array for name, array in zip(records.schema.names, records.columns, strict=True)}
-        columns = {"_ts_ms": found["_ts_ms"]} | ({REST: found["_data"]} if self.carries else {})
+        columns = {TS_MS_COLUMN: found[TS_MS_COLUMN]} | ({REST: found[DATA_COLUMN]} if self.carries else {})
         found |= made
         columns |= {name: found[plain(name)] for name in self._names(made)}
         # A column that holds any value as its JSON text stays marked so.
@@ -51,12 +56,12 @@ class Layout:
         """The records with the fields that were made, and some hidden columns."""
         from pyspark.sql import functions as F
 
-        rest = [F.col("_data").alias(REST)] if self.carries else []
+        rest = [F.col(DATA_COLUMN).alias(REST)] if self.carries else []
         values = (
             (made[plain(name)] if plain(name) in made else spark_column(plain(name))).alias(name)
             for name in self._names(made)
         )
-        return records.select("_ts_ms", *keep, *rest, *values)
+        return records.select(TS_MS_COLUMN, *keep, *rest, *values)
 
     def _names(self, made: Iterable[str]) -> list[str]:
         written = {plain(name) for name in self.written}

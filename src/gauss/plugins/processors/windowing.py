@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
-from gauss.contracts.time import BEAT, DELAY_MARK, END, EVENT, EVENT_MS, INC, OFFSET, SOURCE, EventTime
+from gauss.contracts.time import DELAY_MARK, EventTime
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
+from gauss.model.names import BEAT, END, EVENT, EVENT_MS, INC_COLUMN, OFFSET_COLUMN, SOURCE_COLUMN, TS_MS_COLUMN
 from gauss.plugins.processors.aggregates import Aggregate, output_name
 from gauss.plugins.processors.fields import column_name, path, plain
 
@@ -52,16 +54,17 @@ class Window(NamedTuple):
 class Windowed:
     """Keys and aggregates over one window; bounds in ms are in the result as `window_start` and `window_end`."""
 
-    keeps_each = False
-
     def __init__(self, keys: Sequence[str], aggregates: Sequence[Aggregate], window: Window, time: EventTime) -> None:
         self._keys = [plain(key).removeprefix(".") for key in keys]
         self._aggregates = list(aggregates)
         self._window = window
-        self.time = time
+        self._time = time
         self._ordered = any(each.function in ("first", "last") for each in aggregates)
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
+    def bind(self, schemas: Schemas) -> Traits:
+        return Traits(self._fields(schemas.input), columns=self._columns(), time=self._time)
+
+    def _fields(self, schema: SourceSchema | None) -> list[SourceField]:
         """Keys and what is aggregated. Without a schema, numbers are doubles and the rest is as the records have it."""
         wanted = list(dict.fromkeys([*self._keys, *(each.field for each in self._aggregates if each.field)]))
         if schema is not None:
@@ -72,7 +75,7 @@ class Windowed:
         numbers = {each.field for each in self._aggregates if each.function in NUMERIC}
         return [SourceField(path(name), FieldType("double" if name in numbers else "auto")) for name in wanted]
 
-    def columns(self) -> list[str]:
+    def _columns(self) -> list[str]:
         """Keys, bounds and aggregates."""
         keys = [output_name(key) for key in self._keys]
         return [*keys, "window_start", "window_end", *(each.name for each in self._aggregates)]
@@ -131,7 +134,13 @@ class Windowed:
                 found.append(count.alias(f"_n{place}"))
         if self._ordered:
             for name in (FIRST, LAST):
-                parts = [pl.col(EVENT_MS), pl.col(SOURCE), pl.col(INC), pl.lit(0, pl.Int32), pl.col(OFFSET)]
+                parts = [
+                    pl.col(EVENT_MS),
+                    pl.col(SOURCE_COLUMN),
+                    pl.col(INC_COLUMN),
+                    pl.lit(0, pl.Int32),
+                    pl.col(OFFSET_COLUMN),
+                ]
                 if not alone:
                     picked = [part.first() if name == FIRST else part.last() for part in parts]
                     parts = [*picked[:3], pl.lit(0, pl.Int32), picked[4]]
@@ -158,7 +167,7 @@ class Windowed:
         merged = grouped.agg(*(_merged(each, place).alias(f"_r{place}") for place, each in enumerate(self._aggregates)))
         results = [F.col(f"_r{place}").alias(each.name) for place, each in enumerate(self._aggregates)]
         bounds = [start.alias("window_start"), end.alias("window_end")]
-        return merged.select(BEAT, end.alias("_ts_ms"), *quoted, *bounds, *results)
+        return merged.select(BEAT, end.alias(TS_MS_COLUMN), *quoted, *bounds, *results)
 
     def _ends(self, partials: DataFrame) -> DataFrame:
         """The end of its window as a key that closes it: of a pane, one row for each window that it lies in."""
@@ -166,7 +175,7 @@ class Windowed:
 
         window = self._window
         others = [F.col(f"`{name}`") for name in partials.columns if name not in (END, EVENT)]
-        mark = {DELAY_MARK: self.time.watermark_ms}
+        mark = {DELAY_MARK: self._time.watermark_ms}
         if not window.slide_ms or window.slide_ms == window.size_ms:
             return partials.select(*others, F.col(END).alias(END, metadata=mark))
         pane_end = F.unix_millis(END)

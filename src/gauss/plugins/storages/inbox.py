@@ -9,5 +9,5 @@ from gauss.plugins.storages.file.spec import FileConfig
 
 
 def open_inbox(config: TableConfig, context: StorageContext) -> FileLog:
-    """Its capacity and `write_full` are the topic's; small segments keep it near its bound."""
+    """Opens it with the capacity and `write_full` of the topic, in small segments, which keep it near its limit."""
     return FileLog(FileConfig(max_bytes=config.storage_bytes, write_full=config.write_full), context)

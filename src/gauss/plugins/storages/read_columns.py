@@ -1,14 +1,14 @@
-"""What readers of tables share: which column holds the record's time, and how columns look to scans."""
+"""Columns of tables as scans see them, and the column that holds the record's time."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
+from gauss.contracts.expression import Kind
 from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, SourceSchema
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.scan.outputs import JSON_TEXT
-from gauss.scan.program.ir import Kind
 from gauss.scan.program.kinds import arrow_kinds
 
 TIME = "ts_ms"
@@ -16,7 +16,7 @@ _BYTES = ("bytes", "bytea")
 
 
 def candidate(name: str, general: FieldType) -> pa.Field:
-    """A column as scans see it: as Spark would, but whole numbers stay whole, and a UUID is its text."""
+    """The scan type of a column: Spark's type, but large integers stay integers and a UUID is text."""
     if general.name == "uint64":
         return pa.field(name, pa.uint64())
     if general.name == "uuid":
@@ -26,14 +26,14 @@ def candidate(name: str, general: FieldType) -> pa.Field:
 
 
 def holds_bytes(field: TargetField, source: SourceSchema) -> bool:
-    """Whether a column was made of bytes that need not be text."""
+    """Whether a column may hold bytes that are not valid text."""
     kinds = {entry.name: entry.field_type for entry in source.fields}
     found = kinds.get(field.source or "")
     return found is not None and (found.name in _BYTES or found.attrs.get("utf8") is False)
 
 
 def time_column(target: TargetSchema, columns: dict[str, pa.Field]) -> str:
-    """`ts_ms`, else the first column that the record's time goes to; empty: no column tells it."""
+    """`ts_ms`, else the first column mapped from the record's time, else empty."""
     fitting = [name for name, field in columns.items() if is_time(field)]
     if TIME in fitting:
         return TIME
@@ -46,7 +46,7 @@ def is_time(field: pa.Field) -> bool:
 
 
 def compared_kinds(columns: dict[str, pa.Field]) -> dict[str, Kind]:
-    """Kinds of the columns whose comparisons a table decides as the language does."""
+    """Kinds of the columns that the database compares as expressions do."""
     kinds = arrow_kinds(pa.schema([field.with_name(name) for name, field in columns.items()]))
     return {
         name: kind

@@ -1,4 +1,4 @@
-"""What both TCP transports do with a socket, and the threads that serve it."""
+"""Socket options and threads that both TCP transports use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TcpConnection:
 
 
 def tune(sock: socket.socket, keepalive_ms: int) -> None:
-    """No waiting for more bytes before a segment goes out, and probes that find a peer that vanished."""
+    """Sets TCP_NODELAY and keep-alive probes."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     idle = max(1, keepalive_ms // 1000)
@@ -32,9 +32,9 @@ def tune(sock: socket.socket, keepalive_ms: int) -> None:
 
 
 def hang_up(sock: socket.socket, how: int = socket.SHUT_RDWR) -> None:
-    """Wakes whoever is blocked on the socket; its own thread closes it."""
+    """Unblocks the thread that uses the socket; that thread closes it."""
     with contextlib.suppress(OSError):
-        # Not SSLSocket.shutdown: that takes the TLS state away under the thread that is using it.
+        # Not SSLSocket.shutdown: it would drop the TLS state while another thread uses it.
         socket.socket.shutdown(sock, how)
 
 

@@ -9,11 +9,11 @@ from pydantic_core import PydanticCustomError
 
 from gauss.contracts.network import Network
 from gauss.contracts.plugin import Millis, PluginConfig
-from gauss.plugins.transports.tcp_client.spec import ClientConfig
+from gauss.plugins.transports.tcp_client.spec import TcpClientConfig
 from gauss.plugins.transports.tcp_server.spec import ServerConfig
 from gauss.plugins.transports.tls_config import TlsConfig
 
-_MODELS: dict[str, type[PluginConfig]] = {"tcp-server": ServerConfig, "tcp-client": ClientConfig}
+_MODELS: dict[str, type[PluginConfig]] = {"tcp-server": ServerConfig, "tcp-client": TcpClientConfig}
 _KEYS = ("host", "port", "tls", "max_connections", "allow", "keepalive")
 
 

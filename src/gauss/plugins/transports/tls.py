@@ -1,4 +1,4 @@
-"""TLS contexts of both sides, made once so that a bad file is found at the start."""
+"""TLS contexts of servers and clients, made at the start so that a bad file is reported then."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Programs and expressions over Arrow columns, with the answers of `python.py` for every row.
+"""Evaluates programs and expressions over Arrow columns, a batch at a time.
 
 keep = compile_filter(check(parse(".price.bid > 100")))     # RecordBatch → BooleanArray without nulls
-mid = compile_column(check(parse("(.bid + .ask) / 2")))     # RecordBatch → Array, null where the value is null
 
-Both take a batch of decoded fields: flat columns named by dotted path such as `price.bid`, one for each of
-`typed.kinds` (others are ignored). A column of another type than its kind counts as null, as in a row. An ANY field
-is a column of JSON text, or of booleans.
+The batch has decoded fields: flat columns named by dotted path such as `price.bid`, one for each of `typed.kinds`
+(others are ignored). A column whose type does not match its kind counts as null. An ANY field is a column of JSON text
+or of booleans.
 """
 
 from __future__ import annotations
@@ -17,25 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gauss.scan.program.columns import (
-    WIDE,
-    Vector,
-    any_nulls,
-    as_double,
-    as_kind,
-    constant,
-    filled,
-    finite,
-    gathered,
-    is_text,
-    matches,
-    parsed,
-    remainder,
-    rounded,
-    trimmed,
-    true_places,
-)
-from gauss.scan.program.ir import (
+from gauss.contracts.expression import (
     ARITHMETIC,
     CASES,
     EQUALITY,
@@ -60,6 +41,24 @@ from gauss.scan.program.ir import (
     kind_of,
     walk,
 )
+from gauss.scan.program.columns import (
+    WIDE,
+    Vector,
+    any_nulls,
+    as_double,
+    as_kind,
+    constant,
+    filled,
+    finite,
+    gathered,
+    is_text,
+    matches,
+    parsed,
+    remainder,
+    rounded,
+    trimmed,
+    true_places,
+)
 
 Indexes = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -69,21 +68,16 @@ _CASE = {"ascii_downcase": pc.ascii_lower, "ascii_upcase": pc.ascii_upper}
 
 
 def compile_filter(typed: Typed) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
-    """Whether the expression is true, for every row of a batch of fields."""
+    """Compiles an expression to a function that returns a mask: True where the expression is true."""
     return lambda batch: filled(_over(batch, typed.kinds).truth(typed.program.root), batch.num_rows)
-
-
-def compile_column(typed: Typed) -> Callable[[pa.RecordBatch], pa.Array]:
-    """The value of the expression for every row of a batch of fields."""
-    return lambda batch: filled(_over(batch, typed.kinds).value(typed.program.root), batch.num_rows)
 
 
 def compile_stages(
     stages: Sequence[Stage], scopes: Sequence[Kinds], fields: Kinds
 ) -> Callable[[pa.RecordBatch], tuple[pa.RecordBatch, Indexes | None]]:
-    """What a program makes of a batch of fields, and the indexes of the rows it kept; None: all of them.
+    """Compiles stages to a function that returns the results and the indexes of the kept rows (`None`: all).
 
-    When no stage makes rows, the kept rows of the whole batch are the result.
+    If no stage makes rows, the result is the kept rows of the batch.
     """
     wanted = _wanted(stages)
 
@@ -116,7 +110,7 @@ def compile_stages(
 
 
 def _wanted(stages: Sequence[Stage]) -> list[set[str]]:
-    """For each stage the columns that are read after it: only they are carried through a selection."""
+    """For each stage, the columns that later stages read. Only these are kept by a selection."""
     result: list[set[str]] = []
     made = [stage for stage in stages if isinstance(stage, Make | Value)]
     later: set[str] = set()
@@ -135,16 +129,16 @@ def _over(batch: pa.RecordBatch, kinds: Kinds) -> Evaluation:
 
 
 class Evaluation:
-    """The nodes of an expression over the columns of one batch."""
+    """Evaluates expression nodes over the columns of one batch."""
 
     def __init__(self, kinds: Kinds, columns: dict[str, pa.Array], clean: set[str]) -> None:
         self.kinds = kinds
         self.columns = columns
         self.clean = clean
-        """Columns that are as their kind wants them: seen to when first read, which may be after a selection."""
+        """Columns already converted to their kind. Conversion happens on first use, possibly after a selection."""
 
     def truth(self, node: Expr) -> Vector:
-        """Booleans without nulls: null and false are not true, everything else is."""
+        """A node as booleans without nulls: null and false are false, everything else is true."""
         value = self._order(node) if self._is_order(node) else self.value(node)
         if pa.types.is_boolean(value.type):
             return pc.fill_null(value, False) if any_nulls(value) else value
@@ -185,8 +179,8 @@ class Evaluation:
         return self.columns[name]
 
     def _unbounded(self, node: Expr) -> Vector:
-        """Doubles in which infinities and NaN of arithmetic are not yet null: + - * and a dividend carry them on, so
-        one look at the end of a chain is enough."""
+        """Doubles before infinities and NaN become null. `+ - *` and dividends propagate them, so one check at the end
+        of a chain is enough."""
         match node:
             case Unary(op="-"):
                 return pc.subtract(pa.scalar(0.0), self._unbounded(node.operand))
@@ -203,14 +197,15 @@ class Evaluation:
         return as_double(self.value(node))
 
     def _is_order(self, node: Expr) -> bool:
-        """Whether a node compares numbers by size."""
+        """Whether a node is an ordering comparison of numbers."""
         if not isinstance(node, Binary) or node.op not in _COMPARE:
             return False
         kinds = (kind_of(node.left, self.kinds), kind_of(node.right, self.kinds))
         return Kind.NUMBER in kinds and Kind.NULL not in kinds
 
     def _order(self, node: Expr) -> Vector:
-        """The same where null and false are one: NaN is above and below nothing, so columns need no cleaning yet."""
+        """An ordering comparison where null and false are equivalent. Comparisons with NaN are false, so columns need
+        no conversion of NaN to null first."""
         assert isinstance(node, Binary)
         return _COMPARE[node.op](self._uncleaned(node.left), self._uncleaned(node.right))
 
@@ -262,7 +257,7 @@ class Evaluation:
 
 
 def _alike(a: Vector, b: Vector) -> tuple[Vector, Vector]:
-    """Two values of one kind in one type: nulls take the other's, whole numbers the wider one."""
+    """Casts two values of the same kind to one type: nulls to the other's type, integers to the wider one."""
     if a.type == b.type:
         return a, b
     if pa.types.is_null(a.type) or pa.types.is_null(b.type):
@@ -273,7 +268,7 @@ def _alike(a: Vector, b: Vector) -> tuple[Vector, Vector]:
 
 
 def pattern_error(pattern: str) -> str:
-    """Why a pattern is none; empty: it is one."""
+    """The error message of an invalid pattern. Empty if it is valid."""
     try:
         pc.match_substring_regex(pa.scalar(""), pattern)
     except pa.ArrowInvalid as error:

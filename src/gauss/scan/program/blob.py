@@ -1,6 +1,6 @@
-"""Programs and steps as bytes, as `docs/scan-programs.md` lays them out.
+"""Binary encoding of programs and steps, specified in `docs/scan-programs.md`.
 
-Decoding is strict: any bytes give what was encoded or ConfigError, and no two blobs mean the same program.
+Decoding is strict: it returns exactly what was encoded or raises ConfigError. Each program has exactly one encoding.
 """
 
 from __future__ import annotations
@@ -20,9 +20,19 @@ from gauss.contracts.cursor import (
     TimeRange,
     View,
 )
+from gauss.contracts.expression import (
+    AGGREGATES,
+    MAX_CHARS,
+    MAX_NAMES,
+    MAX_STAGES,
+    Make,
+    Select,
+    Stage,
+    Value,
+    plain_name,
+)
 from gauss.model.errors import ConfigError
 from gauss.scan.program.fault import bounded
-from gauss.scan.program.ir import AGGREGATES, MAX_CHARS, MAX_NAMES, MAX_STAGES, Make, Select, Stage, Value, plain_name
 from gauss.scan.program.nodes import Nodes, write_node
 from gauss.scan.program.wire import Reader, Writer
 
@@ -34,11 +44,11 @@ _OUTPUTS = tuple(OUT_IDS)
 _VIEWS: tuple[type, ...] = (Seq, OffsetRange, TimeRange, KeyRange, Prefix, Last, Point, Agg)
 _LIMIT, _MAX_BYTES, _SEEK_OFFSET, _SEEK_KEY = 1, 2, 3, 4
 _FIXED = {16: "the view", 17: "a stage", 18: "the mode"}
-"""Tags under which a step might try to change what only a program says."""
+"""Tags reserved for parts of a program that a step cannot change."""
 
 
 def encode_program(program: Program) -> bytes:
-    """The blob of a program."""
+    """Encodes a program."""
     out = Writer(PROGRAM)
     out.byte(_MODES.index(program.mode))
     out.byte(_OUTPUTS.index(program.output))
@@ -52,7 +62,7 @@ def encode_program(program: Program) -> bytes:
 
 
 def decode_program(blob: bytes) -> Program:
-    """The program of a blob, within the language's bounds; kinds and fields are checked when it is bound."""
+    """Decodes a program and checks its size. Kinds and fields are checked by `bind`."""
     data = Reader(blob, PROGRAM, "program")
     mode = _MODES[data.byte(len(_MODES))]
     output = _OUTPUTS[data.byte(len(_OUTPUTS))]
@@ -68,7 +78,7 @@ def decode_program(blob: bytes) -> Program:
 
 
 def encode_step(step: Step) -> bytes:
-    """The blob of a step."""
+    """Encodes a step."""
     out = Writer(STEP)
     out.byte(_LIMIT)
     out.unsigned(step.limit)
@@ -84,9 +94,11 @@ def encode_step(step: Step) -> bytes:
 
 
 def decode_step(blob: bytes) -> Step:
-    """The step of a blob; what is left out has the default of `Step`."""
+    """Decodes a step. Missing parts have the defaults of `Step`."""
     if blob.startswith(PROGRAM):
-        raise ConfigError("a step can't bring a program: it is fixed when the scan is opened", hint="open another scan")
+        raise ConfigError(
+            "a step can't contain a program: it is fixed when the scan is opened", hint="open another scan"
+        )
     data = Reader(blob, STEP, "step")
     limit, max_bytes, seek, last = Step.limit, Step.max_bytes, Step.seek, 0
     while data.more():
@@ -94,7 +106,7 @@ def decode_step(blob: bytes) -> Step:
         if tag in _FIXED:
             data.fault(f"a step can't change {_FIXED[tag]}: it is fixed when the scan is opened")
         if tag <= last:
-            data.fault("a step's parts come once, in order")
+            data.fault("the parts of a step must be unique and in ascending order")
         last = tag
         if tag == _LIMIT:
             limit = _positive(data, "limit")
@@ -105,7 +117,7 @@ def decode_step(blob: bytes) -> Step:
         elif tag == _SEEK_KEY and seek is None:
             seek = data.text()
         else:
-            data.fault(f"a step has no part {tag}")
+            data.fault(f"unknown part {tag} of a step")
     return Step(limit, max_bytes, seek)
 
 
@@ -144,7 +156,7 @@ def _read_view(data: Reader) -> View:
     if kind is OffsetRange or kind is TimeRange:
         start, stop = data.unsigned((1 << 63) - 1), data.optional_number()
         if stop is not None and stop < start:
-            data.fault(f"a range goes forward (got {start} to {stop})")
+            data.fault(f"expected a range with from ≤ to (got {start} to {stop})")
         return OffsetRange(start, stop) if kind is OffsetRange else TimeRange(start, stop)
     if kind is KeyRange:
         return KeyRange(data.optional_text(), data.optional_text())
@@ -164,10 +176,10 @@ def _read_agg(data: Reader) -> Agg:
             or (what == "count") != (of == "")
             or not all(map(plain_name, of.split(".") if of else ()))
         ):
-            data.fault("an aggregate has a name, and a field unless it counts")
+            data.fault("an aggregate needs a valid name, and a field unless it is count")
         aggregates.append((name, what, of))
     if not aggregates or len({name for name, _, _ in aggregates}) < len(aggregates):
-        data.fault("aggregates have different names, and there is one at least")
+        data.fault("expected at least one aggregate, with unique names")
     return Agg(tuple(aggregates))
 
 
@@ -199,8 +211,8 @@ def _read_stage(data: Reader, nodes: Nodes) -> Stage:
     columns = []
     for _ in range(data.unsigned(MAX_NAMES)):
         if not plain_name(name := data.text()):
-            data.fault("a column has no such name")
+            data.fault("invalid column name")
         columns.append((name, nodes.read()))
     if not columns or len({name for name, _ in columns}) < len(columns):
-        data.fault("columns have different names, and there is one at least")
+        data.fault("expected at least one column, with unique names")
     return Make(tuple(columns), at)

@@ -1,4 +1,4 @@
-"""Reductions of the grammar → nodes. They run while the parser reads, so no tree is walked and nothing recurses."""
+"""Builds nodes from grammar reductions while the parser runs, without a parse tree and without recursion."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from lark import Token, Transformer, v_args
 
-from gauss.scan.program.grammar import GENERATORS
-from gauss.scan.program.ir import (
+from gauss.contracts.expression import (
     FUNCTIONS,
     LITERAL_ARGUMENT,
     MAX_NAMES,
@@ -29,12 +28,13 @@ from gauss.scan.program.ir import (
     Value,
     plain_name,
 )
+from gauss.scan.program.grammar import GENERATORS
 
 ONE_ROW = "each row gives one row or none"
 
 
 class Misplaced(Exception):
-    """A fault at a place of the text."""
+    """A syntax error with its position in the text."""
 
     def __init__(self, at: int, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -45,13 +45,13 @@ class Misplaced(Exception):
 class Argument:
     label: str
     value: Any
-    """An expression, or an Invocation that is not one yet."""
+    """An expression, or an Invocation that has not been resolved yet."""
     at: int
 
 
 @dataclass(frozen=True)
 class Invocation:
-    """`name` or `name(a, b: c)`: a view, a stage or a function, as its place will say."""
+    """`name` or `name(a, b: c)`: a view, stage or function, depending on its position."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -153,7 +153,7 @@ class Build(Transformer):  # type: ignore[misc]  # lark is untyped
 
 
 def stage(part: Any) -> Stage:
-    """What stands between two bars at the top of a program."""
+    """Converts a part between two bars at the top level to a stage."""
     if isinstance(part, Make):
         return part
     if isinstance(part, Invocation) and part.name == "select":
@@ -165,19 +165,19 @@ def stage(part: Any) -> Stage:
 
 
 def expression(part: Any) -> Expr:
-    """A node; a bare call works on the value of the stage before."""
+    """Converts a part to an expression. A bare call applies to the value of the previous stage."""
     return function(part, Path((), part.at)) if isinstance(part, Invocation) else part
 
 
 def function(call: Invocation, subject: Expr) -> Expr:
-    """`subject | name(arguments)`"""
+    """Checks and builds `subject | name(arguments)`."""
     name = call.name
     if name == "select":
-        raise Misplaced(call.at, "select is a stage and stands between bars of its own", "… | select(.bid > 100) | …")
+        raise Misplaced(call.at, "select is a stage and must stand between bars", "… | select(.bid > 100) | …")
     if name in GENERATORS:
-        raise Misplaced(call.at, f"{name} is a generator or reaches beyond the row: {ONE_ROW}")
+        raise Misplaced(call.at, f"{name} is a generator or needs other rows: {ONE_ROW}")
     if name not in FUNCTIONS:
-        raise Misplaced(call.at, f"unknown function {name}: there are {', '.join(FUNCTIONS)}")
+        raise Misplaced(call.at, f"unknown function {name} (functions: {', '.join(FUNCTIONS)})")
     if any(argument.label for argument in call.arguments):
         raise Misplaced(call.at, f"{name} takes no named arguments")
     if len(call.arguments) != FUNCTIONS[name]:
@@ -189,7 +189,7 @@ def function(call: Invocation, subject: Expr) -> Expr:
 
 
 def named(name: str, at: int) -> str:
-    """A field's or column's name."""
+    """Checks the name of a field or column."""
     if not plain_name(name):
         raise Misplaced(at, f'a field name may not be empty or hold . $ [ ] " or ` (got {json.dumps(name)})')
     return name
@@ -199,7 +199,7 @@ def _columns(entries: tuple[tuple[Token, Expr], ...]) -> tuple[tuple[str, Expr],
     columns: dict[str, Expr] = {}
     for name, value in entries:
         if name in columns:
-            raise Misplaced(name.start_pos or 0, f'the column "{name}" is made twice')
+            raise Misplaced(name.start_pos or 0, f'duplicate column "{name}"')
         columns[str(name)] = value
     if len(columns) > MAX_NAMES:
         raise Misplaced(entries[MAX_NAMES][0].start_pos or 0, f"more than {MAX_NAMES} columns", "make fewer")
@@ -207,7 +207,7 @@ def _columns(entries: tuple[tuple[Token, Expr], ...]) -> tuple[tuple[str, Expr],
 
 
 def _balanced(operands: list[Expr], operators: tuple[Token, ...]) -> Expr:
-    """A chain of `and` or of `or`, which mean the same however they are grouped: long ones stay shallow."""
+    """Builds a balanced tree of a chain of `and` or `or`, so that long chains do not nest deeply."""
     if len(operands) == 1:
         return operands[0]
     half = len(operands) // 2
@@ -220,5 +220,5 @@ def _balanced(operands: list[Expr], operators: tuple[Token, ...]) -> Expr:
 def _text(token: Token) -> str:
     decoded: str = json.loads(token)
     if any("\ud800" <= char <= "\udfff" for char in decoded):
-        raise Misplaced(token.start_pos or 0, "half of a surrogate pair is no character")
+        raise Misplaced(token.start_pos or 0, "a lone surrogate is not a character")
     return decoded

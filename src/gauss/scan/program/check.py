@@ -1,11 +1,10 @@
-"""Kinds: every operation gets operands it is defined for, before anything runs."""
+"""Type checker of programs: infers and verifies the kinds of fields and operands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gauss.scan.program.fault import ProgramFault, fault
-from gauss.scan.program.ir import (
+from gauss.contracts.expression import (
     ARITHMETIC,
     EQUALITY,
     ORDERING,
@@ -14,13 +13,13 @@ from gauss.scan.program.ir import (
     Binary,
     Call,
     Expr,
+    ExpressionProgram,
     If,
     Kind,
     Kinds,
     Literal,
     Make,
     Path,
-    Program,
     Stage,
     Typed,
     Unary,
@@ -29,27 +28,28 @@ from gauss.scan.program.ir import (
     kind_of,
     walk,
 )
+from gauss.scan.program.fault import ProgramFault, fault
 
 _NUMERIC = (Kind.INT, Kind.NUMBER)
 _MAX_PATTERN = 256
 _PASSES = 32
-"""Over a program in search of kinds; what takes more is as good as unknown."""
+"""Maximum number of inference passes over a program."""
 
 
 @dataclass(frozen=True)
-class Checked:
-    """Stages whose every field has a kind."""
+class CheckedStages:
+    """Type-checked stages."""
 
     fields: dict[str, Kind]
-    """What is read of a candidate."""
+    """Fields of a candidate that are read."""
     scopes: tuple[Kinds, ...]
-    """What each stage sees."""
+    """Fields or columns that each stage sees."""
     columns: dict[str, Kind] | None
-    """What comes out; None: the candidates as they are."""
+    """Columns of the result. `None`: the candidates unchanged."""
 
 
-def check(program: Program, fields: Kinds | None = None) -> Typed:
-    """Types an expression by a format's fields, or by the use it makes of them when there are none.
+def check(program: ExpressionProgram, fields: Kinds | None = None) -> Typed:
+    """Type-checks an expression against the fields of a format, or infers their kinds if there are none.
 
     `.bid > 100` makes `.bid` a number, `.symbol == "BTC"` a string, `.a == .b` makes both the same.
     """
@@ -58,9 +58,9 @@ def check(program: Program, fields: Kinds | None = None) -> Typed:
 
 def check_stages(
     stages: tuple[Stage, ...], text: str, fields: Kinds | None = None, known: Kinds | None = None
-) -> Checked:
-    """Types a program's stages; a field's kind may be known by what a later stage does with a column made of it.
-    Without `fields` those of `known` still are what they are."""
+) -> CheckedStages:
+    """Type-checks a program's stages. Without `fields`, kinds are inferred (also from the use of columns in later
+    stages), except for those in `known`."""
     return _Checker(stages, text, fields, known or {}).run()
 
 
@@ -72,7 +72,7 @@ class _Checker:
         self.inferred = fields is None
         self.fields: dict[str, Kind] = {}
         self.makers: list[int] = []
-        """For each stage the one that made what it sees; -1: it sees the candidate."""
+        """For each stage, the index of the stage that made its input; -1: the candidate."""
         self.made: dict[int, dict[str, Expr]] = {}
         maker = -1
         for index, stage in enumerate(stages):
@@ -87,7 +87,7 @@ class _Checker:
         self.last = maker
         self.kinds: dict[int, dict[str, Kind]] = {-1: self.fields}
 
-    def run(self) -> Checked:
+    def run(self) -> CheckedStages:
         nodes = [
             (node, maker)
             for stage, maker in zip(self.stages, self.makers, strict=True)
@@ -103,11 +103,11 @@ class _Checker:
                 self._infer(node, maker)
             if self.fields == before:
                 break
-            nodes.reverse()  # what is known by something far away is found from either side
+            nodes.reverse()  # alternating directions propagate kinds in fewer passes
         for node, maker in nodes:
             self._verify(node, self.kinds[maker])
         out = None if self.last < 0 else {name or VALUE: kind for name, kind in self.kinds[self.last].items()}
-        return Checked(self.fields, tuple(self.kinds[maker] for maker in self.makers), out)
+        return CheckedStages(self.fields, tuple(self.kinds[maker] for maker in self.makers), out)
 
     def _resolve(self, node: Path, maker: int, fields: Kinds | None) -> None:
         if maker >= 0:
@@ -117,9 +117,11 @@ class _Checker:
                 raise self._fault(node, '"." is a whole row here', "name a column, e.g. ." + next(iter(known)))
             if "" in known:
                 raise self._fault(
-                    node, f'the stage before makes a single value, without a field "{node.name}"', "use ."
+                    node, f'the previous stage makes a single value, without a field "{node.name}"', "use ."
                 )
-            raise self._fault(node, f'the stage before makes no column "{node.name}"', f"it makes: {', '.join(known)}")
+            raise self._fault(
+                node, f'the previous stage makes no column "{node.name}"', f"it makes: {', '.join(known)}"
+            )
         if not node.parts:
             raise self._fault(node, '"." is a whole record here', "name a field, e.g. .bid")
         if fields is None:
@@ -155,7 +157,7 @@ class _Checker:
         if kind in (Kind.ANY, Kind.NULL, Kind.OPAQUE):
             return
         match node:
-            case Binary(op="+" | "//"):  # of whatever kind its surroundings say
+            case Binary(op="+" | "//"):  # these have the kind of their operands
                 self._use(node.left, kind, maker)
                 self._use(node.right, kind, maker)
             case If():
@@ -164,7 +166,7 @@ class _Checker:
             case Path() if maker >= 0:
                 self._use(self.made[maker][node.name], kind, self.makers[maker])
             case Path() if node.name not in self.known:
-                # A number without a schema may come with a fraction, whatever the literal beside it looks like.
+                # Without a schema a number may have a fraction, even if it is compared with an integer.
                 kind = Kind.NUMBER if kind is Kind.INT else kind
                 known = self.fields[node.name]
                 if known is Kind.ANY:
@@ -208,7 +210,7 @@ class _Checker:
             return Kind.NUMBER
         if left is Kind.ANY or right is Kind.ANY:
             raise self._fault(
-                node, f"nothing says what the operands of {op} are", "give the format `fields`, or use a literal"
+                node, f"the kind of the operands of {op} is unknown", "give the format `fields`, or use a literal"
             )
         if left is not right or left in (Kind.OPAQUE, Kind.NULL):
             raise self._fault(node, f"{op} is not defined between {left} and {right}")
@@ -220,14 +222,14 @@ class _Checker:
             raise self._fault(node, f"{name} needs a {_named(kinds)}, found {found}")
 
     def _pattern(self, node: Expr) -> None:
-        # RE2 alone says what it takes, and only a program with a pattern pays for loading it.
+        # Imported here: only programs with a pattern need RE2.
         from gauss.scan.program.arrow import pattern_error
 
         assert isinstance(node, Literal) and isinstance(node.value, str)
         if len(node.value) > _MAX_PATTERN:
             raise self._fault(node, f"a pattern may have {_MAX_PATTERN} characters (got {len(node.value)})")
         if wrong := pattern_error(node.value):
-            raise self._fault(node, f"this pattern can't be read: {wrong}", "patterns are RE2's")
+            raise self._fault(node, f"invalid pattern: {wrong}", "patterns have the syntax of RE2")
 
     def _fault(self, node: Expr, message: str, hint: str = "") -> ProgramFault:
         return fault(self.text, node.at, message, hint)

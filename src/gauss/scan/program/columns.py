@@ -1,4 +1,4 @@
-"""Operations on Arrow columns with the answers that programs want: null where Arrow would give NaN or an error."""
+"""Operations on Arrow columns with the semantics of programs: null where Arrow would return NaN or an error."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gauss.scan.program.ir import Kind, Literal
+from gauss.contracts.expression import Kind, Literal
 
 Vector = Any
-"""An array, or a scalar that stands for every row."""
+"""An array, or a scalar for all rows."""
 
 TYPES = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.NUMBER: pa.float64(), Kind.STRING: pa.string()}
 WIDE = pa.decimal128(38, 0)
-"""Whole numbers beyond 64 bits with a sign: unsigned ones, and sums."""
+"""Type of integers beyond int64: uint64 values and sums."""
 
-# Made from arrays: `pa.scalar` imports pandas, which every process that reads a topic would wait for.
+# Made from arrays: `pa.scalar` imports pandas, which would slow down the start of every reading process.
 _NO_NUMBER = pa.nulls(1, pa.float64())[0]
 _NO_TEXT = pa.nulls(1, pa.string())[0]
 _JSON_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
@@ -34,7 +34,7 @@ _ROUND = {"floor": pc.floor, "ceil": pc.ceil, "abs": pc.abs}
 
 
 def as_kind(column: pa.Array, kind: Kind) -> pa.Array:
-    """A column in the one type that stands for its kind; null throughout when it is of another."""
+    """A column converted to the Arrow type of its kind. All nulls if its type does not match the kind."""
     held = column.type
     if isinstance(column, pa.DictionaryArray):
         column, held = column.dictionary_decode(), held.value_type
@@ -58,28 +58,28 @@ def as_kind(column: pa.Array, kind: Kind) -> pa.Array:
 
 @lru_cache(maxsize=1024)
 def constant(literal: Literal) -> pa.Scalar:
-    """A literal as a scalar; the same ones come with every batch."""
+    """A literal as a scalar. Cached, since every batch uses the same literals."""
     return pa.scalar(literal.value, TYPES.get(literal.kind))
 
 
 def as_double(value: Vector) -> Vector:
-    """Numbers as doubles, rounded to the nearest."""
+    """Numbers as doubles, rounded to nearest."""
     if value.type == pa.float64():
         return value
-    if pa.types.is_decimal(value.type):  # Arrow's own cast is off by a digit for some
+    if pa.types.is_decimal(value.type):  # Arrow's own cast is wrong in the last digit for some values
         value = pc.cast(value, pa.string())
     return pc.cast(value, pa.float64(), safe=False)
 
 
 def finite(value: Vector) -> Vector:
-    """Doubles with null for what is beyond them."""
+    """Doubles with null instead of infinities and NaN."""
     if isinstance(value, pa.Array) and bool(np.isfinite(_doubles(value)).all()):
         return value
     return pc.if_else(pc.is_finite(value), value, _NO_NUMBER)
 
 
 def remainder(left: Vector, right: Vector) -> Vector:
-    """fmod, which Arrow has not: the sign is the dividend's."""
+    """fmod, which Arrow lacks. The result has the sign of the dividend."""
     rows = max((len(side) for side in (left, right) if isinstance(side, pa.Array)), default=1)
     with np.errstate(invalid="ignore"):
         found = pa.array(np.fmod(_doubles(filled(left, rows)), _doubles(filled(right, rows))))
@@ -88,19 +88,19 @@ def remainder(left: Vector, right: Vector) -> Vector:
 
 
 def rounded(name: str, value: Vector) -> Vector:
-    """floor, ceil, abs, or the nearest whole number with ties away from zero; no negative zero."""
+    """floor, ceil, abs or round (half away from zero). Never returns negative zero."""
     found = _ROUND[name](value) if name in _ROUND else pc.round(value, round_mode="half_towards_infinity")
     return finite(pc.add(found, 0.0))
 
 
 def parsed(value: Vector) -> Vector:
-    """The number that a text is by JSON's rules."""
+    """Parses texts as JSON numbers; null if a text is not one."""
     numbers = pc.if_else(pc.match_substring_regex(value, _JSON_NUMBER), value, _NO_TEXT)
     return finite(pc.cast(numbers, pa.float64()))
 
 
 def trimmed(name: str, value: Vector, part: str) -> Vector:
-    """Texts without a beginning or an end."""
+    """Removes a prefix (`ltrimstr`) or suffix (`rtrimstr`)."""
     if not part:
         return value
     if name == "ltrimstr":
@@ -109,31 +109,31 @@ def trimmed(name: str, value: Vector, part: str) -> Vector:
 
 
 def matches(name: str, value: Vector, part: Vector) -> Vector:
-    """Whether a text begins with, ends with, contains or matches another."""
+    """startswith, endswith, contains or test."""
     if isinstance(part, pa.Scalar):
         if part.as_py() is None:
             return pa.scalar(None, pa.bool_())
         return _TESTS[name](value, part.as_py())
-    # Arrow's kernels take one pattern for all rows.
+    # Arrow's kernels take only one pattern for all rows.
     rows = zip(filled(value, len(part)).to_pylist(), part.to_pylist(), strict=True)
     test = _ROW_TESTS[name]
     return pa.array([None if a is None or b is None else test(a, b) for a, b in rows], pa.bool_())
 
 
 def filled(value: Vector, rows: int) -> pa.Array:
-    """An array of so many rows."""
+    """The value as an array of `rows` rows."""
     return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
 
 
 def true_places(mask: pa.BooleanArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Where a mask without nulls is true; in half the time of Arrow's own."""
+    """Indexes where a mask without nulls is true. Takes half the time of Arrow's kernel."""
     bits = np.frombuffer(mask.buffers()[1], np.uint8)
     found = np.unpackbits(bits, count=mask.offset + len(mask), bitorder="little").view(bool)
     return np.flatnonzero(found[mask.offset :])
 
 
 def gathered(column: pa.Array, places: pa.Array) -> pa.Array:
-    """The values at places that are known to be there."""
+    """`take` without bounds checks."""
     return pc.call_function("array_take", [column, places], _UNCHECKED)
 
 
@@ -152,7 +152,7 @@ def _without_nan(column: pa.Array) -> pa.Array:
 
 
 def _doubles(column: pa.Array) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The values as they lie in memory; a null's is arbitrary."""
+    """The column's memory as a NumPy array. Values of nulls are arbitrary."""
     values = column.buffers()[1]
     if values is None:
         return np.zeros(len(column))

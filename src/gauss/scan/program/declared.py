@@ -1,10 +1,10 @@
-"""Whether a source declares what a program asks of it."""
+"""Checks a program against the capabilities that a source declares."""
 
 from __future__ import annotations
 
 from gauss.contracts.cursor import VIEW_TEXTS, Capabilities, Mode, Output, Program
+from gauss.contracts.expression import Binary, Call, Expr, If, Make, Select, Unary, Value, expressions, walk
 from gauss.scan.program.fault import ProgramFault, fault
-from gauss.scan.program.ir import Binary, Call, Expr, If, Make, Select, Unary, Value, expressions, walk
 
 _STAGE_OPS = {Select: "select", Make: "{}", Value: "value"}
 
@@ -23,7 +23,7 @@ def check_declared(program: Program, capabilities: Capabilities) -> None:
     if program.mode is Mode.LIVE and not capabilities.live:
         raise fault(text, begin, "the source can't be read live", "read a snapshot")
     if program.output is Output.CHUNKS and program.stages:
-        raise fault(text, program.stages[0].at, "offset_len gives records as they lie, without stages", "use rows")
+        raise fault(text, program.stages[0].at, "offset_len returns records as stored, without stages", "use rows")
     for stage in program.stages:
         if capabilities.ops is not None and _STAGE_OPS[type(stage)] not in capabilities.ops:
             raise _undeclared(text, stage.at, _STAGE_OPS[type(stage)], capabilities.ops)

@@ -1,11 +1,10 @@
-"""Faults of a program, with the place in its text, and the bounds that every program keeps."""
+"""Errors of a program with their position in its text, and the size limits of programs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gauss.model.errors import ConfigError
-from gauss.scan.program.ir import (
+from gauss.contracts.expression import (
     MAX_DEPTH,
     MAX_NAMES,
     MAX_NODES,
@@ -19,13 +18,14 @@ from gauss.scan.program.ir import (
     expressions,
     walk,
 )
+from gauss.model.errors import ConfigError
 
 _SHOWN = 100
-"""Characters of a long line beside the place."""
+"""Maximum number of characters shown on each side of the position."""
 
 
 class ProgramFault(ConfigError):
-    """A program that can't be read or can't run; `at` is the index of the character in question."""
+    """A program cannot be parsed or bound. `at` is the index of the character at fault."""
 
     def __init__(self, message: str, *, at: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -33,7 +33,7 @@ class ProgramFault(ConfigError):
 
 
 def fault(text: str, at: int, message: str, hint: str = "") -> ProgramFault:
-    """An error with the line in question and a caret under the place; without a text only the place."""
+    """An error that shows the line and a caret under the position, or only the position if there is no text."""
     at = min(at, len(text)) if text else at
     message = f"{message} (at character {at + 1})"
     if not text:
@@ -50,9 +50,9 @@ def fault(text: str, at: int, message: str, hint: str = "") -> ProgramFault:
 
 
 def bounded(stages: Sequence[Stage], text: str) -> None:
-    """Refuses a program beyond the language's bounds, so that whatever reads it later may recurse.
+    """Raises if a program exceeds the size limits, which bound the recursion of everything that reads it later.
 
-    Depth and size are those of the whole: a column that an earlier stage makes counts wherever it is read.
+    Depth and size include columns of earlier stages, counted each time they are read.
     """
     if len(stages) > MAX_STAGES:
         raise fault(text, stages[MAX_STAGES].at, f"more than {MAX_STAGES} stages", "make the program shorter")

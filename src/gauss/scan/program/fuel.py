@@ -1,8 +1,8 @@
-"""What a program costs: counted per candidate before anything runs, the same for rows and for columns.
+"""Fuel: the cost of a program per candidate, computed before anything runs.
 
-A candidate's cost is `base + Σ weight(field) · bytes(field)`: every operation of every stage counts, whether or not an
-earlier one drops the row, and texts count by the bytes that operations and results take of them. So a batch's costs
-are one sum over Arrow offsets, and a row that would cost too much is known before it is evaluated.
+The cost of a candidate is `base + Σ weight(field) · bytes(field)`. Every operation of every stage counts, even if an
+earlier stage drops the row; texts count by the bytes that operations read and results hold. The costs of a batch are
+therefore a sum over Arrow offsets, and a row above the limit is found before it is evaluated.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gauss.scan.outputs import lengths, packed_size
-from gauss.scan.program.columns import as_kind, is_text
-from gauss.scan.program.ir import (
+from gauss.contracts.expression import (
     Binary,
     Call,
     Expr,
@@ -35,46 +33,42 @@ from gauss.scan.program.ir import (
     kind_of,
     walk,
 )
+from gauss.scan.outputs import lengths, packed_size
+from gauss.scan.program.columns import as_kind, is_text
 
 Costs = np.ndarray[Any, np.dtype[np.int64]]
 Lengths = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
-"""Bytes per row; of an Arrow array's values in the type of its offsets."""
+"""Bytes per row, in the integer type of Arrow's offsets or wider."""
 
 ROW = 8
-"""A candidate, whatever is done with it."""
+"""Cost of a candidate by itself."""
 OPERATION = 8
 FIELD = 4
-"""Reading a field or a column."""
+"""Cost of reading a field or a column."""
 UNIT_SHIFT = 6
 BYTES_PER_UNIT = 1 << UNIT_SHIFT
-"""Bytes that move unread for one unit: chunks, and records that are decoded."""
+"""Bytes per unit of cost for chunks and for records that are decoded."""
 PATTERN_BYTE = 4
-"""What `test` takes per byte, and once more for every 8 characters of its pattern."""
+"""Cost of `test` per byte, plus 1 for every 8 characters of its pattern."""
 MAX_COST = 1 << 40
-"""Costs above are not told apart, so that sums of them stay whole."""
+"""Upper bound of a row's cost, so that sums do not overflow."""
 
 Size = dict[str, int]
-"""Bytes as a sum of fields' bytes times a weight; `""` is a constant."""
+"""A size as a weighted sum of the fields' bytes; `""` is the constant term."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a program takes for a candidate."""
+    """Cost of a program per candidate."""
 
     base: int
     weights: Mapping[str, int]
     """Units per byte of a field."""
     kinds: Kinds
 
-    def row(self, row: Mapping[str, Any], data_bytes: int = 0) -> int:
-        """The cost of a row of decoded fields; `data_bytes`: of the record that they were decoded from."""
-        total = self.base + data_bytes // BYTES_PER_UNIT
-        for name, weight in self.weights.items():
-            total += weight * _row_bytes(row.get(name), self.kinds[name])
-        return min(total, MAX_COST)
-
     def batch(self, batch: pa.RecordBatch, data_bytes: Lengths | None = None) -> Costs:
-        """The cost of every row of a batch of decoded fields."""
+        """The cost of each row of a batch of decoded fields. `data_bytes`: sizes of the records they were decoded
+        from."""
         total: Costs | None = None
         if data_bytes is not None:
             total = data_bytes.astype(np.int64) >> UNIT_SHIFT
@@ -94,8 +88,8 @@ class Cost:
         return np.minimum(total, MAX_COST, out=total)
 
 
-class Toll:
-    """What the rows of a batch cost: many together at once, each only when a limit is near."""
+class FuelCost:
+    """Cost of the rows of a batch: as a total, and per row only if a limit is near."""
 
     def __init__(self, cost: Cost, fields: pa.RecordBatch, data_bytes: Lengths | None = None) -> None:
         self.rows = int(fields.num_rows)
@@ -110,22 +104,22 @@ class Toll:
         self.whole = self.between(0, self.rows)
 
     def _sum(self, start: int, stop: int) -> int:
-        """What is above the base, of rows that are each below the highest cost."""
+        """Cost above the base, for rows that are each below `MAX_COST`."""
         found = sum(weight * _bytes(column.slice(start, stop - start)) for weight, column in self._texts)
         if self._units is not None:
-            # Lengths have their offsets' type, which holds their sum too: no wider one is needed.
+            # The type of Arrow's offsets also holds the sum of lengths.
             found += int(np.add.reduce(self._units[start:stop], dtype=self._units.dtype))
         return found
 
     def between(self, start: int, stop: int) -> int:
-        """What the rows from `start` to `stop` cost together."""
+        """Total cost of the rows [start, stop)."""
         if self._cost.base + self._above_base > MAX_COST:
             return int(self.each()[start:stop].sum())
         above = self._above_base if stop - start == self.rows else self._sum(start, stop)
         return self._cost.base * (stop - start) + above
 
     def within(self, limit: int) -> bool:
-        """Whether no row can cost more; False: some may."""
+        """True if no row costs more than `limit`. False if some row may."""
         base = self._cost.base
         if base + self._above_base <= limit:
             return True
@@ -135,7 +129,7 @@ class Toll:
         return found <= limit
 
     def each(self) -> Costs:
-        """The cost of every row."""
+        """The cost of each row."""
         return self._cost.batch(self._fields, self._data_bytes)
 
 
@@ -160,7 +154,7 @@ def cost_of(stages: Sequence[Stage], scopes: Sequence[Kinds], fields: Kinds) -> 
 
 
 def _taken(node: Expr, kinds: Kinds, seen: Mapping[str, Size]) -> Size:
-    """The bytes that an operation goes over."""
+    """The bytes that an operation reads."""
     taken = Size()
     if isinstance(node, Binary | Call | If):
         per_byte = 1
@@ -174,7 +168,7 @@ def _taken(node: Expr, kinds: Kinds, seen: Mapping[str, Size]) -> Size:
 
 
 def _size(node: Expr, kinds: Kinds, seen: Mapping[str, Size]) -> Size:
-    """The bytes that a node's value has at most."""
+    """Maximum size of a node's value."""
     if kind_of(node, kinds) not in (Kind.STRING, Kind.ANY, Kind.OPAQUE):
         return {}
     match node:
@@ -203,35 +197,29 @@ def _add(total: Size, size: Size, times: int = 1) -> None:
         total[name] = total.get(name, 0) + weight * times
 
 
-def _row_bytes(value: Any, kind: Kind) -> int:
-    if isinstance(value, str):
-        return len(value) if value.isascii() else len(value.encode())
-    return len(value) if isinstance(value, bytes) and kind is not Kind.STRING else 0
-
-
 def _text(column: pa.Array, kind: Kind) -> pa.Array | None:
-    """The column if its bytes count."""
+    """The column if it is text or binary, whose bytes count."""
     column = as_kind(column, kind)
     held = column.type
     return column if is_text(held) or pa.types.is_binary(held) or pa.types.is_large_binary(held) else None
 
 
 def _bytes(column: pa.Array) -> int:
-    """The bytes of all texts of a column."""
+    """Total bytes of the texts of a column."""
     if not column.null_count and (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         return packed_size(column)
     return int(_lengths(column).sum(dtype=np.int64))
 
 
 def _longest(column: pa.Array) -> int:
-    """The bytes of the longest text of a column, or a little more: what lies behind nulls counts too."""
+    """Upper bound of the longest text of a column in bytes (bytes of nulls may count)."""
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         return int(lengths(column).max(initial=0))
     return int(_lengths(column).max(initial=0))
 
 
 def _lengths(column: pa.Array) -> Lengths:
-    """The bytes of each text of a column."""
+    """Size of each text of a column in bytes."""
     sizes = pc.binary_length(column)
     if sizes.null_count:
         sizes = pc.fill_null(sizes, 0)
@@ -240,22 +228,22 @@ def _lengths(column: pa.Array) -> Lengths:
 
 
 class Limit(Enum):
-    """Which limit a candidate would go over."""
+    """The limit that a candidate would exceed."""
 
-    ITEM = "item"  # the candidate's own: the position is kept
-    SCAN = "scan"  # that of the whole scan: final
+    ITEM = "item"  # limit per candidate: the position is kept
+    SCAN = "scan"  # limit of the whole scan: final
 
 
 @dataclass
 class Meter:
-    """The fuel of one scan."""
+    """Fuel meter of one scan."""
 
     max_item: int
     max_scan: int
     spent: int = field(default=0)
 
     def admit(self, costs: Costs) -> tuple[int, Limit | None]:
-        """How many of the next candidates may run, which are then paid for, and what stops the one after them."""
+        """Charges as many candidates as the limits allow. Returns their number and the limit the next one exceeds."""
         whole = int(costs.sum())
         if self.spent + whole <= self.max_scan and costs.max(initial=0) <= self.max_item:
             self.spent += whole
@@ -269,26 +257,17 @@ class Meter:
             self.spent += int(total[count - 1])
         return count, Limit.SCAN if scan <= item else Limit.ITEM
 
-    def admit_batch(self, toll: Toll) -> tuple[int, Limit | None]:
-        """The same for a batch, of which each row is looked at only if a limit may be reached."""
+    def admit_batch(self, toll: FuelCost) -> tuple[int, Limit | None]:
+        """As `admit`, for a batch. Computes costs per row only if a limit may be reached."""
         if self.spent + toll.whole <= self.max_scan and toll.within(self.max_item):
             self.spent += toll.whole
             return toll.rows, None
         return self.admit(toll.each())
 
-    def admit_one(self, cost: int) -> Limit | None:
-        """The same for one candidate: None means that it may run and is paid for."""
-        if self.spent + cost > self.max_scan:
-            return Limit.SCAN
-        if cost > self.max_item:
-            return Limit.ITEM
-        self.spent += cost
-        return None
-
 
 class Unread:
-    """The fuel of candidates that no expression reads: `row` for each, and a unit for every 64 bytes of all together,
-    so that the sum does not depend on how they are cut."""
+    """Fuel of candidates without expressions: `row` for each, and one unit per 64 bytes of the total, so that the sum
+    does not depend on how they are batched."""
 
     def __init__(self, row: int = ROW) -> None:
         self.row = row
@@ -303,14 +282,14 @@ class Unread:
         self._bytes += nbytes
 
     def affordable(self, most: int) -> int:
-        """Candidates that `most` can pay for at the best: no more are worth fetching."""
+        """Maximum number of candidates that the fuel `most` allows."""
         return max(0, most - self.spent) // self.row
 
     def admit(
         self, rows: int, nbytes: int, sizes: Callable[[], Lengths], max_item: int, max_scan: int
     ) -> tuple[int, Limit | None]:
-        """How many of the next candidates may be taken, and the limit that the one after them would exceed. `sizes`
-        gives the bytes of each, and is called only when a limit may be reached."""
+        """Returns how many of the next candidates the limits allow, and the limit that the one after them exceeds.
+        `sizes` returns the bytes of each, and is called only if a limit may be reached."""
         after = self.row * (self._rows + rows) + (self._bytes + nbytes) // BYTES_PER_UNIT
         if after <= max_scan and self.item(nbytes) <= max_item:
             return rows, None
@@ -324,5 +303,5 @@ class Unread:
         return min(item, scan), Limit.SCAN if scan <= item else Limit.ITEM
 
     def item(self, nbytes: int) -> int:
-        """What one candidate of so many bytes adds at the most."""
+        """Maximum cost of one candidate of `nbytes` bytes."""
         return self.row - -nbytes // BYTES_PER_UNIT

@@ -1,4 +1,4 @@
-"""The grammar of programs and expressions, and what its tokens are called in messages."""
+"""Grammar of programs and expressions, and the names of its tokens in messages."""
 
 from __future__ import annotations
 
@@ -92,4 +92,4 @@ combinations each empty env error first foreach getpath halt input inputs keys l
 nth now paths range recurse repeat scan select splits to_entries tostream until while walk with_entries
 """
 GENERATORS = frozenset(_GENERATORS.split())
-"""Words of jq that give none or many values, or look beyond the row."""
+"""Functions of jq that return no or several values, or need more than the current row."""

@@ -1,12 +1,11 @@
-"""What the expression language makes of fields' types, and the types it asks decoders for."""
+"""Maps field types and Arrow types to kinds, and kinds to the types requested from decoders."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gauss.contracts.expression import Kind
 from gauss.contracts.format import FieldType, SourceSchema
-from gauss.contracts.native_types import general
-from gauss.scan.program.ir import Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,23 +18,20 @@ _KINDS = {
     "string": Kind.STRING,
     "varchar": Kind.STRING,
     "json": Kind.ANY,
-    # Postgres' own names
+    # Postgres names
     "float4": Kind.NUMBER,
     "float8": Kind.NUMBER,
     "text": Kind.STRING,
     "bpchar": Kind.STRING,
 }
 DECODED = {Kind.NUMBER: "double", Kind.STRING: "string", Kind.BOOL: "bool", Kind.INT: "int64", Kind.ANY: "json"}
-"""The field type to decode a field as when no schema says it."""
+"""Field type to decode a field as if there is no schema."""
 
 
 def field_kind(field_type: FieldType) -> Kind:
     """The kind of a field type."""
-    if field_type.name.startswith(("int", "uint")):
-        return Kind.INT
-    if (found := general(field_type)) is not None:
-        return field_kind(found)
-    return _KINDS.get(field_type.name, Kind.OPAQUE)
+    name = field_type.general.name
+    return Kind.INT if name.startswith(("int", "uint")) else _KINDS.get(name, Kind.OPAQUE)
 
 
 def schema_kinds(schema: SourceSchema) -> dict[str, Kind]:

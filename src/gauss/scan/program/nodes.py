@@ -1,8 +1,8 @@
-"""Expressions as bytes: each node is a tag, its place in the text, what it holds, and the nodes below it."""
+"""Binary encoding of expressions: each node is a tag, its position in the text, its values and its children."""
 
 from __future__ import annotations
 
-from gauss.scan.program.ir import (
+from gauss.contracts.expression import (
     BINARY,
     FUNCTIONS,
     LITERAL_ARGUMENT,
@@ -25,7 +25,7 @@ from gauss.scan.program.wire import Reader, Writer
 
 _NULL, _FALSE, _TRUE, _INT, _NUMBER, _STRING, _PATH, _UNARY, _BINARY, _CALL, _IF = range(11)
 _TAGS = 11
-# In the order of their numbers, which are for ever.
+# The index is the number on the wire: append only.
 _UNARIES = ("not", "-")
 _BINARIES = ("and", "or", "//", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%")
 _FUNCTIONS = (
@@ -37,7 +37,7 @@ _CONSTANTS = {_NULL: (None, Kind.NULL), _FALSE: (False, Kind.BOOL), _TRUE: (True
 
 
 def write_node(out: Writer, node: Expr) -> None:
-    """Appends a node and everything below it."""
+    """Encodes a node and its children."""
     match node:
         case Literal():
             _write_literal(out, node)
@@ -87,14 +87,14 @@ def _write_literal(out: Writer, node: Literal) -> None:
 
 
 class Nodes:
-    """Reads the nodes of one program, within its bounds."""
+    """Decodes the nodes of one program, within the size limits."""
 
     def __init__(self, data: Reader) -> None:
         self._data = data
         self._left = MAX_NODES
 
     def read(self, depth: int = 1) -> Expr:
-        """The next node and everything below it."""
+        """Decodes the next node and its children."""
         data = self._data
         self._left -= 1
         if self._left < 0:
@@ -126,7 +126,7 @@ class Nodes:
     def _path(self, at: int) -> Path:
         parts = tuple(self._data.text() for _ in range(self._data.unsigned(MAX_PARTS)))
         if not all(map(plain_name, parts)):
-            self._data.fault("a field has no such name")
+            self._data.fault("invalid field name")
         return Path(parts, at)
 
     def _call(self, depth: int, at: int) -> Call:

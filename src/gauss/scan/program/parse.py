@@ -1,4 +1,4 @@
-"""Text → program: a subset of jq, with errors that point at the place.
+"""Parser of programs: a subset of jq, with errors that show the position.
 
 range(from: 10) | select(.symbol == "BTC" and .bid > 100) | {symbol, mid: (.bid + .ask) / 2}    a program
 .bid > 100 and (.symbol | startswith("BT"))                                                    an expression
@@ -14,26 +14,26 @@ from lark import Lark, UnexpectedCharacters, UnexpectedToken
 
 from gauss.contracts import cursor
 from gauss.contracts.cursor import Mode, Output, Seq, View
+from gauss.contracts.expression import FUNCTIONS, MAX_CHARS, MAX_DEPTH, ExpressionProgram, Value
 from gauss.model.errors import ConfigError
 from gauss.scan.program.build import ONE_ROW, Build, Invocation, Misplaced, expression, stage
 from gauss.scan.program.fault import bounded, fault
 from gauss.scan.program.grammar import GENERATORS, GRAMMAR, MEANING
-from gauss.scan.program.ir import FUNCTIONS, MAX_CHARS, MAX_DEPTH, Program, Value
 from gauss.scan.program.views import VIEWS, build_view
 
 _NO_VIEWS = GENERATORS | FUNCTIONS.keys()
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[(\[{]|[)\]}]')
 
 
-def parse(text: str) -> Program:
-    """The expression of a text; raises ConfigError with the place of the fault."""
+def parse(text: str) -> ExpressionProgram:
+    """Parses an expression. Raises ConfigError with the position of the fault."""
     root = _read(text, "pipe")
     bounded([Value(root)], text)
-    return Program(text, root)
+    return ExpressionProgram(text, root)
 
 
 def parse_scan(text: str, *, live: bool = False, output: Output = Output.ROWS) -> cursor.Program:
-    """The program of a text: a view (left out: `seq`), then stages; raises ConfigError with the place of the fault."""
+    """Parses a program: a view (default: `seq`), then stages. Raises ConfigError with the position of the fault."""
     view, format_name, stages = _read(text, "program") if text.strip() else (Seq(), "", ())
     bounded(stages, text)
     return cursor.Program(view, Mode.LIVE if live else Mode.SNAPSHOT, output, stages, format_name, text)
@@ -47,7 +47,7 @@ def _whole(parts: list[Any]) -> tuple[View, str, tuple[Any, ...]]:
         parts = parts[1:]
     for part in parts:
         if isinstance(part, Invocation) and part.name in VIEWS and part.name != "range":
-            raise Misplaced(part.at, f"the view {part.name} stands once, at the beginning")
+            raise Misplaced(part.at, f"the view {part.name} must be at the beginning of the program")
     return view, format_name, tuple(stage(part) for part in parts)
 
 

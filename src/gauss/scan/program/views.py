@@ -1,18 +1,18 @@
-"""The view call that a program begins with: what is read, before anything is done with it."""
+"""Parses the view at the beginning of a program, which selects the candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from gauss.contracts.cursor import Agg, KeyRange, Last, OffsetRange, Point, Prefix, Seq, TimeRange, View
+from gauss.contracts.expression import AGGREGATES, MAX_NAMES, Kind, Literal, Path
 from gauss.scan.program.build import Argument, Invocation, Misplaced, named
-from gauss.scan.program.ir import AGGREGATES, MAX_NAMES, Kind, Literal, Path
 
 _RANGE = 'range(from: 10, to: 20), range(ts: 1700000000000, 1700000060000) or range(key: "a", "b")'
 
 
 def build_view(call: Invocation) -> tuple[View, str]:
-    """The view and the name of the format that the call gives, if any."""
+    """The view, and the name of its format (empty if none)."""
     if call.name not in VIEWS:
         raise Misplaced(call.at, f"unknown view {call.name}: there are {', '.join(_known())}")
     arguments, format_name = list(call.arguments), ""
@@ -39,14 +39,14 @@ def _range(call: Invocation, arguments: list[Argument]) -> View:
         case ["from", "to"] | ["offset", "" | "to"]:
             start, stop = _whole(arguments[0], labels[0]), _whole(arguments[1], "to")
             if stop < start:
-                raise Misplaced(arguments[1].at, f"a range goes forward (got {start} to {stop})")
+                raise Misplaced(arguments[1].at, f"expected a range with from ≤ to (got {start} to {stop})")
             return OffsetRange(start, stop)
         case ["ts"]:
             return TimeRange(_whole(arguments[0], "ts"))
         case ["ts", "" | "to"]:
             begin, end = _whole(arguments[0], "ts"), _whole(arguments[1], "to")
             if end < begin:
-                raise Misplaced(arguments[1].at, f"a range goes forward (got {begin} to {end})")
+                raise Misplaced(arguments[1].at, f"expected a range with from ≤ to (got {begin} to {end})")
             return TimeRange(begin, end)
         case ["key"]:
             return KeyRange(_bound(arguments[0]), None)
@@ -75,7 +75,7 @@ def _agg(call: Invocation, arguments: list[Argument]) -> View:
                 argument.at, f"agg takes names and {', '.join(AGGREGATES)}", "agg(n: count, high: max(.bid))"
             )
         if name in made:
-            raise Misplaced(argument.at, f'the column "{name}" is made twice')
+            raise Misplaced(argument.at, f'duplicate column "{name}"')
         made[named(name, argument.at)] = (name, what.name, _aggregated(what))
     if not 0 < len(made) <= MAX_NAMES:
         raise Misplaced(call.at, f"agg takes 1 to {MAX_NAMES} aggregates (got {len(made)})", "agg(n: count)")
@@ -99,7 +99,7 @@ def _undeclared(call: Invocation, _: list[Argument]) -> View:
 
 
 def _known() -> list[str]:
-    """The views that some source has."""
+    """The views that at least one source has."""
     return [name for name, build in VIEWS.items() if build is not _undeclared]
 
 
@@ -124,7 +124,7 @@ def _whole(argument: Argument, name: str) -> int:
     match argument.value:
         case Literal(value=int(value), kind=Kind.INT) if value >= 0:
             return value
-    raise Misplaced(argument.at, f"{name} takes a whole number from 0 on")
+    raise Misplaced(argument.at, f"{name} takes an integer from 0 up")
 
 
 def _string(argument: Argument, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Bytes of blobs: one form for every value, so that a blob has one reading and a value one writing."""
+"""Binary encoding of values in blobs. Canonical: each value has exactly one encoding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gauss.model.errors import ConfigError
 
 MAX_BLOB = 256 << 10
 MAX_TEXT = 64 << 10
-"""Bytes of one string."""
+"""Maximum size of a string in bytes."""
 
 
 class Writer:
@@ -44,7 +44,7 @@ class Writer:
         self._bytes += data
 
     def optional(self, value: int | str | None) -> None:
-        """A flag, then the value."""
+        """Writes a flag, then the value unless it is `None`."""
         self.byte(value is not None)
         if isinstance(value, int):
             self.unsigned(value)
@@ -58,7 +58,7 @@ class Writer:
 
 
 class Reader:
-    """Takes values from a blob; whatever is not as a writer would have written it is a fault at its byte."""
+    """Reads values from a blob. Raises ConfigError with the byte position for non-canonical encodings."""
 
     def __init__(self, blob: bytes, header: bytes, what: str) -> None:
         self._blob = blob
@@ -90,7 +90,7 @@ class Reader:
             if shift > 63:
                 self.fault("a number has more than 64 bits")
         if part == 0 and shift:
-            self.fault("a number is longer than it must be")
+            self.fault("a number is not in its shortest encoding")
         if value > most:
             self.fault(f"expected a number up to {most}, found {value}")
         return value
@@ -122,11 +122,11 @@ class Reader:
 
     def end(self) -> None:
         if self.more():
-            self.fault(f"{len(self._blob) - self.at} bytes too many")
+            self.fault(f"{len(self._blob) - self.at} unexpected bytes at the end")
 
     def _take(self, count: int) -> bytes:
         if count > len(self._blob) - self.at:
-            self.fault("it ends too early")
+            self.fault("unexpected end")
         taken = self._blob[self.at : self.at + count]
         self.at += count
         return taken

@@ -1,30 +1,29 @@
-"""A whole run, as control holds it: the data directory, the children, a client of the engine, health, and the end."""
+"""A whole run: its data directory, its processes, a client of the engine, health and shutdown."""
 
 from __future__ import annotations
 
 import json
 import logging
 import secrets
-import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gauss.config.files import with_absolute_files
 from gauss.config.secrets import Redactor
 from gauss.config.spec import Pipeline
 from gauss.model.errors import ConfigError, GaussError, Unavailable
 from gauss.model.files import write_private
-from gauss.model.ports import free_port
+from gauss.process.descriptors import raise_limit
+from gauss.process.identity import process_age
+from gauss.process.ports import bind_error, free_port
+from gauss.process.supervise import Child, ChildSpec
 from gauss.stream.child import set_up_logs
 from gauss.stream.control.datadir import Held, hold
-from gauss.stream.control.descriptors import raise_limit
-from gauss.stream.control.processes import process_age
 from gauss.stream.control.sample import Sampler
-from gauss.stream.control.supervise import Child, ChildSpec
 from gauss.stream.control.tokens import kept_tokens
 from gauss.stream.control.watchdog import Watchdog
 from gauss.stream.graph import build_graph
@@ -42,18 +41,41 @@ _ANSWER_SECONDS = 5.0
 log = logging.getLogger("gauss.control")
 
 
-class Running:
-    """One `gauss run`, from the first lock to the last process."""
+class RunSyncs(Protocol):
+    """The syncs of a run, which are no part of `stream`."""
 
-    def __init__(self, pipeline: Pipeline, *, config: Path, data_dir: Path, redactor: Redactor | None = None) -> None:
+    def reasons(self) -> list[str]:
+        """Why they make the run degraded."""
+        ...
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Their status for people."""
+        ...
+
+
+class Running:
+    """One `gauss run`, from the lock of the data directory to the end of the last process."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        config: Path,
+        data_dir: Path,
+        redactor: Redactor | None = None,
+        systems: Iterable[str] = (),
+    ) -> None:
+        """`systems`: embedded servers that are needed besides those of topics."""
         self.pipeline = pipeline
         self.graph = build_graph(pipeline)
         self.config = config
         self.redactor = redactor or Redactor()
-        """Hides what came from the environment or a secret file."""
+        """Hides values that came from the environment or a secret file."""
         self.started = time.monotonic() - process_age()
         self.url = ""
         self.draining = False
+        self.syncs: RunSyncs | None = None
+        """The syncs that run beside the pipeline."""
         raise_limit()
         self.held: Held = hold(data_dir)
         self._client: ControlClient | None = None
@@ -68,38 +90,41 @@ class Running:
             raise
         self.engine = self._child("engine", ready_seconds=60.0)
         self.driver = self._child("driver", ready_seconds=180.0) if self.graph.needs_spark else None
-        self.servers = [self._server(system) for system in self.graph.servers]
+        self.servers = [self._server(system) for system in dict.fromkeys([*self.graph.servers, *systems])]
         self.children = [*self.servers, *(child for child in (self.engine, self.driver) if child is not None)]
         self.sampler = Sampler(self)
         self._watchdog = Watchdog(self)
 
     def _child(self, name: str, ready_seconds: float) -> Child:
         command = (sys.executable, "-m", f"gauss.stream.{name}", str(self.held.paths.root))
-        return Child(ChildSpec(name, command, ready_seconds=ready_seconds), self.held)
+        return Child(ChildSpec(name, command, ready_seconds=ready_seconds), self.held.group)
 
     def _server(self, system: str) -> Child:
-        """An embedded server; inserts wait while it is started again."""
+        """An embedded server; inserts wait while it is restarted."""
         from gauss.clients.embedded import command, environment
 
         directory = self.held.paths.server(system)
         directory.mkdir(parents=True, exist_ok=True)
         spec = ChildSpec(system, tuple(command(system, directory)), ready_seconds=60.0, environment=environment())
-        return Child(spec, self.held)
+        return Child(spec, self.held.group)
 
     def _write_files(self) -> None:
-        """What the children need to know, secrets included, in files that only this user can read."""
+        """Writes the config of the children, including secrets, to private files."""
         paths = self.held.paths
         engine = self.pipeline.engine
         port = engine.port or free_port(engine.host)
-        if engine.port:
-            _must_be_free(engine.host, engine.port, "engine.port")
+        if engine.port and (why := bind_error(engine.host, engine.port)):
+            raise ConfigError(
+                f"engine.port: {engine.host}:{engine.port} can't be listened on: {why}",
+                hint="free the port, or use port = 0",
+            )
         host = f"[{engine.host}]" if ":" in engine.host else engine.host
         write_private(
             paths.flight_json,
             {
                 "endpoint": f"grpc://{host}:{port}",
                 "token": secrets.token_urlsafe(24),
-                "lock": str(self.held.run_lock),
+                "lock": str(self.held.group.lock),
             },
         )
         forget_schemas(paths)
@@ -115,15 +140,15 @@ class Running:
         )
 
     def start(self) -> None:
-        """Spawns the children; they start up while the caller imports what it needs."""
+        """Spawns the children, which start while the caller continues to import modules."""
         for child in self.children:
             child.start()
         self.sampler.start()
         self._watchdog.start()
 
     def wait_ready(self, stop: threading.Event, look: Callable[[], None] = lambda: None) -> bool:
-        """True once everything is up, False when `stop` came first; raises why a child could not start. `look` is
-        called again and again meanwhile."""
+        """Waits until everything is up and calls `look` repeatedly; returns False if `stop` is set first. Raises the
+        error of a child that cannot start."""
         while not stop.is_set():
             look()
             for child in self.children:
@@ -135,7 +160,7 @@ class Running:
         return False
 
     def raise_if_given_up(self, child: Child) -> None:
-        """Why a child was given up, with secrets hidden."""
+        """Raises the error of a child that is not restarted any more, with secrets hidden."""
         if child.state == "failed" and child.error is not None:
             child.error.message, child.error.hint = (
                 self.redactor.redact(child.error.message),
@@ -144,7 +169,7 @@ class Running:
             raise child.error
 
     def client(self) -> ControlClient:
-        """The engine's client, made when it is first needed: its import costs a quarter of a second."""
+        """The engine's client, created at the first use: its import takes a quarter of a second."""
         with self._client_lock:
             if self._client is None:
                 from gauss.stream.control.tails import ControlClient
@@ -154,7 +179,7 @@ class Running:
             return self._client
 
     def command(self, name: str, /, *, wait_s: float = _ANSWER_SECONDS, **args: Any) -> dict[str, Any]:
-        """Asks the engine, and hides the config's secrets in its answer; Unavailable while it is not up."""
+        """Runs a command of the engine and hides secrets in its reply; raises Unavailable if the engine is not up."""
         if self.engine.state != "ready":
             raise Unavailable(f"the engine is {self.engine.state}", hint="try again in a moment")
         given = {key: value for key, value in args.items() if value is not None}
@@ -162,7 +187,7 @@ class Running:
         return reply
 
     def health(self) -> dict[str, Any]:
-        """`ready` once every listener and query is up; `degraded` with the reasons."""
+        """The status (`starting`, `ready`, `degraded` with reasons, `draining`) and the state of each process."""
         reasons: list[str] = []
         starting = False
         for child in self.children:
@@ -178,7 +203,7 @@ class Running:
                 found = self.command("health", wait_s=0.0)
             except GaussError as error:
                 reasons.append(f"the engine does not answer: {error.message}")
-        reasons += found.get("reasons", [])
+        reasons += [*found.get("reasons", []), *(self.syncs.reasons() if self.syncs is not None else [])]
         status = "degraded" if reasons or found.get("status") == "degraded" else "ready"
         if starting or (found.get("status") == "starting" and not reasons):
             status = "starting"
@@ -197,10 +222,11 @@ class Running:
             ],
         }
 
-    def stop(self, now: threading.Event) -> list[str]:
-        """Drains and ends all within STOP_SECONDS, at once when `now` is set; names what had to be killed."""
+    def stop(self, now: threading.Event, seconds: float = STOP_SECONDS) -> list[str]:
+        """Drains and stops all processes within so many seconds, or at once when `now` is set; returns those that had
+        to be killed."""
         self.draining = True
-        deadline = time.monotonic() + STOP_SECONDS - _KILL_SECONDS
+        deadline = time.monotonic() + seconds - _KILL_SECONDS
         self._watchdog.stop()
         self.sampler.stop()
         if self.engine.state == "ready" and not now.is_set():
@@ -208,7 +234,7 @@ class Running:
             drain.start()
             while drain.is_alive() and not now.is_set() and time.monotonic() < deadline - 2 * _ENGINE_SECONDS:
                 drain.join(0.05)
-        # The driver first: what it has under way is published by an engine that still listens.
+        # The driver first, while the engine still accepts its publishes.
         for child, until in ((self.driver, deadline - _ENGINE_SECONDS), (self.engine, deadline)):
             if child is not None:
                 child.stop()
@@ -220,7 +246,7 @@ class Running:
             pass
         killed = [f"{child.spec.name} ({child.living()})" for child in self.children if not child.join(0)]
         if killed:
-            log.warning("killed, since not ended in time: %s", ", ".join(killed))
+            log.warning("killed because they did not stop in time: %s", ", ".join(killed))
         for child in self.children:
             child.kill()
         for child in self.children:
@@ -233,14 +259,3 @@ class Running:
             self.command("drain", wait_s=_DRAIN_SECONDS, seconds=_DRAIN_SECONDS)
         except GaussError as error:
             log.warning("the engine did not drain: %s", error.message)
-
-
-def _must_be_free(host: str, port: int, key: str) -> None:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise ConfigError(
-                f"{key}: {host}:{port} can't be listened on: {error.strerror}", hint="free the port, or use port = 0"
-            ) from error

@@ -1,4 +1,4 @@
-"""What a run shows of itself, once a second: the engine's counters with the rates between two looks."""
+"""Samples the status of a run once a second: the engine's counters and their rates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("gauss.control")
 
 
 class Sampler:
-    """Keeps the newest status; `rates` of a row are per second, over the last interval."""
+    """Keeps the latest status; `rates` of a row are per second over the last interval."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -37,8 +37,9 @@ class Sampler:
         self._stopping.set()
 
     def status(self) -> dict[str, Any]:
-        """Health, topics and processors in one object."""
-        return {**self._running.health(), **self._rows}
+        """Health, topics, processors and syncs in one object."""
+        syncs = self._running.syncs
+        return {**self._running.health(), **self._rows, "syncs": syncs.rows() if syncs is not None else []}
 
     def _watch(self) -> None:
         while not self._stopping.wait(INTERVAL_SECONDS):
@@ -50,7 +51,7 @@ class Sampler:
                 log.info("no sample: %s", error)
 
     def look(self) -> None:
-        """Asks the engine once."""
+        """Takes one sample."""
         running = self._running
         rows = {
             "topics": running.command("topics")["topics"],
@@ -65,7 +66,7 @@ class Sampler:
         if driver is not None and driver.state == "ready":
             if stuck := self._stalls.look(rows["processors"], rows["topics"], now):
                 self._stalls.forget()
-                driver.restart(f"the driver made no progress though records wait for {', '.join(stuck)}")
+                driver.restart(f"the driver made no progress although records are waiting for {', '.join(stuck)}")
         else:
             self._stalls.forget()
 
@@ -78,6 +79,6 @@ class Sampler:
         for name in RATED[kind]:
             new, old = row.get(name), before.get(name)
             if new is not None and old is not None:
-                # A counter that went back belongs to a restarted engine: what it shows now is all new.
+                # A restarted engine counts from zero.
                 rates[name] = round((new - old if new >= old else new) / seconds, 1) if seconds else 0.0
         return rates

@@ -1,4 +1,4 @@
-"""Sees queries that stand still though records wait for them."""
+"""Detects queries that make no progress although records are waiting."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ Row = dict[str, Any]
 
 
 class Stalls:
-    """Remembers when each Spark query last got on."""
+    """When each Spark query last made progress."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._seen: dict[str, tuple[tuple[int, int], float]] = {}
 
     def look(self, processors: list[Row], topics: list[Row], now: float) -> list[str]:
-        """Queries that have had records to read and no progress for too long. A full target is no stall."""
+        """Queries that had unread records and made no progress for too long. A full target is not a stall."""
         blocked = {topic["name"] for topic in topics if topic.get("blocked_by") or topic.get("blocked_s")}
         stuck = []
         for row in processors:
@@ -36,5 +36,5 @@ class Stalls:
         return stuck
 
     def forget(self) -> None:
-        """After a restart everybody begins anew."""
+        """Starts over, after a restart of the driver."""
         self._seen.clear()

@@ -1,4 +1,4 @@
-"""Control's client of the engine: it answers people, so that it neither waits for ever nor holds them up."""
+"""The engine client of the control process. Its waits are bounded, because users and health checks wait for replies."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
+from gauss.clients.engine.client import GONE, EngineClient, as_gauss_error
+from gauss.clients.engine.cursors import Scanning
+from gauss.clients.engine.protocol import Command
 from gauss.contracts.cursor import Program
 from gauss.model.errors import GaussError, Unavailable
-from gauss.stream.client import GONE, EngineClient, as_gauss_error
-from gauss.stream.cursors import Scanning
-from gauss.stream.protocol import Command
 
 _ANSWER_SECONDS = 2.0
 
 
-class Tail:
-    """A scan under way; iterate it and keep it in one thread, cancel it from any."""
+class RunningScan:
+    """A running scan. Iterate and `keep` it in one thread; `cancel` it from any."""
 
     def __init__(self, scanning: Scanning, limit: int | None, full: bool) -> None:
         self.scanning = scanning
@@ -38,11 +38,11 @@ class Tail:
             return
         if not isinstance(error, GONE):
             raise as_gauss_error(error) from error
-        if not self.scanning.live:  # a live one ends, and its reader opens another
-            raise Unavailable("the engine went away in the middle of the scan", hint="scan again") from error
+        if not self.scanning.live:  # a live scan ends, and its reader opens another
+            raise Unavailable("the engine stopped during the scan", hint="scan again") from error
 
     def keep(self) -> None:
-        """The reader is slow, not gone."""
+        """Renews the scan for a slow reader."""
         try:
             self.scanning.keep()
         except (flight.FlightError, pa.ArrowException) as error:
@@ -54,14 +54,14 @@ class Tail:
 
 
 class ControlClient(EngineClient):
-    """Unlike Spark's clients it does not wait for ever: a person, or a probe, waits for the answer."""
+    """An engine client with bounded waits, unlike the clients of Spark tasks."""
 
     def command(self, name: str, args: dict[str, Any] | None = None, *, wait_s: float | None = None) -> dict[str, Any]:
-        """Anything of `engine/commands.py`; Unavailable when no answer comes within the wait and a little."""
+        """Runs a command of the engine; raises Unavailable if there is no reply in time."""
         return self._answer(name, args, self._wait_s if wait_s is None else wait_s, _ANSWER_SECONDS)
 
     def ping(self, seconds: float) -> dict[str, Any]:
-        """Whether the engine is alive: an answer within the time, or Unavailable."""
+        """Asks whether the engine is alive; raises Unavailable if there is no reply in time."""
         return self._answer("ping", None, seconds, 0.0)
 
     def _answer(self, name: str, args: dict[str, Any] | None, wait_s: float, more: float) -> dict[str, Any]:
@@ -77,11 +77,11 @@ class ControlClient(EngineClient):
             return self._call(attempt, wait_s)
         except GaussError as error:
             if isinstance(error.__cause__, flight.FlightTimedOutError):
-                raise Unavailable(f"the engine has not answered within {seconds:.0f} s") from error
+                raise Unavailable(f"the engine did not answer within {seconds:.0f} s") from error
             raise
 
     def tail(
         self, topic: str, program: Program, *, limit: int | None = None, full: bool = False, name: str = "http"
-    ) -> Tail:
-        """Begins a scan, snapshot or live; its first batches are small unless they shall be `full`."""
-        return Tail(self.scanning(topic, program, name=name), limit, full)
+    ) -> RunningScan:
+        """Starts a snapshot or live scan; its first batches are small unless `full`."""
+        return RunningScan(self.scanning(topic, program, name=name), limit, full)

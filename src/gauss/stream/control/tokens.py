@@ -1,4 +1,4 @@
-"""The two tokens of the HTTP API, each in a file of its own in the data directory."""
+"""The two tokens of the HTTP API, each in its own file in the data directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHORTEST = 16
 
 @dataclass(frozen=True, repr=False)
 class Tokens:
-    """What a request to the API must show."""
+    """The tokens that authorize requests to the API."""
 
     full: str
     """Allows every request."""
@@ -24,8 +24,8 @@ class Tokens:
 
 
 def kept_tokens(paths: DataDir) -> Tokens:
-    """The tokens of a data directory, created by its first run and kept by all later ones: a file that holds nothing
-    but the token is what `credentials_file` of Prometheus expects, and it must not change with every restart."""
+    """The tokens of a data directory, created by its first run and reused by later ones. Each file holds only the
+    token, so that it can be the `credentials_file` of Prometheus."""
     return Tokens(_kept(paths.full_token), _kept(paths.read_token))
 
 
@@ -35,12 +35,12 @@ def _kept(path: Path) -> str:
     except OSError as error:
         raise StorageError(
             f"the token file {path} can't be used: {error.strerror or error}",
-            hint="remove it to get a new token, or give it back to the user of gauss run",
+            hint="remove it to get a new token, or make the user of gauss run its owner",
         ) from error
 
 
 def _read(path: Path) -> str:
-    """Empty if there is no whole token."""
+    """The token in a file; empty if it is missing or incomplete."""
     try:
         text = path.read_text(encoding="ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):

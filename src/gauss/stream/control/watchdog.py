@@ -1,4 +1,4 @@
-"""Restarts a child that lives but says nothing: stopped, or stuck with its interpreter's lock held."""
+"""Restarts a child that is alive but does not answer: suspended, or stuck while it holds the interpreter lock."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from gauss.stream.control.run import Running
 
 UNANSWERED = 3
-"""Pings in a row, so that a control that was itself held up does not blame the engine for it."""
+"""Consecutive pings without a reply before a restart: a single one may be late because control itself was slow."""
 INTERVAL_SECONDS = 1.0
 
 log = logging.getLogger("gauss.control")
 
 
 class Watchdog:
-    """Pings the engine. The engine takes no lock to answer, so a slow disk or a full topic is no hang; it also tells
-    when it last heard of the driver."""
+    """Pings the engine, which replies without taking a lock, so that a slow disk or a full topic does not count as a
+    hang. The reply says when the driver last reported."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -44,18 +44,18 @@ class Watchdog:
                 continue
             try:
                 self.look()
-            except OSError as error:  # no descriptors: that says nothing about the engine
-                log.warning("the engine was not asked whether it lives: %s", error)
+            except OSError as error:  # such as no free file descriptors: not the engine's fault
+                log.warning("the engine could not be pinged: %s", error)
 
     def look(self) -> None:
-        """One ping; the last of several without an answer ends the engine."""
+        """Pings once; restarts the engine after UNANSWERED pings without a reply."""
         engine = self._running.engine
         restarts = engine.restarts
         try:
             heard = float(self._running.client().ping(self._hang_seconds / UNANSWERED)["driver_heard_s"])
         except GaussError as error:
             if self._stopping.is_set() or engine.state != "ready" or engine.restarts != restarts:
-                self._unanswered = 0  # it is dead, which its watcher sees by itself
+                self._unanswered = 0  # its supervisor handles a dead engine
                 return
             self._unanswered += 1
             log.warning("the engine did not answer (%d): %s", self._unanswered, error.message)
@@ -67,10 +67,10 @@ class Watchdog:
         self._look_at_driver(heard)
 
     def _look_at_driver(self, heard: float) -> None:
-        """The driver speaks every second; it may be silent while it, or the engine, comes up."""
+        """Restarts a driver that does not report. It reports every second, except while it or the engine starts."""
         driver, engine = self._running.driver, self._running.engine
         if driver is None or driver.state != "ready":
             return
         now = time.monotonic()
         if min(heard, now - driver.since, now - engine.since) > self._silent_seconds:
-            driver.restart(f"the driver was not heard of for {self._silent_seconds:.0f} s")
+            driver.restart(f"the driver has not reported for {self._silent_seconds:.0f} s")

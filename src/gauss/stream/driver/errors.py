@@ -1,14 +1,12 @@
-"""Java's and Py4J's errors as one sentence; the trace stays in the log."""
+"""Describes errors of Java and Py4J in one sentence; the trace stays in the log."""
 
 from __future__ import annotations
 
 import re
 
-from gauss.model.errors import GaussError
-from gauss.stream.client import as_gauss_error
+from gauss.model.errors import GaussError, errors_in_trace
 
 _PYTHON = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
-_GAUSS = re.compile(r"^gauss\.model\.errors\.(\w+): (.+)$", re.MULTILINE)
 _CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\] (.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _JAVA = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
 _REFUSED = {
@@ -23,7 +21,7 @@ _REFUSED = {
     ),
     "Sorting is not supported": (
         "it sorts records (ORDER BY), and a stream has no end",
-        "leave the order to whoever reads the result",
+        "sort where the result is read",
     ),
     "Offset is not supported": ("OFFSET has no meaning in a stream", "leave it out"),
     "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY": (
@@ -31,31 +29,23 @@ _REFUSED = {
         "use the join or window-join processor",
     ),
 }
-"""What Spark refuses to do with a stream, by a part of its message: why, and what to do."""
-_TRANSIENT = (
-    "gauss.model.errors.Unavailable",
-    "gauss.clients.errors.Unclear",
-    "gauss.model.errors.DiskFull",
-    "No space left on device",
-    "Disk quota exceeded",
-)
-"""Parts of an error's text, whoever of Python, Java and the servers raised it."""
+"""Part of Spark's message for an operation that streams do not support → the reason and the fix."""
+_NO_SPACE = ("No space left on device", "Disk quota exceeded")
+"""The messages of ENOSPC and EDQUOT, as Python, Java and database servers report them."""
 _NOISE = re.compile(r"STREAM_FAILED|PYTHON_STREAMING_DATA_SOURCE|PYTHON_DATA_SOURCE_ERROR|Job aborted|Writing job")
 
 
 def sentence(error: BaseException | str) -> str:
-    """What went wrong, for a person: the innermost cause that says something, on one line."""
+    """The innermost cause that has a message, on one line."""
     if isinstance(error, GaussError):
         return _line(error.message)
     text = str(error)
-    if found := _GAUSS.findall(text):
-        return _line(found[-1][1])
-    if '{"code"' in text:
-        return _line(as_gauss_error(GaussError(text)).message)
-    if told := refusal(text):
-        return f"{told[0]}; {told[1]}"
+    if own := errors_in_trace(text):
+        return _line(own[-1].message)
+    if refused := refusal(text):
+        return f"{refused[0]}; {refused[1]}"
     if "Python worker exited unexpectedly" in text:
-        return "its worker process has died: ended by the transform itself, killed, or out of memory"
+        return "its worker process died: the transform ended it, or it was killed or ran out of memory"
     for pattern in (_PYTHON, _CONDITION, _JAVA):
         causes = [match for match in pattern.findall(text) if not _NOISE.search(" ".join(match))]
         if causes:
@@ -65,16 +55,17 @@ def sentence(error: BaseException | str) -> str:
 
 
 def is_transient(error: BaseException | str) -> bool:
-    """Whether it ends by itself: a server that is away, or a full disk."""
+    """Whether the same work may succeed later without any change: a server is unavailable, or a disk is full."""
     if isinstance(error, GaussError):
         return error.retryable
-    return any(part in str(error) for part in _TRANSIENT)
+    text = str(error)
+    return any(each.retryable for each in errors_in_trace(text)) or any(part in text for part in _NO_SPACE)
 
 
 def refusal(error: BaseException | str) -> tuple[str, str] | None:
-    """Why Spark does not do this with a stream, and what to do instead; None for any other error."""
+    """Why Spark does not support the operation on a stream, and what to do instead; None for any other error."""
     text = str(error)
-    return next((told for part, told in _REFUSED.items() if part in text), None)
+    return next((refused for part, refused in _REFUSED.items() if part in text), None)
 
 
 def _line(text: str) -> str:

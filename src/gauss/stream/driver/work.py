@@ -1,32 +1,33 @@
-"""All the work of a pipeline on Spark: streaming queries, and the standing jobs of hosted chains and of tables."""
+"""All work of a pipeline on Spark: streaming queries and the standing jobs of hosted chains and tables."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from gauss.clients.engine.client import EngineClient
+from gauss.clients.engine.driver_messages import DriverCommand, DriverSynced, QueryStatus
 from gauss.contracts.processor import Where
 from gauss.model.paths import DataDir
+from gauss.spark.session import cores_of
 from gauss.stream.child import assignment
-from gauss.stream.client import EngineClient
-from gauss.stream.driver.chains import find_chains
-from gauss.stream.driver.hosted_units import HostedGroup
+from gauss.stream.driver.jobs.hosted_units import HostedGroup
+from gauss.stream.driver.jobs.table_unit import TableUnit
+from gauss.stream.driver.jobs.unit import StandingUnit
+from gauss.stream.driver.planning.chains import find_chains
+from gauss.stream.driver.planning.shared_reads import find_teams, is_hosted
 from gauss.stream.driver.supervised import Context, Supervised
-from gauss.stream.driver.table_reads import with_orders
-from gauss.stream.driver.table_unit import TableUnit
-from gauss.stream.driver.teams import cores_of, find_teams, is_hosted
-from gauss.stream.driver.units import StandingUnit
+from gauss.stream.driver.tasks.table_reads import with_orders
 from gauss.stream.graph import build_graph, table_queries
-from gauss.stream.protocol import DriverCommand, DriverSynced, QueryStatus
 
 if TYPE_CHECKING:
-    from gauss.stream.driver.session import Spark
+    from gauss.spark.session import Spark
 
 Piece = Supervised | HostedGroup
 
 
 class Work:
-    """The pieces of a run."""
+    """The queries and standing jobs of a run."""
 
     def __init__(self, spark: Spark, client: EngineClient, data_dir: DataDir) -> None:
         given = assignment(data_dir)
@@ -44,19 +45,19 @@ class Work:
         ]
         queries = [entry for entry in ordered.processors if entry.name in names and not is_hosted(entry)]
         if queries:
-            from gauss.stream.driver.queries import Query  # brings Spark's SQL
+            from gauss.stream.driver.queries.query import Query  # lazy: imports Spark SQL
 
             self.pieces += [Query(reading, entry) for entry in queries]
         self.pieces += [TableUnit(context, entry, cores) for entry in table_queries(pipeline)]
         self._client = client
 
     def begin(self) -> None:
-        """Starts all pieces, some of them side by side."""
+        """Starts all pieces, up to four at a time."""
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda piece: piece.tick(), self.pieces))
 
     def close(self) -> None:
-        """Ends all pieces side by side."""
+        """Stops all pieces in parallel."""
         with ThreadPoolExecutor(max(len(self.pieces), 1)) as pool:
             list(pool.map(lambda piece: piece.close(), self.pieces))
 
@@ -67,17 +68,17 @@ class Work:
     def statuses(self) -> list[QueryStatus]:
         return [status for piece in self.pieces for status in piece.statuses()]
 
-    def hear(self, told: DriverSynced) -> None:
-        """What the engine answered."""
+    def receive(self, reply: DriverSynced) -> None:
+        """Passes the engine's reply to the pieces it concerns."""
         for piece in self.pieces:
             if isinstance(piece, HostedGroup):
-                piece.hear(told.news, {name: why for name, why in told.apart.items() if name in piece.names})
+                piece.receive(reply.news, {name: why for name, why in reply.apart.items() if name in piece.names})
             elif isinstance(piece, StandingUnit):
-                piece.hear(told.news)
-        for command in told.commands:
-            self._obey(command)
+                piece.receive(reply.news)
+        for command in reply.commands:
+            self._execute(command)
 
-    def _obey(self, command: DriverCommand) -> None:
+    def _execute(self, command: DriverCommand) -> None:
         for piece in self.pieces:
             if command.processor in piece.names:
-                piece.obey(command)
+                piece.execute(command)

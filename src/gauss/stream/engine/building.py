@@ -12,33 +12,33 @@ from pathlib import Path
 from typing import Any
 
 from gauss import registry
+from gauss.clients.engine.positions import At, Ends
+from gauss.config.formats import named_format
 from gauss.config.spec import Pipeline, TopicDef
 from gauss.config.topics import state_of
 from gauss.contracts.capture import RawContext
-from gauss.contracts.edge import DeadLetter, Edge, EdgeContext, EdgeStatus, EngineTransform
-from gauss.contracts.format import Format, FormatSpec
-from gauss.contracts.format_batch import batched
+from gauss.contracts.edge import Edge, EdgeContext, EdgeStatus, EngineTransform
+from gauss.contracts.format import Format
 from gauss.contracts.framing import Framing, FramingSpec
+from gauss.contracts.letter import Letter
 from gauss.contracts.processor import ProcessorSpec, Role
-from gauss.contracts.storage import ReadMode, StorageContext, StorageSpec
-from gauss.contracts.table import TableSpec
+from gauss.contracts.storage import ReadMode, StorageContext, StorageSpec, TopicKind
 from gauss.contracts.table_read import TableReader
 from gauss.contracts.transport import Transport, TransportSpec
+from gauss.model.names import DEAD_TOPIC, is_internal, orders_topic, retry_topic, table_processor
 from gauss.model.paths import DataDir
-from gauss.stream.engine.capture_topic import CaptureTopic
-from gauss.stream.engine.dead import DEAD_TOPIC
-from gauss.stream.engine.epochs import last_ts
-from gauss.stream.engine.ledger import Ledger
-from gauss.stream.engine.log_topic import LogTopic
-from gauss.stream.engine.orders_topic import OrdersTopic
-from gauss.stream.engine.readers import Position
-from gauss.stream.engine.running import retry_inlet, retry_inlets
-from gauss.stream.engine.stored_table import StoredTable
-from gauss.stream.engine.table_topic import TableTopic
-from gauss.stream.engine.topic import Topic
-from gauss.stream.graph import TABLE_PREFIX, Graph, ProcessorNode
-from gauss.stream.orders import orders_topic, reads_table
-from gauss.stream.protocol import At, Ends
+from gauss.stream.engine.delivery.epochs import last_ts
+from gauss.stream.engine.delivery.processor_run import retry_topics
+from gauss.stream.engine.journal.ledger import Ledger
+from gauss.stream.engine.topics.captured_streams import CapturedStreams
+from gauss.stream.engine.topics.log_topic import LogTopic
+from gauss.stream.engine.topics.orders_topic import OrdersTopic
+from gauss.stream.engine.topics.readers import ReaderPosition
+from gauss.stream.engine.topics.stored_table import StoredTable
+from gauss.stream.engine.topics.table_topic import TableTopic
+from gauss.stream.engine.topics.topic import Topic
+from gauss.stream.graph import Graph, ProcessorNode
+from gauss.stream.orders import reads_table
 
 log = logging.getLogger(__name__)
 
@@ -59,21 +59,33 @@ class TopicBuilder:
     paths: DataDir
     base_dir: Path
     ledger: Ledger
-    dead: Callable[[DeadLetter], None]
+    dead: Callable[[Letter], None]
     ended: Ends
     """Where memory topics ended that died with the last engine."""
 
     def all(self) -> dict[str, Topic]:
-        """The config's topics, the dead letters and a retry inlet per transform."""
+        """The config's topics, the dead letters and the retry topics of each transform."""
         own = [TopicDef.model_construct(name=DEAD_TOPIC, storage="file", storage_config={})]
         own += [
             TopicDef.model_construct(name=name, storage="file", storage_config={})
             for each in self.graph.processors.values()
             if each.role is Role.TRANSFORM
-            for name in retry_inlets(each)
+            for name in retry_topics(each)
         ]
-        owned = [each for each in self.pipeline.topics if self.graph.topics[each.name].engine_owned]
-        return {definition.name: self._open(definition) for definition in [*own, *owned]}
+        logs_and_tables = [each for each in self.pipeline.topics if each.kind is not TopicKind.CAPTURES]
+        return {definition.name: self._open(definition) for definition in [*own, *logs_and_tables]}
+
+    def captures(self) -> dict[str, CapturedStreams]:
+        """The config's topics that keep captures."""
+        found: dict[str, CapturedStreams] = {}
+        for definition in self.pipeline.topics:
+            if definition.kind is TopicKind.CAPTURES:
+                spec = registry.spec(StorageSpec, definition.storage)
+                spec = dataclasses.replace(spec, implementation=spec.capture_implementation)
+                config = spec.validate(definition.storage_config)
+                store = registry.build(spec, config, self._context(definition.name))
+                found[definition.name] = CapturedStreams(definition.name, store, spec.capacity(config))
+        return found
 
     def orders(self, topics: Mapping[str, Topic], clock: Callable[[], float]) -> dict[str, Topic]:
         """The topics in which reads of these tables are ordered, one per processor that does such reads."""
@@ -106,20 +118,9 @@ class TopicBuilder:
         name = definition.name
         spec = registry.spec(StorageSpec, definition.storage)
         config = spec.validate(self._closing(definition))
-        context = StorageContext(
-            topic=name,
-            directory=self.paths.topics / name,
-            base_dir=self.base_dir,
-            incarnation=lambda stored: self.ledger.incarnation(name, stored),
-            committed=self.ledger.committed,
-            framing=framing,
-            format=self._format,
-        )
-        if ReadMode.RAW in spec.read_modes(config):
-            captures = dataclasses.replace(spec, implementation=spec.capture_implementation)
-            return CaptureTopic(name, registry.build(captures, config, context), spec.capacity(config))
-        opened = registry.build(spec, config, context)
-        if ReadMode.OFFSET not in spec.read_modes(config) and not isinstance(spec, TableSpec):
+        opened = registry.build(spec, config, self._context(name))
+        holds = spec.kind(config)
+        if holds is TopicKind.TABLE:
             return TableTopic(name, opened, spec.capacity(config), dead=self.dead)
         known = self.ledger.state.positions.get(name, {})
         topic = kind(
@@ -127,16 +128,28 @@ class TopicBuilder:
             opened,
             spec.capacity(config),
             dead=self.dead,
-            positions={reader: Position(at.inc, at.off) for reader, at in known.items()},
+            positions={reader: ReaderPosition(at.inc, at.off) for reader, at in known.items()},
             at_least=self.ledger.highest(name, opened.inc),
             ended=self.ended.get(name),
             on_position=lambda topic, reader, inc, offset: self.ledger.move(topic, reader, At(inc, offset)),
         )
         if topic.counters.lost:
             log.warning("topic %s: %d records that were known to exist are gone", name, topic.counters.lost)
-        if isinstance(spec, TableSpec):
+        if holds is TopicKind.STORED_TABLE:
             topic.stored = self._stored(topic)
         return topic
+
+    def _context(self, name: str) -> StorageContext:
+        """What the storage of a topic is told when it is opened."""
+        return StorageContext(
+            topic=name,
+            directory=self.paths.topics / name,
+            base_dir=self.base_dir,
+            incarnation=lambda stored: self.ledger.incarnation(name, stored),
+            committed=self.ledger.committed,
+            framing=framing,
+            format=partial(named_format, self.pipeline),
+        )
 
     def _stored(self, topic: Topic) -> StoredTable:
         """The table behind an inbox."""
@@ -152,11 +165,11 @@ class TopicBuilder:
         )
 
     def _committed(self, topic: str) -> dict[int, int]:
-        """How far a table's query has come, in the inbox and in its retry inlet, whose rows have negative marks."""
-        query = TABLE_PREFIX + topic
+        """Positions of a table's query in the inbox and in its retry topic, whose rows have negative marks."""
+        query = table_processor(topic)
         row = self.ledger.row(query)
         ends = {} if row is None else row.ends
-        return {-at.inc if name == retry_inlet(query) else at.inc: at.off for name, at in ends.items()}
+        return {-at.inc if name == retry_topic(query) else at.inc: at.off for name, at in ends.items()}
 
     def _closing(self, definition: TopicDef) -> dict[str, Any]:
         """A topic's config; from a table that holds a processor's state, rows that it closes go."""
@@ -166,12 +179,6 @@ class TopicBuilder:
         if definition.name in states and given.get("mode") == "table":
             return {"delete_when": ".closed == true", **given}
         return given
-
-    def _format(self, name: str) -> Format:
-        """A format of the config, or a plugin by its own name."""
-        defined = self.pipeline.format(name)
-        spec = registry.spec(FormatSpec, defined.plugin if defined else name)
-        return batched(registry.build(spec, spec.validate(defined.config if defined else {})))
 
 
 def _settled(table: Topic) -> int | None:
@@ -190,7 +197,7 @@ def drop_forgotten(graph: Graph, ledger: Ledger) -> None:
     ]
     names = {each.name for each in graph.processors.values() if each.role is Role.TRANSFORM}
     processors = [name for name in ledger.state.processors if name not in names]
-    processors += [name for name in ledger.state.pulled if name not in graph.processors]
+    processors += [name for name in ledger.state.outside if name not in graph.processors and not is_internal(name)]
     for topic, reader in readers:
         log.info("reader %s of topic %s is no longer in the config: its position is dropped", reader, topic)
     for name in processors:
@@ -200,28 +207,28 @@ def drop_forgotten(graph: Graph, ledger: Ledger) -> None:
 
 def edge(
     node: ProcessorNode,
-    topic: Topic | None,
+    topic: Topic | CapturedStreams | None,
     *,
     base_dir: Path,
     status: EdgeStatus,
-    dead: Callable[[DeadLetter], None],
+    dead: Callable[[Letter], None],
     may_read: Callable[[], bool],
     stopping: threading.Event,
     format_: Callable[[str], Format],
     formats: tuple[str, str] | None = None,
 ) -> Edge:
-    """A source or sink with its transport and, unless it moves bytes as they are, its framing."""
+    """A source or sink that uses a transport, with its framing unless it moves bytes as they are."""
     spec = registry.spec(ProcessorSpec, node.plugin)
     config: Any = node.config
     name, transport_config = config.transport_config()
     transport_spec = registry.spec(TransportSpec, name)
     transport: Transport = registry.build(transport_spec, transport_spec.validate(transport_config), base_dir)
     if spec.is_raw(vars(config)):
-        assert topic is None or isinstance(topic, CaptureTopic)
+        assert topic is None or isinstance(topic, CapturedStreams)
         raw = RawContext(node.name, config, topic, transport, may_read, status, stopping)
         made: Edge = registry.build(dataclasses.replace(spec, implementation=spec.raw_implementation), raw)
         return made
-    assert topic is not None
+    assert isinstance(topic, Topic)
     stream = getattr(config, spec.framed) if spec.framed else None
     context = EdgeContext(
         name=node.name,

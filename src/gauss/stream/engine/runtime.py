@@ -12,56 +12,67 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gauss.contracts.edge import DeadLetter
-from gauss.contracts.processor import Role, Where
-from gauss.contracts.storage import ReadMode
-from gauss.model.closing import Closing, scope
-from gauss.model.errors import GaussError, NotFound, StorageError, Unavailable
-from gauss.model.paths import DataDir
-from gauss.stream.child import assignment
-from gauss.stream.engine import building, commands, listening
-from gauss.stream.engine.bounded import Bounded
-from gauss.stream.engine.clock import clock_of
-from gauss.stream.engine.dead import DEAD_TOPIC, DeadLetters, DeadRatio
-from gauss.stream.engine.driver_board import DriverBoard
-from gauss.stream.engine.flight import FlightServer
-from gauss.stream.engine.grants import Grants
-from gauss.stream.engine.heartbeat import Heartbeat
-from gauss.stream.engine.ledger import Ledger
-from gauss.stream.engine.listening import Listening
-from gauss.stream.engine.log_topic import LogTopic
-from gauss.stream.engine.opening import open_ledger
-from gauss.stream.engine.orders_topic import OrdersTopic
-from gauss.stream.engine.publish import Publisher
-from gauss.stream.engine.pulling import pulling, pulls
-from gauss.stream.engine.pump import Pump
-from gauss.stream.engine.refill import refill
-from gauss.stream.engine.running import Running, retry_inlets
-from gauss.stream.engine.scanning import pipeline_formats, scan_engine
-from gauss.stream.engine.sources import Sources
-from gauss.stream.engine.stages import Stages
-from gauss.stream.engine.status import lag
-from gauss.stream.engine.topic import Topic
-from gauss.stream.engine.volatile_ends import keep_ends, read_ends
-from gauss.stream.formats import sink_formats
-from gauss.stream.graph import TABLE_PREFIX, ProcessorNode, build_graph, table_queries
-from gauss.stream.orders import orders_topic
-from gauss.stream.protocol import (
+import msgspec
+
+from gauss import registry
+from gauss.clients.engine.cursor_messages import Pinned
+from gauss.clients.engine.driver_messages import DriverSync
+from gauss.clients.engine.protocol import Action
+from gauss.clients.engine.task_messages import (
     Abort,
-    Action,
     Busy,
     Claim,
-    DriverSync,
     Emptied,
     Latest,
     Next,
-    Pinned,
+    ProcessorFailure,
     Publish,
     PublishAll,
     StageDead,
     StageTime,
-    Trouble,
 )
+from gauss.contracts.letter import Letter
+from gauss.contracts.outside import PullSpec, PushSpec
+from gauss.contracts.processor import ProcessorSpec, Role, Where
+from gauss.contracts.storage import ReadMode
+from gauss.model.closing import Closing, scope
+from gauss.model.errors import GaussError, NotFound, StorageError, Unavailable
+from gauss.model.names import DEAD_TOPIC, is_internal, is_table_processor, orders_topic
+from gauss.model.paths import DataDir
+from gauss.stream.child import assignment
+from gauss.stream.engine import building
+from gauss.stream.engine.clock import clock_of
+from gauss.stream.engine.delivery.batch_planning import Sources
+from gauss.stream.engine.delivery.dead_letters import DeadLetters, DeadRatio
+from gauss.stream.engine.delivery.feeds import Feeds
+from gauss.stream.engine.delivery.grants import Grants
+from gauss.stream.engine.delivery.heartbeat import Heartbeat
+from gauss.stream.engine.delivery.processor_run import ProcessorRun, retry_topics
+from gauss.stream.engine.delivery.publish import Publisher
+from gauss.stream.engine.delivery.replay import LetterReplay
+from gauss.stream.engine.delivery.stages import Stages
+from gauss.stream.engine.edges import listening
+from gauss.stream.engine.edges.listening import Listening
+from gauss.stream.engine.edges.pull_sources import pull_source
+from gauss.stream.engine.edges.pump import Pump
+from gauss.stream.engine.edges.push_sinks import push_sink
+from gauss.stream.engine.journal.ledger import Ledger
+from gauss.stream.engine.journal.opening import open_ledger
+from gauss.stream.engine.observe.driver_board import DriverBoard
+from gauss.stream.engine.observe.progress import Progress
+from gauss.stream.engine.server import commands
+from gauss.stream.engine.server.flight import FlightServer
+from gauss.stream.engine.server.scan_sources import pipeline_formats, scan_engine
+from gauss.stream.engine.topics.bounded_reads import Bounded
+from gauss.stream.engine.topics.captured_streams import CapturedStreams
+from gauss.stream.engine.topics.log_topic import LogTopic
+from gauss.stream.engine.topics.orders_topic import OrdersTopic
+from gauss.stream.engine.topics.refill import refill
+from gauss.stream.engine.topics.topic import Topic
+from gauss.stream.engine.topics.topic_state import TopicState
+from gauss.stream.engine.topics.volatile_ends import keep_ends, read_ends
+from gauss.stream.formats import sink_formats
+from gauss.stream.graph import ProcessorNode, build_graph, table_queries
 
 MAINTAIN_S = 1.0
 SAVE_S = 0.1
@@ -106,6 +117,7 @@ class Engine:
         )
         with scope(self.built):
             self.topics = builder.all()
+            self.captures = builder.captures()
             self.topics |= builder.orders(self.topics, lambda: self.clock() / 1000)
         self.scans = scan_engine(self.topics, self.pipeline, self.built)
         dead = self.topics[DEAD_TOPIC]
@@ -115,19 +127,24 @@ class Engine:
         self.stages = Stages(self.paths.stages, self.pipeline.engine.staged_bytes)
         volatile = {name for name, node in self.graph.topics.items() if not node.durable}
         durable = frozenset(self.topics) - volatile
-        synced = frozenset(each.name for each in self.pipeline.topics if each.storage_config.get("fsync") == "always")
+        synced = (each.name for each in self.pipeline.topics if each.storage_config.get("fsync") == "always")
+        self.synced = frozenset(synced)
+        """Topics whose publishes are on disk before they are acknowledged."""
         keep_ends(self.paths.memory_ends, (topic for name, topic in self.topics.items() if name not in durable))
         self.publisher = Publisher(
             self.topics,
             self.ledger,
             self.stages,
-            synced=synced,
+            synced=self.synced,
             dead_full=self.dead.full,
             on_stop=lambda name, _: self.board.tell(name, "stop"),
         )
+        self.feeds = Feeds(self.topics, self.ledger, self._dead, synced=self.synced, clock=self.clock)
         for name, at in self.ledger.state.emptied.items():
             if name in self.topics and self.topics[name].inc == at.inc and self.topics[name].floor() < at.off:
                 self.topics[name].empty(at.off)  # an engine died in the middle of a rebuild
+        self.progress = Progress(self.topics, self.ledger, self.publisher.running)
+        self.replay = LetterReplay(self.topics, self.ledger, self.dead, self.graph)
         heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, self.clock)
         self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat, ended=ended)
         self.grants = Grants(self.topics, self.ledger, self.publisher, self.sources)
@@ -142,15 +159,15 @@ class Engine:
             elif source is not None and source.read == ReadMode.QUERY:
                 bounded = Bounded(source, lambda: self.clock() / 1000)
             read_topics = [orders.name] if orders is not None else [reading.topic for reading in node.sources]
-            running = Running(
+            running = ProcessorRun(
                 definition.name,
-                (*read_topics, *retry_inlets(node)),
+                (*read_topics, *retry_topics(node)),
                 DeadRatio(definition.max_dead_ratio),
                 read="offset" if orders is not None else node.sources[0].read,
                 bounded=bounded,
                 tables=node.tables,
                 on_restart=definition.on_restart,
-                tracked=definition.name.startswith(TABLE_PREFIX),
+                tracked=is_table_processor(definition.name),
             )
             self.publisher.add(running, "earliest" if source is None or source.start is None else source.start)
         self._watch_disk()
@@ -158,12 +175,12 @@ class Engine:
     def start(self) -> None:
         """The Flight server, transforms, sinks, then sources: whoever reads is there before whoever writes."""
         restarted = self._mark_started()
-        refill(self)
+        refill(self.graph, self.topics, self.ledger)
         nodes = self.graph.on(Where.ENGINE)
         # Known before anybody can ask how they are: until its listener is up, an edge counts as starting.
         for node in nodes:
             if node.role is not Role.TRANSFORM:
-                self.edges[node.name] = pulling(self, node) if pulls(node) else self._edge(node)
+                self.edges[node.name] = self._edge(node)
         self._serve(restarted=restarted)
         for node in nodes:
             if node.role is Role.TRANSFORM:
@@ -175,8 +192,16 @@ class Engine:
         self._maintainer.start()
 
     def _edge(self, node: ProcessorNode) -> Listening:
+        """A source or sink, to be started."""
+        spec = registry.spec(ProcessorSpec, node.plugin)
+        if isinstance(spec, PullSpec):
+            return Listening(node, lambda status: pull_source(self, node, status), self.built)
+        if isinstance(spec, PushSpec):
+            return Listening(node, lambda status: push_sink(self, node, status), self.built)
         names = [reading.topic for reading in node.sources] if node.role is Role.SINK else node.targets
-        topic = self.topic(names[0]) if names else None  # a source that only forwards has none
+        topic: Topic | CapturedStreams | None = None  # a source that only forwards has none
+        if names:
+            topic = self.captures.get(names[0]) or self.topic(names[0])
         return Listening(
             node,
             lambda status: building.edge(
@@ -229,11 +254,23 @@ class Engine:
                     ) from error
                 time.sleep(0.25)
 
+    @property
+    def shown(self) -> dict[str, TopicState]:
+        """Topics and captures by name, in order."""
+        return dict(sorted({**self.topics, **self.captures}.items()))
+
     def topic(self, name: str) -> Topic:
+        """A topic by name; raises NotFound, or ConfigError for captures."""
+        if name in self.captures:
+            raise self.captures[name].no_records()
         if name not in self.topics:
-            known = ", ".join(sorted(each for each in self.topics if not each.startswith("_")))
+            known = ", ".join(each for each in self.shown if not is_internal(each))
             raise NotFound(f'no topic "{name}"', hint=f"in this config: {known}")
         return self.topics[name]
+
+    def state(self, name: str) -> TopicState:
+        """A topic or captures by name; raises NotFound."""
+        return self.captures.get(name) or self.topic(name)
 
     def act(self, action: Action) -> Any:
         """Answers one call of the Flight protocol."""
@@ -247,8 +284,8 @@ class Engine:
             return self.grants.publish(action)
         if isinstance(action, PublishAll):
             return self.grants.publish_all(action, self.stages)
-        if isinstance(action, Trouble):
-            return self.grants.trouble(action)
+        if isinstance(action, ProcessorFailure):
+            return self.grants.note_failure(action)
         if isinstance(action, Emptied):
             return self.grants.emptied(action)
         if isinstance(action, Pinned):
@@ -256,7 +293,7 @@ class Engine:
             return self.sources.tables.pinned(self.publisher.processor(action.processor), action.topic, action.at)
         if isinstance(action, StageDead):
             self.publisher.check_generation(action.processor, action.generation)
-            self.stages.put_dead(action)
+            self.stages.dead.put(action)
             return {"letters": len(action.letters)}
         if isinstance(action, StageTime):
             self.publisher.check_generation(action.processor, action.generation)
@@ -267,19 +304,21 @@ class Engine:
         if isinstance(action, Busy):
             return self.grants.noted_busy(action)
         if isinstance(action, DriverSync):
-            told = self.board.sync(action)
-            told.news, told.apart = self.grants.news(), self.grants.taken_apart()
-            return told
+            reply = self.board.sync(action)
+            reply.news, reply.apart = self.grants.news(), self.grants.taken_apart()
+            return reply
         return commands.run(self, action)
 
     def may_read(self) -> bool:
         """False while the disk is too full for a source to go on."""
         return self.free_bytes >= self.pipeline.engine.min_free_bytes
 
-    def _dead(self, letter: DeadLetter) -> None:
+    def _dead(self, letter: Letter) -> None:
         """A letter from an edge, or from a topic that can't hold a record and does not know who wrote it."""
         writers = [writer.name for writer in self.graph.writers(letter.topic)] if not letter.processor else []
-        self.dead.write(letter._replace(processor=", ".join(writers)) if writers else letter, self.stopping)
+        if writers:
+            letter = msgspec.structs.replace(letter, processor=", ".join(writers))
+        self.dead.write(letter, self.stopping)
 
     def _places(self) -> list[tuple[str, Path]]:
         """Topics that are kept outside the data directory."""
@@ -288,20 +327,22 @@ class Engine:
 
     def _watch_disk(self) -> None:
         places = [self.paths.root, *(path for _, path in self._places())]
-        self.free_bytes = min(shutil.disk_usage(place).free for place in places if place.exists())
+        # A place that was deleted has no room; one that no topic has written to yet does not count.
+        there = self.paths.root.exists()
+        self.free_bytes = min(shutil.disk_usage(place).free for place in places if place.exists()) if there else 0
 
     def _maintain(self) -> None:
         due = time.monotonic() + MAINTAIN_S
         while not self.stopping.wait(SAVE_S):
             if time.monotonic() < due:
-                with contextlib.suppress(GaussError):  # a full disk, which the next maintenance tells
+                with contextlib.suppress(GaussError, OSError):  # such as a full disk, which the next maintenance logs
                     self.ledger.save_positions()
                 continue
             due = time.monotonic() + MAINTAIN_S
             try:
                 self.scans.reap()
                 self._watch_disk()
-                for topic in list(self.topics.values()):
+                for topic in self.shown.values():
                     topic.maintain(self.clock())
                 self.ledger.maintain()
             except (GaussError, OSError) as error:
@@ -314,7 +355,7 @@ class Engine:
         edges = list(self.edges.values())
         listening.drain([each for each in edges if each.node.role is Role.SOURCE], seconds / 2)
         while time.monotonic() < deadline and any(
-            pump.status.state == "running" and lag(self, name)[0] for name, pump in self.pumps.items()
+            pump.status.state == "running" and self.progress.lag(name)[0] for name, pump in self.pumps.items()
         ):
             time.sleep(0.02)
         listening.drain([each for each in edges if each.node.role is Role.SINK], max(deadline - time.monotonic(), 0.2))
@@ -345,7 +386,7 @@ class Engine:
             self.ledger.maintain()  # a topic that is rolled at its close must have its commits on disk
         except StorageError as error:
             log.warning("the journal is not on disk: %s", error.message)
-        for topic in self.topics.values():
+        for topic in self.shown.values():
             try:
                 topic.close()
             except StorageError as error:

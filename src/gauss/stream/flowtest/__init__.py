@@ -1,1 +1,1 @@
-"""Cases beside a pipeline, run on the real engine and Spark: records in, steps, exact records or rows out."""
+"""Test cases of a pipeline, run on the real engine and Spark: input records and steps, expected records or rows."""

@@ -1,4 +1,4 @@
-"""What the cases of a run share: a parent of engines, one warm Spark, the embedded servers."""
+"""Processes that the cases of a test run share: the parent of engines, one Spark session, the embedded servers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from gauss import registry
-from gauss.clients.embedded import Server, ensure
+from gauss.clients.embedded import EmbeddedServer, contents, ensure
 from gauss.config.spec import Pipeline
 from gauss.contracts.processor import ProcessorSpec
 from gauss.model.errors import GaussError, Unavailable, from_dict
 from gauss.model.files import write_private
+from gauss.process.ready import last_line, read_ready
+from gauss.process.supervise import Child, ChildSpec
 from gauss.stream.control.datadir import Held, hold
-from gauss.stream.control.supervise import Child, ChildSpec
 from gauss.stream.flowtest import driver as driving
 from gauss.stream.graph import Graph
 
@@ -29,12 +30,12 @@ LOOK_SECONDS = 0.02
 
 
 class Bench:
-    """Made once; each part starts when the first case needs it, and all ends with `close`."""
+    """The shared processes. Each starts when the first case needs it; `close` stops all."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.held: Held = hold(root)
-        self.servers: dict[str, Server] = {}
+        self.servers: dict[str, EmbeddedServer] = {}
         self._engines_log = self.held.paths.logs / "engines.log"
         self._engines: subprocess.Popen[bytes] | None = None
         self._driver: Child | None = None
@@ -43,7 +44,7 @@ class Bench:
     # --- engines ---
 
     def start_engine(self, data_dir: Path) -> int:
-        """An engine over a prepared data directory; its pid, once it is up."""
+        """Starts an engine on a prepared data directory; returns its pid when it is up."""
         if self._engines is None:
             with self._engines_log.open("ab") as output:
                 self._engines = subprocess.Popen(
@@ -51,7 +52,7 @@ class Bench:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=output,
-                    start_new_session=True,  # a Ctrl-C in the terminal is this process's business
+                    start_new_session=True,  # this process handles Ctrl-C in the terminal
                 )
         assert self._engines.stdin is not None and self._engines.stdout is not None
         try:
@@ -59,27 +60,24 @@ class Bench:
             self._engines.stdin.flush()
         except BrokenPipeError:
             raise self._no_engines() from None
-        told: dict[str, Any] = {}
-        while not ("pid" in told and "ready" in told):
-            if not select.select([self._engines.stdout], [], [], START_SECONDS)[0]:
-                raise Unavailable(f"the engine was not up within {START_SECONDS:.0f} s")
-            line = self._engines.stdout.readline()
-            if not line:
-                raise self._no_engines()
-            told |= json.loads(line)
-            if "error" in told:
-                raise from_dict(told["error"])
-        return int(told["pid"])
+        try:
+            found = read_ready(self._engines.stdout.fileno(), START_SECONDS)
+        except TimeoutError:
+            raise Unavailable(f"the engine was not up within {START_SECONDS:.0f} s") from None
+        except EOFError:
+            raise self._no_engines() from None
+        if "error" in found:
+            raise from_dict(found["error"])
+        return int(found["pid"])
 
     def _no_engines(self) -> GaussError:
-        last = self._engines_log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        return GaussError(f"the engine can't be started: {last[0]}")
+        return GaussError(f"the engine can't be started: {last_line(self._engines_log)}")
 
     # --- Spark ---
 
     def drive(self, pipeline: Pipeline, base_dir: Path, data_dir: Path) -> None:
-        """Gives a case to the driver, and waits until it has its queries; one with other settings or plugins of its own
-        gets a driver of its own."""
+        """Assigns a case to the driver and waits until its work runs. Other Spark settings or third-party plugins
+        require a new driver."""
         own = any(_is_own(entry.plugin) for entry in pipeline.processors)
         kind = (pipeline.spark.model_dump_json(), str(base_dir) if own else "")
         if kind != self._driver_for:
@@ -89,7 +87,7 @@ class Bench:
                 {**pipeline.model_dump(mode="json"), "base_dir": str(base_dir)},
             )
             command = (sys.executable, "-m", "gauss.stream.flowtest.driver", str(self.root))
-            self._driver = Child(ChildSpec("driver", command, ready_seconds=START_SECONDS), self.held)
+            self._driver = Child(ChildSpec("driver", command, ready_seconds=START_SECONDS), self.held.group)
             self._driver_for = kind
             driving.say(driving.assigned(self.held.paths), str(data_dir))
             self._driver.start()
@@ -98,13 +96,13 @@ class Bench:
         self._await(lambda: driving.said(driving.taken(self.held.paths)) == str(data_dir), "Spark did not start")
 
     def rest(self) -> None:
-        """Takes the case from the driver, and waits until its queries are gone."""
+        """Removes the case from the driver and waits until its work has stopped."""
         if self._driver is not None:
             driving.say(driving.assigned(self.held.paths), "")
             self._await(lambda: driving.said(driving.taken(self.held.paths)) == "", "Spark's queries did not stop")
 
     def restart_driver(self) -> None:
-        """Kills the driver with its JVM and workers, and waits until it has the case again."""
+        """Kills the driver with its JVM and workers, and waits until the new one runs the case."""
         driver = self._driver
         if driver is None:
             return
@@ -116,7 +114,7 @@ class Bench:
         self._await(lambda: driving.said(driving.taken(self.held.paths)) == case, "the driver did not come back")
 
     def raise_if_failed(self) -> None:
-        """Why Spark could not be started, or could not take the case."""
+        """Raises the error of a driver that could not start, or could not run the case."""
         if self._driver is None:
             return
         if self._driver.state == "failed" and self._driver.error is not None:
@@ -144,17 +142,15 @@ class Bench:
     # --- servers ---
 
     def serve(self, graph: Graph, data_dir: Path) -> None:
-        """Empty embedded servers for a case's tables, where its data directory is expected to hold them."""
-        from gauss.stream.flowtest.tables import emptied
-
+        """Provides empty embedded servers for a case's tables, linked into its data directory."""
         for system in graph.servers:
             if system not in self.servers:
                 self.servers[system] = ensure(system, self.root / system)
-            emptied(system, self.servers[system].endpoint)
+            contents(system).drop_tables(self.servers[system].endpoint)
             (data_dir / system).symlink_to(self.root / system, target_is_directory=True)
 
     def close(self) -> None:
-        """Ends everything; what lies in the folder may be removed then."""
+        """Stops all processes; the folder may be removed afterwards."""
         self._stop_driver()
         if self._engines is not None:
             for pipe in (self._engines.stdin, self._engines.stdout):
@@ -171,12 +167,15 @@ def _is_own(plugin: str) -> bool:
     return not registry.spec(ProcessorSpec, plugin).implementation.startswith("gauss.")
 
 
-def kill(pid: int) -> None:
-    """Ends an engine as a crash would, and waits until it is gone."""
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    """Sends a signal to an engine and waits until it has ended."""
     try:
-        os.kill(pid, signal.SIGKILL)
-        while True:
-            os.kill(pid, 0)
-            time.sleep(0.005)
+        process = os.pidfd_open(pid)  # of nobody else: the parent does not wait for its engines before it ends
     except ProcessLookupError:
         return
+    try:
+        signal.pidfd_send_signal(process, number)
+        if not select.select([process], [], [], START_SECONDS)[0]:
+            raise Unavailable(f"the engine did not end within {START_SECONDS:.0f} s", hint="see its log")
+    finally:
+        os.close(process)

@@ -1,4 +1,4 @@
-"""`NAME.test.toml` beside `NAME.toml`: what a test file may hold."""
+"""The config model of a test file, `NAME.test.toml` beside `NAME.toml`."""
 
 from __future__ import annotations
 
@@ -7,87 +7,88 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from gauss.config.spec import Moment, Section
+from gauss.config.section import Section
+from gauss.config.spec import Moment
 from gauss.contracts.plugin import Millis
 
 SUFFIX = ".test.toml"
 FIRST_MS = 1_767_225_600_000
-"""2026-01-01T00:00:00Z, where the clock of a case stands unless it says otherwise."""
+"""2026-01-01T00:00:00Z, the default start of a case's clock."""
 
 Record = str | dict[str, Any]
-"""Text as it is, or a table that the topic's format encodes and decodes; a cell `{ null = true }` is a null."""
+"""Text, or a table that the topic's format encodes and decodes; a cell `{ null = true }` is a null."""
 
 
-class Step(Section):
-    """One thing that happens: `send`, `advance` or `restart`."""
+class CaseStep(Section):
+    """One action: `send`, `advance` or `restart`."""
 
     send: str | None = None
-    """A topic, or a source of the pipeline: then its target, and `file` is cut by the source's framing."""
+    """A topic, or a source of the pipeline, which stands for its target topic and framing."""
     records: list[Record] | None = None
-    """With `send`: text, or tables."""
+    """With `send`: the records, as text or tables."""
     base64: list[str] | None = None
-    """With `send`: any bytes."""
+    """With `send`: the records as base64, for any bytes."""
     file: Path | None = None
-    """With `send`: records from a file, one per line, or as the source that `send` names cuts them."""
+    """With `send`: a file of records, one per line, or split by the framing of the source that `send` names."""
     format: str | None = None
-    """With `send`: what encodes tables; left out: the topic's format, or that of the processors beside it."""
+    """With `send`: the format that encodes tables; default: the topic's format, or that of the processors next to it.
+    """
     ts_ms: int | list[int] | None = None
-    """With `send`: when they arrive, one time or one for each; left out: now, by the clock of the case. The clock
-    moves on to the newest."""
+    """With `send`: arrival time, one for all records or one per record; default: the clock of the case. The clock moves
+    forward to the latest one."""
     wait: bool = True
-    """With `send`: the next step waits until the flow has done with these records, so that each `send` is a batch;
-    `false` goes on at once."""
+    """With `send`: whether the next step waits until these records are processed, so that each `send` is a batch."""
     advance: Annotated[Millis, Field(gt=0)] | None = None
-    """Moves the clock on by so much."""
+    """Moves the clock forward by this duration."""
     restart: Literal["driver", "engine"] | None = None
-    """Kills that process as `kill -9` does, and waits until it is there again."""
+    """Kills the process with SIGKILL and waits until it is up again."""
 
 
 class Expect(Section):
-    """What a topic, or a table, must hold when all steps are done."""
+    """The expected content of a topic or table after all steps."""
 
     topic: str
-    """A topic of the pipeline; of a table topic, its rows."""
+    """A topic of the pipeline; for a table topic its rows are compared."""
     records: list[Record] | None = None
-    """Text is compared as it is, tables cell by cell."""
+    """The expected records; text is compared exactly, tables cell by cell."""
     base64: list[str] | None = None
-    """Any bytes."""
+    """The expected records as base64."""
     count: Annotated[int, Field(ge=0)] | None = None
-    """Only how many."""
+    """The expected number of records only."""
     format: str | None = None
-    """What decodes the records; left out: the topic's format, or that of the processors beside it."""
+    """The format that decodes the records; default: the topic's format, or that of the processors next to it."""
     ordered: bool = False
-    """In this order; else in any."""
+    """Whether the order is compared too."""
     exact: bool = False
-    """A row has these columns and no others; else columns that are not named may hold anything."""
+    """Whether rows must have no other columns; by default other columns are ignored."""
 
 
-class DeadLetters(Section):
-    """Dead letters that must be there; all others fail the case."""
+class ExpectedLetters(Section):
+    """Expected dead letters; any other dead letter fails the case."""
 
     count: Annotated[int, Field(gt=0)] = 1
-    """How many."""
+    """Their number."""
     reason: str | None = None
     """Their reason code, as `gauss dlq ls` shows it."""
     processor: str | None = None
-    """Whose they are."""
+    """The processor that rejected the records."""
 
 
 class Case(Section):
-    """One test: its steps, then what must have come of them."""
+    """One test: its steps and the expected results."""
 
     name: str
-    """How output and `--case` call it."""
+    """The name in the output and for `--case`."""
     clock: Moment = FIRST_MS
-    """Where the clock stands at first, as ISO time or unix ms."""
-    steps: tuple[Step, ...] = ()
-    """One after the other."""
+    """The start of the clock, as ISO time or unix ms."""
+    steps: tuple[CaseStep, ...] = ()
+    """The actions, in order."""
     expect: tuple[Expect, ...] = ()
-    """All of it must hold."""
-    dead_letters: tuple[DeadLetters, ...] = ()
-    """Expected dead letters; left out: there must be none."""
+    """The expectations, all of which must be met."""
+    dead_letters: tuple[ExpectedLetters, ...] = ()
+    """Expected dead letters; default: none."""
     timeout: Annotated[Millis, Field(gt=0)] = 60_000
-    """How long the flow may take to become quiet."""
+    """Maximum time until all records are processed."""
 
     @field_validator("clock")
     @classmethod

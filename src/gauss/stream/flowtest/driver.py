@@ -1,6 +1,6 @@
-"""`python -m gauss.stream.flowtest.driver ROOT`: one Spark for many cases, which runs the queries of one at a time.
+"""`python -m gauss.stream.flowtest.driver ROOT`: one Spark session for many cases, which runs one case at a time.
 
-Which one, a file tells (`assigned`); another (`taken`) tells which it has, so that either side may be started again.
+The file `assigned` names the case to run, the file `taken` the case that runs, so that either side may be restarted.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from pathlib import Path
 
 from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
+from gauss.spark import leave_out_pandas, session
 from gauss.stream.child import assignment
 from gauss.stream.driver import __main__ as driving
-from gauss.stream.driver import leave_out_pandas, session
-from gauss.stream.driver.teams import standing_tasks
+from gauss.stream.driver.planning.shared_reads import standing_tasks
+from gauss.stream.driver.preload import PRELOAD
 
 TICK_SECONDS = 0.05
 
@@ -32,12 +33,12 @@ def taken(root: DataDir) -> Path:
 
 
 def trouble(root: DataDir) -> Path:
-    """Why it could not take the case that it was given."""
+    """The file with the error of a case that could not be started."""
     return root.run / "trouble"
 
 
 def said(path: Path) -> str:
-    """What such a file holds; nothing while it is not there."""
+    """The content of such a file; empty if it is missing."""
     try:
         return path.read_text()
     except FileNotFoundError:
@@ -45,14 +46,14 @@ def said(path: Path) -> str:
 
 
 def say(path: Path, text: str) -> None:
-    """Whole or not at all: somebody may read it just now."""
+    """Writes such a file atomically."""
     fresh = path.with_suffix(".new")
     fresh.write_text(text)
     fresh.replace(path)
 
 
 class CaseDriver(driving.Driver):
-    """A driver whose run changes from case to case, while its session stays."""
+    """A driver that runs case after case in the same Spark session."""
 
     def start(self) -> None:
         given = assignment(self.data_dir)
@@ -61,8 +62,10 @@ class CaseDriver(driving.Driver):
         self._case = ""
         with ThreadPoolExecutor(1) as starting:
             standing = standing_tasks(given.pipeline)
-            booted = starting.submit(session.boot, given.pipeline.spark, self.data_dir, standing=standing)
-            # The JVM boots while this side loads what the first case needs.
+            booted = starting.submit(
+                session.boot, given.pipeline.spark, self.data_dir, standing=standing, preload=PRELOAD
+            )
+            # The JVM boots while this process imports the modules of the first case.
             importlib.import_module("gauss.stream.driver.work")
             self.spark = session.connect(booted.result())
         self.spark.warm_up()
@@ -71,7 +74,7 @@ class CaseDriver(driving.Driver):
         process = self.spark.process
         while not self.ended.wait(TICK_SECONDS):
             if process.poll() is not None:
-                log.error("the JVM is gone (exit code %s)", process.returncode)
+                log.error("the JVM exited (code %s)", process.returncode)
                 return driving.JVM_GONE
             if (wanted := said(assigned(self.data_dir))) != self._case:
                 self._change(wanted)
@@ -79,11 +82,11 @@ class CaseDriver(driving.Driver):
                 self.work.tick()
                 self.statuses = self.work.statuses()
                 self.sync()
-                self._hear()
+                self._handle_replies()
         return 0
 
     def _change(self, wanted: str) -> None:
-        """Ends the work of one case and begins that of the next; says why if it can't, and waits for another."""
+        """Stops the work of one case and starts that of the next; reports an error if that fails."""
         self._case = wanted
         try:
             self._stop_work()
@@ -97,7 +100,7 @@ class CaseDriver(driving.Driver):
             say(taken(self.data_dir), wanted)
 
     def _begin_work(self, wanted: str) -> None:
-        from gauss.stream.client import EngineClient
+        from gauss.clients.engine.client import EngineClient
         from gauss.stream.driver.work import Work
 
         if wanted:

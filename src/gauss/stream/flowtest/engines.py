@@ -1,15 +1,15 @@
-"""`python -m gauss.stream.flowtest.engines`: loads the engine once and forks one for each data directory on a line.
+"""`python -m gauss.stream.flowtest.engines`: imports the engine once and forks one per data directory read from stdin.
 
-Says `{"pid": …}` and, once it is up, the engine's own ready line. When its input ends, all that it forked end too.
+Each engine writes its ready line (`process/ready.py`) to standard output. When the input ends, all engines are killed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import signal
 import sys
+
+from gauss.process.ready import VARIABLE
 
 
 def main() -> None:
@@ -18,21 +18,18 @@ def main() -> None:
     sys.meta_path.insert(0, engine.NoPandas)
     from gauss.stream.engine import runtime
 
-    assert runtime.Engine is not None  # loaded here, and so in every child already
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
-    children = []
+    assert runtime.Engine is not None  # imported before the fork, so that every child has it
+    children = []  # not waited for: the pid of one that has ended must not become a stranger's before the end
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.environ["GAUSS_READY_FD"] = str(os.dup(1))
+            os.environ[VARIABLE] = str(os.dup(1))
             sys.argv[1:] = [line.strip()]
             engine.main()
         children.append(child)
-        os.write(1, json.dumps({"pid": child}).encode() + b"\n")
     for child in children:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Test files judged whole, as pipelines are: all faults of all files at once, each with its line."""
+"""Validation of test files: all faults of all files are reported together, each with its line."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gauss.config.spec import Pipeline
 from gauss.config.validate import did_you_mean, validate
 from gauss.contracts.processor import ProcessorSpec, Role
 from gauss.model.errors import ConfigError
-from gauss.stream.flowtest.cases import SUFFIX, Case, DeadLetters, Expect, Step
+from gauss.stream.flowtest.cases import SUFFIX, Case, CaseStep, Expect, ExpectedLetters
 from gauss.stream.formats import topic_format
 
 STEP_KINDS = ("send", "advance", "restart")
 SEND_KEYS = ("records", "base64", "file")
-PARTS: dict[str, type[BaseModel]] = {"steps": Step, "expect": Expect, "dead_letters": DeadLetters}
+PARTS: dict[str, type[BaseModel]] = {"steps": CaseStep, "expect": Expect, "dead_letters": ExpectedLetters}
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A test file with its pipeline, both sound."""
+    """A valid test file with its pipeline."""
 
     file: Path
     checked: Checked
@@ -38,7 +38,7 @@ class Suite:
     cases: list[Case]
 
     def topic_of(self, name: str) -> str:
-        """The topic that `send` means."""
+        """The topic that `send` writes to."""
         return sources(self.pipeline).get(name, name)
 
 
@@ -52,7 +52,7 @@ def sources(pipeline: Pipeline) -> dict[str, str]:
 
 
 def find_test_files(given: list[Path]) -> list[Path]:
-    """Of each path the test file itself, that of a pipeline, or all below a folder."""
+    """The test files of the given paths: a path is a test file, a pipeline that has one, or a folder."""
     return list(dict.fromkeys(file for path in given for file in _test_files(path)))
 
 
@@ -60,23 +60,21 @@ def _test_files(given: Path) -> list[Path]:
     if given.is_dir():
         found = sorted(given.rglob(f"*{SUFFIX}"))
         if not found:
-            raise ConfigError(f"no *{SUFFIX} in {given}", hint="cases of pipeline.toml stand in pipeline.test.toml")
+            raise ConfigError(f"no *{SUFFIX} in {given}", hint="the tests of pipeline.toml are in pipeline.test.toml")
         return found
     if given.name.endswith(SUFFIX):
         if not given.is_file():
-            raise ConfigError(f"there is no file {given}", hint=f"cases stand in NAME{SUFFIX} beside NAME.toml")
+            raise ConfigError(f"there is no file {given}", hint=f"the tests of NAME.toml are in NAME{SUFFIX} beside it")
         return [given]
     file = find_file(given)
     beside = file.with_name(file.stem + SUFFIX)
     if not beside.is_file():
-        raise ConfigError(
-            f"{file} has no tests: there is no {beside}", hint="gauss docs testing shows how to write some"
-        )
+        raise ConfigError(f"{file} has no tests: there is no {beside}", hint="to write tests, see: gauss docs testing")
     return [beside]
 
 
 def read_suites(files: list[Path]) -> list[Suite]:
-    """Every file judged; one error that lists every fault of all of them."""
+    """Validates all files; raises one ConfigError with the faults of all of them."""
     faults: list[Fault] = []
     suites: list[Suite] = []
     for file in files:
@@ -125,11 +123,11 @@ def _cases(data: dict[str, Any], faults: Faults, pipeline: Pipeline | None) -> I
             scope.add((), "it is not valid", expected="a table", found=table)
             continue
         if name in seen:
-            scope.add(("name",), "there is another case of this name")
+            scope.add(("name",), "another case has the same name")
         seen.add(str(name))
         if not table.get("expect") and not table.get("dead_letters"):
-            scope.add((), "it expects nothing, so it could not fail", expected="[[cases.expect]]")
-        # Part by part, so that a fault in one does not hide those in the others.
+            scope.add((), "it expects nothing, so it can't fail", expected="[[cases.expect]]")
+        # Part by part, so that a fault in one does not hide faults in the others.
         parts = {key: list(_parts(table.get(key, []), model, scope.inside(key))) for key, model in PARTS.items()}
         for number, step in parts["steps"]:
             _judge_step(step, scope.inside("steps", number), pipeline)
@@ -141,7 +139,7 @@ def _cases(data: dict[str, Any], faults: Faults, pipeline: Pipeline | None) -> I
 
 
 def _parts(value: object, model: type[BaseModel], scope: Scope) -> Iterator[tuple[int, Any]]:
-    """Each sound entry of an array of tables."""
+    """The valid entries of an array of tables, with their indexes."""
     if not isinstance(value, list):
         scope.add((), f'"{scope.path[-1]}" is not valid', expected="an array of tables", found=value)
         return
@@ -151,17 +149,17 @@ def _parts(value: object, model: type[BaseModel], scope: Scope) -> Iterator[tupl
             yield number, part
 
 
-def _judge_step(step: Step, scope: Scope, pipeline: Pipeline | None) -> None:
+def _judge_step(step: CaseStep, scope: Scope, pipeline: Pipeline | None) -> None:
     given = [kind for kind in STEP_KINDS if getattr(step, kind) is not None]
     if len(given) != 1:
         scope.add(
-            (), "a step does one thing", expected=f"one of {', '.join(STEP_KINDS)}", found=" and ".join(given) or None
+            (), "a step has one action", expected=f"one of {', '.join(STEP_KINDS)}", found=" and ".join(given) or None
         )
         return
     if step.send is None:
         for key in (*SEND_KEYS, "ts_ms", "format"):
             if getattr(step, key) is not None:
-                scope.add((key,), f'"{key}" goes with send')
+                scope.add((key,), f'"{key}" is only allowed with send')
         return
     _one_of(step, SEND_KEYS, scope)
     if step.file is not None:
@@ -173,7 +171,7 @@ def _judge_step(step: Step, scope: Scope, pipeline: Pipeline | None) -> None:
     _judge_format(step, sources(pipeline).get(step.send, step.send), scope, pipeline)
     count = len(step.records or step.base64 or [])
     if isinstance(step.ts_ms, list) and count and len(step.ts_ms) != count:
-        scope.add(("ts_ms",), "one time for each record", expected=f"{count} times", found=len(step.ts_ms))
+        scope.add(("ts_ms",), "needs one time per record", expected=f"{count} times", found=len(step.ts_ms))
 
 
 def _judge_expect(expect: Expect, scope: Scope, pipeline: Pipeline | None) -> None:
@@ -184,10 +182,10 @@ def _judge_expect(expect: Expect, scope: Scope, pipeline: Pipeline | None) -> No
         _judge_format(expect, expect.topic, scope, pipeline)
 
 
-def _one_of(entry: Step | Expect, keys: tuple[str, ...], scope: Scope) -> None:
+def _one_of(entry: CaseStep | Expect, keys: tuple[str, ...], scope: Scope) -> None:
     given = [key for key in keys if getattr(entry, key) is not None]
     if len(given) != 1:
-        scope.add((), "what records?", expected=f"one of {', '.join(keys)}", found=" and ".join(given) or None)
+        scope.add((), "needs records", expected=f"one of {', '.join(keys)}", found=" and ".join(given) or None)
 
 
 def _judge_base64(texts: list[str] | None, scope: Scope) -> None:
@@ -195,7 +193,7 @@ def _judge_base64(texts: list[str] | None, scope: Scope) -> None:
         try:
             base64.b64decode(text, validate=True)
         except binascii.Error as error:
-            scope.add(("base64", index), f"this is no base64: {error}", found=text)
+            scope.add(("base64", index), f"not valid base64: {error}", found=text)
 
 
 def _judge_topic(name: str, key: str, scope: Scope, pipeline: Pipeline, known: list[str]) -> None:
@@ -205,7 +203,7 @@ def _judge_topic(name: str, key: str, scope: Scope, pipeline: Pipeline, known: l
         scope.add((key,), f'the pipeline has no topic "{name}"', hint=hint)
 
 
-def _judge_format(entry: Step | Expect, topic: str, scope: Scope, pipeline: Pipeline) -> None:
+def _judge_format(entry: CaseStep | Expect, topic: str, scope: Scope, pipeline: Pipeline) -> None:
     tables = any(isinstance(record, dict) for record in entry.records or [])
     if entry.format is not None:
         known = [each.name for each in pipeline.formats]
@@ -215,5 +213,7 @@ def _judge_format(entry: Step | Expect, topic: str, scope: Scope, pipeline: Pipe
             )
     elif tables and topic_format(pipeline, topic) is None and any(each.name == topic for each in pipeline.topics):
         scope.add(
-            ("records",), f'nothing says what format topic "{topic}" has', hint="name one: format = …, or give text"
+            ("records",),
+            f'the format of topic "{topic}" is unknown',
+            hint="name it with format = …, or write records as text",
         )

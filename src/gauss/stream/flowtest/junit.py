@@ -1,4 +1,4 @@
-"""Results as the XML that build servers read."""
+"""Test results as JUnit XML."""
 
 from __future__ import annotations
 

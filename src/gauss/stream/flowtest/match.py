@@ -1,4 +1,4 @@
-"""Expected rows against found ones: every row must be right, and the differences are told cell by cell."""
+"""Comparison of expected and found rows, with differences reported cell by cell."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from gauss.stream.flowtest.records import Found
 
 SHOWN = 20
-"""Rows of one difference that are told; the rest is counted."""
+"""Maximum number of rows shown per kind of difference; the rest is counted."""
 TOLERANCE = 1e-9
-"""Relative, between floats: a sum in another order is the same sum."""
+"""Relative tolerance between floats, since sums depend on the order of additions."""
 
 
 def differences(wanted: Sequence[Found], found: Sequence[Found], *, ordered: bool, exact: bool) -> list[str]:
-    """What is wrong, in lines; empty when nothing is."""
+    """The differences as lines of text; empty if there are none."""
     if ordered:
         pairs = [(place, place) for place in range(min(len(wanted), len(found)))]
         bad = [pair for pair in pairs if not matches(wanted[pair[0]], found[pair[1]], exact=exact)]
@@ -34,14 +34,14 @@ def differences(wanted: Sequence[Found], found: Sequence[Found], *, ordered: boo
         lines.append(f"row {expected + 1} differs: found {shown(found[actual])}")
         lines += [f"  {line}" for line in _cells(wanted[expected], found[actual], exact)]
     lines += [f"row {place + 1} is missing: {shown(wanted[place])}" for place in missing[:SHOWN]]
-    lines += [f"too many: {shown(found[place])}" for place in extra[:SHOWN]]
+    lines += [f"unexpected: {shown(found[place])}" for place in extra[:SHOWN]]
     more = sum(max(0, len(part) - SHOWN) for part in (bad, missing, extra))
     return [*lines, f"and {more} more"] if more else lines
 
 
 def _unmatched(wanted: Sequence[Found], found: Sequence[Found], exact: bool) -> tuple[list[int], list[int]]:
-    """The rows left over when as many as possible are paired: a row with few columns fits many others, so a pairing
-    that is in the way of another gives way to it."""
+    """The rows without a partner in a maximum matching: an expected row with few columns fits many found rows, so
+    earlier pairs are rearranged if that allows another pair."""
     taken: dict[int, int] = {}
 
     def place(expected: int, tried: set[int]) -> bool:
@@ -68,7 +68,7 @@ def _unmatched(wanted: Sequence[Found], found: Sequence[Found], exact: bool) -> 
 def _nearest(
     wanted: Sequence[Found], found: Sequence[Found], missing: list[int], extra: list[int]
 ) -> list[tuple[int, int]]:
-    """Rows that are most likely meant to be the same: those with at least one equal cell."""
+    """Pairs of rows that are probably meant to be the same: those with the most equal cells, at least one."""
     scored = sorted(
         ((_equal_cells(wanted[one], found[other]), one, other) for one in missing[:200] for other in extra[:200]),
         key=lambda item: (-item[0], item[1], item[2]),
@@ -87,7 +87,7 @@ def _equal_cells(wanted: Found, found: Found) -> int:
 
 
 def matches(wanted: Found, found: Found, *, exact: bool) -> bool:
-    """Whether a row is the expected one."""
+    """Whether a found row matches the expected one."""
     if not isinstance(wanted, dict) or not isinstance(found, dict):
         return wanted == found
     if exact and set(wanted) != set(found):
@@ -96,7 +96,7 @@ def matches(wanted: Found, found: Found, *, exact: bool) -> bool:
 
 
 def same(wanted: Any, found: Any) -> bool:
-    """Whether two values mean the same: TOML has fewer kinds than a table."""
+    """Whether two values are equal, where TOML has fewer types than a table."""
     if wanted is None or found is None or isinstance(wanted, bool) or isinstance(found, bool):
         return wanted is found or (wanted == found and type(wanted) is type(found))
     if isinstance(wanted, dict) and isinstance(found, dict):
@@ -147,7 +147,7 @@ def _cells(wanted: Found, found: Found, exact: bool) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """A value or a row for people: text as it is, other bytes in base64."""
+    """A value or row for display: text unchanged, other bytes in base64."""
     if isinstance(value, bytes):
         try:
             return value.decode()

@@ -1,4 +1,4 @@
-"""Records as test files write them ↔ bytes, by the pipeline's own formats and framings."""
+"""Conversion between the records of test files and bytes, by the pipeline's formats and framings."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import Any
 
 from gauss import registry
 from gauss.config.files import with_absolute_files
+from gauss.config.formats import named_format
 from gauss.config.spec import Pipeline
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.format import Format, FormatSpec
-from gauss.contracts.format_batch import batched
+from gauss.contracts.format import Format
 from gauss.contracts.framing import Framing, FramingSpec, cut
 from gauss.contracts.io import StreamIO
 from gauss.contracts.processor import ProcessorSpec
 from gauss.model.errors import ConfigError, FrameError
-from gauss.stream.flowtest.cases import Expect, Step
+from gauss.stream.flowtest.cases import CaseStep, Expect
 from gauss.stream.formats import topic_format
 
 NULL = {"null": True}
-"""TOML has no null: a cell that is this table is one."""
+"""Stands for null, which TOML lacks."""
 MAX_RECORD_BYTES = 64 << 20
 
 Row = dict[str, Any]
 Found = Row | bytes
-"""A record as an expectation meets it: decoded, or the bytes themselves."""
+"""A record to compare: decoded, or as bytes."""
 
 
 class Codec:
-    """What turns the records of one pipeline's tests into bytes and back."""
+    """Encodes and decodes the records of a pipeline's tests."""
 
     def __init__(self, pipeline: Pipeline, base_dir: Path) -> None:
         self._pipeline = with_absolute_files(pipeline, base_dir)
         self._base_dir = base_dir
         self._formats: dict[str, Format] = {}
 
-    def encoded(self, step: Step, topic: str) -> list[bytes]:
+    def encoded(self, step: CaseStep, topic: str) -> list[bytes]:
         """The records of a `send`."""
         if step.base64 is not None:
             return [base64.b64decode(text) for text in step.base64]
@@ -54,7 +54,7 @@ class Codec:
             raise ConfigError(f"send to {topic}: {record} can't be encoded: {error}") from error
 
     def decoded(self, expect: Expect, data: list[bytes]) -> list[Found]:
-        """What a topic holds, in the form that the expectation compares: rows if it has tables, else bytes."""
+        """The records of a topic in the form that the expectation compares: rows if it has tables, else bytes."""
         if not any(isinstance(record, dict) for record in expect.records or []):
             return list(data)
         format_ = self._format(expect.topic, expect.format)
@@ -64,16 +64,14 @@ class Codec:
             try:
                 found += [format_.decode(record)] if several is None else several(record)
             except ValueError:
-                found.append(record)  # it matches no table, and is shown as it is
+                found.append(record)  # it matches no table and is shown unchanged
         return found
 
     def _format(self, topic: str, named: str | None) -> Format:
         known = topic_format(self._pipeline, topic)
         name = named or (known.name if known is not None else "")
         if name not in self._formats:
-            defined = self._pipeline.format(name)
-            spec = registry.spec(FormatSpec, defined.plugin if defined else name)
-            self._formats[name] = batched(registry.build(spec, spec.validate(defined.config if defined else {})))
+            self._formats[name] = named_format(self._pipeline, name)
         return self._formats[name]
 
     def _from_file(self, file: Path, send: str) -> list[bytes]:
@@ -87,11 +85,11 @@ class Codec:
             found = [Chunk(frames.payload, frames.count, 0, kept).data() for frames in cut(splitter, data)]
             splitter.finish()
         except FrameError as error:
-            raise ConfigError(f"{file} can't be cut as {send} would: {error.message}") from error
+            raise ConfigError(f"{file} can't be split by the framing of {send}: {error.message}") from error
         return [record for records in found for record in records.to_pylist()]
 
     def _framing(self, send: str) -> Framing:
-        """The framing of the source that `send` names; lines, if it names a topic."""
+        """The framing of the source that `send` names; newlines if it names a topic."""
         entry = next((each for each in self._pipeline.processors if each.name == send), None)
         name, parameters = "newline", {"delimiter": "\n"}
         if entry is not None:
@@ -104,7 +102,7 @@ class Codec:
 
 
 def with_nulls(value: Any) -> Any:
-    """A value with its nulls as None."""
+    """A value with NULL replaced by None."""
     if value == NULL and isinstance(value, dict) and value["null"] is True:
         return None
     if isinstance(value, dict):
@@ -113,7 +111,7 @@ def with_nulls(value: Any) -> Any:
 
 
 def wanted(expect: Expect) -> list[Found]:
-    """What an expectation names, with nulls as None."""
+    """The expected records, with nulls as None."""
     if expect.base64 is not None:
         return [base64.b64decode(text) for text in expect.base64]
     return [record.encode() if isinstance(record, str) else with_nulls(record) for record in expect.records or []]

@@ -1,4 +1,4 @@
-"""Runs cases one after the other on one bench, and tells what came of each."""
+"""Runs test cases one after the other on one bench."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gauss.contracts.storage import TopicKind
 from gauss.model.errors import ConfigError, GaussError
 from gauss.model.units import counted
 from gauss.stream.flowtest.bench import LOOK_SECONDS, Bench
-from gauss.stream.flowtest.cases import Case, DeadLetters, Expect
+from gauss.stream.flowtest.cases import Case, Expect, ExpectedLetters
 from gauss.stream.flowtest.judge import Suite
 from gauss.stream.flowtest.match import differences, shown
 from gauss.stream.flowtest.records import Codec, wanted
@@ -26,8 +27,7 @@ log = logging.getLogger("gauss.test")
 
 
 class Patience(NamedTuple):
-    """How long a flow is watched, in seconds: what is right must stay so, since a row too many may be on its way; what
-    is wrong is wrong once nothing has changed for a while."""
+    """How long results must be unchanged, in seconds, before a case passes (another row may still arrive) or fails."""
 
     right: float
     wrong: float
@@ -36,14 +36,14 @@ class Patience(NamedTuple):
 IN_ENGINE = Patience(0.1, 0.5)
 ON_SPARK = Patience(0.2, 1.5)
 STATEFUL = Patience(1.0, 30.0)
-"""Windows close, by Spark's own steps, some batches after the records or the clock that close them."""
+"""Spark closes windows some batches after the records or the clock that close them."""
 IN_VAIN = 6
-"""Questions for a next batch after which nothing is under way, neither records nor time; a join asks for both sides."""
+"""Idle requests for a next batch after which no more records or watermarks can be in flight; a join asks twice."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One expectation that does not hold."""
+    """An expectation that is not met."""
 
     where: str
     lines: list[str]
@@ -54,7 +54,7 @@ class Problem:
 
 @dataclass
 class Result:
-    """What came of a case."""
+    """The result of a case."""
 
     file: Path
     name: str
@@ -76,7 +76,7 @@ class Result:
 
 
 def run_suites(suites: list[Suite], only: str | None = None) -> Iterator[Result]:
-    """Each case as it ends; `only`: the one of this name."""
+    """Runs all cases and yields each result; `only`: runs only the case of this name."""
     names = [case.name for suite in suites for case in suite.cases]
     if only is not None and only not in names:
         raise ConfigError(f'no case "{only}"', hint=f"there are: {', '.join(names)}")
@@ -105,7 +105,7 @@ def _run(bench: Bench, suite: Suite, case: Case, codec: Codec, data_dir: Path) -
     except GaussError as error:
         hide = suite.checked.redactor.redact
         result.problems = [Problem(hide(error.message), [hide(error.hint)] if error.hint else [])]
-    except Exception as error:  # of a format or a plugin: the other cases are run nevertheless
+    except Exception as error:  # of a format or plugin: the other cases still run
         log.exception("case %s", case.name)
         result.problems = [Problem(f"unexpected {type(error).__name__}: {error}", [])]
     finally:
@@ -128,7 +128,7 @@ def _take_steps(world: World, suite: Suite, case: Case, codec: Codec) -> None:
 
 
 def _await(world: World, case: Case, codec: Codec) -> list[Problem]:
-    """What is wrong once the flow is quiet; what is right must have stayed so."""
+    """Waits until the results are stable; returns the expectations that are not met."""
     stateful = any(node.stateful for node in world.graph.processors.values())
     patience = STATEFUL if stateful else ON_SPARK if world.graph.needs_spark else IN_ENGINE
     ends: dict[str, Any] = {}
@@ -167,14 +167,14 @@ def _topic_problem(world: World, expect: Expect, codec: Codec) -> Problem | None
             [] if len(held) == expect.count else [f"expected {counted(expect.count, 'record')}, found {len(held):,}"]
         )
     else:
-        rows = world.graph.topics[expect.topic].table
-        found = held if rows else codec.decoded(expect, held)  # type: ignore[arg-type]
+        stored = world.graph.topics[expect.topic].kind is TopicKind.STORED_TABLE
+        found = held if stored else codec.decoded(expect, held)  # type: ignore[arg-type]
         lines = differences(wanted(expect), found, ordered=expect.ordered, exact=expect.exact)
     return Problem(f"topic {expect.topic}", lines) if lines else None
 
 
-def _dead_problem(world: World, expected: Sequence[DeadLetters]) -> Problem | None:
-    """Letters are given to the first expectation that fits and still wants some; none may be left."""
+def _dead_problem(world: World, expected: Sequence[ExpectedLetters]) -> Problem | None:
+    """Assigns each dead letter to the first expectation that fits and is not yet complete; none may be left."""
     letters = world.dead_letters()
     lines = []
     for each in expected:

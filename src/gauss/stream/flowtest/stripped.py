@@ -1,20 +1,19 @@
-"""A pipeline as a test runs it: without its edges, and with every place of its own in the case's data directory."""
+"""The pipeline that a test runs: without sources and sinks, and with all storage in the case's data directory."""
 
 from __future__ import annotations
 
 from gauss import registry
 from gauss.config.spec import EngineSection, Pipeline, TopicDef
 from gauss.contracts.processor import ProcessorSpec, Role
-from gauss.contracts.storage import StorageSpec
-from gauss.contracts.table import TableSpec
+from gauss.contracts.storage import TopicKind
 
 SERVER_KEYS = ("host", "port", "dsn", "database", "user", "password", "secure", "verify")
 FLUSH = "20ms"
-"""A test does not wait for more rows to come."""
+"""Flush interval of tables: a test does not wait for more rows."""
 
 
 def stripped(pipeline: Pipeline) -> Pipeline:
-    """No port is bound and no server outside is written to: tables stand in the embedded ones."""
+    """The pipeline without ports and external servers; tables are in embedded servers."""
     transforms = [
         entry for entry in pipeline.processors if registry.spec(ProcessorSpec, entry.plugin).role is Role.TRANSFORM
     ]
@@ -31,7 +30,7 @@ def stripped(pipeline: Pipeline) -> Pipeline:
 
 def _local(topic: TopicDef) -> TopicDef:
     config = dict(topic.storage_config)
-    if isinstance(registry.spec(StorageSpec, topic.storage), TableSpec):
+    if topic.kind is TopicKind.STORED_TABLE:
         for key in SERVER_KEYS:
             config.pop(key, None)
         config["flush_interval"] = FLUSH

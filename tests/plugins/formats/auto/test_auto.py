@@ -12,7 +12,7 @@ from gauss.contracts.format import BadRecord
 from gauss.plugins.formats.arrow.codec import ArrowFormat
 from gauss.plugins.formats.arrow.spec import ArrowConfig
 from gauss.plugins.formats.auto.codec import AutoFormat, detect
-from gauss.plugins.formats.auto.spec import AutoConfig
+from gauss.plugins.formats.auto.spec import AutoFormatConfig
 
 
 def container() -> bytes:
@@ -33,11 +33,11 @@ def test_the_first_bytes_tell_the_format() -> None:
 @pytest.mark.parametrize("record", [b"", b"  ", b"\x00\x01\x02", b"\x82\xa1a"])
 def test_bytes_of_no_known_format_are_refused(record: bytes) -> None:
     with pytest.raises((BadRecord, UnicodeDecodeError)):
-        AutoFormat(AutoConfig()).decode(record)
+        AutoFormat(AutoFormatConfig()).decode(record)
 
 
 def test_records_of_all_formats_become_rows_in_their_order() -> None:
-    format_ = AutoFormat(AutoConfig(columns=["a", "b"]))
+    format_ = AutoFormat(AutoFormatConfig(columns=["a", "b"]))
     records = [ARROW, JSON, b"\0", CSV, container(), b"{", b"x;y"]
     decoded = format_.decode_batch(pa.array(records, pa.binary()), pa.schema([("a", pa.int64()), ("b", pa.string())]))
     assert [(row["a"], row["b"]) for row in decoded.rows.to_pylist()] == [
@@ -50,4 +50,4 @@ def test_records_of_all_formats_become_rows_in_their_order() -> None:
 
 
 def test_cells_without_names_are_numbered() -> None:
-    assert AutoFormat(AutoConfig()).decode(b'1\t"x\ty"\tz') == {"c0": "1", "c1": "x\ty", "c2": "z"}
+    assert AutoFormat(AutoFormatConfig()).decode(b'1\t"x\ty"\tz') == {"c0": "1", "c1": "x\ty", "c2": "z"}

@@ -17,7 +17,8 @@ from gauss.contracts.format_batch import encode_good
 from gauss.plugins.formats.csv.codec import CsvFormat
 from gauss.plugins.formats.csv.line import LineCodec
 from gauss.plugins.formats.csv.spec import CsvConfig
-from gauss.plugins.formats.csv.walk import WALK, Walked
+from gauss.plugins.formats.csv.walk import WALK
+from gauss.plugins.formats.csv.walk_decoder import CsvWalkDecoder
 from helpers import format_values as v
 from helpers.format_conformance import FormatCase, FormatConformance, assert_alike
 
@@ -142,10 +143,10 @@ class TestCsvPlain(FormatConformance):
 def test_plain_lines_are_vouched_for() -> None:
     fields = [SourceField(each.name, each.field_type) for each in make().schema().fields if each.name in PLAIN]
     config = CsvConfig.model_validate({"fields": [{"name": f.name, "type": FIELDS[f.name]} for f in fields]})
-    walked = Walked(fields, LineCodec(config, fields))
+    decoder = CsvWalkDecoder(fields, LineCodec(config, fields))
     line = 'é,1.5,-0.25,-5,7,99,true,"12.5",2026-01-02T03:04:05.678Z,1700000000123,2024-02-29,"x,y"'
     lines = [line, line + "\r\n", "," * 11, line.replace("99", "9e9"), line + ",", '"é""",' + "," * 10]
-    found = walked.decode(pa.array([each.encode() for each in lines], pa.binary()))
+    found = decoder.decode(pa.array([each.encode() for each in lines], pa.binary()))
     assert found is not None
     assert found[0].tolist() == [True, True, True, False, False, False]
     assert found[1]["price"].to_pylist() == [Decimal("12.5"), Decimal("12.5"), None]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gauss.contracts.format import BadRecord
-from gauss.plugins.formats.json import fast
+from gauss.plugins.formats.json import polars_decoder
 from gauss.plugins.formats.json.codec import JsonFormat
 from gauss.plugins.formats.json.plan import column
 from gauss.plugins.formats.json.spec import JsonConfig, JsonType
@@ -135,7 +135,7 @@ def test_bad_records_have_the_same_verdict_by_batch_and_one_by_one(records: list
 @given(any_object())
 def test_fast_path_alone_never_vouches_for_a_bad_record(record: bytes) -> None:
     columns = [column(name, JsonType.model_validate(kind)) for name, kind in FIELDS.items()]
-    found = fast.decode(pa.array([record], pa.binary()), columns)
+    found = polars_decoder.decode(pa.array([record], pa.binary()), columns)
     if found is not None and found.suspects is None:
         row = make(FIELDS).decode(record)
         assert [values[0].as_py() for values in found.columns] == list(row.values())

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gauss.contracts.field_types import arrow_schema
-from gauss.plugins.formats.json import walked
+from gauss.plugins.formats.json import walk_decoder
 from gauss.plugins.formats.json.codec import JsonFormat
 from gauss.plugins.formats.json.plan import Found
 from gauss.plugins.formats.json.spec import JsonConfig
@@ -122,7 +122,7 @@ def vouched(records: list[bytes], names: list[str]) -> Found:
     assert schema is not None
     plan = format_._plan(arrow_schema(schema.fields))
     assert plan.tables is not None
-    found = walked.decode(pa.array(records, pa.binary()), plan.columns, plan.tables)
+    found = walk_decoder.decode(pa.array(records, pa.binary()), plan.columns, plan.tables)
     assert found is not None
     return found
 

@@ -18,7 +18,7 @@ from gauss.plugins.formats.msgpack import write
 from gauss.plugins.formats.msgpack.codec import MsgpackFormat
 from gauss.plugins.formats.msgpack.spec import MsgpackConfig
 from gauss.plugins.formats.msgpack.walk import WALK
-from gauss.plugins.formats.msgpack.walked import Found, Walked
+from gauss.plugins.formats.msgpack.walk_decoder import MsgpackWalkDecoder, PlainRows
 from helpers import format_values as v
 from helpers.cases import cases
 from helpers.format_conformance import SETTINGS, FormatCase, FormatConformance, assert_alike, mutated, same
@@ -168,12 +168,12 @@ class TestMsgpackWalked(FormatConformance):
     )
 
 
-def vouched(records: list[bytes]) -> Found:
+def vouched(records: list[bytes]) -> PlainRows:
     fields = {name: FIELDS[name] for name in WALKED}
     schema = make(fields).schema()
     assert schema is not None
     types = {field.name: field.field_type for field in schema.fields}
-    found = Walked(types).decode(pa.array(records, pa.binary()), arrow_schema(schema.fields))
+    found = MsgpackWalkDecoder(types).decode(pa.array(records, pa.binary()), arrow_schema(schema.fields))
     assert found is not None
     return found
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from gauss.contracts.field_types import arrow_schema
 from gauss.contracts.format import Decoded, Format
+from gauss.contracts.transform import Schemas
 from gauss.plugins.processors.decompress.spec import SPEC, codecs
-from gauss.stream.driver.plan import FormatRef
+from gauss.stream.driver.planning.refs import FormatRef
 from helpers.processors import batch_of, transform_of
 
 ALGOS = ["gzip", "zstd", "lz4", "snappy"]
@@ -26,7 +27,7 @@ def codec(algo: str, **config: Any) -> Format:
 
 
 def decoded(algo: str, records: list[bytes], **config: Any) -> Decoded:
-    fields = arrow_schema(transform_of("decompress", algo=algo).bind(None, None))
+    fields = arrow_schema(transform_of("decompress", algo=algo).bind(Schemas()).fields)
     return codec(algo, **config).decode_batch(pa.array(records, pa.binary()), fields)
 
 
@@ -77,5 +78,5 @@ def test_gzip_of_nothing_but_zeros_is_bad() -> None:
 
 def test_the_decompressed_bytes_become_the_record() -> None:
     made = transform_of("decompress", algo="gzip")
-    batch = batch_of(made.bind(None, None), [{"data": b"a"}, {"data": b"b"}])
+    batch = batch_of(made.bind(Schemas()).fields, [{"data": b"a"}, {"data": b"b"}])
     assert made.arrow(batch).to_pylist() == [{"_ts_ms": 10, "_data": b"a"}, {"_ts_ms": 20, "_data": b"b"}]

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gauss.contracts.time import EVENT, EVENT_MS
+from gauss.model.names import EVENT, EVENT_MS
 from gauss.plugins.processors.dedup.spec import DedupConfig
 from gauss.plugins.processors.dedup.transform import KEY, Dedup
 

@@ -1,4 +1,4 @@
-"""enrich without a JVM: its lint, its tables, what it decodes, and its Arrow form."""
+"""enrich: its lint, its lookup tables, the fields it decodes, and its results."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from gauss.contracts.transform import Schemas
 from gauss.model.errors import ConfigError
 from helpers.processors import batch_of, faults_of, names_of, schema_of, transform_of
 
@@ -17,7 +18,7 @@ TABLE = {"BTC": {"name": "Bitcoin", "lot": 1}, "ETH": {"lot": 0.5}}
 
 def enriched(rows: list[dict[str, Any]], **config: Any) -> list[dict[str, Any]]:
     made = transform_of("enrich", input=JSON, **config)
-    found = made.arrow(batch_of(made.bind(schema_of(symbol="string", n="int64"), None), rows)).to_pylist()
+    found = made.arrow(batch_of(made.bind(Schemas(schema_of(symbol="string", n="int64"))).fields, rows)).to_pylist()
     return [{name: value for name, value in row.items() if name != "_ts_ms"} for row in found]
 
 
@@ -83,16 +84,17 @@ def test_values_of_several_kinds_in_a_column_are_refused() -> None:
 
 def test_without_any_schema_the_rest_of_the_record_is_carried() -> None:
     made = transform_of("enrich", input=JSON, add={"venue": "x"}, lookup={"key": "o.id", "table": {"a": {"b": 1}}})
-    fields = made.bind(None, None)
+    traits = made.bind(Schemas())
+    fields = traits.fields
     assert names_of(fields) == {"$.o.id": "string"}
-    assert made.carries
+    assert traits.carries
     found = made.arrow(batch_of(fields, [{"$.o.id": "a"}], [b"{}"]))
     assert found.to_pylist() == [{"_ts_ms": 10, "_rest": b"{}", "venue": "x", "b": 1}]
 
 
 def test_an_output_without_the_added_field_is_refused() -> None:
     with pytest.raises(ConfigError, match="the output format has no field venue"):
-        transform_of("enrich", input=JSON, add={"venue": "x"}).bind(schema_of(a="int64"), schema_of(a="int64"))
+        transform_of("enrich", input=JSON, add={"venue": "x"}).bind(Schemas(schema_of(a="int64"), schema_of(a="int64")))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_lint_tells_a_missing_format_and_an_unknown_key() -> None:
 def test_a_field_of_json_text_stays_marked_unless_it_is_replaced() -> None:
     for added, mark in (({"a": 1}, {b"gauss": b"json"}), ({"symbol": "x"}, None)):
         made = transform_of("enrich", input=JSON, add=added)
-        batch = batch_of(made.bind(schema_of(symbol="json"), None), [{"symbol": "7"}])
+        batch = batch_of(made.bind(Schemas(schema_of(symbol="json"))).fields, [{"symbol": "7"}])
         fields = [field.with_metadata({"gauss": "json"} if field.name == "symbol" else None) for field in batch.schema]
         found = made.arrow(pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields)))
         assert found.schema.field("symbol").metadata == mark

@@ -1,4 +1,4 @@
-"""expression without a JVM: its lint, what it decodes, and its Arrow form."""
+"""expression: its lint, the fields it decodes, and its results."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.contracts.processor import LintContext
+from gauss.contracts.transform import Schemas
 from gauss.model.errors import ConfigError
 from gauss.plugins.processors.expression.spec import SPEC
 from gauss.plugins.processors.expression.transform import Expression
@@ -50,7 +51,7 @@ def kinds(fields: list[SourceField]) -> dict[str, str]:
 
 def test_program_decodes_what_it_reads_and_keeps_each_rows_time() -> None:
     made = expression(program="select(.bid > 40) | {symbol, twice: .bid * 2, id: .o.id, at: .ts_ms}")
-    assert kinds(made.bind(SCHEMA, None)) == {"symbol": "string", "bid": "double", "$.o.id": "int64"}
+    assert kinds(made.bind(Schemas(SCHEMA)).fields) == {"symbol": "string", "bid": "double", "$.o.id": "int64"}
     assert made.arrow(ROWS).to_pylist() == [
         {"_ts_ms": 10, "symbol": "BTC", "twice": 202.0, "id": 1, "at": 10},
         {"_ts_ms": 20, "symbol": "ETH", "twice": 100.0, "id": 2, "at": 20},
@@ -62,10 +63,8 @@ def test_a_copied_decimal_keeps_every_digit_unless_the_output_is_a_double(output
     exact, price = Decimal("12345678901234567890.12345678"), FieldType("decimal", {"precision": 38, "scale": 8})
     written = None if output is None else FieldType(output, price.attrs if output == "decimal" else {})
     made = expression(program="select(.price > 10) | {last: .price, half: (.price / 2)}")
-    made.bind(
-        SourceSchema((SourceField("price", price),)),
-        None if written is None else SourceSchema((SourceField("last", written),)),
-    )
+    source = SourceSchema((SourceField("price", price),))
+    made.bind(Schemas(source, None if written is None else SourceSchema((SourceField("last", written),))))
     prices = pa.array([Decimal(5), exact], pa.decimal128(38, 8))
     rows = ROWS.slice(0, 2).select(["_ts_ms", "_data", "ts_ms"]).append_column("price", prices)
     assert made.arrow(rows).to_pylist() == [
@@ -75,19 +74,19 @@ def test_a_copied_decimal_keeps_every_digit_unless_the_output_is_a_double(output
 
 def test_program_that_makes_no_row_passes_bytes() -> None:
     made = expression(program="select(.o.id != 2)")
-    assert kinds(made.bind(SCHEMA, None)) == {"$.o.id": "int64"}
+    assert kinds(made.bind(Schemas(SCHEMA)).fields) == {"$.o.id": "int64"}
     assert made.arrow(ROWS).to_pylist() == [{"_ts_ms": 10, "_data": b"a"}, {"_ts_ms": 30, "_data": b"c"}]
 
 
 def test_program_that_ends_in_a_value_gives_one_column() -> None:
     made = expression(program=".bid + 1")
-    made.bind(SCHEMA, None)
+    made.bind(Schemas(SCHEMA))
     assert made.arrow(ROWS).column("value").to_pylist() == [102.0, 51.0, None]
 
 
 def test_add_keeps_the_other_fields_and_replaces_those_of_its_name() -> None:
     made = expression(add={"mid": "(.bid + .o.id) / 2", "symbol": '.symbol + "-X"'})
-    assert list(kinds(made.bind(SCHEMA, None))) == ["symbol", "bid", "$.o.id"]
+    assert list(kinds(made.bind(Schemas(SCHEMA)).fields)) == ["symbol", "bid", "$.o.id"]
     assert made.arrow(ROWS).slice(0, 1).to_pylist() == [
         {"_ts_ms": 10, "bid": 101.0, "$.o.id": 1, "mid": 51.0, "symbol": "BTC-X"}
     ]
@@ -95,18 +94,18 @@ def test_add_keeps_the_other_fields_and_replaces_those_of_its_name() -> None:
 
 def test_without_a_schema_use_says_a_fields_type_and_the_records_the_rest() -> None:
     made = expression(program="select(.bid > 1) | {symbol, at: .ts_ms} | select(.at > 0)")
-    assert kinds(made.bind(None, None)) == {"bid": "double", "symbol": "auto"}
+    assert kinds(made.bind(Schemas()).fields) == {"bid": "double", "symbol": "auto"}
     with pytest.raises(ConfigError, match=r"nothing says what \.symbol is"):
-        expression(program="select(.symbol) | {symbol}").bind(None, None)
+        expression(program="select(.symbol) | {symbol}").bind(Schemas())
     with pytest.raises(ConfigError, match="needs to know the fields"):
-        expression(add={"a": "1"}).bind(None, SCHEMA)
+        expression(add={"a": "1"}).bind(Schemas(None, SCHEMA))
 
 
 def test_add_without_any_schema_is_put_into_the_record() -> None:
     made = expression(add={"twice": ".bid * 2", "symbol": "(.symbol | ascii_downcase)", "o.at": ".ts_ms"})
-    assert not made.carries
-    assert kinds(made.bind(None, None)) == {"bid": "double", "symbol": "string"}
-    assert made.carries
+    traits = made.bind(Schemas())
+    assert kinds(traits.fields) == {"bid": "double", "symbol": "string"}
+    assert traits.carries
     assert made.arrow(ROWS).to_pylist() == [
         {"_ts_ms": 10, "_rest": b"a", "twice": 202.0, "symbol": "btc", "$.o.at": 10},
         {"_ts_ms": 20, "_rest": b"b", "twice": 100.0, "symbol": "eth", "$.o.at": 20},
@@ -164,7 +163,7 @@ def test_copies_of_json_text_stay_marked_and_what_is_made_of_it_is_not() -> None
     rows = pa.RecordBatch.from_arrays(ROWS.columns, schema=marked)
     for given in ({"program": '{a: .symbol, b: (.symbol + "!"), c: .bid}'}, {"add": {"a": ".symbol", "b": '"!"'}}):
         made = expression(**given)
-        made.bind(SCHEMA, None)
+        made.bind(Schemas(SCHEMA))
         found = made.arrow(rows).schema
         assert found.field("a").metadata == {b"gauss": b"json"}
         assert not found.field("b").metadata

@@ -1,4 +1,4 @@
-"""flatten without a JVM: its lint, what it decodes, and its Arrow form."""
+"""flatten: its lint, the fields it decodes, and its results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 from gauss.contracts.format import FieldType, FormatSpec
 from gauss.contracts.format_batch import encode_good
+from gauss.contracts.transform import Schemas
 from gauss.model.errors import ConfigError
 from gauss.registry import build, spec
-from gauss.stream.driver.plan import FieldRef
+from gauss.stream.driver.planning.refs import FieldRef
 from helpers.processors import batch_of, faults_of, names_of, schema_of, transform_of
 
 JSON = {"format": "json"}
@@ -28,7 +29,7 @@ ROWS: list[dict[str, Any]] = [
 
 def flattened(rows: list[dict[str, Any]], **config: Any) -> list[tuple[int, int, str | None]]:
     made = transform_of("flatten", input=JSON, field="tags", **config)
-    found = made.arrow(batch_of(made.bind(SCHEMA, None), rows)).to_pylist()
+    found = made.arrow(batch_of(made.bind(Schemas(SCHEMA)).fields, rows)).to_pylist()
     return [(row["_ts_ms"], row["id"], row["tags"]) for row in found]
 
 
@@ -51,14 +52,15 @@ def test_records_without_elements_stay_when_they_are_kept() -> None:
 
 def test_a_slice_of_a_batch_is_spread_by_its_own_arrays() -> None:
     made = transform_of("flatten", input=JSON, field="tags")
-    batch = batch_of(made.bind(SCHEMA, None), ROWS)
+    batch = batch_of(made.bind(Schemas(SCHEMA)).fields, ROWS)
     assert made.arrow(batch.slice(3, 1)).to_pylist() == [{"_ts_ms": 40, "id": 4, "tags": None}]
 
 
 def test_without_any_schema_elements_of_every_kind_are_put_into_their_record() -> None:
     made = transform_of("flatten", input=JSON, field="o.items", empty="keep")
-    [field] = made.bind(None, None)
-    assert made.carries
+    traits = made.bind(Schemas())
+    [field] = traits.fields
+    assert traits.carries
     text = build(spec(FormatSpec, "json"), spec(FormatSpec, "json").validate({}))
     records = [b'{"n":1.10,"o":{"items":[{"sku": "a"},7,"x",null],"z":0}}', b'{"n":2}']
     decoded = text.decode_batch(
@@ -79,14 +81,14 @@ def test_without_any_schema_elements_of_every_kind_are_put_into_their_record() -
 
 def test_the_outputs_type_is_that_of_an_element() -> None:
     made = transform_of("flatten", input=JSON, output={"format": "csv"}, field="tags")
-    fields = made.bind(None, schema_of(id="int64", tags="string"))
+    fields = made.bind(Schemas(None, schema_of(id="int64", tags="string"))).fields
     assert names_of(fields) == {"id": "int64", "tags": "array"}
     assert made.arrow(batch_of(fields, ROWS[:1])).column("tags").to_pylist() == ["a", "b"]
 
 
 def test_a_field_that_is_no_array_is_refused() -> None:
     with pytest.raises(ConfigError, match='"id" is int64: only an array'):
-        transform_of("flatten", input=JSON, field="id").bind(SCHEMA, None)
+        transform_of("flatten", input=JSON, field="id").bind(Schemas(SCHEMA))
 
 
 def test_lint_tells_that_an_element_does_not_fit_the_schema_that_has_the_array() -> None:
@@ -94,7 +96,7 @@ def test_lint_tells_that_an_element_does_not_fit_the_schema_that_has_the_array()
     configs: list[dict[str, Any]] = [{"input": tagged}, {"input": tagged, "output": tagged}]
     for config in configs:
         [fault] = faults_of("flatten", ("id", "tags"), field="tags", **config)
-        assert fault.startswith('output: an element is no array, as which "tagged" would write it')
+        assert fault.startswith('output: an element is not an array, as which "tagged" would write it')
     assert faults_of("flatten", ("id", "tags"), input=tagged, output=JSON, field="tags") == []
     assert faults_of("flatten", input=JSON, field="tags") == []
 

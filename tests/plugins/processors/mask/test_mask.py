@@ -1,4 +1,4 @@
-"""mask without a JVM: its lint, what it decodes, and its Arrow form."""
+"""mask: its lint, the fields it decodes, and its results."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gauss.contracts.transform import Schemas
 from gauss.model.errors import ConfigError
 from helpers.processors import batch_of, faults_of, names_of, schema_of, transform_of
 
@@ -16,7 +17,7 @@ SCHEMA = schema_of(id="int64", email="string", card__number="string")
 
 def masked(values: list[str | None], **config: Any) -> list[str | None]:
     made = transform_of("mask", input=JSON, fields=["email"], **config)
-    fields = made.bind(SCHEMA, None)
+    fields = made.bind(Schemas(SCHEMA)).fields
     found: list[str | None] = (
         made.arrow(batch_of(fields, [{"email": value} for value in values])).column("email").to_pylist()
     )
@@ -47,7 +48,7 @@ def test_partial_shows_the_end_of_long_values_alone() -> None:
 
 def test_null_removes_a_value_of_any_type() -> None:
     made = transform_of("mask", input=JSON, fields=["id", "card.number"], method="null")
-    fields = made.bind(SCHEMA, None)
+    fields = made.bind(Schemas(SCHEMA)).fields
     row = {"id": 1, "email": "e", "$.card.number": "n"}
     assert made.arrow(batch_of(fields, [row])).to_pylist() == [
         {"_ts_ms": 10, "id": None, "email": "e", "$.card.number": None}
@@ -56,17 +57,19 @@ def test_null_removes_a_value_of_any_type() -> None:
 
 def test_without_any_schema_the_rest_of_the_record_is_carried() -> None:
     made = transform_of("mask", input=JSON, fields=["card.number"])
-    assert names_of(made.bind(None, None)) == {"$.card.number": "string"}
-    assert made.carries
-    found = made.arrow(batch_of(made.bind(None, None), [{"$.card.number": "1"}], [b"{}"]))
+    traits = made.bind(Schemas())
+    assert names_of(traits.fields) == {"$.card.number": "string"}
+    assert traits.carries
+    found = made.arrow(batch_of(traits.fields, [{"$.card.number": "1"}], [b"{}"]))
     assert found.to_pylist() == [{"_ts_ms": 10, "_rest": b"{}", "$.card.number": "***"}]
 
 
 def test_the_outputs_schema_says_what_is_decoded_when_the_input_has_none() -> None:
     made = transform_of("mask", input=JSON, output={"format": "csv"}, fields=["email"])
-    fields = made.bind(None, schema_of(id="int64", email="string"))
+    traits = made.bind(Schemas(None, schema_of(id="int64", email="string")))
+    fields = traits.fields
     assert names_of(fields) == {"id": "int64", "email": "string"}
-    assert not made.carries
+    assert not traits.carries
     assert made.arrow(batch_of(fields, [{"id": 1, "email": "e"}])).to_pylist() == [
         {"_ts_ms": 10, "id": 1, "email": "***"}
     ]
@@ -74,13 +77,13 @@ def test_the_outputs_schema_says_what_is_decoded_when_the_input_has_none() -> No
 
 def test_a_masked_field_that_the_output_does_not_write_is_not_written() -> None:
     made = transform_of("mask", input=JSON, output={"format": "csv"}, fields=["email"])
-    fields = made.bind(SCHEMA, schema_of(id="int64"))
+    fields = made.bind(Schemas(SCHEMA, schema_of(id="int64"))).fields
     assert made.arrow(batch_of(fields, [{"id": 1, "email": "e"}])).to_pylist() == [{"_ts_ms": 10, "id": 1}]
 
 
 def test_text_methods_refuse_fields_of_other_types() -> None:
     with pytest.raises(ConfigError, match='"id" is int64, and method = "hash" hides text'):
-        transform_of("mask", input=JSON, fields=["id"], method="hash").bind(SCHEMA, None)
+        transform_of("mask", input=JSON, fields=["id"], method="hash").bind(Schemas(SCHEMA))
 
 
 def test_a_key_of_another_method_is_a_fault() -> None:

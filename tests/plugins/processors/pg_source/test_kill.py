@@ -11,7 +11,7 @@ import pytest
 from gauss.clients.endpoint import Endpoint
 from gauss.clients.postgres.connect import Connection
 from helpers.engine_process import QuickEngine
-from helpers.run import wait_until
+from helpers.waiting import wait_until
 
 ROWS = 40_000
 KILLS = 5

@@ -34,11 +34,9 @@ def promise(**config: Any) -> str:
 
 def test_each_kind_of_pass_says_what_it_promises() -> None:
     assert promise(table="q", cursor_field="id") == "exactly once"
-    assert promise(table="q") == (
-        "at least once: pg: a pass that is cut off begins again (set cursor_field to go on where it stood)"
-    )
+    assert promise(table="q") == ("at least once: pg: an interrupted pass starts over (set cursor_field to resume it)")
     assert "every pass reads all rows again" in promise(table="q", every="1s")
-    assert "committed after a larger id was read" in promise(table="q", cursor_field="id", every="1s")
+    assert "committed after a larger id has been read" in promise(table="q", cursor_field="id", every="1s")
 
 
 def test_the_embedded_server_is_started_unless_another_is_named() -> None:

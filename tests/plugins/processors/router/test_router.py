@@ -1,4 +1,4 @@
-"""router without a JVM: its lint, what it decodes, and its Arrow form."""
+"""router: its lint, the fields it decodes, and its results."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gauss.contracts.format import SourceSchema
+from gauss.contracts.transform import Schemas
 from gauss.model.errors import ConfigError
 from helpers.processors import batch_of, faults_of, names_of, schema_of, transform_of
 
@@ -17,7 +18,7 @@ SCHEMA = schema_of(n="double", s="string", other="bool")
 
 def routed(schema: SourceSchema | None, **config: Any) -> list[tuple[bytes, str]]:
     made = transform_of("router", input=JSON, routes=ROUTES, **config)
-    fields = made.bind(schema, None)
+    fields = made.bind(Schemas(schema)).fields
     assert names_of(fields) == {"n": "double", "s": "string"}
     rows: list[dict[str, Any]] = [{"n": 11.0, "s": "x"}, {"n": 6.0}, {"s": "x"}, {"n": 1.0, "s": "y"}, {}]
     return [(row["_data"], row["_topic"]) for row in made.arrow(batch_of(fields, rows)).to_pylist()]
@@ -35,7 +36,7 @@ def test_what_fits_no_route_goes_otherwise() -> None:
 def test_routes_that_take_a_field_for_different_kinds_need_a_schema() -> None:
     routes = [{"when": ".a > 1", "topic": "x"}, {"when": '.a == "one"', "topic": "y"}]
     with pytest.raises(ConfigError, match=r"one route takes \.a for"):
-        transform_of("router", input=JSON, routes=routes).bind(None, None)
+        transform_of("router", input=JSON, routes=routes).bind(Schemas())
 
 
 def test_lint_tells_faulty_conditions_and_unknown_fields() -> None:

@@ -1,10 +1,11 @@
-"""symbol-filter without a JVM: its lint, what it decodes, and its Arrow form."""
+"""symbol-filter: its lint, the fields it decodes, and its results."""
 
 from __future__ import annotations
 
 import pytest
 
 from gauss.contracts.format import SourceSchema
+from gauss.contracts.transform import Schemas
 from gauss.model.errors import ConfigError
 from helpers.processors import batch_of, faults_of, names_of, schema_of, transform_of
 
@@ -14,7 +15,7 @@ JSON = {"format": "json"}
 @pytest.mark.parametrize("schema", [None, schema_of(bid="double", symbol="string")])
 def test_listed_records_pass_as_bytes_and_others_are_dropped(schema: SourceSchema | None) -> None:
     made = transform_of("symbol-filter", input=JSON, symbols=["BTCUSD", "BTCEUR"])
-    fields = made.bind(schema, None)
+    fields = made.bind(Schemas(schema)).fields
     assert names_of(fields) == {"symbol": "string"}
     rows = [{"symbol": name} for name in ("BTCUSD", "ETHUSD", None, "btcusd", "BTCEUR")]
     assert made.arrow(batch_of(fields, rows)).to_pylist() == [
@@ -25,14 +26,14 @@ def test_listed_records_pass_as_bytes_and_others_are_dropped(schema: SourceSchem
 
 def test_a_nested_field_is_named_by_its_path() -> None:
     made = transform_of("symbol-filter", input=JSON, field="o.id", symbols=["a"])
-    fields = made.bind(None, None)
+    fields = made.bind(Schemas()).fields
     assert names_of(fields) == {"$.o.id": "string"}
     assert made.arrow(batch_of(fields, [{"$.o.id": "b"}, {"$.o.id": "a"}])).column("_data").to_pylist() == [b"1"]
 
 
 def test_a_field_that_is_no_text_is_refused() -> None:
     with pytest.raises(ConfigError, match='"n" is int64'):
-        transform_of("symbol-filter", input=JSON, field="n", symbols=["1"]).bind(schema_of(n="int64"), None)
+        transform_of("symbol-filter", input=JSON, field="n", symbols=["1"]).bind(Schemas(schema_of(n="int64")))
 
 
 def test_lint_tells_a_missing_format_and_an_unknown_field() -> None:

@@ -13,11 +13,12 @@ from gauss.contracts.format import Format
 from gauss.contracts.storage import Capacity, WriteFull
 from gauss.model.errors import ConfigError
 from gauss.plugins.processors.tcp_sink.convert import Conversion
-from gauss.stream.engine.table_topic import TableTopic
-from helpers.edges import NEWLINE, PREFIXED, Bench, until
+from gauss.stream.engine.topics.table_topic import TableTopic
+from helpers.edges import NEWLINE, PREFIXED, Bench
 from helpers.format_kinds import WITH_SCHEMA, format_ref
 from helpers.logs import arrow
 from helpers.tables import open_table
+from helpers.waiting import wait_until
 
 FIELDS = {"symbol": "string", "bid": "double", "size": "int64"}
 ROWS = [{"symbol": "EURUSD", "bid": 1.5, "size": 3}, {"symbol": "USDJPY", "bid": 151.25, "size": 0}]
@@ -93,7 +94,7 @@ def test_a_record_that_cannot_be_converted_is_one_dead_letter_with_its_own_bytes
     for _ in range(2):
         with sink.connect() as sock:
             assert sock.recv(64)[4:] == bench.formats["small"].encode({"symbol": "B"})
-    until(lambda: bench.dead)
+    wait_until(lambda: bench.dead)
     assert [(letter.data, letter.offset, letter.stage) for letter in bench.dead] == [(b"A,much,1", 0, "decode")]
 
 
@@ -106,7 +107,7 @@ def test_a_container_becomes_a_frame_per_row_and_goes_on_after_it(bench: Bench, 
     sink = bench.edge("tcp-sink", config, topic, formats=("quotes", "json"))
     with sink.connect() as sock:
         assert [json.loads(line) for line in read_lines(sock, 4)] == ROWS * 2
-    until(lambda: [reader.position for reader in topic.readers.all()] == [2])
+    wait_until(lambda: [reader.position for reader in topic.readers.all()] == [2])
 
 
 def test_rows_of_a_table_are_converted_in_snapshots_and_subscriptions(bench: Bench) -> None:

@@ -8,8 +8,9 @@ import threading
 
 import pytest
 
-from helpers.edges import PREFIXED, Bench, receive, receive_all, until
+from helpers.edges import PREFIXED, Bench, receive, receive_all
 from helpers.sinks import append, lines
+from helpers.waiting import wait_until
 
 
 def test_a_client_gets_what_is_there_and_what_comes(bench: Bench) -> None:
@@ -20,8 +21,8 @@ def test_a_client_gets_what_is_there_and_what_comes(bench: Bench) -> None:
         assert receive(sock, 21) == lines(0, 3)
         append(topic, lines(3, 5))
         assert receive(sock, 14) == lines(3, 5)
-        until(lambda: sink.status.records == 5)
-        until(lambda: topic.readers.all()[0].position == 5)  # moves after they are counted
+        wait_until(lambda: sink.status.records == 5)
+        wait_until(lambda: topic.readers.all()[0].position == 5)  # moves after they are counted
 
 
 def test_each_client_has_a_cursor_of_its_own(bench: Bench) -> None:
@@ -35,7 +36,7 @@ def test_each_client_has_a_cursor_of_its_own(bench: Bench) -> None:
             append(topic, lines(5, 6))
             assert receive(one, 7) == receive(two, 7) == lines(5, 6)
             assert len(sink.status.clients) == 2
-    until(lambda: not topic.readers.all())
+    wait_until(lambda: not topic.readers.all())
 
 
 @pytest.mark.parametrize(("start", "first"), [("earliest", 0), ("end", 4), (2, 2)])
@@ -44,7 +45,7 @@ def test_start_says_where_a_client_begins(bench: Bench, start: str | int, first:
     append(topic, lines(0, 4))
     sink = bench.sink(topic, start=start)
     with sink.connect() as sock:
-        until(lambda: sink.status.connections == 1 and topic.readers.all())
+        wait_until(lambda: sink.status.connections == 1 and topic.readers.all())
         append(topic, lines(4, 6))
         expected = lines(first, 6)
         assert receive(sock, len(expected)) == expected
@@ -88,7 +89,7 @@ def test_records_of_several_frame_sizes_are_cut_by_a_fixed_size_sink(bench: Benc
     with bench.sink(topic, output={"framing": "fixed_size", "frame_size": 10}).connect() as sock:
         assert receive(sock, 5_000) == data
     with bench.sink(topic, output={"framing": "fixed_size", "frame_size": 30}).connect():
-        until(lambda: len(bench.dead) == 50)
+        wait_until(lambda: len(bench.dead) == 50)
 
 
 def test_latest_gives_the_current_record_at_once_and_then_only_newer_ones(bench: Bench) -> None:
@@ -108,9 +109,9 @@ def test_a_client_that_went_away_is_noticed_on_a_quiet_topic(bench: Bench) -> No
     for _ in range(50):
         with sink.connect() as sock:
             sock.sendall(b"what a sink's client says is ignored")
-    until(lambda: sink.status.accepted == 50 and sink.status.connections == 0)
+    wait_until(lambda: sink.status.accepted == 50 and sink.status.connections == 0)
     assert not topic.readers.all()
-    until(lambda: sink.status.clients == {})
+    wait_until(lambda: sink.status.clients == {})
 
 
 def test_a_client_that_resets_disturbs_nobody(bench: Bench) -> None:
@@ -122,7 +123,7 @@ def test_a_client_that_resets_disturbs_nobody(bench: Bench) -> None:
         bad.close()
         append(topic, lines(0, 9))
         assert receive(good, 63) == lines(0, 9)
-        until(lambda: sink.status.connections == 1)
+        wait_until(lambda: sink.status.connections == 1)
 
 
 def test_a_seek_moves_a_connected_client(bench: Bench) -> None:
@@ -130,7 +131,7 @@ def test_a_seek_moves_a_connected_client(bench: Bench) -> None:
     append(topic, lines(0, 5))
     with bench.sink(topic).connect() as sock:
         assert receive(sock, 35) == lines(0, 5)
-        until(lambda: topic.position_of("tcp-sink") == 5)
+        wait_until(lambda: topic.position_of("tcp-sink") == 5)
         topic.seek("tcp-sink", 3)
         assert receive(sock, 14) == lines(3, 5)
 
@@ -140,7 +141,7 @@ def test_drain_sends_what_the_topic_holds_and_ends_the_stream(bench: Bench) -> N
     sink = bench.sink(topic)
     wire = b"".join(b"%09999d\n" % number for number in range(1_000))
     with sink.connect() as sock:
-        until(topic.readers.all)
+        wait_until(topic.readers.all)
         append(topic, wire)
         draining = threading.Thread(target=sink.edge.drain, args=(60,))
         draining.start()
@@ -155,7 +156,7 @@ def test_a_source_and_a_sink_around_one_topic_move_everything(bench: Bench) -> N
     source, sink = bench.source(topic), bench.sink(topic)
     wire = lines(0, 100_000)
     with sink.connect() as out, source.connect() as into:
-        until(topic.readers.all)
+        wait_until(topic.readers.all)
         sender = threading.Thread(target=into.sendall, args=(wire,))
         sender.start()
         assert receive(out, len(wire)) == wire
@@ -175,7 +176,7 @@ def test_each_client_gets_a_container_header_of_its_own(bench: Bench) -> None:
     source, sink = bench.source(topic, input=arrow), bench.sink(topic, output=arrow)
     with source.connect() as into:
         into.sendall(stream.getvalue().to_pybytes())
-    until(lambda: topic.version() == 3)
+    wait_until(lambda: topic.version() == 3)
     for _ in range(2):
         with sink.connect() as out, pa.ipc.open_stream(out.makefile("rb")) as reader:
             assert [reader.read_next_batch().column("n").to_pylist() for _ in range(3)] == [[1, 2, 3]] * 3

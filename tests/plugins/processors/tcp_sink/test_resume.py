@@ -5,8 +5,9 @@ import threading
 
 import pytest
 
-from helpers.edges import Bench, receive, until
+from helpers.edges import Bench, receive
 from helpers.sinks import append, lines, narrow
+from helpers.waiting import wait_until
 
 
 def test_resume_goes_on_at_the_first_record_that_the_peer_had_not_wholly(bench: Bench) -> None:
@@ -19,7 +20,7 @@ def test_resume_goes_on_at_the_first_record_that_the_peer_had_not_wholly(bench: 
         with narrow(sink) as sock:
             data = receive(sock, 3_000_000 + turn)
         got.append(data)
-        until(lambda: sink.status.connections == 0)
+        wait_until(lambda: sink.status.connections == 0)
     with sink.connect() as sock:
         rest = b""
         while not rest.endswith(wanted[-1]):
@@ -32,7 +33,7 @@ def test_resume_goes_on_at_the_first_record_that_the_peer_had_not_wholly(bench: 
         assert data == b"".join(wanted)[first * 10_000 :][: len(data)]
         assert first <= previous + 10, "more was skipped than a small window holds"
         previous = (first * 10_000 + len(data)) // 10_000
-    until(lambda: topic.position_of("tcp-sink") >= 1_999)
+    wait_until(lambda: topic.position_of("tcp-sink") >= 1_999)
 
 
 def test_resume_holds_the_topic_while_nobody_is_connected(bench: Bench) -> None:
@@ -40,7 +41,7 @@ def test_resume_holds_the_topic_while_nobody_is_connected(bench: Bench) -> None:
     sink = bench.sink(topic, start="resume")
     done = threading.Thread(target=append, args=(topic, lines(0, 30)))
     done.start()
-    until(lambda: topic.blocked() is not None)
+    wait_until(lambda: topic.blocked() is not None)
     assert topic.version() == 10
     with sink.connect() as sock:
         assert receive(sock, len(lines(0, 30))) == lines(0, 30)
@@ -59,7 +60,7 @@ def test_with_resume_a_second_client_waits_for_the_first_to_go(bench: Bench) -> 
             with pytest.raises(TimeoutError):
                 second.recv(1)
             second.settimeout(20)
-            until(lambda: topic.position_of("tcp-sink") == 5)
+            wait_until(lambda: topic.position_of("tcp-sink") == 5)
             first.close()
             append(topic, lines(5, 8))
             assert receive(second, 21).endswith(b"line 7\n")
@@ -73,7 +74,7 @@ def test_a_client_sink_sends_and_resumes_after_a_lost_connection(bench: Bench) -
         bench.sink(topic, transport="tcp-client", host="127.0.0.1", port=server.getsockname()[1])
         with server.accept()[0] as peer:
             assert receive(peer, 35) == lines(0, 5)
-            until(lambda: topic.position_of("tcp-sink") == 5)
+            wait_until(lambda: topic.position_of("tcp-sink") == 5)
         append(topic, lines(5, 9))
         with server.accept()[0] as peer:
             assert receive(peer, 28) == lines(5, 9)
@@ -86,7 +87,7 @@ def test_resume_finds_the_record_in_a_file_topic_that_is_framed_anew(bench: Benc
     append(topic, wire)
     with narrow(sink) as sock:
         assert receive(sock, 2_000_000) == wire[:2_000_000]
-    until(lambda: sink.status.connections == 0)
+    wait_until(lambda: sink.status.connections == 0)
     position = topic.position_of("tcp-sink")
     assert 200 <= position < 260
     with sink.connect() as sock:

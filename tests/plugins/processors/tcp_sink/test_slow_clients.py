@@ -1,23 +1,22 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
 from gauss.contracts.chunk import Chunk
-from helpers.edges import Bench, framing, receive, until
+from helpers.edges import Bench, framing, receive
 from helpers.sinks import append, narrow
+from helpers.waiting import wait_until
 
 
 def test_latest_skips_what_a_slow_client_could_not_take(bench: Bench) -> None:
     topic = bench.topic(storage_size=100)
     sink = bench.sink(topic, read="latest")
     with narrow(sink) as sock:
-        until(lambda: sink.status.connections == 1)
+        wait_until(lambda: sink.status.connections == 1)
         for number in range(300):
             append(topic, b"%0100000d\n" % number)
-        time.sleep(0.3)
         topic.append(Chunk(b"the end\n", 1, 0, framing("newline", {"delimiter": "\n"})))
         found: list[bytes] = []
         stream = sock.makefile("rb")
@@ -32,13 +31,13 @@ def test_a_client_that_never_reads_holds_a_blocking_topic_back_and_is_named(benc
     topic = bench.topic(storage_size=100)
     sink = bench.sink(topic)
     with narrow(sink) as sock:
-        until(topic.readers.all)
+        wait_until(topic.readers.all)
         done = threading.Thread(target=append, args=(topic, b"%09999d\n" * 2_000 % (*range(2_000),)))
         done.start()
-        until(lambda: topic.blocked() is not None)
+        wait_until(lambda: topic.blocked() is not None)
         peer = "{}:{}".format(*sock.getsockname())
-        until(lambda: sink.status.clients[peer]["blocked_since_ms"] is not None)
-        until(lambda: topic.blocked() is not None)  # full again, now that nothing passes any more
+        wait_until(lambda: sink.status.clients[peer]["blocked_since_ms"] is not None)
+        wait_until(lambda: topic.blocked() is not None)  # full again, now that nothing passes any more
         blocked = topic.blocked()
         assert blocked is not None
         assert blocked.peer == peer
@@ -55,11 +54,11 @@ def test_a_slow_client_is_disconnected_when_asked(bench: Bench, size: int) -> No
     topic = bench.topic(storage_size=size)
     sink = bench.sink(topic, slow_client="disconnect", slow_client_bytes="1MiB")
     with narrow(sink), sink.connect() as good:
-        until(lambda: len(topic.readers.all()) == 2)
+        wait_until(lambda: len(topic.readers.all()) == 2)
         for _ in range(100):  # one by one: the good one is never far behind, however busy the machine is
             append(topic, b"%09999d\n" * 10 % (*range(10),))
             assert len(receive(good, 100_000)) == 100_000
-        until(lambda: sink.status.connections == 1)
+        wait_until(lambda: sink.status.connections == 1)
         assert "it does not read" in sink.status.detail
 
 
@@ -67,14 +66,14 @@ def test_overwritten_records_are_counted_as_missed(bench: Bench) -> None:
     topic = bench.topic(storage_size=100, write_full="overwrite")
     sink = bench.sink(topic)
     with narrow(sink) as sock:
-        until(topic.readers.all)
+        wait_until(topic.readers.all)
         reader = topic.readers.all()[0]
         for number in range(2_000):
             append(topic, b"%09999d\n" % number)
         received = b""
         while not received.endswith(b"%09999d\n" % 1_999):
             received += sock.recv(1 << 20)
-        until(lambda: reader.position == 2_000)
+        wait_until(lambda: reader.position == 2_000)
         assert len(received) // 10_000 + reader.missed_records == 2_000
         assert reader.missed_records > 0
 
@@ -83,7 +82,7 @@ def test_drain_gives_up_on_a_client_that_never_reads(bench: Bench) -> None:
     topic = bench.topic()
     sink = bench.sink(topic)
     with narrow(sink):
-        until(topic.readers.all)
+        wait_until(topic.readers.all)
         append(topic, b"".join(b"%09999d\n" % number for number in range(2_000)))
         sink.edge.drain(0.5)
         sink.edge.close()

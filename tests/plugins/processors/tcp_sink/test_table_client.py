@@ -14,7 +14,7 @@ from gauss import registry
 from gauss.contracts.edge import EdgeContext, EdgeStatus
 from gauss.contracts.processor import LintContext, ProcessorSpec
 from gauss.contracts.storage import Capacity, WriteFull
-from gauss.stream.engine.table_topic import TableTopic
+from gauss.stream.engine.topics.table_topic import TableTopic
 from helpers.edges import Running, transport
 from helpers.logs import arrow, framing
 from helpers.tables import open_table, record
@@ -191,4 +191,4 @@ def test_start_has_no_meaning_for_a_table(read: str) -> None:
     config = spec.validate({"port": 1, "start": "end", "output": {"framing": "newline"}})
     assert spec.lint is not None
     told = spec.lint(config, LintContext(input_fields=None, read=read, start=None))
-    assert ["no meaning" in sentence for sentence in told] == [True]
+    assert ["does not apply" in sentence for sentence in told] == [True]

@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 from helpers.certificates import Authority
-from helpers.edges import Bench, receive, until
+from helpers.edges import Bench, receive
 from helpers.sinks import append, lines, narrow
+from helpers.waiting import wait_until
 
 
 def test_tls_carries_the_same_bytes(bench: Bench, tmp_path: Path) -> None:
@@ -21,7 +22,7 @@ def test_tls_carries_the_same_bytes(bench: Bench, tmp_path: Path) -> None:
             append(topic, lines(start, start + 1_000))
         wire = lines(0, 50_000)
         assert receive(tls, len(wire)) == wire
-    until(lambda: sink.status.connections == 0)
+    wait_until(lambda: sink.status.connections == 0)
 
 
 def test_a_slow_tls_client_gets_every_byte(bench: Bench, tmp_path: Path) -> None:

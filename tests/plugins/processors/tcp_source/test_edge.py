@@ -14,10 +14,11 @@ import lz4.frame
 import pytest
 import zstandard
 
-from gauss.stream.engine.topic import Topic
+from gauss.stream.engine.topics.topic import Topic
 from helpers.certificates import Authority
-from helpers.edges import PREFIXED, Bench, Running, receive, receive_all, records, until
+from helpers.edges import PREFIXED, Bench, Running, receive, receive_all, records
 from helpers.run import free_port
+from helpers.waiting import stays, wait_until
 
 COMPRESS = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor().compress, "lz4": lz4.frame.compress}
 
@@ -39,9 +40,9 @@ def test_lines_become_records(bench: Bench) -> None:
     topic = bench.topic()
     source = bench.source(topic)
     feed(source, b"one\ntwo\n\nfour\n")
-    until(lambda: topic.version() == 4)
+    wait_until(lambda: topic.version() == 4)
     assert records(topic) == [b"one", b"two", b"", b"four"]
-    until(lambda: source.status.connections == 0)
+    wait_until(lambda: source.status.connections == 0)
     assert (source.status.records, source.status.accepted, bench.dead) == (4, 1, [])
 
 
@@ -49,7 +50,7 @@ def test_length_prefixed_frames_become_records_whatever_they_hold(bench: Bench) 
     topic = bench.topic()
     contents = [os.urandom(random.Random(size).randrange(300)) for size in range(500)]
     feed(bench.source(topic, input=PREFIXED), prefixed(*contents))
-    until(lambda: topic.version() == 500)
+    wait_until(lambda: topic.version() == 500)
     assert records(topic) == contents
 
 
@@ -61,7 +62,7 @@ def test_a_stream_cut_at_random_points_gives_the_same_records(bench: Bench) -> N
             size = chance.randrange(1, 900)
             sock.sendall(data[:size])
             data = data[size:]
-    until(lambda: topic.version() == 2_000)
+    wait_until(lambda: topic.version() == 2_000)
     assert records(topic) == lines(0, 2_000).splitlines()
 
 
@@ -86,7 +87,7 @@ def test_64_producers_one_slow_one_dying_in_mid_frame(bench: Bench) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    until(lambda: topic.version() == 63 * 500 + 20 and source.status.connections == 0)
+    wait_until(lambda: topic.version() == 63 * 500 + 20 and source.status.connections == 0)
     found = records(topic)
     for number in range(64):
         tag = b"p%d " % number
@@ -105,7 +106,7 @@ def test_a_huge_length_keeps_what_was_whole_and_closes_that_connection_only(benc
         with pytest.raises((ConnectionResetError, AssertionError)):
             assert bad.recv(1) != b""
         good.sendall(prefixed(b"still here"))
-        until(lambda: topic.version() == 2)
+        wait_until(lambda: topic.version() == 2)
     assert records(topic) == [b"whole", b"still here"]
     (letter,) = bench.dead
     assert (letter.reason, letter.stage, letter.processor, letter.topic) == ("too_long", "frame", "tcp-source", "t")
@@ -118,7 +119,7 @@ def test_a_line_above_max_record_bytes_is_a_dead_letter(bench: Bench) -> None:
     topic = bench.topic()
     source = bench.source(topic, max_record_bytes=100)
     feed(source, b"short\n" + b"x" * 500)
-    until(lambda: bench.dead)
+    wait_until(lambda: bench.dead)
     assert records(topic) == [b"short"]
     assert bench.dead[0].reason == "too_long"
 
@@ -133,9 +134,9 @@ def test_random_bytes_disturb_nobody_else(bench: Bench) -> None:
                     noise.sendall(b"\xf0" + random.Random(seed).randbytes(5_000))
                 except ConnectionError:
                     continue
-        until(lambda: len(bench.dead) == 30)
+        wait_until(lambda: len(bench.dead) == 30)
         good.sendall(prefixed(b"fine"))
-        until(lambda: topic.version() == 1)
+        wait_until(lambda: topic.version() == 1)
 
 
 @pytest.mark.parametrize("kind", list(COMPRESS))
@@ -148,7 +149,7 @@ def test_a_compressed_stream_is_decompressed_before_it_is_cut(bench: Bench, kind
             size = chance.randrange(1, 5_000)
             sock.sendall(packed[:size])
             packed = packed[size:]
-    until(lambda: topic.version() == 5_000 and source.status.connections == 0)
+    wait_until(lambda: topic.version() == 5_000 and source.status.connections == 0)
     assert records(topic) == lines(0, 5_000).splitlines()
     assert bench.dead == []
 
@@ -158,7 +159,7 @@ def test_a_corrupt_compressed_stream_is_a_dead_letter_beside_its_half_record(ben
     topic = bench.topic()
     source = bench.source(topic, compression=kind)
     feed(source, COMPRESS[kind](b"good\nhal") + b"no compressed bytes at all")
-    until(lambda: len(bench.dead) == 2)
+    wait_until(lambda: len(bench.dead) == 2)
     assert records(topic) == [b"good"]
     assert [letter.reason for letter in bench.dead] == ["bad_compression", "truncated"]
     assert bench.dead[1].data == b"hal"
@@ -168,7 +169,7 @@ def test_ack_counts_visible_records_of_this_connection(bench: Bench) -> None:
     topic = bench.topic()
     source = bench.source(topic, ack="count")
     feed(source, b"of another connection\n")
-    until(lambda: topic.version() == 1)
+    wait_until(lambda: topic.version() == 1)
     with source.connect() as sock:
         sock.sendall(b"a\nb\nha")
         assert receive(sock, 8) == struct.pack(">Q", 2)
@@ -209,14 +210,12 @@ def test_a_full_topic_stops_the_sender_until_there_is_room_and_nothing_is_lost(b
     data = b"".join(b"%0999d\n" % number for number in range(60_000))  # 60 MB: more than the kernel buffers
     with source.connect() as sock:
         sender = fill(sock, data)
-        until(lambda: topic.version() == 1_000)
-        time.sleep(0.3)
-        assert topic.version() == 1_000
-        assert sender.is_alive()
+        wait_until(lambda: topic.version() == 1_000)
+        stays(lambda: topic.version() == 1_000 and sender.is_alive(), 0.3)
         pass_all(topic, 60_000)
         sender.join(60)
         assert not sender.is_alive()
-    until(lambda: source.status.connections == 0)
+    wait_until(lambda: source.status.connections == 0)
     assert topic.version() == 60_000
     assert topic.counters.dropped == 0
     assert [int(record) for record in records(topic)] == list(range(59_000, 60_000))
@@ -227,10 +226,9 @@ def test_nothing_is_read_while_the_disk_is_low(bench: Bench) -> None:
     bench.may_read = False
     with bench.source(topic).connect() as sock:
         sock.sendall(b"one\n")
-        time.sleep(0.3)
-        assert topic.version() == 0
+        stays(lambda: topic.version() == 0, 0.3)
         bench.may_read = True
-        until(lambda: topic.version() == 1)
+        wait_until(lambda: topic.version() == 1)
 
 
 def is_closed(sock: socket.socket) -> bool:
@@ -253,7 +251,7 @@ def test_an_idle_connection_is_closed_a_busy_one_is_not(bench: Bench) -> None:
             sent += 1
             time.sleep(0.05)
         busy.sendall(b"y\n")
-        until(lambda: topic.version() == sent + 1)
+        wait_until(lambda: topic.version() == sent + 1)
         assert "idle_timeout" in source.status.detail
 
 
@@ -276,8 +274,8 @@ def test_tls_with_client_certificates(bench: Bench, tmp_path: Path) -> None:
     context.load_cert_chain(*authority.issue("client"))
     with source.connect() as sock, context.wrap_socket(sock, server_hostname="localhost") as tls:
         tls.sendall(lines(0, 50_000))
-        until(lambda: topic.version() == 50_000)
-    until(lambda: source.status.records == 50_000)  # counted after they are visible
+        wait_until(lambda: topic.version() == 50_000)
+    wait_until(lambda: source.status.records == 50_000)  # counted after they are visible
 
 
 def test_a_client_source_reads_from_a_server_and_reconnects(bench: Bench) -> None:
@@ -296,21 +294,21 @@ def test_a_client_source_shows_that_it_waits_for_its_server(bench: Bench) -> Non
     topic = bench.topic()
     port = free_port()
     source = bench.source(topic, transport="tcp-client", host="127.0.0.1", port=port)
-    until(lambda: source.status.state == "waiting")
+    wait_until(lambda: source.status.state == "waiting")
     assert source.status.detail == f"no connection to 127.0.0.1:{port}: Connection refused"
     with socket.create_server(("127.0.0.1", port)) as server:
         server.settimeout(60)
         with server.accept()[0]:
-            until(lambda: source.status.state == "running")
+            wait_until(lambda: source.status.state == "running")
             assert (source.status.address, source.status.detail) == (f"tcp-client 127.0.0.1:{port}", "")
 
 
 def test_refused_connections_are_counted(bench: Bench) -> None:
     source = bench.source(bench.topic(), max_connections=1)
     with source.connect():
-        until(lambda: source.status.connections == 1)
+        wait_until(lambda: source.status.connections == 1)
         with source.connect() as second:
-            until(lambda: source.status.refused == 1)
+            wait_until(lambda: source.status.refused == 1)
             assert second.recv(1) == b""
     assert "max_connections = 1" in source.status.detail
 
@@ -320,7 +318,7 @@ def test_drain_appends_what_was_read_and_buries_a_half_record(bench: Bench) -> N
     source = bench.source(topic)
     with source.connect() as sock:
         sock.sendall(b"whole\nha")
-        until(lambda: topic.version() == 1)
+        wait_until(lambda: topic.version() == 1)
         began = time.monotonic()
         source.edge.drain(60)
         assert time.monotonic() - began < 50  # it does not wait for its limit, however busy the machine is
@@ -337,7 +335,7 @@ def test_drain_and_close_end_though_the_topic_is_full(bench: Bench) -> None:
     source = bench.source(topic)
     with source.connect() as sock:
         sock.sendall(lines(0, 100))
-        until(lambda: topic.version() == 10)
+        wait_until(lambda: topic.version() == 10)
         source.edge.drain(0.2)
         source.edge.close()
     assert source.status.connections == 0

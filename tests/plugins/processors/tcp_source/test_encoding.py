@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import socket
-import time
 from itertools import pairwise
 
 import pytest
@@ -11,7 +10,8 @@ from hypothesis import strategies as st
 
 from gauss.plugins.processors.tcp_source.encoding import SAMPLE_BYTES, Detected, detect
 from helpers.cases import cases
-from helpers.edges import NEWLINE, Bench, receive, receive_all, records, until
+from helpers.edges import NEWLINE, Bench, receive, receive_all, records
+from helpers.waiting import stays, wait_until
 
 ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
 MARKS = {"utf-8": b"\xef\xbb\xbf", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}
@@ -73,10 +73,10 @@ def test_a_source_cuts_lines_of_any_encoding_however_they_are_split(bench: Bench
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for place in range(0, len(data), step):
             sock.sendall(data[place : place + step])
-        until(lambda: topic.version() == len(lines(TEXT, encoding)))
+        wait_until(lambda: topic.version() == len(lines(TEXT, encoding)))
         assert list(source.status.clients.values()) == [{"encoding": encoding}]
     assert records(topic) == lines(TEXT, encoding)
-    until(lambda: not source.status.clients)
+    wait_until(lambda: not source.status.clients)
     assert bench.dead == []
 
 
@@ -84,20 +84,19 @@ def test_nothing_is_emitted_before_the_phase_ends_and_the_phase_is_seen(bench: B
     topic = bench.topic()
     patient = bench.source(topic, encoding="auto", detect_timeout="600s")
     with patient.connect() as sock:
-        until(lambda: patient.status.shown() == "detecting encoding")
+        wait_until(lambda: patient.status.shown() == "detecting encoding")
         sock.sendall(b"one\ntwo\n")
-        time.sleep(0.1)
-        assert (topic.version(), patient.status.shown()) == (0, "detecting encoding")
+        stays(lambda: (topic.version(), patient.status.shown()) == (0, "detecting encoding"), 0.1)
     topic = bench.topic()
     source = bench.source(topic, encoding="auto", detect_timeout="100ms")
     with source.connect() as sock:
         sock.sendall(b"one\ntwo\n")
-        until(lambda: topic.version() == 2)  # the time is over
+        wait_until(lambda: topic.version() == 2)  # the time is over
         assert source.status.shown() == "running"
         sock.sendall(b"three\n")
-        until(lambda: topic.version() == 3)
+        wait_until(lambda: topic.version() == 3)
         with source.connect():
-            until(lambda: source.status.connections == 2)
+            wait_until(lambda: source.status.connections == 2)
             assert source.status.shown() == "running"  # one is past its phase
 
 
@@ -116,7 +115,7 @@ def test_half_a_line_of_an_undecided_stream_is_a_dead_letter(bench: Bench) -> No
     source = bench.source(topic, encoding="auto", detect_timeout="20s", idle_timeout="20s")
     with source.connect() as sock:
         sock.sendall(b"whole\nhalf")
-    until(lambda: bench.dead)
+    wait_until(lambda: bench.dead)
     assert (records(topic), bench.dead[0].data) == ([b"whole"], b"half")
 
 
@@ -125,7 +124,7 @@ def test_a_compressed_stream_is_looked_at_after_it_is_decompressed(bench: Bench)
     source = bench.source(topic, encoding="auto", compression="gzip")
     with source.connect() as sock:
         sock.sendall(gzip.compress(MARKS["utf-16-le"] + TEXT.encode("utf-16-le")))
-    until(lambda: topic.version() == len(lines(TEXT, "utf-16-le")))
+    wait_until(lambda: topic.version() == len(lines(TEXT, "utf-16-le")))
     assert records(topic) == lines(TEXT, "utf-16-le")
 
 

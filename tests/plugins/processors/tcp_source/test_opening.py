@@ -9,7 +9,8 @@ import pytest
 
 from gauss.model.errors import Rejected
 from gauss.plugins.processors.tcp_source.opening import MOST_BYTES, Opening
-from helpers.edges import PREFIXED, Bench, receive_all, records, until
+from helpers.edges import PREFIXED, Bench, receive_all, records
+from helpers.waiting import wait_until
 
 REQUESTS = [
     b"GET / HTTP/1.1\r\nHost: localhost:9000\r\n\r\n",
@@ -59,12 +60,12 @@ def test_a_browser_writes_no_record(bench: Bench, framing: dict[str, str]) -> No
         sock.sendall(b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\n\r\n\0\0\0\x02hi/evil\n")
         with contextlib.suppress(ConnectionResetError):
             assert receive_all(sock) == b""
-    until(lambda: source.status.refused == 1)
+    wait_until(lambda: source.status.refused == 1)
     assert "HTTP request line" in source.status.detail
     assert (topic.version(), bench.dead) == (0, [])
     with source.connect() as sock:
         sock.sendall(b"\0\0\0\x02hi" if framing is PREFIXED else b"hi/\n")
-        until(lambda: topic.version() >= 1)
+        wait_until(lambda: topic.version() >= 1)
 
 
 def test_the_first_line_may_come_byte_by_byte(bench: Bench) -> None:
@@ -74,10 +75,10 @@ def test_the_first_line_may_come_byte_by_byte(bench: Bench) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in b"GET / HTT\nP/1.1\n":
             sock.sendall(bytes([byte]))
-        until(lambda: topic.version() == 2)
+        wait_until(lambda: topic.version() == 2)
         for byte in b"GET / HTTP/1.1\r\n":  # not the first line any more
             sock.sendall(bytes([byte]))
-        until(lambda: topic.version() == 3)
+        wait_until(lambda: topic.version() == 3)
     assert records(topic) == [b"GET / HTT", b"P/1.1", b"GET / HTTP/1.1\r"]
 
 
@@ -85,5 +86,5 @@ def test_requests_are_records_where_they_are_allowed(bench: Bench) -> None:
     topic = bench.topic()
     with bench.source(topic, allow_http=True).connect() as sock:
         sock.sendall(b"GET / HTTP/1.1\n")
-        until(lambda: topic.version() == 1)
+        wait_until(lambda: topic.version() == 1)
     assert records(topic) == [b"GET / HTTP/1.1"]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gauss.model.errors import ConfigError
-from gauss.stream.engine.capture_topic import CaptureTopic
-from helpers.edges import Bench, Running, receive, receive_all, until
+from gauss.stream.engine.topics.captured_streams import CapturedStreams
+from helpers.edges import Bench, Running, receive, receive_all
 from helpers.run import free_port
+from helpers.waiting import wait_until
 
 DATA = random.Random(2).randbytes(2 << 20)
 
@@ -26,8 +26,8 @@ def send(source: Running, data: bytes) -> None:
         receive_all(sock)
 
 
-def one(topic: CaptureTopic) -> Path:
-    until(lambda: len(topic.finished()) == 1)
+def one(topic: CapturedStreams) -> Path:
+    wait_until(lambda: len(topic.finished()) == 1)
     return topic.finished()[0]
 
 
@@ -71,7 +71,7 @@ def test_a_connection_becomes_a_file_named_by_its_start_and_peer(bench: Bench) -
     with source.connect() as sock:
         port = sock.getsockname()[1]
         sock.sendall(DATA)
-        until(lambda: topic.stats()["bytes"] == len(DATA))
+        wait_until(lambda: topic.stats()["bytes"] == len(DATA))
         assert topic.finished() == []
         assert topic.stats()["records"] == 1
     path = one(topic)
@@ -89,7 +89,7 @@ def test_each_connection_has_a_file_of_its_own(bench: Bench) -> None:
         thread.start()
     for thread in threads:
         thread.join(20)
-    until(lambda: len(topic.finished()) == 8)
+    wait_until(lambda: len(topic.finished()) == 8)
     assert sorted(path.read_bytes() for path in topic.finished()) == sorted(parts)
 
 
@@ -97,7 +97,7 @@ def test_a_sender_that_vanishes_leaves_a_capture_marked_as_cut(bench: Bench) -> 
     topic = bench.captures()
     with bench.raw("tcp-source", topic).connect() as sock:
         sock.sendall(b"half of it")
-        until(lambda: topic.stats()["bytes"] == 10)
+        wait_until(lambda: topic.stats()["bytes"] == 10)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
     path = one(topic)
     assert path.read_bytes() == b"half of it"
@@ -109,7 +109,7 @@ def test_a_stop_in_mid_stream_keeps_what_came(bench: Bench) -> None:
     source = bench.raw("tcp-source", topic)
     with source.connect() as sock:
         sock.sendall(DATA)
-        until(lambda: topic.stats()["bytes"] == len(DATA))
+        wait_until(lambda: topic.stats()["bytes"] == len(DATA))
         source.edge.drain(5)
     assert one(topic).read_bytes() == DATA
     assert one(topic).name.endswith(".cut.raw")
@@ -131,7 +131,7 @@ def test_a_proxy_passes_both_directions_and_a_half_close(bench: Bench, far: Echo
         sock.shutdown(socket.SHUT_WR)
         assert receive_all(sock) == b"got %d" % len(DATA)
     assert bytes(far.got) == DATA
-    until(lambda: source.status.connections == 0)
+    wait_until(lambda: source.status.connections == 0)
 
 
 def test_a_tee_gives_the_same_bytes_to_the_file_and_the_far_side(bench: Bench, far: Echo) -> None:
@@ -175,7 +175,7 @@ def test_a_far_side_that_is_not_there_ends_the_connection_with_the_reason(bench:
     source = bench.raw("tcp-source", None, forward=address)
     with source.connect() as sock:
         assert sock.recv(1) == b""
-    until(lambda: f"no connection to {address}" in source.status.detail)
+    wait_until(lambda: f"no connection to {address}" in source.status.detail)
 
 
 def test_a_stop_ends_a_proxy_whose_far_side_stays_silent(bench: Bench, far: Echo) -> None:
@@ -183,7 +183,7 @@ def test_a_stop_ends_a_proxy_whose_far_side_stays_silent(bench: Bench, far: Echo
     source = bench.raw("tcp-source", None, forward=far.address)
     with source.connect() as sock:
         sock.sendall(b"x")
-        until(lambda: source.status.bytes == 1)
+        wait_until(lambda: source.status.bytes == 1)
         source.edge.close()
         assert sock.recv(1) == b""
     far.reading.set()
@@ -204,7 +204,7 @@ def test_a_full_disk_makes_the_sender_wait_and_loses_nothing(bench: Bench, monke
     with source.connect() as sock:
         sock.sendall(b"x" * 100_000)
         sock.shutdown(socket.SHUT_WR)
-        until(lambda: source.status.detail == "the disk is full: senders wait")
+        wait_until(lambda: source.status.detail == "the disk is full: senders wait")
         full.clear()
         receive_all(sock)
     assert one(topic).read_bytes() == b"x" * 100_000
@@ -217,29 +217,23 @@ def test_a_full_topic_blocks_or_lets_the_oldest_capture_go(bench: Bench) -> None
     one(blocking)
     with source.connect() as sock:
         sock.sendall(b"y")
-        until(lambda: blocking.blocked() is not None)
+        wait_until(lambda: blocking.blocked() is not None)
         assert source.status.bytes == 5000
         blocking.finished()[0].unlink()
-        until(lambda: source.status.bytes == 5001)
+        wait_until(lambda: source.status.bytes == 5001)
     rolling = bench.captures(max_bytes=4096, write_full="overwrite")
     source = bench.raw("tcp-source", rolling)
     send(source, b"x" * 5000)
     one(rolling)
     send(source, b"new")
-    until(lambda: [path.read_bytes() for path in rolling.finished()] == [b"new"])
+    wait_until(lambda: [path.read_bytes() for path in rolling.finished()] == [b"new"])
 
 
 def test_a_quiet_connection_is_closed_after_its_idle_timeout(bench: Bench) -> None:
     source = bench.raw("tcp-source", bench.captures(), idle_timeout="50ms")
     with source.connect() as sock:
         assert sock.recv(1) == b""
-    until(lambda: "idle_timeout" in source.status.detail)
-
-
-def test_captures_take_no_records_and_say_what_they_are(bench: Bench) -> None:
-    topic = bench.captures()
-    with pytest.raises(ConfigError, match="keeps captures"):
-        topic.reader("r", "earliest", keep=False)
+    wait_until(lambda: "idle_timeout" in source.status.detail)
 
 
 def test_a_client_of_a_replay_gets_every_capture_in_order_then_the_end(
@@ -257,7 +251,7 @@ def test_a_client_of_a_replay_gets_every_capture_in_order_then_the_end(
     source = bench.raw("tcp-source", topic)
     for number, part in enumerate((DATA, b"", b"second" * 20_000)):
         send(source, part)
-        until(lambda number=number: len(topic.finished()) == number + 1)  # type: ignore[misc]
+        wait_until(lambda number=number: len(topic.finished()) == number + 1)  # type: ignore[misc]
     with bench.raw("tcp-sink", topic).connect() as sock:
         assert receive_all(sock) == DATA + b"second" * 20_000
     assert sent[0] == len(DATA) + 120_000

@@ -52,7 +52,7 @@ def test_start_is_refused_with_latest_and_in_the_source() -> None:
     assert SINK.lint is not None
     assert SINK.lint(config, LintContext(input_fields=None, read="offset")) == []
     (told,) = SINK.lint(config, LintContext(input_fields=None, read="latest"))
-    assert told.startswith('"start" has no meaning')
+    assert told.startswith('"start" does not apply')
     (told,) = SINK.lint(config, LintContext(input_fields=None, read="offset", start="end"))
     assert "move it from source" in told
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from gauss.contracts.transform import Schemas
 from helpers.processors import batch_of, transform_of
 
 
 def test_bytes_pass_unchanged() -> None:
     made = transform_of("union", sources=[{"topic": "a", "read": "offset"}, {"topic": "b"}])
-    assert made.bind(None, None) == []
+    assert made.bind(Schemas()).fields == []
     assert made.arrow(batch_of([], [{}, {}], [b"\xff", b""])).to_pylist() == [
         {"_ts_ms": 10, "_data": b"\xff"},
         {"_ts_ms": 20, "_data": b""},

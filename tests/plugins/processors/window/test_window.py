@@ -11,11 +11,13 @@ from pydantic import ValidationError
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.contracts.processor import LintContext
-from gauss.contracts.time import EVENT_MS, INC, OFFSET, SOURCE
+from gauss.contracts.time import EventTime
+from gauss.contracts.transform import Schemas
 from gauss.model.errors import ConfigError
+from gauss.model.names import EVENT_MS, INC_COLUMN, OFFSET_COLUMN, SOURCE_COLUMN
 from gauss.plugins.processors.aggregator.spec import SPEC as AGGREGATOR
 from gauss.plugins.processors.aggregator.transform import Aggregator
-from gauss.plugins.processors.ohlc.kept import restored, turn
+from gauss.plugins.processors.ohlc.candle_state import close_windows, restored
 from gauss.plugins.processors.ohlc.spec import SPEC as OHLC
 from gauss.plugins.processors.ohlc.transform import Ohlc
 from gauss.plugins.processors.window.spec import SPEC as WINDOW
@@ -31,6 +33,12 @@ def aggregator(**given: Any) -> Aggregator:
     return Aggregator(config)  # type: ignore[arg-type]
 
 
+def time_of(transform: Aggregator | Windows) -> EventTime:
+    time = transform.bind(Schemas()).time
+    assert time is not None
+    return time
+
+
 def records(rows: list[tuple[str | None, int | None, int]]) -> pa.RecordBatch:
     """Key, value and event time, as a reader hands them on."""
     return pa.RecordBatch.from_pydict(
@@ -38,9 +46,9 @@ def records(rows: list[tuple[str | None, int | None, int]]) -> pa.RecordBatch:
             "k": pa.array([k for k, _, _ in rows], pa.string()),
             "$.o.v": pa.array([v for _, v, _ in rows], pa.int64()),
             EVENT_MS: pa.array([t for _, _, t in rows], pa.int64()),
-            OFFSET: pa.array(range(len(rows)), pa.int64()),
-            SOURCE: pa.array([0] * len(rows), pa.int32()),
-            INC: pa.array([7] * len(rows), pa.int64()),
+            OFFSET_COLUMN: pa.array(range(len(rows)), pa.int64()),
+            SOURCE_COLUMN: pa.array([0] * len(rows), pa.int32()),
+            INC_COLUMN: pa.array([7] * len(rows), pa.int64()),
         }
     )
 
@@ -88,18 +96,19 @@ def test_lints_name_missing_fields_and_doubled_columns() -> None:
 
 
 def test_time_defaults_depend_on_whose_time_it_is() -> None:
-    assert aggregator(**COUNT).time.watermark_ms == 0
-    assert aggregator(**COUNT, event_time_field=".t").time.watermark_ms == 10_000
-    time = Windows(WINDOW.validate({**INPUT, **COUNT, "type": "sliding", "size": "10s", "slide": "4s"})).time  # type: ignore[arg-type]
+    assert time_of(aggregator(**COUNT)).watermark_ms == 0
+    assert time_of(aggregator(**COUNT, event_time_field=".t")).watermark_ms == 10_000
+    sliding = {**INPUT, **COUNT, "type": "sliding", "size": "10s", "slide": "4s"}
+    time = time_of(Windows(WINDOW.validate(sliding)))  # type: ignore[arg-type]
     assert (time.span_ms, time.step_ms) == (10_000, 2000)
 
 
 def test_fields_are_the_schemas_or_doubles_and_what_the_records_have() -> None:
     made = aggregator(group_by=["k"], aggregates={"s": "sum(.o.v)", "f": "first(.o.w)"})
-    found = {field.name: field.field_type.name for field in made.bind(None, None)}
+    found = {field.name: field.field_type.name for field in made.bind(Schemas()).fields}
     assert found == {"k": "auto", "$.o.v": "double", "$.o.w": "auto"}
     with pytest.raises(ConfigError, match=r'no field "o\.w"'):
-        made.bind(SCHEMA, None)
+        made.bind(Schemas(SCHEMA))
     text = aggregator(aggregates={"s": "sum(.k)"})
     with pytest.raises(ConfigError, match="expected a field of numbers"):
         text.partial_schema(pa.schema([("k", pa.string())]))
@@ -154,7 +163,7 @@ def test_open_candles_close_once_and_become_partials_again() -> None:
 
     before = pa.Table.from_pylist([row("a", 1000, 1), row("b", 2000, 2)], schema)
     changed = pa.Table.from_pylist([row("b", 2000, 3), row("c", 3000, 4)], schema)
-    done = turn(before, changed, 2000, "k", {"1s": 1000})
+    done = close_windows(before, changed, 2000, "k", {"1s": 1000})
     assert [(each["k"], each["ts_ms"], each["close"]) for each in done.results.to_pylist()] == [
         ("a", 0, 1),
         ("b", 1000, 3),

@@ -20,13 +20,14 @@ from gauss.contracts.storage import Capacity, WriteFull
 from gauss.plugins.processors.ws_sink import wire
 from gauss.plugins.processors.ws_sink.encode import frames, is_text
 from gauss.plugins.processors.ws_sink.spec import SPEC
-from gauss.stream.engine.table_topic import TableTopic
-from gauss.stream.engine.topic import Topic
+from gauss.stream.engine.topics.table_topic import TableTopic
+from gauss.stream.engine.topics.topic import Topic
 from helpers.cases import cases
 from helpers.certificates import Authority
-from helpers.edges import Bench, Running, until
+from helpers.edges import Bench, Running
 from helpers.logs import arrow
 from helpers.tables import open_table, record
+from helpers.waiting import wait_until
 
 
 def sink(bench: Bench, topic: Topic, read: str = "offset", subscribe: str = "snapshots", **config: Any) -> Running:
@@ -50,9 +51,9 @@ def test_each_record_is_a_message_and_new_ones_follow(bench: Bench) -> None:
         assert [client.recv(30) for _ in range(3)] == ['{"n":1}', "", b"\xff\x00 binary"]
         append(topic, "grüß".encode())
         assert client.recv(30) == "grüß"
-        until(lambda: running.status.records == 4)
-        until(lambda: topic.readers.all()[0].position == 4)  # moves after they are counted
-    until(lambda: running.status.connections == 0)
+        wait_until(lambda: running.status.records == 4)
+        wait_until(lambda: topic.readers.all()[0].position == 4)  # moves after they are counted
+    wait_until(lambda: running.status.connections == 0)
 
 
 def test_records_of_every_length_arrive_whole(bench: Bench) -> None:
@@ -100,7 +101,7 @@ def test_start_says_where_a_client_begins(bench: Bench, start: str | int, first:
     topic = bench.topic()
     append(topic, b"a", b"b")
     with join(sink(bench, topic, start=start)) as client:
-        until(topic.readers.all)
+        wait_until(topic.readers.all)
         append(topic, b"new")
         assert client.recv(30) == first
 
@@ -283,7 +284,7 @@ def test_path_and_token_open_the_door(bench: Bench, path: str, headers: dict[str
     with pytest.raises(InvalidStatus) as caught:
         join(running, path, additional_headers=headers)
     assert caught.value.response.status_code == status
-    until(lambda: running.status.refused == 1)
+    wait_until(lambda: running.status.refused == 1)
     assert "secret" not in running.status.detail
 
 
@@ -298,7 +299,7 @@ def test_what_is_no_websocket_is_refused_and_holds_up_nobody(bench: Bench) -> No
         sock.sendall(b"\x16\x03\x01\r\n\r\n")
         assert sock.recv(1) == b""
     with running.connect(), join(running) as client:  # the first says nothing at all
-        until(lambda: running.status.phases)
+        wait_until(lambda: running.status.phases)
         assert client.recv(30) == "x"
     assert running.status.refused >= 2
 
@@ -308,16 +309,16 @@ def test_who_asks_for_nothing_is_refused_in_time(bench: Bench, monkeypatch: pyte
     running = sink(bench, bench.topic())
     with running.connect() as sock:
         assert sock.recv(1) == b""
-    assert running.status.detail.endswith(" refused: its request was not whole within 0.2 s")
+    assert running.status.detail.endswith(" refused: its request was not complete within 0.2 s")
     assert running.status.address == f"ws 127.0.0.1:{running.port}"
 
 
 def test_the_handshake_is_a_phase_that_can_be_seen(bench: Bench) -> None:
     running = sink(bench, bench.topic())
     with running.connect():
-        until(lambda: running.status.shown() == "handshake")
+        wait_until(lambda: running.status.shown() == "handshake")
         with join(running):
-            until(lambda: running.status.connections == 1)
+            wait_until(lambda: running.status.connections == 1)
             assert running.status.shown() == "running"
 
 
@@ -374,21 +375,21 @@ def test_sixty_four_clients_get_everything_though_one_does_not_read(bench: Bench
             counts[number] += 1
 
     threads = [threading.Thread(target=read, args=(number,)) for number in range(63)]
-    until(lambda: running.status.connections == 64)
+    wait_until(lambda: running.status.connections == 64)
     for thread in threads:
         thread.start()
 
     def give(upto: int) -> None:
         """Ten more, once all have those before: a good reader that has to wait for its turn is no slow one."""
         append(topic, *[b"z" * 80_000] * 10)
-        until(lambda: min(counts) >= upto, 60)
+        wait_until(lambda: min(counts) >= upto, 60)
 
     for upto in range(10, 81, 10):
         give(upto)
     for thread in threads:
         thread.join(60)
     assert counts == [80] * 63
-    until(lambda: running.status.connections == 63)
+    wait_until(lambda: running.status.connections == 63)
     slow.close()
     for client in clients:
         client.close()
@@ -398,7 +399,7 @@ def test_a_client_that_does_not_read_holds_the_topic_back(bench: Bench) -> None:
     topic = bench.topic(storage_size=10)
     running = sink(bench, topic)
     with join(running) as client:
-        until(topic.readers.all)
+        wait_until(topic.readers.all)
         done = threading.Event()
 
         def write() -> None:
@@ -407,7 +408,7 @@ def test_a_client_that_does_not_read_holds_the_topic_back(bench: Bench) -> None:
             done.set()
 
         threading.Thread(target=write, daemon=True).start()
-        until(lambda: topic.blocked() is not None)
+        wait_until(lambda: topic.blocked() is not None)
         assert not done.is_set()
         for _ in range(400):
             client.recv(30)

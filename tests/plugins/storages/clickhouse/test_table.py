@@ -19,14 +19,14 @@ from gauss.clients.embedded import ensure
 from gauss.clients.errors import Unclear
 from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
-from gauss.contracts.table import Block, Group, TablePlace
+from gauss.contracts.table import RowBlock, RowGroup, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.mapping.columns import ColumnMap
 from gauss.mapping.script import run_file
 from gauss.model.errors import ConfigError, Unavailable
 from gauss.plugins.storages.clickhouse.spec import SPEC, ClickHouseConfig
 from gauss.plugins.storages.clickhouse.table import ClickHouseTable
-from helpers.run import wait_until
+from helpers.waiting import wait_until
 
 SOURCE = SourceSchema((SourceField("n", FieldType("int64")),))
 
@@ -64,10 +64,10 @@ class Made:
         return [n for (n,) in self.ask("SELECT n FROM TABLE ORDER BY _offset")]
 
 
-def block(start: int, stop: int, **given: Any) -> Block:
+def block(start: int, stop: int, **given: Any) -> RowBlock:
     offsets = np.arange(start, stop)
     rows = pa.table({"ts_ms": pa.array(offsets), "n": pa.array(offsets * 10)})
-    return Block("_table.numbers", 1, 0, 7, start, stop, (Group(offsets, rows),), **given)
+    return RowBlock("_table.numbers", 1, 0, 7, start, stop, (RowGroup(offsets, rows),), **given)
 
 
 def tens(start: int, stop: int) -> list[int]:
@@ -123,7 +123,7 @@ def test_replacing_table_ends_with_the_last_row_of_each_key(server: Path) -> Non
     assert made.store.ordered
     offsets = np.arange(4)
     rows = pa.table({"ts_ms": pa.array([1, 2, 1, 2]), "n": pa.array([10, 20, 30, 40])})
-    given = Block("p", 1, 0, 7, 0, 4, (Group(offsets, rows),), unclear=True)
+    given = RowBlock("p", 1, 0, 7, 0, 4, (RowGroup(offsets, rows),), unclear=True)
     for _ in range(2):
         made.store.insert(given, 0.1)
     assert made.ask("SELECT ts_ms, n FROM TABLE FINAL ORDER BY ts_ms") == [(1, 30), (2, 40)]
@@ -152,7 +152,7 @@ def test_objects_become_tuples_by_default_and_a_missing_one_has_no_members(serve
     groups, bad = columns.run(rows, pa.array([1, 2, 3], pa.int64()))
     assert bad == []
     made.store.insert(
-        Block("p", 1, 0, 7, 0, 3, (Group(groups[0].rows, pa.Table.from_batches([groups[0].columns])),)), 0
+        RowBlock("p", 1, 0, 7, 0, 3, (RowGroup(groups[0].rows, pa.Table.from_batches([groups[0].columns])),)), 0
     )
     found = made.ask("SELECT order.id, order.who, order.at.x, more.tags FROM TABLE ORDER BY _offset")
     assert found == [(1, "A", 5, ["a"]), (None, None, None, ["a"]), (2, None, None, ["a"])]
@@ -169,7 +169,7 @@ def test_table_without_a_format_keeps_blobs(server: Path) -> None:
     made.target = made.store.target(None, None)
     made.prepared()
     rows = pa.table({"ts_ms": pa.array([5]), "payload": pa.array([b"\xff\0x"])})
-    made.store.insert(Block("p", 1, 0, 7, 0, 1, (Group(np.arange(1), rows),)), 0)
+    made.store.insert(RowBlock("p", 1, 0, 7, 0, 1, (RowGroup(np.arange(1), rows),)), 0)
     assert made.ask("SELECT ts_ms, hex(payload), _offset FROM TABLE") == [(5, "FF0078", 0)]
 
 
@@ -276,7 +276,7 @@ def test_hostile_names_are_names(server: Path) -> None:
     for _ in range(2):
         store.open(target, store.prepare(target))
     rows = pa.table({name: pa.array([5], pa.int64()) for name in names})
-    store.insert(Block("p", 1, 0, 7, 0, 1, (Group(np.arange(1), rows),), unclear=True), 0.1)
+    store.insert(RowBlock("p", 1, 0, 7, 0, 1, (RowGroup(np.arange(1), rows),), unclear=True), 0.1)
     found = store._client().query(f"SELECT * FROM {identifier(table)}")
     assert found.result_rows == [(5, 5, 5, 5, 5, 5, 7, 0)]
 

@@ -88,7 +88,7 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     log = open_log("file", tmp_path, CONFIG)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()
-    with pytest.raises(Rejected, match="there already"):
+    with pytest.raises(Rejected, match="already exists"):
         backed_up(log, tmp_path / "full")
 
 

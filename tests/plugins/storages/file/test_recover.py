@@ -155,13 +155,13 @@ def test_what_is_cut_is_kept_aside(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert kept.name.endswith("-uncommitted-epoch")
     assert b"r3" in (kept / f"{3:020d}.log").read_bytes()
     assert len((kept / f"{3:020d}.index").read_bytes()) == 48
-    assert "the journal does not hold" in caplog.text
+    assert "are not in the journal" in caplog.text
 
 
 def test_epochs_set_aside_by_kills_are_bounded_and_those_of_a_lost_journal_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gauss.plugins.storages.file.aside.MOST_EPOCH_BYTES", 2_000)
+    monkeypatch.setattr("gauss.plugins.storages.file.aside_folder.MOST_EPOCH_BYTES", 2_000)
 
     def reopened(*epochs: int) -> list[str]:
         log = open_log("file", tmp_path, committed=lambda _: False)

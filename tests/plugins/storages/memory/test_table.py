@@ -19,10 +19,10 @@ from gauss.contracts.cursor import (
     TimeRange,
     View,
 )
-from gauss.contracts.storage import Taken
+from gauss.contracts.storage import TableAppended
 from gauss.model.errors import Collected, ConfigError
 from gauss.plugins.storages.memory import table as tables
-from gauss.plugins.storages.memory.table import Table
+from gauss.plugins.storages.memory.table import MemoryTable
 from helpers.logs import arrow
 from helpers.scan_worlds import run_child
 from helpers.tables import json_format, open_table, record, rows, stage, upsert
@@ -30,11 +30,11 @@ from helpers.tables import json_format, open_table, record, rows, stage, upsert
 LIVE = Program(mode=Mode.LIVE)
 
 
-def keys(table: Table, view: View | None = None) -> list[str]:
+def keys(table: MemoryTable, view: View | None = None) -> list[str]:
     return [row["key"] for row in rows(table.open(Program(view or Seq())))]
 
 
-def values(table: Table) -> dict[str, bytes]:
+def values(table: MemoryTable) -> dict[str, bytes]:
     return {row["key"]: row["data"] for row in rows(table.open(Program()))}
 
 
@@ -62,7 +62,7 @@ def test_whole_number_is_a_key_by_its_digits_and_other_kinds_are_dead_letters() 
     table = open_table()
     bad = [b'{"k": 1.5}', b'{"k": true}', b'{"k": ["x"]}', b'{"k": null}', b"{}", b"[]", b"", b'{"k": "\xff"}']
     taken, letters = upsert(table, record(7, 1), record("7", 2), *bad, record(-3))
-    assert taken == Taken(3)
+    assert taken == TableAppended(3)
     assert values(table) == {"-3": record(-3), "7": record("7", 2)}
     assert [letter.data for letter in letters] == bad
     assert [letter.reason for letter in letters] == [
@@ -136,18 +136,18 @@ def test_time_never_goes_back() -> None:
 
 def test_full_table_refuses_new_keys_and_goes_on_with_those_it_has() -> None:
     table = open_table(storage_size=2)
-    assert upsert(table, record("a"), record("b"), record("c"))[0] == Taken(2, 1)
-    assert upsert(table, record("d"), record("a", 2), record("d", 3))[0] == Taken(1, 2)
+    assert upsert(table, record("a"), record("b"), record("c"))[0] == TableAppended(2, 1)
+    assert upsert(table, record("d"), record("a", 2), record("d", 3))[0] == TableAppended(1, 2)
     assert values(table) == {"a": record("a", 2), "b": record("b")}
     upsert(table, record("b", gone=True))
-    assert upsert(table, record("d"))[0] == Taken(1)
+    assert upsert(table, record("d"))[0] == TableAppended(1)
     assert (keys(table), table.rows) == (["a", "d"], 2)
 
 
 def test_table_full_by_bytes_refuses_new_keys() -> None:
     size = tables.KEY_BYTES + 2 + len(record("a"))
     table = open_table(storage_bytes=2 * size)
-    assert upsert(table, record("a"), record("b"), record("c"))[0] == Taken(2, 1)
+    assert upsert(table, record("a"), record("b"), record("c"))[0] == TableAppended(2, 1)
     assert table.bytes == 2 * size
 
 
@@ -179,7 +179,7 @@ def test_bound_of_tiny_keys_is_about_what_the_process_takes() -> None:
 
 def test_single_row_above_the_bound_passes_alone() -> None:
     table = open_table(storage_bytes=10)
-    assert upsert(table, record("a"), record("b"))[0] == Taken(1, 1)
+    assert upsert(table, record("a"), record("b"))[0] == TableAppended(1, 1)
 
 
 def test_overwrite_deletes_the_keys_whose_last_change_is_oldest() -> None:
@@ -187,7 +187,7 @@ def test_overwrite_deletes_the_keys_whose_last_change_is_oldest() -> None:
     live = table.open(LIVE)
     upsert(table, record("a"), record("b"))
     upsert(table, record("a", 2))
-    assert upsert(table, record("c"))[0] == Taken(1, 0, 1)
+    assert upsert(table, record("c"))[0] == TableAppended(1, 0, 1)
     assert (keys(table), table.end) == (["a", "c"], 5)
     assert [(row["key"], row["deleted"], row["data"]) for row in rows(live)][-1] == ("b", True, b"")
 
@@ -252,9 +252,9 @@ def test_program_that_a_table_can_not_run_is_refused_and_pins_nothing(program: P
 
 
 def test_batches_do_not_depend_on_how_rows_lie() -> None:
-    def cut(table: Table, step: Step) -> list[list[str]]:
+    def cut(table: MemoryTable, step: Step) -> list[list[str]]:
         cursor, found = table.open(Program()), []
-        while cursor.next(step) is Code.UNSET:
+        while cursor.next(step) is Code.OK:
             batch = cursor.read()[1]
             assert batch is not None
             found.append(batch.column("key").to_pylist())
@@ -288,7 +288,7 @@ def test_snapshot_does_not_see_what_comes_after_it() -> None:
     table = open_table()
     upsert(table, record("a", 1), record("b", 1))
     cursor = table.open(Program())
-    assert cursor.next(Step(1)) is Code.UNSET
+    assert cursor.next(Step(1)) is Code.OK
     upsert(table, record("b", gone=True), record("c"), record("a", 2))
     table.maintain()
     table.maintain()

@@ -127,7 +127,7 @@ def test_every_scan_gives_the_fold_of_its_version_and_live_ones_every_event_afte
         scan.cursor.close()
 
 
-def _is_the_fold(real: table.Table, model: Model) -> None:
+def _is_the_fold(real: table.MemoryTable, model: Model) -> None:
     cursor = real.open(Program())
     assert rows(cursor) == model.fold(len(model.events))
     cursor.close()

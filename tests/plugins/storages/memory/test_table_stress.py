@@ -16,7 +16,7 @@ from gauss.contracts.cursor import Code, Mode, Program, Step
 from gauss.plugins.storages.memory import table as tables
 from gauss.plugins.storages.memory.keys import Keyed
 from gauss.plugins.storages.memory.runs import CANDIDATES
-from gauss.plugins.storages.memory.table import Table
+from gauss.plugins.storages.memory.table import MemoryTable
 from gauss.plugins.storages.memory.table_cursor import TableCursor
 from helpers.tables import open_table
 
@@ -34,7 +34,7 @@ def key_of(version: int) -> str:
     return f"k{version * 7_919 % KEYS:04}"
 
 
-def write(table: Table, first: int, count: int = CHUNK) -> None:
+def write(table: MemoryTable, first: int, count: int = CHUNK) -> None:
     """Events `first` … each says its own version; every eleventh deletes."""
     versions = range(first, first + count)
     keys = pa.array([key_of(version) for version in versions])
@@ -51,7 +51,7 @@ def fold(version: int) -> dict[str, bytes]:
 
 def drained(cursor: TableCursor) -> pa.Table:
     batches = []
-    while cursor.next(Step(200)) is Code.UNSET:
+    while cursor.next(Step(200)) is Code.OK:
         batches.append(cursor.read()[1])
     return pa.Table.from_batches(batches, CANDIDATES)
 
@@ -59,7 +59,7 @@ def drained(cursor: TableCursor) -> pa.Table:
 class Load:
     """A writer and a compaction beside the test, until it is over."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: MemoryTable) -> None:
         self.table = table
         self.faults: list[BaseException] = []
         self._over = threading.Event()
@@ -112,7 +112,7 @@ def test_64_cursors_at_different_versions_each_equal_the_fold_beside_a_writer() 
     assert table.watermark() == table.end
 
 
-def table_moved(table: Table, version: int) -> None:
+def table_moved(table: MemoryTable, version: int) -> None:
     while table.end == version:
         threading.Event().wait(0.0005)
 
@@ -128,14 +128,14 @@ def test_live_readers_get_root_then_every_event_once_and_in_order_beside_a_write
             expected = fold(cursor.pinned_version)
             root: dict[str, bytes] = {}
             while len(root) < len(expected):
-                assert cursor.next(Step(64)) is Code.UNSET
+                assert cursor.next(Step(64)) is Code.OK
                 batch = cursor.read()[1]
                 assert batch is not None
                 root.update(zip(batch.column("key").to_pylist(), batch.column("data").to_pylist(), strict=True))
             assert root == expected
             version = cursor.pinned_version
             while version < cursor.pinned_version + 5_000:
-                if cursor.next(Step(64)) is Code.UNSET:
+                if cursor.next(Step(64)) is Code.OK:
                     batch = cursor.read()[1]
                     assert batch is not None
                     count = batch.num_rows
@@ -200,7 +200,7 @@ class _Probe:
     """Something that lives as long as the newest link of the tail."""
 
     @classmethod
-    def of(cls, table: Table) -> _Probe:
+    def of(cls, table: MemoryTable) -> _Probe:
         probe = cls()
         table._root.last.batch = probe
         return probe

@@ -14,7 +14,7 @@ import pytest
 
 from gauss.clients.embedded import ensure
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
-from gauss.contracts.table import Block, Group, TablePlace
+from gauss.contracts.table import RowBlock, RowGroup, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.mapping.columns import ColumnMap
 from gauss.mapping.script import run_file
@@ -46,11 +46,11 @@ class Made:
     def ask(self, query: str) -> list[Any]:
         return self.store._connection().execute(query.replace("TABLE", self.name).encode()).fetchall()
 
-    def block(self, start: int, stop: int, values: list[int] | None = None, **given: Any) -> Block:
+    def block(self, start: int, stop: int, values: list[int] | None = None, **given: Any) -> RowBlock:
         offsets = np.arange(start, stop)
         numbers = pa.array(offsets if values is None else values, pa.int64())
         rows = pa.table({"ts_ms": pa.array(offsets), "n": numbers, "note": pa.array([f"at {n}" for n in offsets])})
-        return Block(f"_table.{self.name}", 1, 0, 7, start, stop, (Group(offsets, rows),), **given)
+        return RowBlock(f"_table.{self.name}", 1, 0, 7, start, stop, (RowGroup(offsets, rows),), **given)
 
 
 def test_block_written_again_changes_nothing(server: Path) -> None:
@@ -95,8 +95,8 @@ def test_rewound_block_adds_what_the_table_lacks(server: Path) -> None:
 
 
 def test_of_one_key_in_groups_with_other_defaults_the_last_row_goes_in() -> None:
-    def group(offsets: list[int], keys: list[int], part: str) -> Group:
-        return Group(np.array(offsets), pa.table({"k": pa.array(keys)}), part)
+    def group(offsets: list[int], keys: list[int], part: str) -> RowGroup:
+        return RowGroup(np.array(offsets), pa.table({"k": pa.array(keys)}), part)
 
     found = newest((group([0, 3], [1, 2], ""), group([1, 2], [1, 2], "note")), ["k"])
     assert [(each.offsets.tolist(), each.part) for each in found] == [([3], ""), ([1], "note")]

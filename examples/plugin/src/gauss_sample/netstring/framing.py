@@ -25,6 +25,7 @@ class Incomplete(Exception):
 
 class NetstringFraming:
     raw = True
+    carries_all = True
     key: tuple[object, ...] = ("netstring",)
 
     def __init__(self, config: NetstringConfig) -> None:

@@ -33,5 +33,6 @@ SPEC = ProcessorSpec(
     role=Role.TRANSFORM,
     where=Where.SPARK,
     active=False,
+    hosted=True,
     lint=lint,
 )

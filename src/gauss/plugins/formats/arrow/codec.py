@@ -1,4 +1,4 @@
-"""The arrow format: records are streams of their own, each of as many rows as its batches hold.
+"""The arrow format: each record is an IPC stream, and has the rows of its batches.
 
 | record | meaning |
 |---|---|
@@ -43,7 +43,7 @@ class ArrowFormat:
         return self._source
 
     def decode(self, data: bytes) -> dict[str, Any]:
-        """The record's one row; raises BadRecord, also when it holds several."""
+        """The only row of a record; raises BadRecord if it has several."""
         rows = self.decode_rows(data)
         if len(rows) != 1:
             raise BadRecord("many_rows", f"the record holds {len(rows)} rows")
@@ -62,7 +62,7 @@ class ArrowFormat:
             batch = self._open(record.as_buffer(), budget)
             return _typed(dict(zip(batch.schema.names, batch.columns, strict=True)), fields, len(batch))
 
-        batches, records, bad = decode_each(decode, enumerate(data))  # of batches of rows: the loop is not per row
+        batches, records, bad = decode_each(decode, enumerate(data))  # a loop over batches, not rows
         if not batches:
             return Decoded(no_rows(fields), np.zeros(0, np.int64), bad)
         counts = [len(batch) for batch in batches]
@@ -80,11 +80,11 @@ class ArrowFormat:
         return self._write(pa.RecordBatch.from_pylist([row], schema=pa.schema(columns)))
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """One record of all rows."""
+        """All rows as one record."""
         try:
             return pa.array([self._write(rows)] if len(rows) else [], pa.binary())
         except _TROUBLE:
-            encode_each(self.encode, rows)  # says which rows
+            encode_each(self.encode, rows)  # raises with the bad rows
             raise
 
     def _write(self, rows: pa.RecordBatch) -> bytes:
@@ -101,7 +101,7 @@ class ArrowFormat:
         return _stream(pa.RecordBatch.from_arrays(arrays, schema=self._native))
 
     def _open(self, record: pa.Buffer, budget: DecodeBudget) -> pa.RecordBatch:
-        """A record's rows as columns that Spark knows."""
+        """The rows of a record in Spark's types."""
         table = _read(record, budget.most)
         types = {field.name: _type(field) for field in table.schema}
         budget.take(max(table.nbytes, sum(map(expanded_bytes, table.columns))), table.num_rows)
@@ -118,7 +118,7 @@ class ArrowFormat:
 
 
 def _read(record: pa.Buffer, most: int) -> pa.Table:
-    """A record's table, sound in every part; raises BadRecord, also when it would take more than `most` bytes."""
+    """The validated table of a record; raises BadRecord, also if it would take more than `most` bytes."""
     is_file = record.size >= 6 and record.slice(0, 6).to_pybytes() == FILE_MAGIC
     DecodeBudget(most).take(declared_bytes(memoryview(record).cast("B"), is_file=is_file))
     try:
@@ -134,7 +134,7 @@ def _read(record: pa.Buffer, most: int) -> pa.Table:
 
 
 def _check_decimals(fields: Any) -> None:
-    """Arrow believes any scale, and reads beyond its tables of powers when it casts a decimal of an absurd one."""
+    """Rejects absurd decimal scales: Arrow does not check them, and reads out of bounds when it casts such values."""
     for field in fields:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if pa.types.is_decimal(kind) and not 0 <= kind.scale <= kind.precision:
@@ -179,7 +179,9 @@ def _column(values: Any, kind: pa.DataType, name: str) -> pa.Array:
             flat = pa.concat_arrays(flat.chunks) if flat.num_chunks else pa.array([], flat.type)
         return adapt(flat, kind)
     except _TROUBLE as error:
-        raise BadRecord("wrong_type", f"{values.type} is no {kind}: {str(error).split(chr(10), 1)[0]}", name) from None
+        raise BadRecord(
+            "wrong_type", f"{values.type} cannot be read as {kind}: {str(error).split(chr(10), 1)[0]}", name
+        ) from None
 
 
 def _typed(columns: dict[str, pa.Array], fields: pa.Schema, count: int) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""How much memory a record of Arrow takes once it is read, told from its metadata before a byte of it is decompressed.
+"""The memory that an Arrow record takes once it is read, from its metadata, before anything is decompressed.
 
 Buffers may be compressed, may overlap, and those of nulls and empty structs take no bytes at all; blocks of a file may
 be listed many times; an entry of a dictionary stands for as many values as refer to it.
@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.contracts.format import BadRecord
-from gauss.plugins.framings.arrow_ipc_streaming.messages import BATCH, CONTINUATION, DICTIONARY, Table
+from gauss.plugins.framings.arrow_ipc_streaming.messages import BATCH, CONTINUATION, DICTIONARY, FlatbufferTable
 
 VALUE_BYTES = 4
-"""What a value is counted with beside its buffers: an offset, for it may become text."""
+"""Bytes counted per value beside its buffers: an offset, since it may become text."""
 
 
 def declared_bytes(record: memoryview, *, is_file: bool) -> int:
@@ -39,19 +39,19 @@ def _messages(record: memoryview) -> Iterator[int]:
         if size < 0:
             raise IndexError(f"a size of {size}")
         yield place
-        place = start + size + Table.root(record[start : start + size]).number(3, "<q")
+        place = start + size + FlatbufferTable.root(record[start : start + size]).number(3, "<q")
 
 
 def _blocks(record: memoryview) -> Iterator[int]:
-    """Where each message begins that the footer of a file names; the same one may be named many times."""
+    """Where each message of a file's footer begins; a footer may list a message many times."""
     (size,) = struct.unpack_from("<i", record, len(record) - 10)
-    footer = Table.root(record[len(record) - 10 - size : len(record) - 10])
+    footer = FlatbufferTable.root(record[len(record) - 10 - size : len(record) - 10])
     for field in (2, 3):
         yield from (offset for offset, _, _, _ in struct.iter_unpack("<qiiq", footer.vector(field, 24)))
 
 
 def _metadata(record: memoryview, place: int) -> tuple[int, int]:
-    """(start, size) of a message's metadata; streams of old have no mark before the size."""
+    """(start, size) of a message's metadata; old streams have no continuation marker before the size."""
     place += 4 if record[place : place + 4] == CONTINUATION else 0
     (size,) = struct.unpack_from("<i", record, place)
     return place + 4, size
@@ -59,7 +59,7 @@ def _metadata(record: memoryview, place: int) -> tuple[int, int]:
 
 def _message_bytes(record: memoryview, place: int) -> int:
     start, size = _metadata(record, place)
-    message = Table.root(record[start : start + size])
+    message = FlatbufferTable.root(record[start : start + size])
     kind = message.number(1, "<B")
     if kind not in (BATCH, DICTIONARY):
         return 0
@@ -74,7 +74,7 @@ def _message_bytes(record: memoryview, place: int) -> int:
 
 
 def _decompressed(record: memoryview, place: int, length: int) -> int:
-    """A compressed buffer says its own size first; -1: it is not compressed after all."""
+    """A compressed buffer begins with its uncompressed size, or -1 if it is not compressed."""
     if length < 8:
         return length
     (size,) = struct.unpack_from("<q", record, place)
@@ -82,7 +82,7 @@ def _decompressed(record: memoryview, place: int, length: int) -> int:
 
 
 def expanded_bytes(values: Any) -> int:
-    """Bytes that values take beside their buffers once no two of them share one: of dictionaries and views."""
+    """Bytes that values of dictionaries and views take once each has its own copy."""
     if isinstance(values, pa.ChunkedArray):
         return sum(map(expanded_bytes, values.chunks))
     kind, kinds = values.type, pa.types

@@ -14,16 +14,16 @@ class ArrowConfig(PluginConfig):
     files; a record may hold many rows."""
 
     schema_file: Path | None = None
-    """An Arrow file, stream or bare schema message whose schema gives the columns; left out: each record brings its
-    own, and columns are found by name."""
+    """An Arrow file, stream or schema message that defines the columns. Default: each record has its own schema, and
+    columns are matched by name."""
     max_decoded_bytes: Bytes = MAX_DECODED_BYTES
-    """A record that takes more once it is decompressed and decoded is a dead letter; what a task decodes at once takes
-    no more either."""
+    """Maximum decompressed and decoded size of a record; larger records become dead letters. Also limits what a task
+    decodes at once."""
 
 
 SPEC = FormatSpec(
     name="arrow",
-    summary="Arrow IPC streams and files; a record holds as many rows as its batches",
+    summary="Arrow IPC streams and files; a record can hold many rows",
     config=ArrowConfig,
     implementation="gauss.plugins.formats.arrow.codec:ArrowFormat",
 )

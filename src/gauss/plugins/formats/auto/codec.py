@@ -1,4 +1,4 @@
-"""The auto format: each record by the format that its first bytes tell.
+"""The auto format: detects the format of each record from its first bytes.
 
 Text cells of csv are given as text; a column that is asked for as a number is read as one.
 """
@@ -16,7 +16,7 @@ from gauss.contracts.format import BadRecord, Decoded, SourceSchema
 from gauss.contracts.format_batch import decode_each, find, to_columns
 from gauss.plugins.formats.arrow.codec import ArrowFormat
 from gauss.plugins.formats.arrow.spec import ArrowConfig
-from gauss.plugins.formats.auto.spec import AutoConfig
+from gauss.plugins.formats.auto.spec import AutoFormatConfig
 from gauss.plugins.formats.avro.codec import AvroFormat
 from gauss.plugins.formats.avro.spec import AvroConfig
 from gauss.plugins.formats.columns import merge, no_rows
@@ -31,7 +31,7 @@ _SPACE = b" \t\r\n"
 
 
 def detect(record: bytes) -> str:
-    """`json`, `avro`, `arrow` or `csv`, by the first bytes; raises BadRecord when it is none of them."""
+    """`json`, `avro`, `arrow` or `csv`, by the first bytes; raises BadRecord if it is none of them."""
     head = record[:64].lstrip(_SPACE)
     if head[:1] == b"{":
         return "json"
@@ -48,7 +48,7 @@ def detect(record: bytes) -> str:
 class AutoFormat:
     """Records of any of four formats."""
 
-    def __init__(self, config: AutoConfig) -> None:
+    def __init__(self, config: AutoFormatConfig) -> None:
         self._config = config
         self._json, self._avro, self._arrow = (
             JsonFormat(JsonConfig()),
@@ -57,7 +57,7 @@ class AutoFormat:
         )
 
     def schema(self) -> SourceSchema | None:
-        """None: each record says itself what it holds."""
+        """None: the formats are self-describing."""
 
     def decode(self, data: bytes) -> Row:
         kind = detect(data)
@@ -67,7 +67,7 @@ class AutoFormat:
         return found
 
     def encode(self, row: Row) -> bytes:
-        """Written as json."""
+        """A row as json."""
         return self._json.encode(row)
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
@@ -119,7 +119,7 @@ def _delimiter(record: bytes) -> str:
 
 
 def _cells(record: bytes, delimiter: str) -> int:
-    """How many cells a line has, not counting delimiters in quotes."""
+    """Number of cells of a line; delimiters in quotes do not count."""
     return b"".join(record.split(b'"')[::2]).count(delimiter.encode()) + 1
 
 

@@ -6,18 +6,18 @@ from gauss.contracts.format import FormatSpec
 from gauss.contracts.plugin import PluginConfig
 
 
-class AutoConfig(PluginConfig):
+class AutoFormatConfig(PluginConfig):
     """Detects json (an object), an Avro container, an Arrow stream or file, else csv, from a record's first bytes."""
 
     columns: list[str] | None = None
-    """Names of csv cells, in their order; left out: `c0`, `c1` and so on."""
+    """Names of the csv columns, in order. Default: `c0`, `c1`, …"""
     delimiter: str | None = None
-    """What stands between csv cells; left out: the most frequent of comma, semicolon, tab and bar."""
+    """The csv delimiter. Default: the most frequent of comma, semicolon, tab and bar."""
 
 
 SPEC = FormatSpec(
     name="auto",
-    summary="json, csv, avro container or arrow, as the first bytes of each record tell",
-    config=AutoConfig,
+    summary="detects json, csv, avro container or arrow from the first bytes of each record",
+    config=AutoFormatConfig,
     implementation="gauss.plugins.formats.auto.codec:AutoFormat",
 )

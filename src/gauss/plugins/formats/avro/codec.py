@@ -1,4 +1,4 @@
-"""The avro format: batches of datums as one synthetic container block read by polars, the rest datum by datum."""
+"""The avro format: polars reads a batch of datums as one container block; odd records are read datum by datum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gauss.plugins.formats.avro.datum import read, write
 from gauss.plugins.formats.avro.resolve import Resolution, read_defaults
 from gauss.plugins.formats.avro.schema import AvroType, parse, plain_schema, polars_reads, symbols_of
 from gauss.plugins.formats.avro.spec import AvroConfig
-from gauss.plugins.formats.avro.walk import Walker
+from gauss.plugins.formats.avro.walk import DatumChecker
 from gauss.plugins.formats.avro.write import encode
 from gauss.plugins.formats.columns import Columns, adapt, bytes_of, merge, no_rows, select
 from gauss.plugins.formats.registry import HEADER, SchemaRegistry, header, schema_id
@@ -29,13 +29,13 @@ from gauss.plugins.formats.registry import HEADER, SchemaRegistry, header, schem
 Row = dict[str, Any]
 
 MOST_SCHEMA_BYTES = 1 << 20
-"""Of a schema that a record brings; those of the config may be larger."""
+"""Limit of a schema inside a record; configured schemas may be larger."""
 CACHED_BYTES = 4 << 20
-"""Texts of schemas that are kept understood; a tree is some forty times as large as its text."""
+"""Bytes of schema text whose parsed trees are cached; a tree is some forty times as large as its text."""
 
 
 class AvroFormat:
-    """Datums, containers, or datums behind a registry's id; see `walk.py` for what each kind of bad record means."""
+    """Datums, containers, or datums after a schema id; `walk.py` lists the verdicts on bad records."""
 
     def __init__(self, config: AvroConfig) -> None:
         self._registry = SchemaRegistry(config.registry) if config.registry else None
@@ -57,7 +57,7 @@ class AvroFormat:
         return self._reader.source if self._reader else None
 
     def decode(self, data: bytes) -> Row:
-        """The record's one row; raises BadRecord, also when it is a container of several."""
+        """The only row of a record; raises BadRecord if it is a container of several."""
         rows = self.decode_rows(data)
         if len(rows) != 1:
             raise BadRecord("many_rows", f"the record holds {len(rows)} rows")
@@ -88,7 +88,7 @@ class AvroFormat:
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
         if self._registry is None and self._reader is not None and not _contains(data):
             return self._decode_alike(data, np.arange(len(data)), self._reader, fields)
-        # Records of several schemas, or of many rows: those of one schema are decoded together.
+        # Records of several schemas or rows: those of one schema are decoded together.
         groups: dict[int, tuple[_Schema, list[int], list[bytes], list[int]]] = {}
         budget = DecodeBudget(self._most)
         opened, places, bad = decode_each(lambda record: self._open(record, budget), enumerate(data.to_pylist()))
@@ -127,7 +127,7 @@ class AvroFormat:
         """Records of one schema; `indexes` are their places in the batch."""
         counts = np.ones(len(data), np.int64) if counts is None else counts
         offsets, body = bytes_of(data)
-        verdicts, odd = writer.walker.judge(body, offsets, counts)
+        verdicts, odd = writer.checker.judge(body, offsets, counts)
         plain = verdicts == 0
         resolution = self._resolution(writer)
         if writer.fast is not None and (resolution is None or resolution.by_column):
@@ -161,12 +161,12 @@ class AvroFormat:
         return made._replace(spread=any(len(rows) != 1 for rows in found))
 
     def _resolve(self, row: Row, writer: _Schema) -> Row:
-        """A row of the writer's schema as one of the reader's: by name, with the reader's defaults."""
+        """Converts a row of the writer's schema to the reader's: by name, with the reader's defaults."""
         found = self._resolution(writer)
         return row if found is None else found.row(row)
 
     def _resolution(self, writer: _Schema) -> Resolution | None:
-        """None: the writer's schema is the reader's."""
+        """None if writer and reader have the same schema."""
         if self._reader is None or self._reader is writer or self._reader.text == writer.text:
             return None
         if writer.resolution is None:
@@ -198,22 +198,22 @@ class AvroFormat:
 
 
 class _Schema:
-    """A schema with all that decoding by it needs."""
+    """A parsed schema and the decoders made from it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.root: AvroType = parse(text)
         read_defaults(self.root)
-        self.walker = Walker(self.root)
+        self.checker = DatumChecker(self.root)
         pairs = zip(self.root.names, self.root.children, strict=True)
         self.source = SourceSchema(tuple(SourceField(name, child.field_type()) for name, child in pairs))
         self.types = {field.name: arrow_field(field).type for field in self.source.fields}
         self.fast = plain_schema(self.root) if polars_reads(self.root) else None
         self.resolution: Resolution | None = None
-        """How its rows become rows of the format's own schema; None: nobody has asked yet."""
+        """How its rows become rows of the format's own schema; None until it is needed."""
 
     def rows(self, body: bytes, count: int) -> list[Row]:
-        self.walker.check(body, count)
+        self.checker.check(body, count)
         rows, position = [], 0
         for _ in range(count):
             row, position = read(self.root, body, position)
@@ -237,7 +237,7 @@ class _Schema:
 
 
 class _Schemas:
-    """The schemas of records by their texts: the newest ones, up to a size."""
+    """A cache of schemas by their text, bounded by size."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Schema] = {}
@@ -245,7 +245,7 @@ class _Schemas:
         self._lock = threading.Lock()
 
     def get(self, text: str) -> _Schema:
-        """The schema that a record brings or names: a bad one costs that record."""
+        """The schema of a record; raises BadRecord if it is invalid."""
         with self._lock:
             found = self._known.pop(text, None)
             if found is None:

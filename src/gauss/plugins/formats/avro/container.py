@@ -1,4 +1,4 @@
-"""Containers: the header of an Avro file and its blocks, taken apart and put together."""
+"""Reads and writes containers: the header and blocks of an Avro file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gauss.plugins.formats.avro.walk import read_long
 
 MAGIC = b"Obj\x01"
 MOST_WINDOW_BYTES = 8 << 20
-"""Of zstd, whose specification has every decoder take as much; a window is allocated before a byte comes out."""
+"""Largest window of zstd, which every decoder must support; it is allocated before the first byte is decoded."""
 SYNC = b"gauss block mark"
 MOST_EMPTY = 100_000
-"""Rows that take no byte, as those of a schema without fields: more would cost time for nothing."""
+"""Limit of rows that take no bytes, as those of a schema without fields."""
 
 
 class Container(NamedTuple):
-    """What a record holds: the writer's schema, and the datums one behind the other."""
+    """The writer's schema and the concatenated datums of a record."""
 
     schema: str
     body: bytes
@@ -141,7 +141,7 @@ def _inflate(block: bytes, codec: str, most: int) -> bytes | None:
         import pyarrow as pa
 
         size, shift, place = 0, 0, 0
-        while True:  # a varint of the size stands before the data, a checksum of four bytes behind it
+        while True:  # the size as a varint before the data, a checksum of four bytes after it
             size |= (block[place] & 127) << shift
             shift, place = shift + 7, place + 1
             if block[place - 1] < 128:

@@ -1,4 +1,4 @@
-"""One datum at a time: bytes that the walk has judged → values, and values → bytes."""
+"""Reads single datums that the walk has checked, and writes them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def bytes_value(node: AvroType, piece: bytes, column: str) -> Any:
 
 
 def write(node: AvroType, value: Any, out: bytearray, name: str = "") -> None:
-    """Appends a value; raises ValueError where it does not fit its type."""
+    """Appends a value; raises ValueError if it does not fit its type."""
     match node.kind:
         case "union":
             branch = _branch_of(node, value, name)
@@ -119,7 +119,7 @@ def write(node: AvroType, value: Any, out: bytearray, name: str = "") -> None:
             number = _number(node, value)
             low, high = node.bounds()
             if not low <= number <= high:
-                raise ValueError(f"{name}: {value} is no {node.logical or node.kind}")
+                raise ValueError(f"{name}: {value} is not a valid {node.logical or node.kind}")
             write_long(number, out)
         case "float":
             out += struct.pack("<f", value)
@@ -201,7 +201,7 @@ def _piece(node: AvroType, value: Any, name: str) -> bytes:
         return bytes(value)
     number = unscaled(value, node.scale)
     if number is None or abs(number) >= 10**node.precision:
-        raise ValueError(f"{name}: {value} is no decimal({node.precision},{node.scale})")
+        raise ValueError(f"{name}: {value} does not fit decimal({node.precision},{node.scale})")
     size = node.size if node.kind == "fixed" else (number if number >= 0 else ~number).bit_length() // 8 + 1
     return number.to_bytes(size, "big", signed=True)
 

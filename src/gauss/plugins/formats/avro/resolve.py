@@ -1,4 +1,4 @@
-"""A writer's schema read by another: what fits, by name, and the reader's defaults for what is not there.
+"""Schema resolution: fields of the writer's schema are matched by name, missing ones get the reader's defaults.
 
 | writer → reader | value |
 |---|---|
@@ -79,7 +79,7 @@ def _value(value: Any, writer: AvroType, reader: AvroType, column: str) -> Any:
     if two.logical == "decimal" and (one.scale, one.precision) != (two.scale, two.precision):
         number = unscaled(value, two.scale)
         if number is None or abs(number) >= 10**two.precision:
-            raise BadRecord("out_of_range", f"{value} is no decimal({two.precision},{two.scale})", column)
+            raise BadRecord("out_of_range", f"{value} does not fit decimal({two.precision},{two.scale})", column)
         return scaled(number, two.scale)
     return value
 
@@ -98,7 +98,7 @@ def _check(one: AvroType, two: AvroType, column: str) -> None:
 
 
 def _micros(node: AvroType) -> bool:
-    """Whether it is a moment that is held in microseconds."""
+    """Whether it is a timestamp in microseconds."""
     return "timestamp" in node.logical and not node.logical.endswith("nanos")
 
 
@@ -109,7 +109,7 @@ def _default(node: AvroType, default: Any, column: str) -> Any:
 
 
 def read_defaults(root: AvroType) -> None:
-    """Makes the defaults of a schema the values that they stand for; JSON has no bytes, decimals or times."""
+    """Replaces the defaults of a schema, which are JSON, by values of their types."""
     seen: set[int] = set()
 
     def visit(node: AvroType) -> None:

@@ -1,4 +1,4 @@
-"""An Avro schema understood: a tree of types, each with its field type and the bounds of its values."""
+"""Parses Avro schemas to trees of types, each with its field type and the bounds of its values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_NODES = 20_000
 
 @dataclass
 class AvroType:
-    """A type; `kind` is Avro's own word."""
+    """A type; `kind` is its name in Avro."""
 
     kind: str
     logical: str = ""
@@ -45,7 +45,7 @@ class AvroType:
         return None
 
     def bounds(self) -> tuple[int, int]:
-        """Between which an int or long must lie."""
+        """The lowest and highest value of an int or long."""
         if self.logical in _TIMESTAMPS:
             unit, per = _TIMESTAMPS[self.logical]
             if unit == "nanos":
@@ -122,7 +122,7 @@ def parse(text: str) -> AvroType:
 
 
 def _nodes(node: AvroType, counted: dict[int, int]) -> int:
-    """Types in the tree, a named one wherever it is used: a few lines of schema can stand for billions."""
+    """Number of types in the tree; named ones count each time, so that a few lines of schema can expand to billions."""
     if id(node) not in counted:
         counted[id(node)] = 1 + sum(_nodes(child, counted) for child in node.children)
     return counted[id(node)]
@@ -186,7 +186,7 @@ def _named(
 def _logical(made: AvroType, schema: dict[str, Any]) -> AvroType:
     logical = schema.get("logicalType", "")
     if logical not in _LOGICAL.get(made.kind, ()):
-        return made  # what is not known is ignored, as Avro says
+        return made  # unknown logical types are ignored, as Avro specifies
     made.logical = logical
     if logical == "decimal":
         made.precision, made.scale = int(schema.get("precision", 0)), int(schema.get("scale", 0))

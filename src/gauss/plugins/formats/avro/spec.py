@@ -15,17 +15,17 @@ class AvroConfig(PluginConfig):
     `avro_container` cuts them) that brings its own; without `schema_file` only containers can be read."""
 
     schema_file: Path | None = None
-    """The schema, as JSON text (`.avsc`): the columns, and how bare datums are written."""
+    """The schema as JSON (`.avsc`), for reading and writing bare datums."""
     registry: RegistryConfig | None = None
-    """Records carry Confluent's schema id before the datum; left out: no such header."""
+    """The schema registry of records with a Confluent schema id. Default: records have no such header."""
     max_decoded_bytes: Bytes = MAX_DECODED_BYTES
-    """A record that takes more once it is decompressed and decoded is a dead letter; what a task decodes at once takes
-    no more either."""
+    """Maximum decompressed and decoded size of a record; larger records become dead letters. Also limits what a task
+    decodes at once."""
 
 
 SPEC = FormatSpec(
     name="avro",
-    summary="Avro: bare datums of one schema, containers that bring theirs, or datums with a registry's schema id",
+    summary="Avro: bare datums of one schema, containers with their own schema, or datums with a registry schema id",
     config=AvroConfig,
     implementation="gauss.plugins.formats.avro.codec:AvroFormat",
 )

@@ -1,4 +1,4 @@
-"""Many rows as datums at once: each field as its bytes, then joined."""
+"""Encodes batches of rows: each column to bytes, then joined to datums."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pyarrow.compute as pc
 
 from gauss.plugins.formats.avro.datum import write_long
 from gauss.plugins.formats.avro.schema import AvroType
-from gauss.plugins.formats.joined import alike, big_endian, filled, instead_of_null, join, varied
+from gauss.plugins.formats.encoded_columns import alike, big_endian, filled, instead_of_null, join, varied
 
 _SEVENS = np.array([1 << (7 * place) for place in range(1, 10)], np.uint64)
 
 
 def encode(root: AvroType, rows: pa.RecordBatch, head: bytes) -> pa.BinaryArray | None:
-    """Datums behind `head`; None: some value or type is left to the datum codec."""
+    """Datums, each after `head`; None if a value or type must be written by the datum codec."""
     parts: list[pa.BinaryArray | bytes] = [head]
     for name, node in zip(root.names, root.children, strict=True):
         at = rows.schema.get_field_index(name)
@@ -27,7 +27,7 @@ def encode(root: AvroType, rows: pa.RecordBatch, head: bytes) -> pa.BinaryArray 
 
 def _field(node: AvroType, values: pa.Array) -> pa.BinaryArray | None:
     if node.nullable is None:
-        # A null has a default, or is an error: both are told row by row.
+        # A null has a default or is an error; the row codec handles both.
         return None if values.null_count else _value(node, values)
     null = [child.kind for child in node.children].index("null")
     pieces = _value(node.children[1 - null], values)
@@ -68,7 +68,7 @@ def _value(node: AvroType, values: pa.Array) -> pa.BinaryArray | None:
 
 
 def _numbers(node: AvroType, values: pa.Array) -> np.ndarray | None:
-    """The whole numbers that stand for values; None where one does not fit, or the types are not of a kind."""
+    """The integers that encode the values; None if one does not fit or the types do not match."""
     kind = values.type
     if pa.types.is_timestamp(kind):
         if kind.unit != "us" or "timestamp" not in node.logical or node.logical.endswith("nanos"):

@@ -1,4 +1,4 @@
-"""The csv format: plain lines by a walk in machine code, the rest line by line."""
+"""The csv format: the compiled walk decodes plain lines, the line codec the others."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gauss.model.errors import ConfigError
 from gauss.plugins.formats.columns import merge, no_rows, select
 from gauss.plugins.formats.csv.line import LineCodec
 from gauss.plugins.formats.csv.spec import CsvConfig
-from gauss.plugins.formats.csv.walk import Walked
+from gauss.plugins.formats.csv.walk_decoder import CsvWalkDecoder
 
 
 class CsvFormat:
-    """Lines; see `line.py` for what each kind of bad record means."""
+    """Lines; `line.py` lists the verdicts on bad records."""
 
     def __init__(self, config: CsvConfig) -> None:
         self._fields = [SourceField(field.name, field.type.field_type()) for field in config.fields]
         self._line = LineCodec(config, self._fields)
-        self._walked = Walked(self._fields, self._line)
+        self._batches = CsvWalkDecoder(self._fields, self._line)
 
     def schema(self) -> SourceSchema:
         return SourceSchema(tuple(self._fields))
@@ -34,7 +34,7 @@ class CsvFormat:
         return row
 
     def decode_rows(self, data: bytes) -> list[dict[str, Any]]:
-        """The row, or none of the header line."""
+        """The row of a line, none for the header."""
         row = self._line.decode(data)
         return [] if row is None else [row]
 
@@ -46,14 +46,14 @@ class CsvFormat:
         unknown = [name for name in rows.schema.names if name not in known]
         if unknown:
             raise ConfigError(f"csv has no column {unknown[0]}", hint=f"its fields are {', '.join(known)}")
-        from gauss.plugins.formats.csv import write  # as little is loaded as is needed
+        from gauss.plugins.formats.csv import write  # loaded only by writers
 
         made = write.encode(rows, self._fields, self._line)
         return made if made is not None else encode_each(self._line.encode, rows)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
-        # Every column is looked at, asked for or not: a record is bad for whoever reads it.
-        plain, columns = self._walked.decode(data) or (np.zeros(len(data), bool), {})
+        # Every column is checked, requested or not: a bad record is bad for every reader.
+        plain, columns = self._batches.decode(data) or (np.zeros(len(data), bool), {})
         kept, rest = np.flatnonzero(plain), np.flatnonzero(~plain)
         made = select(columns, fields, len(kept)) if len(kept) else no_rows(fields)
         if not len(rest):

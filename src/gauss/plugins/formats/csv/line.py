@@ -1,10 +1,10 @@
-"""One line at a time: the authority that the fast way must agree with.
+"""Decodes single lines and decides which are bad; the decoder of batches must agree with it.
 
 | record | meaning |
 |---|---|
 | a line break at its end | not part of it |
 | fewer or more cells than fields | bad_csv |
-| a quote inside an unquoted cell, text behind a closing quote, no closing quote | bad_csv |
+| a quote inside an unquoted cell, text after a closing quote, no closing quote | bad_csv |
 | a line break outside quotes, but at the end | bad_csv |
 | an unquoted cell that holds what `null` says | null |
 | text that is not UTF-8, in any column but one with `utf8 = false` | bad_utf8 |
@@ -24,7 +24,7 @@ from gauss.plugins.formats.values import check, from_text, iso_text
 
 
 class LineCodec:
-    """Lines ↔ rows."""
+    """Converts between lines and rows."""
 
     def __init__(self, config: CsvConfig, fields: list[SourceField]) -> None:
         self.delimiter, self.quote = config.delimiter.encode(), config.quote.encode()
@@ -82,7 +82,7 @@ class LineCodec:
             if position == len(record):
                 return cells
             if record[position : position + 1] != delimiter:
-                raise BadRecord("bad_csv", "text behind a closing quote")
+                raise BadRecord("bad_csv", "text after a closing quote")
             position += 1
 
     def _quoted(self, record: bytes, position: int) -> tuple[bytes, int]:
@@ -110,7 +110,7 @@ class LineCodec:
         check(value, field.field_type, field.name)
         text = cell_text(value, field)
         breaks = any(mark in text for mark in (self.delimiter, b"\n", b"\r"))
-        # A lone empty cell would be an empty record, and what reads as null must be quoted not to be it.
+        # Text that reads as null is quoted; so is a lone empty cell, which would be an empty record.
         if not breaks and text != self.null and not (self.quote and self.quote in text):
             return text
         if not self.quote:

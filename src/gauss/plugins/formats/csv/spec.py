@@ -20,18 +20,18 @@ class CsvField(PluginConfig):
 
 
 class CsvConfig(PluginConfig):
-    """Lines of cells. The columns stand in every line in the order of `fields`."""
+    """Comma-separated lines. Every line has the columns in the order of `fields`."""
 
     fields: list[CsvField]
-    """The columns, in their order."""
+    """The columns, in order."""
     header: bool = False
-    """Whether a line that holds just the names of the fields may come, as at the head of a file: it is no row."""
+    """Whether to skip lines that contain exactly the field names, such as the header of a file."""
     delimiter: str = ","
-    """What stands between cells: one ASCII character, such as `";"` or `"\\t"`."""
+    """The delimiter: one ASCII character, such as `";"` or `"\\t"`."""
     quote: str = '"'
-    """What cells with a delimiter, a quote or a line break stand in, doubled inside; `""`: nothing is quoted."""
+    """The quote character, doubled inside a quoted cell; `""` disables quoting."""
     null: str = ""
-    """What an unquoted cell holds for null; an empty quoted cell is always empty text."""
+    """The text of an unquoted null cell. An empty quoted cell is always empty text."""
 
     @field_validator("delimiter", "quote")
     @classmethod
@@ -46,9 +46,9 @@ class CsvConfig(PluginConfig):
         if not self.fields:
             raise PydanticCustomError("csv", "csv needs at least one field", {"key": "fields"})
         if not self.delimiter or self.delimiter == self.quote:
-            raise PydanticCustomError("csv", "delimiter must be there and differ from quote", {"key": "delimiter"})
+            raise PydanticCustomError("csv", "delimiter must not be empty or equal to quote", {"key": "delimiter"})
         if self.null and (self.delimiter in self.null or (self.quote and self.quote in self.null)):
-            raise PydanticCustomError("csv", "null may hold neither delimiter nor quote", {"key": "null"})
+            raise PydanticCustomError("csv", "null must not contain the delimiter or the quote", {"key": "null"})
         return self
 
 

@@ -1,4 +1,4 @@
-"""Many rows as lines at once: each column as text, quoted where it must be, then joined."""
+"""Encodes batches of rows: each column to text, quoted where needed, then joined to lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gauss.plugins.formats.values import RANGES
 
 
 def encode(rows: pa.RecordBatch, fields: list[SourceField], codec: LineCodec) -> pa.BinaryArray | None:
-    """None: some value or type is left to the line codec."""
+    """Rows as lines; None if a value or type must be written by the line codec."""
     declared = as_declared(rows, {field.name: field.field_type for field in fields})
     if declared is None or not fields:
         return None

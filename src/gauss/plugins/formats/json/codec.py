@@ -1,4 +1,8 @@
-"""The json format: `decode` and `encode` for one record, and the same answers for whole batches."""
+"""The json format.
+
+A batch is decoded by the compiled walk (`walk_decoder.py`), before that is compiled or if it leaves many records by
+polars (`polars_decoder.py`), and its suspects one by one (`row_decoder.py`). All give the same answer for a record.
+"""
 
 from __future__ import annotations
 
@@ -11,35 +15,35 @@ import pyarrow as pa
 from gauss.contracts.format import Decoded, FieldType, SourceField, SourceSchema
 from gauss.contracts.format_batch import decode_each
 from gauss.plugins.formats.json import encode as encoding
-from gauss.plugins.formats.json import walked
+from gauss.plugins.formats.json import walk_decoder
 from gauss.plugins.formats.json.merge import merge
 from gauss.plugins.formats.json.non_finite import NonFinite
-from gauss.plugins.formats.json.plan import Column, Found, are_plain, column, path_parts, type_of
-from gauss.plugins.formats.json.slow import RowDecoder
+from gauss.plugins.formats.json.plan import Found, JsonColumn, are_plain, column, path_parts, type_of
+from gauss.plugins.formats.json.row_decoder import RowDecoder
 from gauss.plugins.formats.json.spec import JsonConfig, JsonType
 
 CHUNK = 65_536
-"""One bad record sends this many through the slow path; as many as a task's block has, so that few are cut."""
+"""Records decoded at once. One bad record makes polars refuse them all; a task's block has as many."""
 
 FEW = 32
-"""Up to so many records are read one by one sooner than columns are set up for them."""
+"""Up to this many records (and bytes) decoding one by one is faster than setting up columns."""
 FEW_BYTES = 64 << 10
 MANY_SUSPECTS = 0.1
-"""Above this share of records that the walk leaves, polars may do better."""
+"""Share of suspects of the walk above which polars is tried."""
 
 
 class _Plan(NamedTuple):
-    """All that decoding some columns needs."""
+    """The decoders of some columns."""
 
-    columns: list[Column]
-    slow: RowDecoder
-    tables: walked.Tables | None
+    columns: list[JsonColumn]
+    rows: RowDecoder
+    tables: walk_decoder.JsonTables | None
     plain: bool
-    """Whether polars finds the names."""
+    """Whether no name needs an escape: polars and the walk find only such."""
 
 
 class JsonFormat:
-    """JSON objects; see `slow.py` for what each kind of bad record means."""
+    """JSON objects; `row_decoder.py` lists the verdicts on bad records."""
 
     def __init__(self, config: JsonConfig) -> None:
         self._fields = config.fields
@@ -57,7 +61,7 @@ class JsonFormat:
         return SourceSchema(tuple(SourceField(f.name, FieldType(f.type.name, f.type.attrs)) for f in self._fields))
 
     def decode(self, data: bytes) -> dict[str, Any]:
-        """One record; without `fields` the whole object."""
+        """The fields of a record; without `fields` in the config the whole object."""
         if self._rows is not None:
             assert self._columns is not None
             return dict(zip((entry.name for entry in self._columns), self._rows.decode(data), strict=True))
@@ -66,22 +70,22 @@ class JsonFormat:
         return found
 
     def encode(self, row: dict[str, Any]) -> bytes:
-        """One row as an object; paths become nested objects."""
+        """A row as an object; paths become nested objects."""
         self._non_finite.judge_row(row)
         return encoding.encode_row(row, self._types)
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """Many rows."""
+        """Rows as objects."""
         self._non_finite.judge(rows)
         return encoding.encode_batch(rows, encoding.with_texts(self._types, rows.schema))
 
     def merge_batch(self, rest: pa.BinaryArray, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """Objects with some fields replaced or added, all others kept letter by letter."""
+        """Objects with some fields replaced or added; all others keep their bytes."""
         self._non_finite.judge(rows)
         return merge(rest, rows, encoding.with_texts(self._types, rows.schema))
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
-        """The named fields of many records; `fields` gives the types of those that the config does not."""
+        """The named fields of a batch; `fields` gives the types that the config does not."""
         plan = self._plan(fields)
         columns = plan.columns
         batches: list[pa.RecordBatch] = []
@@ -104,13 +108,15 @@ class JsonFormat:
         if key not in self._plans:
             columns = [self._column(field) for field in fields]
             plain = are_plain(columns)
-            self._plans[key] = _Plan(columns, RowDecoder(columns), walked.tables(columns) if plain else None, plain)
+            self._plans[key] = _Plan(
+                columns, RowDecoder(columns), walk_decoder.make_tables(columns) if plain else None, plain
+            )
         return self._plans[key]
 
-    def _column(self, field: pa.Field) -> Column:
+    def _column(self, field: pa.Field) -> JsonColumn:
         if field.name in self._types:
             return column(field.name, self._types[field.name])
-        # A field of no declared type: by the Arrow type, or any value as its text.
+        # A field without a declared type: by the Arrow type, or any value as its text.
         match (field.metadata or {}).get(b"gauss"):
             case b"json":
                 type_ = JsonType(name="json")
@@ -118,10 +124,10 @@ class JsonFormat:
                 type_ = JsonType(name="array", attrs={"element": "json"})
             case _:
                 type_ = type_of(field.type)
-        return Column(field.name, path_parts(field.name), type_, field.type)
+        return JsonColumn(field.name, path_parts(field.name), type_, field.type)
 
 
-def _schema(columns: list[Column]) -> pa.Schema:
+def _schema(columns: list[JsonColumn]) -> pa.Schema:
     return pa.schema([pa.field(entry.name, entry.arrow) for entry in columns])
 
 
@@ -129,13 +135,13 @@ Chunk = tuple[list[pa.Array], np.ndarray, list[tuple[int, str, str]]]
 
 
 def _decode_chunk(data: pa.BinaryArray, plan: _Plan) -> Chunk:
-    found = _vouched(data, plan) if len(data) > FEW or data.nbytes > FEW_BYTES else None
+    found = _decode_plain(data, plan) if len(data) > FEW or data.nbytes > FEW_BYTES else None
     if found is None:
-        return _decode_slowly(data, np.arange(len(data)), plan)
+        return _decode_rows(data, np.arange(len(data)), plan)
     if found.suspects is None:
         return found.columns, np.arange(len(data)), []
     kept = np.flatnonzero(~found.suspects)
-    arrays, indexes, verdicts = _decode_slowly(data, np.flatnonzero(found.suspects), plan)
+    arrays, indexes, verdicts = _decode_rows(data, np.flatnonzero(found.suspects), plan)
     order = np.argsort(np.concatenate([kept, indexes]), kind="stable")
     merged = [
         pa.concat_arrays([fast_values.take(pa.array(kept)), slow_values]).take(pa.array(order))
@@ -144,21 +150,23 @@ def _decode_chunk(data: pa.BinaryArray, plan: _Plan) -> Chunk:
     return merged, np.sort(np.concatenate([kept, indexes])), verdicts
 
 
-def _vouched(data: pa.BinaryArray, plan: _Plan) -> Found | None:
-    """The columns of the records that a fast way vouches for."""
-    found = walked.decode(data, plan.columns, plan.tables) if plan.tables is not None else None
+def _decode_plain(data: pa.BinaryArray, plan: _Plan) -> Found | None:
+    """The columns by the walk or by polars, with suspects; None if both refuse the batch."""
+    found = walk_decoder.decode(data, plan.columns, plan.tables) if plan.tables is not None else None
     if found is not None and (found.suspects is None or found.suspects.mean() < MANY_SUSPECTS):
         return found
     # polars is loaded where records are decoded, not where formats are only named.
-    from gauss.plugins.formats.json import fast
+    from gauss.plugins.formats.json import polars_decoder
 
-    other = fast.decode(data, plan.columns) if plan.plain and fast.can_decode(plan.columns) else None
+    other = (
+        polars_decoder.decode(data, plan.columns) if plan.plain and polars_decoder.can_decode(plan.columns) else None
+    )
     return other if other is not None else found
 
 
-def _decode_slowly(data: pa.BinaryArray, indexes: np.ndarray, plan: _Plan) -> Chunk:
+def _decode_rows(data: pa.BinaryArray, indexes: np.ndarray, plan: _Plan) -> Chunk:
     records = zip(indexes.tolist(), data.take(pa.array(indexes)).to_pylist(), strict=True)
-    rows, good, bad = decode_each(plan.slow.decode, records)
+    rows, good, bad = decode_each(plan.rows.decode, records)
     values = list(zip(*rows, strict=True)) if rows else [()] * len(plan.columns)
     arrays = [pa.array(list(column), entry.arrow) for column, entry in zip(values, plan.columns, strict=True)]
     return arrays, np.array(good, dtype=np.int64), bad

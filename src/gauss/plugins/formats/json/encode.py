@@ -1,4 +1,4 @@
-"""Rows → JSON text. Decimals and integers are exact numbers, timestamps text with their precision (or a number of
+"""Encodes rows as JSON. Decimals and integers are exact numbers, timestamps text with their precision (or a number of
 their unit), bytes base64, NaN and infinities null; a field that is null is written as null."""
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 def with_texts(types: dict[str, JsonType], fields: pa.Schema) -> dict[str, JsonType]:
-    """The types, with those of columns of no declared type that are marked as JSON text: such a text is the value."""
+    """The declared types, and the type json for undeclared columns that are marked as JSON text."""
     marks = {field.name: _MARKS.get((field.metadata or {}).get(b"gauss", b"")) for field in fields}
     found = {name: type_ for name, type_ in marks.items() if type_ is not None and name not in types}
     return {**types, **found} if found else types
 
 
 def encode_row(row: dict[str, Any], types: dict[str, JsonType]) -> bytes:
-    """One row, by the types of the config where they are known."""
+    """One row, by its declared types."""
     tree: dict[str, Any] = {}
     for name, value in row.items():
         parts = path_parts(name)
@@ -91,7 +91,7 @@ def _time(value: dt.datetime, type_: JsonType | None) -> str | int:
 
 
 def encode_batch(rows: pa.RecordBatch, types: dict[str, JsonType]) -> pa.BinaryArray:
-    """Many rows: numbers, text and booleans by polars in one pass; whatever it writes in another way, row by row."""
+    """Encodes a batch: with polars the types that it writes as `encode_row` does, other rows one by one."""
     names = rows.schema.names
     declared = as_declared(rows, {name: FieldType(type_.name, type_.attrs) for name, type_ in types.items()})
     if declared is None or any(map(_has_nul, rows.schema)):
@@ -133,7 +133,7 @@ def _polars_agrees(kind: pa.DataType) -> bool:
 
 
 def _join(rows: pa.RecordBatch, types: dict[str, JsonType]) -> pa.BinaryArray:
-    """Each column as JSON text, then all of them joined: exact for decimals and timestamps, and still no loop."""
+    """Encodes each column and joins them: exact for decimals and timestamps, without a loop over rows."""
     pieces: list[Any] = []
     for index, (field, values) in enumerate(zip(rows.schema, rows.columns, strict=True)):
         pieces.append(("," if index else "{") + _encoder.encode(field.name).decode() + ":")

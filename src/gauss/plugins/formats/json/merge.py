@@ -1,4 +1,4 @@
-"""Columns put into objects of which only some fields are known: the others stay as they were written."""
+"""Writes columns into JSON objects; all other fields keep their bytes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _encoder = msgspec.json.Encoder()
 
 
 def merge(rest: pa.BinaryArray, rows: pa.RecordBatch, types: dict[str, JsonType]) -> pa.BinaryArray:
-    """A C decoder and encoder over each object, of which only the top level is taken apart. A null adds nothing to a
-    record that has no such field."""
+    """Objects with the columns set. Only the top level of each object is parsed. A null is not added to an object that
+    has no such field."""
     names = [name for name in rows.schema.names if not name.startswith(OTHER)]
     fills = [name.startswith(FILL) for name in names]
     columns = [_column(name.removeprefix(FILL), rows.column(name), types) for name in names]
@@ -44,7 +44,7 @@ def merge(rest: pa.BinaryArray, rows: pa.RecordBatch, types: dict[str, JsonType]
 
 
 def _column(name: str, values: pa.Array, types: dict[str, JsonType]) -> tuple[tuple[str, ...], list[bytes]]:
-    """Where a column goes, and its values as JSON."""
+    """The path of a column, and its values as JSON."""
     if name.startswith(RAW):
         texts = [NULL if text is None else text.encode() for text in values.to_pylist()]
         return path_parts(name.removeprefix(RAW)), texts
@@ -72,7 +72,7 @@ def _add_others(objects: list[Object], others: pa.BinaryArray, prefix: str, key:
 
 
 def _has(found: Object, way: list[str], last: str) -> bool:
-    """Whether an object has a field; one that has anything but an object on the way to it has."""
+    """Whether an object has a field, or a value on its path that is no object."""
     for part in way:
         if part not in found:
             return False

@@ -1,4 +1,4 @@
-"""NaN and infinities, which JSON has no number for."""
+"""Handling of NaN and infinity, which JSON can't express."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DETAIL = "JSON has no number for NaN and infinity"
 
 
 class NonFinite:
-    """What becomes of them: `null`, told once for each column, or a dead letter."""
+    """Writes them as null, with one warning per column, or rejects their rows."""
 
     def __init__(self, how: str) -> None:
         self._rejects = how == "reject"
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def judge(self, rows: pa.RecordBatch) -> None:
-        """Raises BadRows for the rows that hold some, if they are rejected."""
+        """Raises BadRows for rows with such values if they are rejected."""
         bad: dict[int, str] = {}
         for name, values in zip(rows.schema.names, rows.columns, strict=True):
             found = _found(values)
@@ -33,8 +33,8 @@ class NonFinite:
                 continue
             if self._rejects:
                 bad |= {int(index): name for index in np.flatnonzero(found)}
-            elif name not in self._told:
-                self._told.add(name)
+            elif name not in self._logged:
+                self._logged.add(name)
                 log.warning("%s: %d rows hold NaN or infinity, written as null (non_finite)", name, found.sum())
         if bad:
             raise BadRows([(index, "out_of_range", f"{name}: {DETAIL}") for index, name in sorted(bad.items())])
@@ -47,7 +47,7 @@ class NonFinite:
 
 
 def _found(values: pa.Array) -> np.ndarray | None:
-    """Which values are not finite, or hold one that is not; None: none can."""
+    """Which values are or contain a number that is not finite; None if the type has none."""
     kind = values.type
     if pa.types.is_floating(kind):
         finite: np.ndarray = pc.fill_null(pc.is_finite(values), fill_value=True).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""What is decoded of each object: paths, the JSON kind that each must have, and the type it becomes."""
+"""The columns decoded from each object: their paths, the JSON types that msgspec expects, their Arrow types."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _KINDS: dict[str, Any] = {"float": float, "double": float, "bool": bool, "decima
 
 
 @dataclass(frozen=True)
-class Column:
-    """One decoded field. `wire` is its JSON kind as msgspec knows it."""
+class JsonColumn:
+    """One decoded field."""
 
     name: str
     parts: tuple[str, ...]
-    """Names on the way; the part after which an array is spread ends in `[*]`."""
+    """Names of the path; a part ends in `[*]` if the elements of its array are spread."""
     type: JsonType
     arrow: pa.DataType
 
@@ -39,12 +39,12 @@ class Column:
 
     @property
     def element(self) -> JsonType:
-        """The type of one value: of the elements for an array."""
+        """The type of a value, or of the elements of an array."""
         return self.type.element() if self.type.name == "array" else self.type
 
 
 class Found(NamedTuple):
-    """Decoded columns, and which records must be looked at one by one instead (their rows mean nothing)."""
+    """Decoded columns, and which records are suspects; the rows of suspects are meaningless."""
 
     columns: list[pa.Array]
     suspects: np.ndarray | None
@@ -54,9 +54,9 @@ def path_parts(name: str) -> tuple[str, ...]:
     return tuple(name[2:].split(".")) if name.startswith("$.") else (name,)
 
 
-def column(name: str, type_: JsonType) -> Column:
-    """The column of a field of the config."""
-    return Column(name, path_parts(name), type_, arrow_type(FieldType(type_.name, type_.attrs)))
+def column(name: str, type_: JsonType) -> JsonColumn:
+    """The column of a configured field."""
+    return JsonColumn(name, path_parts(name), type_, arrow_type(FieldType(type_.name, type_.attrs)))
 
 
 def type_of(arrow: pa.DataType) -> JsonType:
@@ -80,7 +80,7 @@ def type_of(arrow: pa.DataType) -> JsonType:
 
 
 def wire_type(type_: JsonType) -> Any:
-    """What msgspec must find: an int, a float, text; null and absence are always allowed."""
+    """The type that msgspec expects; null and absence are always allowed."""
     if type_.name in RANGES:
         return int | None
     if type_.name == "timestamp":
@@ -99,9 +99,9 @@ class _Node:
     leaf: Any = None
 
 
-def struct_type(columns: list[Column]) -> Any:
-    """What msgspec shall make of an object so that it holds all columns, nested as their paths are: a struct, or a
-    dict where a struct can't have the names."""
+def struct_type(columns: list[JsonColumn]) -> Any:
+    """The msgspec type of an object with all columns, nested as their paths are: a struct, or a dict if the names can't
+    be those of a struct."""
     root = _Node()
     for entry in columns:
         node = root
@@ -116,8 +116,8 @@ def struct_type(columns: list[Column]) -> Any:
     return _struct(root, are_plain(columns))
 
 
-def are_plain(columns: list[Column]) -> bool:
-    """Whether no name on the way to a column is written with escapes in JSON, which the faster readers do not know."""
+def are_plain(columns: list[JsonColumn]) -> bool:
+    """Whether no name in a path needs an escape in JSON: the decoders of batches can't read those."""
     return not any(_ESCAPED.search(part) for entry in columns for part in entry.parts)
 
 
@@ -134,7 +134,7 @@ def _struct(node: _Node, plain: bool) -> Any:
     return TypedDict("Object", {name: inner for name, inner, _ in fields}, total=False)  # type: ignore[operator]
 
 
-def getter(columns: list[Column]) -> list[tuple[str, ...]]:
+def getter(columns: list[JsonColumn]) -> list[tuple[str, ...]]:
     """For each column, the attributes (or keys) of `struct_type`'s objects that lead to its value."""
     plain_names = are_plain(columns)
     order: dict[tuple[str, ...], dict[str, str]] = {}

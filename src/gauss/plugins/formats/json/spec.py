@@ -103,31 +103,31 @@ class JsonField(PluginConfig):
         if self.name.count("[*]") > 1:
             raise ValueError(f"a path may hold one [*] (got {self.name})")
         if "[*]" in self.name and self.type.name != "array":
-            raise ValueError(f'{self.name} gives many values: its type must be an array (got "{self.type.name}")')
+            raise ValueError(f'{self.name} selects many values, so its type must be an array (got "{self.type.name}")')
         return self
 
 
 class JsonConfig(PluginConfig):
-    """JSON objects. Without `fields` each record says itself what it holds."""
+    """JSON objects. Without `fields` the format is self-describing."""
 
     fields: list[JsonField] | None = None
-    """What is decoded, by name and type; a record whose field has another type is a dead letter."""
+    """The fields to decode, with their types. A record with another type becomes a dead letter."""
     non_finite: Literal["null", "reject"] = "null"
-    """What is written for NaN and infinity, which JSON has no number for: `null`, with a warning in the log for each
-    field that holds some, or nothing: the row becomes a dead letter."""
+    """How NaN and infinity are written, which JSON cannot represent: `null` writes null and logs a warning once per
+    field, `reject` turns the row into a dead letter."""
 
     @model_validator(mode="after")
     def _distinct(self) -> JsonConfig:
         names = [field.name.removeprefix("$.") for field in self.fields or []]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f'field "{name}" is given twice')
+                raise ValueError(f'field "{name}" is defined twice')
         return self
 
 
 SPEC = FormatSpec(
     name="json",
-    summary="JSON objects, one per record; with fields typed, without them by JSON's own kinds",
+    summary="JSON objects, one per record; typed by `fields`, or self-describing",
     config=JsonConfig,
     implementation="gauss.plugins.formats.json.codec:JsonFormat",
     gives_nan=False,

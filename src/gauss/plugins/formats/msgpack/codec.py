@@ -27,7 +27,7 @@ from gauss.contracts.format_batch import decode_each, encode_each, find, to_colu
 from gauss.plugins.formats.columns import merge
 from gauss.plugins.formats.msgpack import write
 from gauss.plugins.formats.msgpack.spec import MsgpackConfig
-from gauss.plugins.formats.msgpack.walked import Walked
+from gauss.plugins.formats.msgpack.walk_decoder import MsgpackWalkDecoder
 from gauss.plugins.formats.values import Convert, check, from_value, iso_text
 
 Row = dict[str, Any]
@@ -42,14 +42,14 @@ class MsgpackFormat:
         )
         self._types = {field.name: field.field_type for field in self._fields or []}
         self._converters = [(field.name, from_value(field.field_type, field.name)) for field in self._fields or []]
-        self._walked = Walked(self._types)
+        self._batches = MsgpackWalkDecoder(self._types)
         self._decoder = msgspec.msgpack.Decoder(strict=True)
 
     def schema(self) -> SourceSchema | None:
         return None if self._fields is None else SourceSchema(tuple(self._fields))
 
     def decode(self, data: bytes) -> Row:
-        """One record; without `fields` the whole map."""
+        """The fields of a record; without `fields` in the config the whole map."""
         found = self._open(data)
         if self._fields is None:
             return found
@@ -75,7 +75,7 @@ class MsgpackFormat:
         return encode_each(self.encode, rows) if found is None else found
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
-        found = self._walked.decode(data, fields) if len(fields) else None
+        found = self._batches.decode(data, fields) if len(fields) else None
         if found is None:
             return self._decode_each(data, np.arange(len(data)), fields)
         if len(found.kept) == len(data):
@@ -84,8 +84,8 @@ class MsgpackFormat:
         return merge(found.rows, found.kept, self._decode_each(data, suspects, fields))
 
     def _decode_each(self, data: pa.BinaryArray, indexes: np.ndarray, fields: pa.Schema) -> Decoded:
-        """Some records one by one."""
-        # Every declared field is looked at, asked for or not: a record is bad for whoever reads it.
+        """Decodes some records one by one."""
+        # Every declared field is checked, requested or not: a bad record is bad for every reader.
         converters = dict(self._converters)
         for field in fields:
             if field.name not in converters:
@@ -118,12 +118,12 @@ def _is_any(field: pa.Field) -> bool:
 
 
 def _with_values(row: Row, texts: list[str]) -> Row:
-    """A row in which values stand where their JSON texts were."""
+    """The row with JSON texts replaced by their values."""
     return row | {name: msgspec.json.decode(row[name]) for name in texts if row[name] is not None}
 
 
 def _untyped(field: pa.Field) -> Convert:
-    """A field of no declared type: by the Arrow type, or any value as JSON text."""
+    """The converter of a field without a declared type: by the Arrow type, or any value as JSON text."""
     if _is_any(field):
         return lambda value: None if value is None else msgspec.json.encode(value).decode()
     return from_value(type_of(field.type), field.name)

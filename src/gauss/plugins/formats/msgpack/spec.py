@@ -40,15 +40,15 @@ class MsgpackField(PluginConfig):
     @model_validator(mode="after")
     def _arrays(self) -> MsgpackField:
         if "[*]" in self.name and self.type.name != "array":
-            raise ValueError(f'{self.name} gives many values: its type must be an array (got "{self.type.name}")')
+            raise ValueError(f'{self.name} selects many values, so its type must be an array (got "{self.type.name}")')
         return self
 
 
 class MsgpackConfig(PluginConfig):
-    """MessagePack maps. Without `fields` each record says itself what it holds."""
+    """MessagePack maps. Without `fields` the format is self-describing."""
 
     fields: list[MsgpackField] | None = None
-    """What is decoded, by name and type; a record whose field has another type is a dead letter."""
+    """The fields to decode, with their types. A record with another type becomes a dead letter."""
 
     @model_validator(mode="after")
     def _distinct(self) -> MsgpackConfig:
@@ -58,7 +58,7 @@ class MsgpackConfig(PluginConfig):
 
 SPEC = FormatSpec(
     name="msgpack",
-    summary="MessagePack maps, one per record; with fields typed, without them by their own kinds",
+    summary="MessagePack maps, one per record; typed by `fields`, or self-describing",
     config=MsgpackConfig,
     implementation="gauss.plugins.formats.msgpack.codec:MsgpackFormat",
 )

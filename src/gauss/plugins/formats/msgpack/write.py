@@ -1,4 +1,4 @@
-"""Many rows as maps at once: each column as its bytes, in the shortest form that MessagePack has, then joined."""
+"""Encodes batches of rows: each column to bytes in MessagePack's shortest form, then joined to maps."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pyarrow.compute as pc
 
 from gauss.contracts.format import FieldType
 from gauss.plugins.formats.columns import as_declared, moment_text
-from gauss.plugins.formats.joined import alike, big_endian, filled, instead_of_null, join, varied
+from gauss.plugins.formats.encoded_columns import alike, big_endian, filled, instead_of_null, join, varied
 
 _BORDERS = np.array([-(2**31), -(2**15), -(2**7), -(2**5), 2**7, 2**8, 2**16, 2**32])
 _CODES = np.array([0xD3, 0xD2, 0xD1, 0xD0, 0, 0xCC, 0xCD, 0xCE, 0xCF], np.uint8)
 _SIZES = np.array([8, 4, 2, 1, 0, 1, 2, 4, 8])
 _NOT_AS_HELD = ("time", "uint64", "array", "map", "tuple", "struct")
-"""Types whose values look otherwise on the wire than in their columns."""
+"""Types whose values are encoded differently from their columns."""
 
 
 def encode(rows: pa.RecordBatch, types: dict[str, FieldType]) -> pa.BinaryArray | None:
-    """None: some value or type is left to the row codec."""
+    """Rows as maps; None if a value or type must be written by the row codec."""
     declared = as_declared(rows, types)
     if declared is None or not 0 < rows.num_columns < 16 or any(name.startswith("$.") for name in rows.schema.names):
         return None

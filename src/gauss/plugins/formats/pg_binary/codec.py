@@ -1,4 +1,4 @@
-"""The pg-binary format: whole columns where the rows are plain, the rest row by row."""
+"""The pg-binary format: plain rows are decoded by columns, the others row by row."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gauss.contracts.format import Decoded, SourceField, SourceSchema
 from gauss.contracts.format_batch import decode_each, encode_each, to_columns
 from gauss.model.errors import ConfigError, NotFound, Unavailable
 from gauss.plugins.formats.columns import merge, no_rows, select
-from gauss.plugins.formats.pg_binary import fast, write
+from gauss.plugins.formats.pg_binary import batch_decoder, write
 from gauss.plugins.formats.pg_binary.spec import PgBinaryConfig
 from gauss.plugins.formats.pg_binary.tuples import TupleCodec
 
 
 class PgBinaryFormat:
-    """COPY's tuples; see `tuples.py` for what each kind of bad record means."""
+    """Tuples of COPY; `tuples.py` lists the verdicts on bad records."""
 
     def __init__(self, config: PgBinaryConfig) -> None:
         self._config = config
         self._known: tuple[SourceSchema, TupleCodec] | None = None
 
-    def _told(self) -> tuple[SourceSchema, TupleCodec]:
-        """The columns, asked for when they are first needed; Unavailable while they can't be had."""
+    def _described(self) -> tuple[SourceSchema, TupleCodec]:
+        """The columns, requested from the server on first use; raises Unavailable if it does not answer."""
         if self._known is None:
             schema = _given(self._config) or _live(self._config)
             self._known = schema, TupleCodec(list(schema.fields))
@@ -32,16 +32,16 @@ class PgBinaryFormat:
 
     @property
     def _fields(self) -> list[SourceField]:
-        return list(self._told()[0].fields)
+        return list(self._described()[0].fields)
 
     def schema(self) -> SourceSchema:
-        return self._told()[0]
+        return self._described()[0]
 
     def decode(self, data: bytes) -> dict[str, Any]:
-        return self._told()[1].decode(data)
+        return self._described()[1].decode(data)
 
     def encode(self, row: dict[str, Any]) -> bytes:
-        return self._told()[1].encode(row)
+        return self._described()[1].encode(row)
 
     def encode_batch(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         known = [field.name for field in self._fields]
@@ -52,7 +52,7 @@ class PgBinaryFormat:
         return made if made is not None else encode_each(self.encode, rows)
 
     def decode_batch(self, data: pa.BinaryArray, fields: pa.Schema) -> Decoded:
-        plain, columns = fast.decode(data, self._fields)
+        plain, columns = batch_decoder.decode(data, self._fields)
         kept, rest = np.flatnonzero(plain), np.flatnonzero(~plain)
         made = select(columns, fields, len(kept)) if len(kept) else no_rows(fields)
         if not len(rest):
@@ -64,11 +64,11 @@ class PgBinaryFormat:
 def _given(config: PgBinaryConfig) -> SourceSchema | None:
     if config.fields is None:
         return None
-    told = {"schema": config.schema_name, "table": config.table}
+    props = {"schema": config.schema_name, "table": config.table}
     if "database" in config.model_fields_set:
-        told = {"database": config.database, **told}
+        props = {"database": config.database, **props}
     fields = tuple(SourceField(field.name, field.type.field_type()) for field in config.fields)
-    return SourceSchema(fields, {key: value for key, value in told.items() if value is not None})
+    return SourceSchema(fields, {key: value for key, value in props.items() if value is not None})
 
 
 def _live(config: PgBinaryConfig) -> SourceSchema:
@@ -77,10 +77,10 @@ def _live(config: PgBinaryConfig) -> SourceSchema:
             "pg-binary is told neither its fields nor a table or query that has them",
             hint="give one of them, or name the format in the input of a pg-source",
         )
-    from gauss.plugins.formats.pg_binary.live import Asked, kept_schema
+    from gauss.plugins.formats.pg_binary.live_schema import PgSelection, cached_schema
 
-    asked = Asked(config, config.embedded_dir, config.table, config.schema_name, config.query)
+    asked = PgSelection(config, config.embedded_dir, config.table, config.schema_name, config.query)
     try:
-        return kept_schema(asked, config.schema_dir)
-    except NotFound as error:  # whoever decodes waits for the table: its rows come after it
+        return cached_schema(asked, config.schema_dir)
+    except NotFound as error:  # the decoder waits until the table exists
         raise Unavailable(error.message, hint=error.hint) from error

@@ -1,4 +1,4 @@
-"""Columns of numeric(p, s) up to 18 digits, which fit whole numbers of 64 bits: by digits, not by rows."""
+"""Decodes columns of numeric(p, s) up to 18 digits, which fit 64-bit integers, without a loop over rows."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from gauss.clients.postgres.server import PostgresServer
 from gauss.contracts.format import FieldType
-from gauss.contracts.live import LiveFormatSpec
+from gauss.contracts.outside import LiveFormatSpec
 from gauss.contracts.plugin import PluginConfig
 from gauss.plugins.formats.fields import TypeConfig, check_distinct
 
@@ -56,16 +56,15 @@ class PgField(PluginConfig):
 
 
 class PgBinaryConfig(PostgresServer):
-    """Rows as COPY BINARY writes them: a count of columns, then each one's length and bytes. Without `fields` the live
-    table or query is asked for its columns when the run starts."""
+    """Rows of COPY BINARY. Without `fields` the columns are read from the live table or query when the run starts."""
 
     fields: list[PgField] | None = None
-    """The columns of the table or query, in their order; left out: as the server has them."""
+    """The columns of the table or query, in order. Default: read from the server."""
     schema_name: str | None = Field(default=None, alias="schema")
-    """Of the table; told to schema maps."""
+    """The schema of the table, available to schema maps."""
     table: str | None = None
-    """The table, whose columns are asked for without `fields`; told to schema maps. Left out, as `query`: that of the
-    pg-source whose `input` names this format."""
+    """The table, available to schema maps. Default, also of `query`: that of the pg-source whose `input` uses this
+    format."""
     query: str | None = None
     """A query, instead of a table."""
     embedded_dir: Path | None = None
@@ -86,7 +85,7 @@ class PgBinaryConfig(PostgresServer):
 
 SPEC = LiveFormatSpec(
     name="pg-binary",
-    summary="rows of Postgres' binary COPY, one per record",
+    summary="rows of Postgres COPY BINARY, one per record",
     config=PgBinaryConfig,
     implementation="gauss.plugins.formats.pg_binary.codec:PgBinaryFormat",
     system="postgres",

@@ -1,4 +1,4 @@
-"""One row at a time: the authority that the fast way must agree with.
+"""Decodes single rows and decides which are bad; the decoder of batches must agree with it.
 
 | record | meaning |
 |---|---|
@@ -58,7 +58,7 @@ OIDS = {
 
 
 class TupleCodec:
-    """Rows ↔ COPY's tuples."""
+    """Converts between rows and tuples of COPY."""
 
     def __init__(self, fields: list[SourceField]) -> None:
         self._fields = fields
@@ -106,7 +106,7 @@ def _piece(data: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def reader(type_: FieldType, column: str) -> Callable[[bytes], Any]:
-    """Bytes of one value → the column's value."""
+    """A function from the bytes of a value to the column's value."""
     kind = type_.name
     if kind in FIXED:
         form = struct.Struct(FIXED[kind])
@@ -177,7 +177,7 @@ def _numeric(piece: bytes, type_: FieldType, column: str) -> Any:
         return format(scaled(exact, scale), "f")
     exact = unscaled(value, type_.attrs.get("scale", 0))
     if exact is None or abs(exact) >= 10**precision:
-        detail = f"a value that is no numeric({precision},{type_.attrs.get('scale', 0)})"
+        detail = f"a value that does not fit numeric({precision},{type_.attrs.get('scale', 0)})"
         raise BadRecord("out_of_range", detail, column)
     return scaled(exact, type_.attrs.get("scale", 0))
 
@@ -238,11 +238,11 @@ def _bytes(value: Any, type_: FieldType) -> bytes:
 def _numeric_bytes(value: Decimal, type_: FieldType) -> bytes:
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int):
-        raise ValueError(f"{value} is no numeric")
+        raise ValueError(f"{value} is not a valid numeric")
     scale = type_.attrs.get("scale", 0) if "precision" in type_.attrs else max(-exponent, 0)
     number = unscaled(value, scale)
     if number is None or abs(number) >= 10 ** type_.attrs.get("precision", 131_072):
-        raise ValueError(f"{value} is no numeric({type_.attrs.get('precision', 'any')},{scale})")
+        raise ValueError(f"{value} does not fit numeric({type_.attrs.get('precision', 'any')},{scale})")
     pad = -scale % 4
     rest, digits = abs(number) * 10**pad, []
     while rest:

@@ -1,4 +1,4 @@
-"""Many rows at once: each column as its lengths and bytes, then joined."""
+"""Encodes batches of rows: each column to lengths and bytes, then joined to tuples."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pyarrow.compute as pc
 from gauss.contracts.field_types import arrow_type
 from gauss.contracts.format import FieldType, SourceField
 from gauss.plugins.formats.columns import as_declared
-from gauss.plugins.formats.joined import alike, filled, instead_of_null, join
-from gauss.plugins.formats.pg_binary.fast import FORMS, Y2K_DAYS, Y2K_US
+from gauss.plugins.formats.encoded_columns import alike, filled, instead_of_null, join
+from gauss.plugins.formats.pg_binary.batch_decoder import FORMS, Y2K_DAYS, Y2K_US
 from gauss.plugins.formats.pg_binary.tuples import FIXED
 
 _NULL = b"\xff\xff\xff\xff"
 
 
 def encode(rows: pa.RecordBatch, fields: list[SourceField]) -> pa.BinaryArray | None:
-    """None: some value or type is left to the row codec."""
+    """Rows as tuples; None if a value or type must be written by the row codec."""
     declared = as_declared(rows, {field.name: field.field_type for field in fields})
     if declared is None:
         return None
@@ -46,7 +46,7 @@ def _column(values: pa.Array, type_: FieldType) -> pa.BinaryArray | None:
 
 
 def _numbers(values: pa.Array, form: str, *, prefix: bool = False) -> pa.BinaryArray:
-    """Numbers as bytes, behind their length if that is asked for."""
+    """Numbers as bytes, after their length if requested."""
     kind = np.dtype([("length", ">i4"), ("value", form)] if prefix else [("value", form)])
     made = np.empty(len(values), kind)
     made["value"] = filled(values)

@@ -1,4 +1,4 @@
-"""The protobuf format: whole batches by ptars where the walk vouches for a record, the rest message by message."""
+"""The protobuf format: ptars decodes the records that the walk finds plain, protobuf's parser the others."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gauss.contracts.format_batch import decode_each, encode_each, to_columns
 from gauss.model.errors import ConfigError
 from gauss.plugins.formats.columns import adapt, bytes_of, merge, select
 from gauss.plugins.formats.protobuf import walk
-from gauss.plugins.formats.protobuf.descriptor import Messages, compile_proto, field_type, is_map, read_descriptor
+from gauss.plugins.formats.protobuf.descriptor import MessageTypes, compile_proto, field_type, is_map, read_descriptor
 from gauss.plugins.formats.protobuf.message import MessageCodec
 from gauss.plugins.formats.protobuf.spec import ProtobufConfig
 from gauss.plugins.formats.protobuf.wire import ConfluentWire
 
 _EDGE = 3_000_000_000
-"""ptars keeps nanoseconds beyond an int64 at its end: whatever is this near is looked at again."""
+"""ptars clamps nanoseconds to an int64: values this near to its ends are decoded again."""
 
 
 class ProtobufFormat:
-    """Messages of one type; see `message.py` for what each kind of bad record means."""
+    """Messages of one type; `message.py` lists the verdicts on bad records."""
 
     def __init__(self, config: ProtobufConfig) -> None:
         self._wire = ConfluentWire(config.registry) if config.registry else None
@@ -34,7 +34,7 @@ class ProtobufFormat:
             self._wire.expect(self._descriptor)
         self._fields = tuple(SourceField(field.name, field_type(field)) for field in self._descriptor.fields)
         self._one = MessageCodec(self._descriptor)
-        self._tables = walk.tables(self._descriptor)
+        self._tables = walk.make_tables(self._descriptor)
         self._handler = _handler(self._descriptor) if self._tables is not None else None
         self._columns = {field.name: arrow_field(field) for field in self._fields}
         if self._handler is not None and not self._agrees():
@@ -86,7 +86,7 @@ class ProtobufFormat:
         return self._wire.wrap_batch(made) if self._wire else made.cast(pa.binary())
 
     def _native(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Rows in the types of ptars; None if some value is beyond them."""
+        """Rows in the types of ptars; None if a value does not fit."""
         assert self._handler is not None
         native: pa.Schema = self._handler.schema()
         arrays = []
@@ -98,7 +98,7 @@ class ProtobufFormat:
                 return None
             arrays.append(values if field.nullable or not values.null_count else _zero(values))
         if any(_negative_zero(values) for values in arrays):
-            return None  # ptars takes -0.0 for the zero that needs no bytes
+            return None  # ptars omits -0.0 as if it were the default
         return pa.RecordBatch.from_arrays(arrays, schema=native)
 
     def _slowly(self, data: pa.BinaryArray, indexes: np.ndarray, fields: pa.Schema) -> Decoded:
@@ -106,7 +106,7 @@ class ProtobufFormat:
         return to_columns(*decode_each(self.decode, records), fields)
 
     def _adapted(self, batch: pa.RecordBatch, fields: pa.Schema) -> dict[str, pa.Array]:
-        """The columns that are asked for, as Spark knows them."""
+        """The requested columns in Spark's types."""
         wanted = {field.name.removeprefix("$.").split(".")[0].removesuffix("[*]") for field in fields}
         return {
             name: adapt(values, self._columns[name].type)
@@ -115,7 +115,7 @@ class ProtobufFormat:
         } or dict(zip(batch.schema.names, batch.columns, strict=True))
 
     def _agrees(self) -> bool:
-        """Whether ptars has every field in a form that can become ours, as most of google.type's have not."""
+        """Whether every field of ptars can be converted; most of google.type can not."""
         assert self._handler is not None
         try:
             batch = self._handler.array_to_record_batch(pa.array([], pa.binary()))
@@ -126,7 +126,7 @@ class ProtobufFormat:
         return True
 
     def _odd(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Rows that only the parser itself reads rightly: a key twice in a map, a time at the end of its range."""
+        """Rows that only protobuf's parser reads correctly: a key twice in a map, a time at the end of its range."""
         odd = np.zeros(len(batch), bool)
         for field in self._descriptor.fields:
             values = batch.column(field.name)
@@ -138,15 +138,15 @@ class ProtobufFormat:
         return odd
 
 
-def _messages(config: ProtobufConfig, wire: ConfluentWire | None) -> Messages:
+def _messages(config: ProtobufConfig, wire: ConfluentWire | None) -> MessageTypes:
     if config.descriptor is not None:
-        return Messages(read_descriptor(config.descriptor))
+        return MessageTypes(read_descriptor(config.descriptor))
     if config.proto is not None:
         try:
             text = {config.proto.name: config.proto.read_text()}
         except OSError as error:
             raise ConfigError(f"{config.proto} can't be read: {error.strerror}") from error
-        return Messages(compile_proto(text, config.proto.name, [config.proto.parent, *config.import_dirs]))
+        return MessageTypes(compile_proto(text, config.proto.name, [config.proto.parent, *config.import_dirs]))
     assert wire is not None
     return wire.newest()
 
@@ -194,7 +194,7 @@ def _negative_zero(values: pa.Array) -> bool:
 
 
 def _zero(values: pa.Array) -> pa.Array:
-    """Null is the zero of a field without presence."""
+    """Replaces null by the zero of a field without presence."""
     kind = values.type
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         return pc.fill_null(values, pa.scalar([], kind))

@@ -1,4 +1,4 @@
-"""From a descriptor set or `.proto` source to a message's descriptor, and its fields as field types."""
+"""Loads message descriptors from descriptor sets or `.proto` sources, and maps their fields to field types."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WELL_KNOWN = {
 
 
 def compile_proto(text: dict[str, str], name: str, import_dirs: list[Path]) -> bytes:
-    """A descriptor set of source texts by file name; raises ConfigError with the compiler's words."""
+    """Compiles source texts, by file name, to a descriptor set; raises ConfigError with the compiler's message."""
     compiler = Path(sysconfig.get_path("scripts")) / "protoc"
     with tempfile.TemporaryDirectory() as folder:
         for file, content in text.items():
@@ -51,7 +51,7 @@ def compile_proto(text: dict[str, str], name: str, import_dirs: list[Path]) -> b
         command = [str(compiler), *ways, "--include_imports", f"--descriptor_set_out={out}", name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise ConfigError(f"{name} can't be compiled: {done.stderr.strip()}", hint="protoc must accept it as it is")
+            raise ConfigError(f"{name} can't be compiled: {done.stderr.strip()}", hint="check that protoc compiles it")
         return out.read_bytes()
 
 
@@ -63,7 +63,7 @@ def read_descriptor(path: Path) -> bytes:
         raise ConfigError(f"descriptor {path} can't be read: {error.strerror}") from error
 
 
-class Messages:
+class MessageTypes:
     """The message types of a descriptor set."""
 
     def __init__(self, descriptor_set: bytes) -> None:
@@ -79,7 +79,7 @@ class Messages:
             ) from error
 
     def find(self, name: str) -> Descriptor:
-        """By full name, or by its own name if only one message has it."""
+        """A message by its full name, or by its short name if that is unique."""
         found = {d.full_name: d for file in self.files for d in _all(file.message_types_by_name.values())}
         if name in found:
             return found[name]
@@ -87,11 +87,11 @@ class Messages:
         if len(near) == 1:
             return found[near[0]]
         known = ", ".join(near or sorted(full for full in found if not full.startswith("google.protobuf.")))
-        wrong = "is the name of several messages" if near else "is no message of the descriptor"
+        wrong = "is the name of several messages" if near else "is not a message of the descriptor"
         raise ConfigError(f'"{name}" {wrong}', hint=f"one of {known}")
 
     def by_indexes(self, indexes: list[int]) -> Descriptor | None:
-        """The message that Confluent's indexes name: its place in the last file, then in each message."""
+        """The message of Confluent's indexes: its place in the last file, then in each message."""
         messages = list(self.files[-1].message_types_by_name.values())
         found = None
         for index in indexes:

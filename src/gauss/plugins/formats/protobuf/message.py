@@ -1,4 +1,4 @@
-"""One message at a time, by protobuf's own parser: the authority that the fast way must agree with.
+"""Decodes single messages with protobuf's parser and decides which are bad; ptars must agree with it.
 
 | record | meaning |
 |---|---|
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 class MessageCodec:
-    """Messages of one type ↔ rows."""
+    """Converts between messages of one type and rows."""
 
     def __init__(self, descriptor: Descriptor) -> None:
         self._class = GetMessageClass(descriptor)
@@ -43,7 +43,7 @@ class MessageCodec:
             message = self._class.FromString(data)
             if not message.IsInitialized():
                 missing = ", ".join(message.FindInitializationErrors())
-                raise BadRecord("missing_field", f"required and not there: {missing}")
+                raise BadRecord("missing_field", f"required fields are missing: {missing}")
             return self._read(message)
         except DecodeError as error:
             reason = "bad_utf8" if "UTF-8" in str(error) else "bad_protobuf"
@@ -103,7 +103,7 @@ def _value(field: FieldDescriptor) -> Callable[[Any], Any]:
 
 
 def _text(value: Any, column: str) -> Any:
-    if isinstance(value, bytes):  # proto2 does not look at text: what is not UTF-8 comes as it is
+    if isinstance(value, bytes):  # proto2 does not check that text is UTF-8
         raise BadRecord("bad_utf8", "text is not UTF-8", column)
     return value
 

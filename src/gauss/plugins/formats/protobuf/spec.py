@@ -18,22 +18,20 @@ class ProtobufConfig(PluginConfig):
     descriptor: Path | None = None
     """A compiled file descriptor set: `protoc --include_imports --descriptor_set_out=quote.bin quote.proto`."""
     proto: Path | None = None
-    """The `.proto` source instead; it is compiled at start."""
+    """The `.proto` source, compiled at the start."""
     import_dirs: list[Path] = Field(default=[])
-    """Folders in which the source's imports are looked up; its own folder always is."""
+    """Folders to search for imports, besides the folder of the source."""
     message: str
     """The message's name, `Quote`, or its full name, `market.data.Quote`."""
     registry: RegistryConfig | None = None
-    """Records carry Confluent's schema id and message indexes; left out: bare messages."""
+    """The schema registry of records with a Confluent schema id and message indexes. Default: bare messages."""
 
     @model_validator(mode="after")
     def _one_source(self) -> ProtobufConfig:
         if self.descriptor is not None and self.proto is not None:
             raise PydanticCustomError("protobuf", "give descriptor or proto, not both", {"key": "proto"})
         if self.descriptor is None and self.proto is None and self.registry is None:
-            raise PydanticCustomError(
-                "protobuf", "protobuf needs descriptor, proto or registry to know its message", {"key": "descriptor"}
-            )
+            raise PydanticCustomError("protobuf", "protobuf needs descriptor, proto or registry", {"key": "descriptor"})
         return self
 
 

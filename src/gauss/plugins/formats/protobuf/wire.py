@@ -1,4 +1,4 @@
-"""Confluent's wire form of protobuf: schema id, then the indexes that lead to the message in its file."""
+"""Confluent's wire format of protobuf: the schema id, then the indexes of the message in its file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from google.protobuf.descriptor import Descriptor
 from gauss.contracts.format import BadRecord
 from gauss.model.errors import ConfigError
 from gauss.plugins.formats.columns import bytes_of
-from gauss.plugins.formats.protobuf.descriptor import Messages, compile_proto
+from gauss.plugins.formats.protobuf.descriptor import MessageTypes, compile_proto
 from gauss.plugins.formats.registry import HEADER, Registered, SchemaRegistry, header, schema_id
 from gauss.plugins.formats.registry_config import RegistryConfig
 
@@ -18,18 +18,18 @@ MOST_INDEXES = 64
 
 
 class ConfluentWire:
-    """Takes the header off, having seen that the record holds the expected message."""
+    """Removes the header after checking that it names the expected message."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._registry = SchemaRegistry(config)
-        self._messages: dict[int, Messages] = {}
+        self._messages: dict[int, MessageTypes] = {}
         self._expected = ""
         self._head: bytes | None = None
 
     def expect(self, descriptor: Descriptor) -> None:
         self._expected = descriptor.full_name
 
-    def newest(self) -> Messages:
+    def newest(self) -> MessageTypes:
         """The message types of the subject's newest schema."""
         return _compiled(self._registry.newest())
 
@@ -84,9 +84,9 @@ class ConfluentWire:
         return self._head
 
 
-def _compiled(found: Registered) -> Messages:
+def _compiled(found: Registered) -> MessageTypes:
     text = {"registered.proto": found.text, **found.references}
-    return Messages(compile_proto(text, "registered.proto", []))
+    return MessageTypes(compile_proto(text, "registered.proto", []))
 
 
 def _way(descriptor: Descriptor) -> list[int]:

@@ -17,17 +17,17 @@ from gauss.plugins.framings.arrow_ipc_streaming.messages import (
     message,
 )
 from gauss.plugins.framings.arrow_ipc_streaming.spec import ArrowIpcStreamingConfig
+from gauss.plugins.framings.buffered_splitter import bad_frame
 from gauss.plugins.framings.containers import (
     MOST_HEADER_BYTES,
     ContainerFraming,
+    ContainerPart,
     ContainerSplitter,
     Incomplete,
     Malformed,
-    Part,
     TooLong,
     unfit_records,
 )
-from gauss.plugins.framings.splitting import bad_frame
 
 ANY_SIZE = 2**31 - 1
 
@@ -103,9 +103,9 @@ class ArrowIpcSplitter(ContainerSplitter):
     def held(self) -> int:
         return super().held() + len(self._schema) + self._dictionary_bytes
 
-    def _part(self, data: memoryview) -> Part:
+    def _part(self, data: memoryview) -> ContainerPart:
         found = message(data, self._limit)
-        return Part(found.size, self._take(found, data[: found.size]))
+        return ContainerPart(found.size, self._take(found, data[: found.size]))
 
     def _take(self, found: Message, data: memoryview) -> bytes:
         """Notes what a message says of the stream; gives a record for a batch."""

@@ -56,7 +56,7 @@ def message(data: memoryview, limit: int) -> Message:
 
 
 def _parse(metadata: Buffer) -> tuple[Message, int]:
-    root = Table.root(metadata)
+    root = FlatbufferTable.root(metadata)
     kind = root.number(1, "<B")
     body_bytes = root.number(3, "<q")
     if kind != DICTIONARY:
@@ -65,14 +65,14 @@ def _parse(metadata: Buffer) -> tuple[Message, int]:
     return Message(kind, 0, header.number(0, "<q"), bool(header.number(2, "<B"))), body_bytes
 
 
-class Table(NamedTuple):
+class FlatbufferTable(NamedTuple):
     """A table of a flatbuffer; raises struct.error or IndexError where it does not hold together."""
 
     data: Buffer
     place: int
 
     @classmethod
-    def root(cls, data: Buffer) -> Table:
+    def root(cls, data: Buffer) -> FlatbufferTable:
         return cls(data, _offset(data, 0))
 
     def has(self, field: int) -> bool:
@@ -83,11 +83,11 @@ class Table(NamedTuple):
         place = self._field(field)
         return int(struct.unpack_from(layout, self.data, place)[0]) if place else 0
 
-    def table(self, field: int) -> Table:
+    def table(self, field: int) -> FlatbufferTable:
         place = self._field(field)
         if not place:
             raise IndexError(f"no field {field}")
-        return Table(self.data, _offset(self.data, place))
+        return FlatbufferTable(self.data, _offset(self.data, place))
 
     def vector(self, field: int, width: int) -> Buffer:
         """The bytes of a vector of structs of so many bytes."""

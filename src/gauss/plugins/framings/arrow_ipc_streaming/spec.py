@@ -7,7 +7,7 @@ from gauss.contracts.plugin import PluginConfig
 
 
 class ArrowIpcStreamingConfig(PluginConfig):
-    """Nothing to set: the stream describes itself."""
+    """No settings: the stream is self-describing."""
 
 
 SPEC = FramingSpec(

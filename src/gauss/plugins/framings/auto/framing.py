@@ -1,4 +1,4 @@
-"""Each stream is cut by the framing that its first bytes tell."""
+"""Detects the framing of each stream from its first bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gauss.contracts.framing import Buffer, Frames, Framing, Joiner, Splitter
 from gauss.plugins.framings.arrow_ipc_streaming.framing import ArrowIpcStreamingFraming
 from gauss.plugins.framings.arrow_ipc_streaming.messages import CONTINUATION
 from gauss.plugins.framings.arrow_ipc_streaming.spec import ArrowIpcStreamingConfig
-from gauss.plugins.framings.auto.spec import AutoConfig
+from gauss.plugins.framings.auto.spec import AutoFramingConfig
 from gauss.plugins.framings.avro_container.container import MAGIC
 from gauss.plugins.framings.avro_container.framing import AvroContainerFraming
 from gauss.plugins.framings.avro_container.spec import AvroContainerConfig
@@ -19,7 +19,7 @@ from gauss.plugins.framings.newline.framing import NewlineFraming
 
 
 class AutoFraming(ContainerFraming):
-    def __init__(self, config: AutoConfig) -> None:
+    def __init__(self, config: AutoFramingConfig) -> None:
         self.text = NewlineFraming(config)
         self._binary: dict[bytes, Framing] = {
             MAGIC: AvroContainerFraming(AvroContainerConfig()),
@@ -28,7 +28,7 @@ class AutoFraming(ContainerFraming):
         self.key: tuple[object, ...] = ("auto", *self.text.key)
 
     def detect(self, head: bytes) -> Framing | None:
-        """The framing of a stream that begins so; None: more bytes are needed."""
+        """The framing of a stream with this beginning; None if more bytes are needed."""
         for magic, framing in self._binary.items():
             if head.startswith(magic):
                 return framing

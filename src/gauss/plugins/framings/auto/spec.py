@@ -6,17 +6,16 @@ from gauss.contracts.framing import FramingSpec
 from gauss.plugins.framings.newline.spec import NewlineConfig
 
 
-class AutoConfig(NewlineConfig):
-    """The first bytes of each stream tell its format, and so how it is cut: `Obj` and a byte 1 begin an Avro container
-    (`avro_container`), four bytes 255 an Arrow IPC stream (`arrow_ipc_streaming`); anything else is text, of JSON or
-    csv, and ends its records with the delimiter (`newline`). Records with a length before them, as protobuf's, can't
-    be told from others: name `length_prefixed` for them."""
+class AutoFramingConfig(NewlineConfig):
+    """Detects the framing from the first bytes of each stream: `Obj` and a byte 1 start an Avro container
+    (`avro_container`), four bytes 255 an Arrow IPC stream (`arrow_ipc_streaming`), anything else is text with a
+    delimiter (`newline`). Length prefixes, as of protobuf, cannot be detected: use `length_prefixed` for them."""
 
 
 SPEC = FramingSpec(
     name="auto",
-    summary="an Avro container, an Arrow IPC stream or lines of text, as the first bytes of a stream tell",
-    config=AutoConfig,
+    summary="detects an Avro container, an Arrow IPC stream or lines of text from the first bytes of a stream",
+    config=AutoFramingConfig,
     implementation="gauss.plugins.framings.auto.framing:AutoFraming",
     raw=False,
     splits_only=True,

@@ -7,17 +7,17 @@ import pyarrow as pa
 
 from gauss.plugins.framings.avro_container.container import MAGIC, SYNC_BYTES, block_size, header_size
 from gauss.plugins.framings.avro_container.spec import AvroContainerConfig
+from gauss.plugins.framings.buffered_splitter import bad_frame
 from gauss.plugins.framings.containers import (
     MOST_HEADER_BYTES,
     ContainerFraming,
+    ContainerPart,
     ContainerSplitter,
     Incomplete,
     Malformed,
-    Part,
     TooLong,
     unfit_records,
 )
-from gauss.plugins.framings.splitting import bad_frame
 
 ANY_SIZE = 2**31 - 1
 
@@ -59,16 +59,16 @@ class AvroContainerSplitter(ContainerSplitter):
     def held(self) -> int:
         return super().held() + len(self._header)
 
-    def _part(self, data: memoryview) -> Part:
+    def _part(self, data: memoryview) -> ContainerPart:
         # No block begins with the magic's first byte: it would be a negative count.
         if not self._header or data[0] == MAGIC[0]:
             size = header_size(data, min(self._limit, MOST_HEADER_BYTES))
             self._header = bytes(data[:size])
-            return Part(size, b"")
+            return ContainerPart(size, b"")
         size = block_size(data, self._limit - len(self._header))
         if data[size - SYNC_BYTES : size] != self._header[-SYNC_BYTES:]:
             raise Malformed("the sync marker after an Avro block is not the header's")
-        return Part(size, self._header + data[:size])
+        return ContainerPart(size, self._header + data[:size])
 
 
 class AvroContainerJoiner:

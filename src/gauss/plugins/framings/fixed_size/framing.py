@@ -7,12 +7,13 @@ import pyarrow as pa
 
 from gauss.contracts.framing import Buffer
 from gauss.model.batch import packed, value_lengths
+from gauss.plugins.framings.buffered_splitter import BufferedSplitter, Cut, head, too_long
 from gauss.plugins.framings.fixed_size.spec import FixedSizeConfig
-from gauss.plugins.framings.splitting import BufferedSplitter, Cut, head, too_long
 
 
 class FixedSizeFraming:
     raw = True
+    carries_all = False
 
     def __init__(self, config: FixedSizeConfig) -> None:
         self.size = config.frame_size

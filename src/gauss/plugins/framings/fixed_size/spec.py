@@ -12,7 +12,7 @@ from gauss.contracts.plugin import PluginConfig
 
 class FixedSizeConfig(PluginConfig):
     frame_size: Annotated[int, Field(gt=0, strict=True)]
-    """The bytes of each record."""
+    """Size of each record in bytes."""
 
 
 SPEC = FramingSpec(

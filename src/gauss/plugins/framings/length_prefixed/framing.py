@@ -1,4 +1,4 @@
-"""Records that follow their own length: u16be, u32be or a varint as protobuf writes it."""
+"""Records after their length: u16be, u32be or a varint like protobuf's."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from gauss.contracts.framing import Buffer
 from gauss.model.batch import MOST_BYTES, value_lengths
-from gauss.plugins.framings.joining import with_heads
+from gauss.plugins.framings.affixes import with_heads
+from gauss.plugins.framings.buffered_splitter import BufferedSplitter, Cut, bad_frame, head, too_long
 from gauss.plugins.framings.length_prefixed.spec import LengthPrefixedConfig
-from gauss.plugins.framings.length_prefixed.walk import FINE, TOO_LONG, VARINT, WALKER, Walked, walk
-from gauss.plugins.framings.splitting import BufferedSplitter, Cut, bad_frame, head, too_long
+from gauss.plugins.framings.length_prefixed.walk import FINE, TOO_LONG, U16, U32, VARINT, WALKER, WalkResult, walk
 
-KINDS = {"u16be": 2, "u32be": 4, "varint": VARINT}
+KINDS = {"u16be": U16, "u32be": U32, "varint": VARINT}
 NO_POSITIONS = np.zeros(0, np.int64)
 LARGE = 4 << 20
 """Above this a first walk counts the records; below it room for the most there can be costs less."""
@@ -26,6 +26,7 @@ class LengthPrefixedFraming:
     def __init__(self, config: LengthPrefixedConfig) -> None:
         self.key: tuple[object, ...] = ("length_prefixed", config.prefix_type)
         self._kind = KINDS[config.prefix_type]
+        self.carries_all = self._kind != 2
 
     def splitter(self, max_record_bytes: int) -> LengthPrefixedSplitter:
         return LengthPrefixedSplitter(self._kind, max_record_bytes)
@@ -47,13 +48,13 @@ class LengthPrefixedFraming:
         return starts[:count].copy(), ends[:count].copy()
 
     def unfit(self, data: pa.BinaryArray) -> np.ndarray | None:
-        if self._kind != 2:
+        if self.carries_all:
             return None
         bad = value_lengths(data) > 0xFFFF
         return bad if bad.any() else None
 
 
-class Alike(NamedTuple):
+class EqualLengths(NamedTuple):
     """Frames of one length at the head of a buffer."""
 
     records: int
@@ -61,7 +62,7 @@ class Alike(NamedTuple):
     prefix: int
 
 
-def equal_frames(buffer: Buffer, kind: int, limit: int) -> Alike | None:
+def equal_frames(buffer: Buffer, kind: int, limit: int) -> EqualLengths | None:
     """Guesses that all frames are as long as the first, and verifies it by looking at every prefix at once."""
     start, end = np.zeros(1, np.int64), np.zeros(1, np.int64)
     count, frame, _, _ = walk(buffer, kind, limit, 1, start, end)
@@ -71,12 +72,12 @@ def equal_frames(buffer: Buffer, kind: int, limit: int) -> Alike | None:
     count = len(buffer) // frame
     if kind != VARINT:
         prefixes = np.ndarray((count,), f"u{kind}", buffer, 0, (frame,))
-        return Alike(count, frame, prefix) if (prefixes == prefixes[0]).all() else None
+        return EqualLengths(count, frame, prefix) if (prefixes == prefixes[0]).all() else None
     for place in range(prefix):
         column = np.ndarray((count,), np.uint8, buffer, place, (frame,))
         if not (column == column[0]).all():
             return None
-    return Alike(count, frame, prefix)
+    return EqualLengths(count, frame, prefix)
 
 
 class LengthPrefixedSplitter(BufferedSplitter):
@@ -95,13 +96,13 @@ class LengthPrefixedSplitter(BufferedSplitter):
             error = bad_frame("a varint of more than 10 bytes: expected a length", buffer, walked.used)
         return Cut(head(buffer, walked.used), walked.records, walked.used, error=error)
 
-    def _walked(self, buffer: bytes | bytearray) -> Walked:
+    def _walked(self, buffer: bytes | bytearray) -> WalkResult:
         alike = equal_frames(buffer, self._kind, self._limit)
         if alike is None:
             return WALKER(buffer, self._kind, self._limit, NO_POSITIONS, NO_POSITIONS)
         whole = alike.records * alike.frame
         rest = WALKER(memoryview(buffer)[whole:], self._kind, self._limit, NO_POSITIONS, NO_POSITIONS)
-        return Walked(alike.records + rest.records, whole + rest.used, rest.need, rest.status)
+        return WalkResult(alike.records + rest.records, whole + rest.used, rest.need, rest.status)
 
 
 class LengthPrefixedJoiner:

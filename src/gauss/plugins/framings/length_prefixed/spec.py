@@ -10,12 +10,12 @@ from gauss.contracts.plugin import PluginConfig
 
 class LengthPrefixedConfig(PluginConfig):
     prefix_type: Literal["u16be", "u32be", "varint"]
-    """How the length is written: two or four bytes, big end first, or a varint as protobuf writes it."""
+    """Encoding of the length: two or four bytes, big-endian, or a protobuf varint."""
 
 
 SPEC = FramingSpec(
     name="length_prefixed",
-    summary="each record follows its own length",
+    summary="each record is preceded by its length",
     config=LengthPrefixedConfig,
     implementation="gauss.plugins.framings.length_prefixed.framing:LengthPrefixedFraming",
     raw=True,

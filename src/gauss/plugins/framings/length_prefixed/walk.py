@@ -1,4 +1,4 @@
-"""The walk from length to length: one plain function, compiled in the background once there is work for it."""
+"""The walk from length to length: plain Python, compiled in the background after many records."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from gauss.contracts.framing import Buffer
 
 log = logging.getLogger(__name__)
 
-VARINT = 0
-"""The prefix kind; a positive kind is the number of bytes, big end first."""
+VARINT, U16, U32 = 0, 2, 4
+"""Kinds of prefixes; a fixed one is its number of bytes, big-endian."""
 
 FINE, TOO_LONG, OVERLONG = 0, 1, 2
+"""How a walk ends: at the end of the data, at a frame above the limit, at a varint of more than ten bytes."""
 
 WORTH_COMPILING = 20_000
-"""Records walked uncompiled (some 20 ms) before numba is loaded: it costs a second and 120 MB."""
+"""Records walked in plain Python (some 20 ms) before numba is loaded, which takes a second and 120 MB."""
 
 
-class Walked(NamedTuple):
-    """How far the walk came."""
+class WalkResult(NamedTuple):
+    """The result of a walk."""
 
     records: int
     used: int
     need: int
-    """Bytes after `used` that make the next record whole, as far as is known."""
+    """Bytes after `used` that the next record has at least."""
     status: int
 
 
 def walk(  # noqa: PLR0917
     data: Any, kind: int, limit: int, most: int, starts: Any, ends: Any
 ) -> tuple[int, int, int, int]:
-    """Steps over at most `most` whole frames; fills `starts` and `ends` unless they are empty.
+    """Walks over at most `most` complete frames; fills `starts` and `ends` unless they are empty.
 
-    `data` is bytes, or int8 for the compiler: unsigned bytes would make it calculate in floats, hence `& 255`.
+    `data` is bytes, or int8 for machine code, in which unsigned bytes would become floats; hence `& 255`.
     """
     size = len(data)
     keep = len(starts) > 0
@@ -46,15 +47,15 @@ def walk(  # noqa: PLR0917
     while count < most:
         body = position
         length = 0
-        if kind == 4:
+        if kind == U32:
             if size - position < 4:
-                return count, position, 4, 0
+                return count, position, U32, FINE
             length = (data[body] & 255) << 24 | (data[body + 1] & 255) << 16
             length |= (data[body + 2] & 255) << 8 | (data[body + 3] & 255)
             body += 4
-        elif kind == 2:
+        elif kind == U16:
             if size - position < 2:
-                return count, position, 2, 0
+                return count, position, U16, FINE
             length = (data[body] & 255) << 8 | (data[body + 1] & 255)
             body += 2
         else:
@@ -62,30 +63,30 @@ def walk(  # noqa: PLR0917
             byte = 128
             while byte >= 128:
                 if shift == 70:
-                    return count, position, 0, 2
+                    return count, position, 0, OVERLONG
                 if body >= size:
-                    return count, position, size - position + 1, 0
+                    return count, position, size - position + 1, FINE
                 byte = data[body] & 255
                 body += 1
                 if shift < 42:
                     length |= (byte & 127) << shift
                 elif byte & 127:
-                    length = 1 << 62  # far above any limit, and still no overflow
+                    length = 1 << 62  # above any limit, without an overflow
                 shift += 7
         if length > limit:
-            return count, position, 0, 1
+            return count, position, 0, TOO_LONG
         if size - body < length:
-            return count, position, body - position + length, 0
+            return count, position, body - position + length, FINE
         if keep:
             starts[count] = body
             ends[count] = body + length
         position = body + length
         count += 1
-    return count, position, 1, 0
+    return count, position, 1, FINE
 
 
 class Walker:
-    """Calls the walk in the form that is ready."""
+    """Calls the compiled walk, or the plain one until that is ready."""
 
     def __init__(self) -> None:
         self._compiled: Callable[..., tuple[int, int, int, int]] | None = None
@@ -93,11 +94,11 @@ class Walker:
         self._thread: threading.Thread | None = None
         self._walked = 0
 
-    def __call__(self, data: Buffer, kind: int, limit: int, starts: np.ndarray, ends: np.ndarray) -> Walked:
+    def __call__(self, data: Buffer, kind: int, limit: int, starts: np.ndarray, ends: np.ndarray) -> WalkResult:
         if self._compiled is not None:
             array = np.frombuffer(memoryview(data).toreadonly(), dtype=np.int8)
-            return Walked(*self._compiled(array, kind, limit, len(array), starts, ends))
-        walked = Walked(*walk(data, kind, limit, len(data), starts, ends))
+            return WalkResult(*self._compiled(array, kind, limit, len(array), starts, ends))
+        walked = WalkResult(*walk(data, kind, limit, len(data), starts, ends))
         self._walked += walked.records
         if self._walked > WORTH_COMPILING and self._thread is None:
             self.start_compiling()
@@ -108,7 +109,7 @@ class Walker:
         return self._compiled is not None
 
     def start_compiling(self) -> threading.Thread:
-        """Compiles in a thread of its own; callers go on with the plain function until it is done."""
+        """Compiles the walk in a thread; callers use the plain function until it is done."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._compile, name="compile-framing", daemon=True)
@@ -127,11 +128,11 @@ class Walker:
             )
             try:
                 self._compiled = numba.njit(signature, cache=True)(walk)
-            except RuntimeError:  # no folder to cache in that can be written
+            except RuntimeError:  # no writable cache folder
                 self._compiled = numba.njit(signature)(walk)
-        except Exception:  # a framing without a compiler is slow, not broken
-            log.warning("length_prefixed framing stays uncompiled, and slow for small records", exc_info=True)
+        except Exception:  # without a compiler the framing is slow, not broken
+            log.warning("length_prefixed: the walk can't be compiled; small records will be slow", exc_info=True)
 
 
 WALKER = Walker()
-"""One for all connections."""
+"""Shared by all connections."""

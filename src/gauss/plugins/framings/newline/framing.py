@@ -8,20 +8,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gauss.contracts.chunk import LARGE_RECORD
 from gauss.contracts.framing import Buffer
 from gauss.model.batch import packed, value_lengths
-from gauss.plugins.framings.joining import with_tail
+from gauss.plugins.framings.affixes import with_tail
+from gauss.plugins.framings.buffered_splitter import BufferedSplitter, Cut, head, too_long
 from gauss.plugins.framings.newline.spec import NewlineConfig
-from gauss.plugins.framings.splitting import BufferedSplitter, Cut, head, too_long
 
 SCANNED_BYTES = 4
 """Bytes of a delimiter that are compared over the whole buffer; the rest only where these match."""
 BLOCK = 128 << 10
 """Bytes that are compared at a time: what the comparison makes of them stays in the cache."""
+FEW = 16
+"""Records before their mean size decides how delimiters are searched: one after the other (large records), or by
+comparing every byte."""
 
 
 class NewlineFraming:
     raw = True
+    carries_all = False
 
     def __init__(self, config: NewlineConfig) -> None:
         self.delimiter = config.delimiter.encode(config.encoding)
@@ -40,7 +45,10 @@ class NewlineFraming:
         return NewlineJoiner(self.delimiter)
 
     def bounds(self, buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
-        ends = self.positions(buffer)
+        return self.between(self.positions(buffer))
+
+    def between(self, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the records, given where each delimiter begins."""
         starts = np.zeros_like(ends)
         starts[1:] = ends[:-1] + len(self.delimiter)
         return starts, ends
@@ -109,16 +117,19 @@ class NewlineSplitter(BufferedSplitter):
 
     def _cut(self, buffer: bytes | bytearray) -> Cut:
         size = len(self._delimiter)
+        bounds = None
         if self._framing.periods or self._framing.unit > 1:
             positions = self._framing.positions(buffer)
-            count = len(positions)
-            used = int(positions[-1]) + size if count else 0
+            count, used = len(positions), int(positions[-1]) + size if len(positions) else 0
+        elif (sparse := self._sparse(buffer)) is not None:
+            count, used = len(sparse), sparse[-1] + size if sparse else 0
+            if used >= LARGE_RECORD * count:
+                bounds = self._framing.between(np.array(sparse, np.int64))
         else:
             used = buffer.rfind(self._delimiter) + size
-            used = used if used >= size else 0
             count = self._count(buffer, used)
         if used > self._limit:  # only then can one of the whole records be too long
-            starts, ends = self._framing.bounds(memoryview(buffer)[:used])
+            starts, ends = bounds or self._framing.bounds(memoryview(buffer)[:used])
             long = np.flatnonzero(ends - starts > self._limit)
             if len(long):
                 first = int(long[0])
@@ -129,7 +140,18 @@ class NewlineSplitter(BufferedSplitter):
         if rest > self._limit + size - 1:
             error = too_long(rest - size + 1, self._limit, buffer, used)
             return Cut(head(buffer, used), count, used, error=error)
-        return Cut(head(buffer, used), count, used)
+        return Cut(head(buffer, used), count, used, bounds=bounds)
+
+    def _sparse(self, buffer: bytes | bytearray) -> list[int] | None:
+        """Where each delimiter begins; None if there are many, which `matches` counts faster."""
+        found: list[int] = []
+        at = buffer.find(self._delimiter)
+        while at >= 0:
+            found.append(at)
+            if at < LARGE_RECORD * (len(found) - FEW):
+                return None
+            at = buffer.find(self._delimiter, at + len(self._delimiter))
+        return found
 
     def _count(self, buffer: bytes | bytearray, used: int) -> int:
         if len(self._delimiter) <= SCANNED_BYTES and used > 1024:  # numpy starts slower, then is four times as fast

@@ -12,10 +12,10 @@ from gauss.contracts.plugin import PluginConfig
 
 class NewlineConfig(PluginConfig):
     delimiter: Annotated[str, Field(min_length=1)] = "\n"
-    """What ends each record, as text of one or more bytes: `"\\n"`, `"\\r\\n"`, `"||"`."""
+    """The delimiter that ends each record: `"\\n"`, `"\\r\\n"`, `"||"`."""
     encoding: Literal["utf-8", "utf-16-le", "utf-16-be"] = "utf-8"
-    """How the text is encoded. In UTF-16 the delimiter has two bytes per character and is found only where a character
-    begins; records stay as they came."""
+    """Encoding of the text. In UTF-16 the delimiter has two bytes per character and is matched only at character
+    boundaries; records are not converted."""
 
 
 SPEC = FramingSpec(

@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from gauss.contracts.io import RecordIO
 from gauss.contracts.plugin import Millis, PluginConfig
-from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.contracts.processor import LintContext, Partials, ProcessorSpec, Role, Where
 from gauss.contracts.time import TimeConfig
 from gauss.plugins.processors.aggregates import Aggregates, aggregates, clashes
 from gauss.plugins.processors.lints import needs_format, unknown_fields
@@ -31,18 +31,17 @@ class AggregatorConfig(TimeConfig):
     """What is computed, of which records together."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     output: RecordIO | None = None
-    """The format in which results are written; left out: the input's."""
+    """The format of the results. Default: the input format."""
     group_by: tuple[str, ...] = ()
-    """Fields whose values make a group, e.g. `["symbol"]`; a record without one belongs to the group of null. Left
-    out: all records are one group."""
+    """Fields to group by, e.g. `["symbol"]`; a missing field counts as null. Default: one group."""
     aggregates: Aggregates
-    """Columns of the result, e.g. `{ volume = "sum(.size)", trades = "count()" }`; of count, sum, min, max, avg, first
-    and last. All but first and last pass over null, and a sum of nothing is null."""
+    """Columns of the result, e.g. `{ volume = "sum(.size)", trades = "count()" }`, using count, sum, min, max, avg,
+    first and last. All but first and last ignore null; the sum of no values is null."""
     interval: Stretch
-    """How long a stretch of time is summed up, e.g. `1m`; intervals begin at multiples of it since 1970. A result has
-    `window_start` and `window_end` in ms, and is written once its interval is closed."""
+    """Length of an interval, e.g. `1m`; intervals start at multiples of it since 1970. A result has `window_start` and
+    `window_end` in ms, and is emitted when the watermark reaches the end of its interval."""
 
 
 def lint(config: PluginConfig, context: LintContext) -> list[str]:
@@ -71,13 +70,14 @@ config = { input = { format = "json" }, group_by = ["symbol"], interval = "1m", 
 
 SPEC = ProcessorSpec(
     name="aggregator",
-    summary="sums, counts and the like, per key and interval",
+    summary="aggregates per key and interval",
     config=AggregatorConfig,
     implementation="gauss.plugins.processors.aggregator.transform:Aggregator",
     role=Role.TRANSFORM,
     where=Where.SPARK,
     active=True,
     stateful=True,
+    partials=Partials.GROUPS,
     lint=lint,
     example=EXAMPLE,
 )

@@ -21,7 +21,7 @@ class CompressConfig(PluginConfig):
     algo: Algo
     """`gzip`, `zstd`, `lz4` (frames), or `snappy` (raw blocks)."""
     level: int | None = None
-    """From 1 (fast) to 9 with gzip, 12 with lz4, 22 with zstd; left out: the algorithm's own default."""
+    """From 1 (fast) to 9 with gzip, 12 with lz4, 22 with zstd. Default: the default of the algorithm."""
 
     @model_validator(mode="after")
     def _level_fits(self) -> CompressConfig:

@@ -16,7 +16,7 @@ class DecompressConfig(PluginConfig):
     algo: Algo
     """`gzip`, `zstd`, `lz4` (frames), or `snappy` (raw blocks)."""
     max_record_bytes: Bytes = 16 << 20
-    """A record that would become larger is a dead letter."""
+    """Maximum decompressed size of a record; larger ones become dead letters."""
 
 
 def codecs(config: PluginConfig) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -8,24 +8,22 @@ from pydantic import Field, field_validator
 
 from gauss.contracts.io import RecordIO
 from gauss.contracts.plugin import Millis, PluginConfig
-from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.contracts.processor import LintContext, Partials, ProcessorSpec, Role, Where
 from gauss.contracts.time import TimeConfig
 from gauss.plugins.processors.lints import needs_format, unknown_fields
 
 
 class DedupConfig(TimeConfig):
-    """Which records are equal, and for how long one is remembered. Of equal records the one that arrived first comes
-    out, as it came. One that happened `within` after it, or later, comes out again as soon as the watermark has passed
-    that time; until then it counts as a repetition."""
+    """Drops duplicates: of equal records within `within` only the first to arrive is emitted, unchanged. A later one is
+    emitted again when the watermark has passed the first by `within`; until then it counts as a duplicate."""
 
     input: RecordIO = RecordIO()
-    """The format in which the key is decoded; needed for `key` and `event_time_field` only."""
+    """The format of the records; needed only for `key` and `event_time_field`."""
     key: Annotated[list[str], Field(min_length=1)] | None = None
-    """The fields that make records equal, e.g. `["trade_id"]` or a single name; left out: all of a record's bytes.
-    Without a schema they are compared as JSON text. A record that lacks one of them, or has null there, is a dead
-    letter."""
+    """The key fields, e.g. `["trade_id"]` or a single name. Default: all bytes of the record. Without a schema they are
+    compared as JSON text. A record with a missing or null key becomes a dead letter."""
     within: Annotated[Millis, Field(gt=0)]
-    """How long after a record equal ones are dropped, by event time, e.g. `"10m"`: so long it is kept in mind."""
+    """How long after a record its duplicates are dropped, by event time, e.g. `"10m"`."""
 
     @field_validator("key", mode="before")
     @classmethod
@@ -52,13 +50,14 @@ config = { input = { format = "json" }, key = ["trade_id"], within = "10m", even
 
 SPEC = ProcessorSpec(
     name="dedup",
-    summary="of equal records within a time only the first",
+    summary="drops duplicates within a time",
     config=DedupConfig,
     implementation="gauss.plugins.processors.dedup.transform:Dedup",
     role=Role.TRANSFORM,
     where=Where.SPARK,
     active=True,
     stateful=True,
+    partials=Partials.RECORDS,
     state_layout=2,  # 1 had digests by Spark
     keeps_order=False,
     lint=lint,

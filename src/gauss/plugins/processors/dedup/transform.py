@@ -1,13 +1,15 @@
-"""dedup on Spark: its own operator, over records in the order of their arrival. Readers make a digest of each key and
-keep back what repeats within their own batch."""
+"""dedup: Spark's deduplication within a watermark, over records in arrival order. Readers make a digest of each key and
+drop duplicates within their batch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gauss.contracts.format import SourceField, SourceSchema
-from gauss.contracts.time import BEAT, DELAY_MARK, EVENT, EVENT_MS
+from gauss.contracts.format import SourceField
+from gauss.contracts.time import DELAY_MARK
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
+from gauss.model.names import BEAT, DATA_COLUMN, EVENT, EVENT_MS, TS_MS_COLUMN
 from gauss.plugins.processors.dedup.spec import DedupConfig
 from gauss.plugins.processors.fields import column_name, path, plain
 from gauss.plugins.processors.keys import ANY
@@ -23,26 +25,26 @@ KEY = ("_key0", "_key1")
 class Dedup:
     """Bytes pass as they came; only the key is decoded."""
 
-    keeps_each = True
-
     def __init__(self, config: DedupConfig) -> None:
         self._keys = [plain(name) for name in config.key or ()]
         self._within = config.within
-        self.time = config.event_time(span_ms=0, step_ms=1, required=tuple(self._keys))
+        self._time = config.event_time(span_ms=0, step_ms=1, required=tuple(self._keys))
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
+    def bind(self, schemas: Schemas) -> Traits:
         """The key."""
-        known = {plain(field.name): field for field in schema.fields} if schema else {}
+        known = {plain(field.name): field for field in schemas.input.fields} if schemas.input else {}
         if known and (missing := [name for name in self._keys if name not in known]):
             raise ConfigError(f"key: the input format has no field {', '.join(missing)}", hint=f"it has: {list(known)}")
-        return [known.get(name, SourceField(path(name), ANY)) for name in self._keys]
+        return Traits([known.get(name, SourceField(path(name), ANY)) for name in self._keys], time=self._time)
 
     def partial_schema(self, fields: pa.Schema) -> pa.Schema:  # noqa: ARG002
         import pyarrow as pa
 
         digest = [(name, pa.int64()) for name in KEY]
         stamp = pa.timestamp("us", "UTC")
-        return pa.schema([("_ts_ms", pa.int64()), ("_data", pa.binary()), (BEAT, pa.bool_()), (EVENT, stamp), *digest])
+        return pa.schema(
+            [(TS_MS_COLUMN, pa.int64()), (DATA_COLUMN, pa.binary()), (BEAT, pa.bool_()), (EVENT, stamp), *digest]
+        )
 
     def partial(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """The first of each key in a batch, which is all that could come out of it."""
@@ -52,14 +54,14 @@ class Dedup:
 
         from gauss.plugins.processors.dedup.digests import digests_of, firsts
 
-        names = [column_name(records, name) for name in self._keys] or ["_data"]
+        names = [column_name(records, name) for name in self._keys] or [DATA_COLUMN]
         digests = digests_of([_texts(records.column(name)) for name in names])
         first = firsts(digests)
         if not first.all():
             records, digests = records.filter(pa.array(first)), digests[first]
         columns = {
-            "_ts_ms": records.column("_ts_ms"),
-            "_data": records.column("_data"),
+            TS_MS_COLUMN: records.column(TS_MS_COLUMN),
+            DATA_COLUMN: records.column(DATA_COLUMN),
             EVENT: pc.multiply(records.column(EVENT_MS), 1000).cast(pa.timestamp("us", "UTC")),
             **{name: pa.array(digests[:, side].view(np.int64)) for side, name in enumerate(KEY)},
         }
@@ -71,8 +73,8 @@ class Dedup:
         from pyspark.sql import functions as F
 
         event = F.col(EVENT).alias(EVENT, metadata={DELAY_MARK: self._within})
-        rows = records.coalesce(1).select("_ts_ms", "_data", BEAT, event, *KEY)
-        return rows.dropDuplicatesWithinWatermark([*KEY, BEAT]).select("_ts_ms", "_data", BEAT)
+        rows = records.coalesce(1).select(TS_MS_COLUMN, DATA_COLUMN, BEAT, event, *KEY)
+        return rows.dropDuplicatesWithinWatermark([*KEY, BEAT]).select(TS_MS_COLUMN, DATA_COLUMN, BEAT)
 
 
 def _texts(column: pa.Array) -> pa.Array:

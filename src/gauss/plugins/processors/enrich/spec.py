@@ -20,20 +20,20 @@ class Lookup(PluginConfig):
     """Rows by key: `table`, `file` or `topic`."""
 
     key: str
-    """The field of the record that is looked up: text or a whole number."""
+    """The field with the key: a string or an integer."""
     table: dict[str, dict[str, Scalar]] | None = None
-    """The rows themselves, e.g. `{ BTC = { name = "Bitcoin", lot = 0.001 } }`."""
+    """The rows, e.g. `{ BTC = { name = "Bitcoin", lot = 0.001 } }`."""
     file: Path | None = None
     """A `.csv` file with a header, or a `.json` file that holds an array of objects; read when the processor starts."""
     file_key: str | None = None
-    """The column of `file` that holds the key; left out: the last part of `key`."""
+    """The key column of `file`. Default: the last part of `key`."""
     topic: str | None = None
-    """A memory topic with `mode = "table"`: the newest row of each key, as a [join](../joins.md) of `left` sees it. A
-    field that the record has itself stays as it is."""
+    """A memory topic with `mode = "table"`, joined as by a `left` [join](../joins.md). Existing fields of the record
+    are not replaced."""
     fields: Annotated[list[str], Field(min_length=1)] | None = None
-    """With `topic`: the fields of its rows that are added; left out: all but its key."""
+    """With `topic`: the fields to add. Default: all but the key."""
     prefix: Annotated[str, Field(min_length=1)] | None = None
-    """With `topic`: put before the names of the fields that are added, so that none meets one of the record's."""
+    """With `topic`: prefix of the added fields, to avoid conflicts with fields of the record."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Lookup:
@@ -41,8 +41,8 @@ class Lookup(PluginConfig):
             raise ValueError("expected one of `table`, `file` and `topic`")
         for key, owner in (("file_key", "file"), ("fields", "topic"), ("prefix", "topic")):
             if getattr(self, key) is not None and getattr(self, owner) is None:
-                told = {"key": key, "message": f'"{key}" belongs to `{owner}`'}
-                raise PydanticCustomError("lookup", "{message}", told)
+                details = {"key": key, "message": f'"{key}" belongs to `{owner}`'}
+                raise PydanticCustomError("lookup", "{message}", details)
         if self.file is not None and self.file.suffix not in (".csv", ".json"):
             raise PydanticCustomError(
                 "file_kind", 'expected a .csv or .json file, found "{file}"', {"key": "file", "file": str(self.file)}
@@ -51,16 +51,16 @@ class Lookup(PluginConfig):
 
 
 class EnrichConfig(PluginConfig):
-    """What is added; a field of the record that has the same name is replaced."""
+    """Adds fields; a field of the record with the same name is replaced."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     output: RecordIO | None = None
-    """The format in which the result is written; left out: the input's."""
+    """The format of the results. Default: the input format."""
     add: dict[str, Scalar] = Field(default_factory=dict)
-    """Fields that are the same in every record, e.g. `{ venue = "binance" }`."""
+    """Constant fields, e.g. `{ venue = "binance" }`."""
     lookup: Lookup | None = None
-    """Fields that a table holds for the record's key; a key that is not there gives nulls."""
+    """Fields looked up by key; a missing key gives nulls."""
 
     @model_validator(mode="after")
     def _something(self) -> EnrichConfig:
@@ -99,7 +99,7 @@ config = {
 
 SPEC = ProcessorSpec(
     name="enrich",
-    summary="adds fields to each record: constants, or what a table or a topic holds for its key",
+    summary="adds fields to each record: constants, or values looked up in a table or topic",
     config=EnrichConfig,
     implementation="gauss.plugins.processors.enrich.transform:enrich",
     role=Role.TRANSFORM,

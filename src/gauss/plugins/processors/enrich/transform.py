@@ -1,22 +1,22 @@
-"""enrich: a broadcast join and literals on Spark, an index and a take over Arrow columns in a hosted task."""
+"""enrich: adds constants, and fields that a lookup table has for the record's key."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.format import FieldType
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
-from gauss.plugins.processors.constants import literal, repeated
+from gauss.plugins.processors.constants import repeated
 from gauss.plugins.processors.enrich.spec import EnrichConfig
 from gauss.plugins.processors.enrich.table import KEY, table_of
-from gauss.plugins.processors.fields import column_name, is_text, path, plain, spark_column
+from gauss.plugins.processors.fields import column_name, is_text, path, plain
 from gauss.plugins.processors.join.spec import JoinConfig
 from gauss.plugins.processors.join.transform import Join
 from gauss.plugins.processors.layout import Layout, layout
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
 
 
 def enrich(config: EnrichConfig) -> Enrich | Join:
@@ -32,7 +32,7 @@ def enrich(config: EnrichConfig) -> Enrich | Join:
 
 
 class Enrich:
-    """Adds fields; the others go on."""
+    """Adds fields to records."""
 
     def __init__(self, config: EnrichConfig) -> None:
         self._add = config.add
@@ -41,23 +41,19 @@ class Enrich:
         self._layout: Layout | None = None
 
     @property
-    def carries(self) -> bool:
-        return self._layout is not None and self._layout.carries
-
-    @property
     def _found(self) -> list[str]:
         """The fields that the lookup adds; a constant of the same name wins."""
         if self._table is None:
             return []
         return [name for name in self._table.column_names if name != KEY and name not in self._add]
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
+    def bind(self, schemas: Schemas) -> Traits:
         """Every field that is written and not made here, and the key."""
         reads = {path(self._key): FieldType("string")} if self._key else {}
-        self._layout = layout(schema, output, reads, [*self._add, *self._found])
+        self._layout = layout(schemas.input, schemas.output, reads, [*self._add, *self._found])
         if self._table is not None:
             self._table = self._table.set_column(0, KEY, self._keys(self._layout.type_of(self._key)))
-        return self._layout.fields
+        return self._layout.traits()
 
     def _keys(self, kind: FieldType) -> pa.ChunkedArray:
         """The table's keys in the type of the record's."""
@@ -72,19 +68,6 @@ class Enrich:
             return self._table.column(KEY).cast(arrow_type(kind))
         except pa.ArrowInvalid as error:
             raise ConfigError(f'the lookup\'s keys must be {kind.name} as "{self._key}" is: {error}') from error
-
-    def apply(self, records: DataFrame) -> DataFrame:
-        """The records with the fields added."""
-        from pyspark.sql import functions as F
-
-        assert self._layout is not None
-        made: dict[str, Column] = {name: literal(value) for name, value in self._add.items()}
-        if self._table is not None:
-            hidden = self._table.rename_columns([f"_found_{name}" for name in self._table.column_names])
-            found = F.broadcast(records.sparkSession.createDataFrame(hidden))
-            records = records.join(found, spark_column(self._key) == F.col(f"_found_{KEY}"), "left")
-            made |= {name: F.col(f"`_found_{name}`") for name in self._found}
-        return self._layout.spark(records, made)
 
     def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """The records with the fields added."""

@@ -10,24 +10,25 @@ from gauss.contracts.io import RecordIO
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.model.errors import ConfigError
+from gauss.model.names import DATA_COLUMN, TS_MS_COLUMN
 
-HIDDEN = ("_ts_ms", "_data")
+HIDDEN = (TS_MS_COLUMN, DATA_COLUMN)
 
 
 class ExpressionConfig(PluginConfig):
-    """What becomes of each record; either `program` or `add`."""
+    """Computes fields by either `program` or `add`."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     output: RecordIO | None = None
-    """The format in which the result is written; left out: the input's."""
+    """The format of the results. Default: the input format."""
     program: str | None = None
     """Stages of the scan language, e.g. `select(.bid > 100) | {symbol, mid: (.bid + .ask) / 2}`; `.ts_ms` is the
-    record's time. It counts in doubles; a decimal that is only copied keeps every digit. Without a stage that makes a
-    row, records that are kept pass as they came."""
+    record's time. Arithmetic is in doubles; a decimal that is only copied stays exact. If no stage makes a row, records
+    pass unchanged."""
     add: dict[str, str] | None = None
-    """Fields to add to each record's, or to replace, e.g. `{ mid = "(.bid + .ask) / 2" }`; all others go on. A bar
-    stands in parentheses: `(.symbol | ascii_upcase)`."""
+    """Fields to add or replace, e.g. `{ mid = "(.bid + .ask) / 2" }`; other fields are kept. Put a pipe in parentheses:
+    `(.symbol | ascii_upcase)`."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> ExpressionConfig:
@@ -39,7 +40,8 @@ class ExpressionConfig(PluginConfig):
 def lint(config: PluginConfig, context: LintContext) -> list[str]:
     """Faults of the program itself, and fields that the input format does not have."""
     # The grammar's parser is loaded only for a pipeline that has an expression.
-    from gauss.plugins.processors.expression.stages import added, made_by, read_by, stages_of
+    from gauss.plugins.processors.expression.stages import added, made_by, read_by
+    from gauss.scan.program.record_stages import stages_of
 
     assert isinstance(config, ExpressionConfig)
     if config.input.format is None:

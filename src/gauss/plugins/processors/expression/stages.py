@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from gauss.contracts.cursor import Seq
+from gauss.contracts.expression import VALUE, Expr, Make, Path, Select, Stage, Value, expressions, walk
 from gauss.model.errors import ConfigError
-from gauss.scan.program.ir import VALUE, Expr, Make, Path, Select, Stage, Value, expressions, walk
-from gauss.scan.program.parse import parse_scan
-
-Stages = tuple[Stage, ...]
-
-
-def stages_of(text: str) -> Stages:
-    """The stages of a program, which has no view: what is read is the source's affair."""
-    program = parse_scan(text)
-    if program.view != Seq():
-        raise ConfigError("expected stages such as select(…) or { … }, found a view", hint="`source` says what is read")
-    return program.stages
+from gauss.scan.program.record_stages import Stages, stages_of
 
 
 def added(text: str) -> Expr:
@@ -47,14 +36,6 @@ def read_by(stages: Stages) -> list[str]:
         if not isinstance(stage, Select):
             break
     return list(dict.fromkeys(found))
-
-
-def copied(stages: Stages) -> dict[str, str]:
-    """The columns that are fields of a record as they are, and which."""
-    makes = [stage for stage in stages if not isinstance(stage, Select)]
-    if len(makes) != 1 or not isinstance(makes[0], Make):
-        return {}
-    return {name: expr.name for name, expr in makes[0].columns if isinstance(expr, Path)}
 
 
 def only_passed_on(stages: Stages, field: str) -> bool:

@@ -1,4 +1,4 @@
-"""expression: a program's stages as Spark columns, or over Arrow columns in a hosted task."""
+"""expression: runs a program's stages over Arrow columns."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gauss.contracts.cursor import Program, Seq
+from gauss.contracts.expression import Expr, Kind, Make
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
-from gauss.contracts.processor import REST
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
+from gauss.model.names import DATA_COLUMN, REST, TS_MS_COLUMN
 from gauss.plugins.processors.expression.spec import ExpressionConfig
-from gauss.plugins.processors.expression.stages import added, copied, only_passed_on, stages_of
-from gauss.plugins.processors.fields import column_name, dotted, path, plain, spark_column
-from gauss.scan.program.ir import Expr, Kind, Make
+from gauss.plugins.processors.expression.stages import added, only_passed_on
+from gauss.plugins.processors.fields import column_name, dotted, passed_on, path, plain
 from gauss.scan.program.kinds import DECODED, schema_kinds
+from gauss.scan.program.record_stages import copied, stages_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
     from gauss.scan.program.bound import Bound
 
@@ -36,14 +37,18 @@ class Expression:
             self._program = Program(Seq(), stages=(Make(tuple(_added(config.add or {}))),))
         self._bound: Bound | None = None
         self._passed: list[str] = []
-        """Fields of the input that `add` leaves as they are."""
+        """Input fields that `add` passes on."""
         self._exact: dict[str, str] = {}
-        """Columns that are decimals of the input as they are: a program counts in doubles, a copy needs none."""
-        self.carries = False
-        """No side has a schema: what `add` makes is put into the record, the rest of which stays as it came."""
+        """Columns that are copies of decimal fields, by field: programs compute in doubles, copies must stay exact."""
+        self._carries = False
+        """Neither format has a schema: added fields are merged into the record, which otherwise stays unchanged."""
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
+    def bind(self, schemas: Schemas) -> Traits:
         """The fields that the program reads; with `add` all of them."""
+        fields = self._fields(schemas.input, schemas.output)
+        return Traits(fields, carries=self._carries)
+
+    def _fields(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
         from gauss.scan.program.bound import bind
 
         if schema is None:
@@ -51,7 +56,7 @@ class Expression:
                 raise ConfigError(
                     "`add` needs to know the fields that are there", hint="give the input format `fields`, or a program"
                 )
-            self.carries = self._adds
+            self._carries = self._adds
             self._bound = bind(self._program)
             return [self._inferred(name, kind) for name, kind in self._bound.fields.items() if name != TIME]
         self._bound = bind(self._program, {TIME: Kind.INT} | schema_kinds(schema))
@@ -76,22 +81,6 @@ class Expression:
             )
         return SourceField(place, FieldType(DECODED[kind]))
 
-    def apply(self, records: DataFrame) -> DataFrame:
-        """The rows that the program makes."""
-        from gauss.scan.program.spark import compile_stages
-
-        assert self._bound is not None
-        keep, made = compile_stages(self._bound, spark_column)
-        kept = records if keep is None else records.where(keep)
-        if made is None:
-            return kept.select("_ts_ms", "_data")
-        made |= {name: spark_column(source) for name, source in self._exact.items()}
-        if self.carries:
-            rest = records["_data"].alias(REST)
-            return kept.select("_ts_ms", rest, *(value.alias(path(name)) for name, value in made.items()))
-        passed = (spark_column(name.removeprefix("$.")).alias(name) for name in self._passed)
-        return kept.select("_ts_ms", *passed, *(value.alias(name) for name, value in made.items()))
-
     def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that the program makes."""
         import pyarrow as pa
@@ -100,15 +89,15 @@ class Expression:
         made, indexes = self._bound.run(dotted(records))
         taken = None if indexes is None else pa.array(indexes)
         made = self._exactly(self._marked(made, records), records, taken)
-        if self.carries:
-            columns = [records.column("_ts_ms"), records.column("_data"), *made.columns]
-            hidden = [pa.field("_ts_ms", pa.int64()), pa.field(REST, pa.binary())]
+        if self._carries:
+            columns = [records.column(TS_MS_COLUMN), records.column(DATA_COLUMN), *made.columns]
+            hidden = [pa.field(TS_MS_COLUMN, pa.int64()), pa.field(REST, pa.binary())]
             fields = [*hidden, *(field.with_name(path(field.name)) for field in made.schema)]
             return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
-        hidden = ["_ts_ms", "_data"] if self._bound.columns is None else ["_ts_ms", *self._passed]
-        kept = records.select(hidden)
+        unchanged = self._bound.columns is None
+        kept = passed_on(records) if unchanged else records.select([TS_MS_COLUMN, *self._passed])
         kept = kept if taken is None else kept.take(taken)
-        if self._bound.columns is None:
+        if unchanged:
             return kept
         fields = [*kept.schema, *made.schema]
         return pa.RecordBatch.from_arrays([*kept.columns, *made.columns], schema=pa.schema(fields))
@@ -120,7 +109,7 @@ class Expression:
         return made
 
     def _marked(self, made: pa.RecordBatch, records: pa.RecordBatch) -> pa.RecordBatch:
-        """The same columns; copies of those that hold any value as its JSON text say so, lest it be written as text."""
+        """The columns, with copies of JSON-text fields marked as such, so that they are not encoded as strings."""
         import pyarrow as pa
 
         marks = {plain(field.name): field.metadata for field in records.schema if field.metadata}

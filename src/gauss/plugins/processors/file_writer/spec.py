@@ -8,7 +8,7 @@ from gauss.plugins.processors.passthrough.spec import PassthroughConfig
 
 
 class FileWriterConfig(PassthroughConfig):
-    """Nothing to set: bytes are not looked at. How they lie on disk is the topic's `storage_config`."""
+    """No settings: records are not decoded. The topic's `storage_config` controls the files."""
 
 
 def lint(config: PluginConfig, context: LintContext) -> list[str]:  # noqa: ARG001
@@ -33,7 +33,7 @@ target = { topic = "archive" }
 
 SPEC = ProcessorSpec(
     name="file-writer",
-    summary="records go on as they are, into a file topic",
+    summary="copies records unchanged into a file topic",
     config=FileWriterConfig,
     implementation="gauss.plugins.processors.passthrough.spark:PassthroughTransform",
     engine_implementation="gauss.plugins.processors.passthrough.transform:PassthroughEngineTransform",

@@ -12,11 +12,11 @@ class FilterConfig(PluginConfig):
     """A condition on each record."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     output: RecordIO | None = None
-    """The format in which kept records are written anew; left out: their bytes pass unchanged."""
+    """The format to which matching records are converted. Default: bytes pass unchanged."""
     where: str
-    """A condition such as `.bid > 100 and .symbol == "BTC"`; a field that is missing is null, and null is no match."""
+    """A condition such as `.bid > 100 and .symbol == "BTC"`. A missing field is null, and null does not match."""
 
 
 def lint(config: PluginConfig, context: LintContext) -> list[str]:
@@ -46,7 +46,7 @@ EXAMPLE = """
 name = "filter"
 plugin = "filter"
 source = { topic = "quotes", read = "offset" }
-target = { topic = "dear" }
+target = { topic = "high" }
 config = { input = { format = "json" }, where = '.bid > 100 and .symbol == "BTC"' }
 """
 

@@ -1,35 +1,39 @@
-"""filter: an expression as a Spark column, or over Arrow columns in a hosted task."""
+"""filter: evaluates a condition over Arrow columns."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gauss.contracts.expression import Typed
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
-from gauss.plugins.processors.fields import dotted, spark_column
+from gauss.model.names import TS_MS_COLUMN
+from gauss.plugins.processors.fields import dotted, passed_on
 from gauss.plugins.processors.filter.spec import FilterConfig
 from gauss.scan.program.check import check
-from gauss.scan.program.ir import Typed
 from gauss.scan.program.kinds import DECODED, field_kind, schema_kinds
 from gauss.scan.program.parse import parse
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 
 class Filter:
-    """Keeps the records for which `where` is true, as bytes or written anew."""
+    """Keeps the records for which `where` is true, as bytes or encoded in the output format."""
 
     def __init__(self, config: FilterConfig) -> None:
         self._config = config
         self._program = parse(config.where)
         self._typed: Typed | None = None
         self._columns: list[str] | None = None
-        """What is written anew; None: bytes pass unchanged."""
+        """Columns to encode; None: bytes pass unchanged."""
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
-        """The fields that the expression names; with an output format also what that one writes."""
+    def bind(self, schemas: Schemas) -> Traits:
+        """The fields that the expression names; with an output format also those that it writes."""
+        return Traits(self._fields(schemas.input, schemas.output))
+
+    def _fields(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
         if schema is not None:
             known = {field.name.removeprefix("$."): field for field in schema.fields}
             self._typed = check(self._program, schema_kinds(schema))
@@ -57,16 +61,6 @@ class Filter:
         ]
         return [*named, *written.values()]
 
-    def apply(self, records: DataFrame) -> DataFrame:
-        """The records that match."""
-        from gauss.scan.program.spark import compile_filter
-
-        assert self._typed is not None
-        kept = records.where(compile_filter(self._typed, spark_column))
-        if self._columns is None:
-            return kept.select("_ts_ms", "_data")
-        return kept.select("_ts_ms", *(spark_column(name.removeprefix("$.")).alias(name) for name in self._columns))
-
     def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """The records that match."""
         from gauss.scan.program.arrow import compile_filter
@@ -75,7 +69,7 @@ class Filter:
         fields = dotted(records)
         keep = compile_filter(self._typed)(fields)
         if self._columns is None:
-            passed = records.select(["_ts_ms", "_data"])
-            return passed if keep.true_count == len(keep) else passed.filter(keep)  # a filter copies all that passes
-        names = ["_ts_ms", *self._columns]
+            passed = passed_on(records)
+            return passed if keep.true_count == len(keep) else passed.filter(keep)  # a filter would copy every record
+        names = [TS_MS_COLUMN, *self._columns]
         return fields.select([name.removeprefix("$.") for name in names]).filter(keep).rename_columns(names)

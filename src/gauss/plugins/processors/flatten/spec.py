@@ -11,18 +11,18 @@ from gauss.plugins.processors.lints import needs_format, unknown_fields
 
 
 class FlattenConfig(PluginConfig):
-    """The array to spread: each of its elements becomes a record in which it stands for the array, and which repeats
-    all other fields."""
+    """Turns each element of an array into a record that has the element in place of the array and repeats all other
+    fields."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     output: RecordIO | None = None
-    """The format in which the result is written; left out: the input's, if that has no schema. One with a schema says
-    that the field is an array, which an element is not."""
+    """The format of the results. Default: the input format, if it has no schema (a schema would declare the field as an
+    array)."""
     field: str
-    """The field that holds the array, e.g. `items` or `order.items`."""
+    """The array field, e.g. `items` or `order.items`."""
     empty: Literal["drop", "keep"] = "drop"
-    """What becomes of a record whose array is empty, null or missing: no record, or one with null."""
+    """The result for an empty, null or missing array: no record, or one with null."""
 
 
 def lint(config: PluginConfig, context: LintContext) -> list[str]:
@@ -34,7 +34,7 @@ def lint(config: PluginConfig, context: LintContext) -> list[str]:
     if context.input_fields is None or written not in (None, config.input.format):
         return []
     return [
-        f'output: an element is no array, as which "{config.input.format}" would write it: name a format for the '
+        f'output: an element is not an array, as which "{config.input.format}" would write it: name a format for the '
         'result, e.g. output = { format = "json" }'
     ]
 
@@ -50,7 +50,7 @@ config = { input = { format = "json" }, field = "order.items" }
 
 SPEC = ProcessorSpec(
     name="flatten",
-    summary="an array becomes one record per element, with the other fields repeated",
+    summary="turns each element of an array into a record, with the other fields repeated",
     config=FlattenConfig,
     implementation="gauss.plugins.processors.flatten.transform:Flatten",
     role=Role.TRANSFORM,

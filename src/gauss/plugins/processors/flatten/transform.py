@@ -1,22 +1,22 @@
-"""flatten: `explode` on Spark, and a take by the parents' indexes over Arrow columns in a hosted task."""
+"""flatten: repeats each record for every element of its array."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gauss.contracts.format import RAW, FieldType, SourceField, SourceSchema
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
-from gauss.plugins.processors.fields import column_name, path, plain, spark_column
+from gauss.plugins.processors.fields import column_name, path, plain
 from gauss.plugins.processors.flatten.spec import FlattenConfig
 from gauss.plugins.processors.layout import Layout, layout
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 
 class Flatten:
-    """One record per element; all keep the time of theirs."""
+    """One record per array element, with the time of the record it came from."""
 
     def __init__(self, config: FlattenConfig) -> None:
         self._name = plain(config.field)
@@ -24,37 +24,27 @@ class Flatten:
         self._layout: Layout | None = None
 
     @property
-    def carries(self) -> bool:
-        return self._layout is not None and self._layout.carries
-
-    @property
     def _made(self) -> str:
-        """The column of elements; without any schema these are values in the format's own words."""
-        return RAW + path(self._name) if self.carries else self._name
+        """The column of elements; without any schema these are values in the format's own encoding."""
+        assert self._layout is not None
+        return RAW + path(self._name) if self._layout.carries else self._name
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
+    def bind(self, schemas: Schemas) -> Traits:
         """Every field that is written; where only the output names the field, as an array of what it writes."""
+        schema, output = schemas.input, schemas.output
         if schema is None and output is not None:
             output = SourceSchema(tuple(self._as_array(field) for field in output.fields), output.attrs)
         self._layout = layout(schema, output, {path(self._name): FieldType("array", {"element": "json"})})
         kind = self._layout.type_of(self._name)
         if kind.name != "array":
             raise ConfigError(f'"{self._name}" is {kind.name}: only an array can be flattened')
-        return self._layout.fields
+        return self._layout.traits()
 
     def _as_array(self, field: SourceField) -> SourceField:
         if plain(field.name) != self._name:
             return field
         kind = field.field_type
         return SourceField(field.name, FieldType("array", {"element": {"name": kind.name, "attrs": kind.attrs}}))
-
-    def apply(self, records: DataFrame) -> DataFrame:
-        """A record per element."""
-        from pyspark.sql import functions as F
-
-        assert self._layout is not None
-        spread = F.explode_outer if self._keeps_empty else F.explode
-        return self._layout.spark(records, {self._made: spread(spark_column(self._name))})
 
     def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """A record per element."""

@@ -9,13 +9,12 @@ from gauss.plugins.processors.lints import needs_format
 
 
 class FormatConvertConfig(PluginConfig):
-    """Two formats; at least one of them has a schema. The fields of the output's schema are written, or else those of
-    the input's."""
+    """Two formats, at least one with a schema. Writes the fields of the output schema, or else of the input schema."""
 
     input: RecordIO
-    """The format in which records are decoded; a record that holds many rows becomes one record per row."""
+    """The format of the input records. A record with many rows becomes one record per row."""
     output: RecordIO
-    """The format in which they are written; one that keeps many rows in a record gets one record per task."""
+    """The format of the results. A format with many rows per record gets one record per task."""
 
 
 def lint(config: PluginConfig, context: LintContext) -> list[str]:  # noqa: ARG001
@@ -46,7 +45,7 @@ config = { input = { format = "quote" }, output = { format = "msgpack" } }
 
 SPEC = ProcessorSpec(
     name="format-convert",
-    summary="records of one format become records of another",
+    summary="converts records from one format to another",
     config=FormatConvertConfig,
     implementation="gauss.plugins.processors.format_convert.transform:FormatConvert",
     role=Role.TRANSFORM,

@@ -9,33 +9,31 @@ from pydantic import Field
 from gauss.contracts.io import RecordIO
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
-from gauss.plugins.processors.joined import JoinedConfig
+from gauss.plugins.processors.added_fields import JoinedConfig
 from gauss.plugins.processors.lints import needs_format, unknown_fields
 
 
 class JoinConfig(JoinedConfig):
-    """A stream, a table and the key by which they belong together. A batch sees the table as it was when the batch was
-    planned, whole and also when it is repeated; a null key, or one that is neither text nor a whole number, matches
-    nothing."""
+    """Joins a stream with a table by key. All records of a batch see the version of the table at which the batch was
+    planned, also if it is retried. A key that is null, or neither a string nor an integer, matches nothing."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     output: RecordIO | None = None
-    """The format in which the result is written; left out: the input's."""
+    """The format of the results. Default: the input format."""
     join_topic: str
     """The table: a memory topic with `mode = "table"`."""
     join_read: Literal["snapshot"] = "snapshot"
-    """The table is loaded whole, then kept up with its changes."""
+    """Loads the whole table, then its changes."""
     join_key: str
-    """The field of the record that is looked up among the table's keys."""
+    """The field of the record with the key."""
     join_type: Literal["inner", "left"] = "inner"
-    """`inner` drops a record whose key the table does not have; `left` lets it pass with nulls for the table's fields,
-    which a record without a schema leaves out."""
+    """For a key that is not in the table, `inner` drops the record and `left` passes it with nulls for the table's
+    fields (omitted without a schema)."""
     join_fields: Annotated[list[str], Field(min_length=1)] | None = None
-    """The fields of the table's rows that are added; left out: all but its key. A field that the record has itself
-    stays as it is."""
+    """The fields of the table to add. Default: all but the key. Existing fields of the record are not replaced."""
     join_prefix: Annotated[str, Field(min_length=1)] | None = None
-    """Put before the names of the table's fields, so that none meets one of the record's."""
+    """Prefix of the table's fields, to avoid conflicts with fields of the record."""
 
 
 def tables(config: PluginConfig) -> list[tuple[tuple[str | int, ...], str]]:
@@ -73,7 +71,7 @@ config = {
 
 SPEC = ProcessorSpec(
     name="join",
-    summary="each record with the row that a table holds for its key",
+    summary="joins each record with the row of its key in a table",
     config=JoinConfig,
     implementation="gauss.plugins.processors.join.transform:Join",
     role=Role.TRANSFORM,

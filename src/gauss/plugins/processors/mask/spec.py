@@ -14,23 +14,23 @@ from gauss.plugins.processors.lints import needs_format, unknown_fields
 
 
 class MaskConfig(PluginConfig):
-    """Which fields are hidden, and how; all others go on as they are. What is null or missing stays null."""
+    """Masks some fields; others are unchanged. Null and missing values stay null."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     output: RecordIO | None = None
-    """The format in which the result is written; left out: the input's."""
+    """The format of the results. Default: the input format."""
     fields: Annotated[list[str], Field(min_length=1)]
-    """The fields to hide, e.g. `["email", "card.number"]`."""
+    """The fields to mask, e.g. `["email", "card.number"]`."""
     method: Literal["redact", "hash", "partial", "null"] = "redact"
-    """`redact` puts `text` in place of any text, `hash` its SHA-256 in hexadecimal (equal values stay equal),
-    `partial` leaves the last `keep` characters, `null` removes a value of any type."""
+    """`redact` replaces text by `text`, `hash` by its SHA-256 in hexadecimal (equal values stay equal), `partial` keeps
+    only the last `keep` characters, `null` replaces a value of any type by null."""
     text: str = "***"
-    """With `redact`: what is seen instead."""
+    """With `redact`: the replacement."""
     salt: str = ""
-    """With `hash`: put before every value, so that nobody finds it by trying; take it from `${NAME}`."""
+    """With `hash`: a secret salt that prevents guessing values; use `${NAME}`."""
     keep: Annotated[int, Field(ge=0)] = 4
-    """With `partial`: how many characters stay; a value that is not longer is hidden whole."""
+    """With `partial`: the number of characters to keep; a value that is not longer is masked completely."""
 
     @model_validator(mode="after")
     def _only_its_own_keys(self) -> MaskConfig:
@@ -61,7 +61,7 @@ config = { input = { format = "json" }, fields = ["email", "card.number"], metho
 
 SPEC = ProcessorSpec(
     name="mask",
-    summary="hides what some fields hold",
+    summary="masks the values of some fields",
     config=MaskConfig,
     implementation="gauss.plugins.processors.mask.transform:Mask",
     role=Role.TRANSFORM,

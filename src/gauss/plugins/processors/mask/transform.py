@@ -1,39 +1,34 @@
-"""mask: each method as a Spark column, and over an Arrow column in a hosted task."""
+"""mask: hides the values of Arrow columns."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import TYPE_CHECKING
 
-from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.format import FieldType
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
-from gauss.plugins.processors.fields import column_name, is_text, path, plain, spark_column
+from gauss.plugins.processors.fields import column_name, is_text, path, plain
 from gauss.plugins.processors.layout import Layout, layout
 from gauss.plugins.processors.mask.spec import MaskConfig
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
 
 
 class Mask:
-    """Hides fields; the others go on."""
+    """Hides the values of some fields."""
 
     def __init__(self, config: MaskConfig) -> None:
         self._config = config
         self._names = list(dict.fromkeys(plain(name) for name in config.fields))
         self._layout: Layout | None = None
 
-    @property
-    def carries(self) -> bool:
-        return self._layout is not None and self._layout.carries
-
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
-        """Every field that is written; to hide one by anything but `null` it must be text."""
+    def bind(self, schemas: Schemas) -> Traits:
+        """The fields that are written. Methods other than `null` need string fields."""
         any_value = self._config.method == "null"
-        self._layout = layout(
-            schema, output, {path(name): FieldType("json" if any_value else "string") for name in self._names}
-        )
+        kind = FieldType("json" if any_value else "string")
+        self._layout = layout(schemas.input, schemas.output, {path(name): kind for name in self._names})
         for name in self._names:
             kind = self._layout.type_of(name)
             if not any_value and not is_text(kind):
@@ -41,29 +36,10 @@ class Mask:
                     f'"{name}" is {kind.name}, and method = "{self._config.method}" hides text',
                     hint='use method = "null" for it',
                 )
-        return self._layout.fields
-
-    def apply(self, records: DataFrame) -> DataFrame:
-        """The records with the fields hidden."""
-        assert self._layout is not None
-        return self._layout.spark(records, {name: self._column(spark_column(name)) for name in self._names})
-
-    def _column(self, value: Column) -> Column:
-        from pyspark.sql import functions as F
-
-        match self._config.method:
-            case "redact":
-                return F.when(value.isNotNull(), F.lit(self._config.text))
-            case "hash":
-                return F.sha2(F.concat(F.lit(self._config.salt), value).cast("binary"), 256)
-            case "partial":
-                length = F.length(value)
-                hidden = length - F.when(length > self._config.keep, self._config.keep).otherwise(0)
-                return F.concat(F.repeat(F.lit("*"), hidden), value.substr(hidden + 1, length))
-        return F.when(F.lit(False), value)
+        return self._layout.traits()
 
     def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """The records with the fields hidden."""
+        """The records with masked fields."""
         assert self._layout is not None
         found = {name: records.column(column_name(records, name)) for name in self._names}
         return self._layout.arrow(records, {name: self._array(values) for name, values in found.items()})

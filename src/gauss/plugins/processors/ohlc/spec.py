@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from gauss.contracts.io import RecordIO
 from gauss.contracts.plugin import PluginConfig
-from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.contracts.processor import LintContext, Partials, ProcessorSpec, Role, Where
 from gauss.contracts.time import TimeConfig
 from gauss.model.units import duration_ms
 from gauss.plugins.processors.aggregates import output_name
@@ -28,27 +28,27 @@ Interval = Annotated[str, AfterValidator(_judged)]
 
 
 class OhlcConfig(TimeConfig):
-    """Which candles. Each is `{ts_ms, <key_field>, interval, open, high, low, close, volume}`; `ts_ms` is where its
-    interval begins, and it is written once that is closed."""
+    """Computes candles `{ts_ms, <key_field>, interval, open, high, low, close, volume}`. `ts_ms` is the start of the
+    interval; a candle is emitted when the watermark reaches its end."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     output: RecordIO | None = None
-    """The format in which candles are written; left out: the input's."""
+    """The format of the candles. Default: the input format."""
     intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
-    """How long candles are, e.g. `["1m", "5m", "1h"]`; intervals begin at multiples since 1970, and a candle has its
-    own as it is written here."""
+    """Lengths of the candles, e.g. `["1m", "5m", "1h"]`; intervals start at multiples since 1970. The field `interval`
+    has the text given here."""
     key_field: str = "symbol"
-    """The field by which candles are told apart. A record without it becomes a dead letter."""
+    """The key of the candles. A record without it becomes a dead letter."""
     price_field: str = "bid"
     """The field with the price. A record without it becomes a dead letter."""
     volume_field: str | None = None
-    """The field whose sum is the volume; left out: the number of records."""
+    """The field whose sum is the volume. Default: the number of records."""
     state_topic: str | None = None
-    """A topic for the open candles, so that they outlive a lost checkpoint: a memory table by `window_key`, from which
-    a closed candle is removed, or a file topic. It changes together with the target."""
+    """A topic that stores the open candles, so that they survive a lost checkpoint: a memory table with the key
+    `window_key`, or a file topic. It is published together with the target."""
     state_format: str | None = None
-    """The format of its records; left out: json."""
+    """The format of `state_topic`. Default: json."""
 
     @model_validator(mode="after")
     def _each_once(self) -> OhlcConfig:
@@ -96,6 +96,7 @@ SPEC = ProcessorSpec(
     where=Where.SPARK,
     active=True,
     stateful=True,
+    partials=Partials.GROUPS,
     lint=lint,
     state=_state,
     example=EXAMPLE,

@@ -6,8 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
-from gauss.contracts.time import BEAT, DELAY_MARK, END, EVENT, EVENT_MS, INC, OFFSET, SOURCE, Turn
+from gauss.contracts.time import DELAY_MARK, ClosedWindows
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
+from gauss.model.names import BEAT, END, EVENT, EVENT_MS, INC_COLUMN, OFFSET_COLUMN, SOURCE_COLUMN, TS_MS_COLUMN
 from gauss.model.units import duration_ms
 from gauss.plugins.processors.aggregates import output_name
 from gauss.plugins.processors.fields import column_name, path, plain
@@ -31,8 +33,6 @@ PRICES = ("open", "high", "low", "close")
 class Ohlc:
     """Candles of several intervals in one grouping: each row of it brings the end of its own."""
 
-    keeps_each = False
-
     def __init__(self, config: OhlcConfig) -> None:
         self._names = config.intervals
         self._lengths = [duration_ms(text) for text in config.intervals]
@@ -41,9 +41,12 @@ class Ohlc:
         self.key_name = output_name(self._key)
         required = (self._key, self._price)
         self._kept = config.state_topic is not None
-        self.time = config.event_time(max(self._lengths), math.gcd(*self._lengths), required)
+        self._time = config.event_time(max(self._lengths), math.gcd(*self._lengths), required)
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
+    def bind(self, schemas: Schemas) -> Traits:
+        return Traits(self._fields(schemas.input), columns=self._columns(), time=self._time)
+
+    def _fields(self, schema: SourceSchema | None) -> list[SourceField]:
         """Key, price and volume; without a schema the numbers are doubles."""
         wanted = {self._key: "auto", self._price: "double"} | ({self._volume: "double"} if self._volume else {})
         if schema is None:
@@ -53,7 +56,7 @@ class Ohlc:
             raise ConfigError(f'the input format has no field "{unknown[0]}"', hint=f"it has: {', '.join(known)}")
         return [known[name] for name in wanted]
 
-    def columns(self) -> list[str]:
+    def _columns(self) -> list[str]:
         """What a candle has."""
         return ["ts_ms", self.key_name, "interval", *PRICES, "volume"]
 
@@ -73,7 +76,7 @@ class Ohlc:
         import polars as pl
 
         columns = [column_name(records, name) for name in (self._key, self._price)]
-        columns += [EVENT_MS, SOURCE, INC, OFFSET]
+        columns += [EVENT_MS, SOURCE_COLUMN, INC_COLUMN, OFFSET_COLUMN]
         columns += [column_name(records, self._volume)] if self._volume else []
         frame = pl.from_arrow(records.select(dict.fromkeys(columns)))
         assert isinstance(frame, pl.DataFrame)
@@ -116,7 +119,7 @@ class Ohlc:
         end, place = F.unix_millis(END), F.col(INTERVAL) + 1
         return merged.select(
             BEAT,
-            end.alias("_ts_ms"),
+            end.alias(TS_MS_COLUMN),
             (end - F.element_at(lengths, place)).alias("ts_ms"),
             F.col(KEY).alias(self.key_name),
             F.element_at(names, place).alias("interval"),
@@ -131,7 +134,7 @@ class Ohlc:
         """One row per key, interval and end: `first` and `last` hold a price beside the place of its record."""
         from pyspark.sql import functions as F
 
-        end = F.col(END).alias(END, metadata={DELAY_MARK: self.time.watermark_ms})
+        end = F.col(END).alias(END, metadata={DELAY_MARK: self._time.watermark_ms})
         columns = [KEY, INTERVAL, BEAT, "high", "low", "volume"]
         first = F.struct(F.col(FIRST).alias("at"), "open").alias("first")
         last = F.struct(F.col(LAST).alias("at"), "close").alias("last")
@@ -197,16 +200,16 @@ class Ohlc:
 
     def restored(self, rows: pa.Table) -> pa.RecordBatch:
         """Rows of the state as partials; those of intervals that are no longer asked for stay where they are."""
-        from gauss.plugins.processors.ohlc.kept import restored
+        from gauss.plugins.processors.ohlc.candle_state import restored
 
         return restored(rows, list(self._names))
 
-    def turn(self, rows: pa.Table, changed: pa.Table, watermark_ms: int) -> Turn:
+    def close_windows(self, rows: pa.Table, changed: pa.Table, watermark_ms: int) -> ClosedWindows:
         """Candles whose end is not behind the watermark."""
-        from gauss.plugins.processors.ohlc.kept import turn
+        from gauss.plugins.processors.ohlc.candle_state import close_windows
 
         lengths = dict(zip(self._names, self._lengths, strict=True))
-        return turn(rows, changed, watermark_ms, self.key_name, lengths)
+        return close_windows(rows, changed, watermark_ms, self.key_name, lengths)
 
 
 def _dotted(name: str) -> str:
@@ -217,7 +220,7 @@ def _places() -> list[pl.Expr]:
     """Where the first and the last record of a group stand."""
     import polars as pl
 
-    columns = {"event": EVENT_MS, "source": SOURCE, "inc": INC, "off": OFFSET}
+    columns = {"event": EVENT_MS, "source": SOURCE_COLUMN, "inc": INC_COLUMN, "off": OFFSET_COLUMN}
     found = []
     for name in (FIRST, LAST):
         parts = [getattr(pl.col(column), name[1:])().alias(part) for part, column in columns.items()]

@@ -1,10 +1,10 @@
-"""passthrough on Spark, where the engine does not own both topics."""
+"""passthrough on Spark, where the records are rows of a table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gauss.contracts.format import SourceField, SourceSchema
+from gauss.contracts.transform import Schemas, Traits
 from gauss.plugins.processors.passthrough.spec import PassthroughConfig
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ class PassthroughTransform:
     def __init__(self, config: PassthroughConfig) -> None:
         self._config = config
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
-        return []
+    def bind(self, schemas: Schemas) -> Traits:  # noqa: ARG002
+        return Traits([])
 
     def apply(self, records: DataFrame) -> DataFrame:
         return records

@@ -7,7 +7,7 @@ from gauss.contracts.processor import ProcessorSpec, Role, Where
 
 
 class PassthroughConfig(PluginConfig):
-    """Nothing to set: bytes are not looked at."""
+    """No settings: records are not decoded."""
 
 
 EXAMPLE = """
@@ -20,7 +20,7 @@ target = { topic = "copy" }
 
 SPEC = ProcessorSpec(
     name="passthrough",
-    summary="records go on as they are",
+    summary="copies records unchanged",
     config=PassthroughConfig,
     implementation="gauss.plugins.processors.passthrough.spark:PassthroughTransform",
     engine_implementation="gauss.plugins.processors.passthrough.transform:PassthroughEngineTransform",

@@ -1,19 +1,20 @@
-"""Rows → records → topic, pass by pass. A position is kept with the records it stands behind, both or neither."""
+"""Publishes rows of Postgres as records of a topic, each batch with the position after it."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from dataclasses import asdict
 
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.format import SourceSchema
-from gauss.contracts.live import PullContext
+from gauss.contracts.outside import PullContext
 from gauss.model.errors import ConfigError, GaussError, NotFound, Unavailable
 from gauss.model.units import counted
-from gauss.plugins.formats.pg_binary.live import Asked, describe, kept_schema
-from gauss.plugins.processors.pg_source.copying import NO_ROWS, Rows, copy_rows
-from gauss.plugins.processors.pg_source.passes import Cursor, Position, statement
+from gauss.plugins.formats.pg_binary.live_schema import PgSelection, cached_schema, describe
+from gauss.plugins.processors.pg_source.copy_stream import NO_ROWS, CopyRows, copy_rows
+from gauss.plugins.processors.pg_source.passes import CursorColumn, PullPosition, statement
 from gauss.plugins.processors.pg_source.spec import PgSourceConfig
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.2, 15.0
@@ -29,8 +30,8 @@ class PgSource:
         assert isinstance(context.config, PgSourceConfig)
         self._context = context
         self._config = config = context.config
-        self._asked = Asked(config, context.embedded_dir, config.table, config.schema_name, config.query)
-        self._position = Position.load(context.position, config)
+        self._asked = PgSelection(config, context.embedded_dir, config.table, config.schema_name, config.query)
+        self._position = PullPosition.load(context.position, config)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"pull-{context.name}", daemon=True)
 
@@ -58,7 +59,7 @@ class PgSource:
             before = status.records
             try:
                 self._pass()
-            except Exception as error:  # whatever it is, the engine must show it and go on
+            except Exception as error:  # any error is shown and retried; the engine must not stop
                 pause = FIRST_PAUSE_S if status.records > before else pause
                 if not self._stop.is_set():
                     self._failed(error)
@@ -70,17 +71,17 @@ class PgSource:
                     self._stop.wait(every / 1000)
 
     def _failed(self, error: Exception) -> None:
-        """Both are tried again: a server comes back, and a person makes the table."""
+        """Shows the error; the pass is retried in any case, since the server may return or the table be created."""
         status = self._context.status
-        told = error.message if isinstance(error, GaussError) else f"{type(error).__name__}: {error}"
+        message = error.message if isinstance(error, GaussError) else f"{type(error).__name__}: {error}"
         hint = f" ({error.hint})" if isinstance(error, ConfigError | NotFound) and error.hint else ""
-        if status.detail != told + hint:
-            log.warning("%s: %s", self._context.name, told, exc_info=not isinstance(error, GaussError))
-        status.detail = told + hint
-        status.state = "waiting" if isinstance(error, Unavailable) else "failed"  # last: whoever sees it sees why
+        if status.detail != message + hint:
+            log.warning("%s: %s", self._context.name, message, exc_info=not isinstance(error, GaussError))
+        status.detail = message + hint
+        status.state = "waiting" if isinstance(error, Unavailable) else "failed"  # after the detail, which explains it
 
     def _pass(self) -> None:
-        schema = kept_schema(self._asked, self._context.schema_dir)
+        schema = cached_schema(self._asked, self._context.schema_dir)
         with self._asked.connect() as connection:
             _must_be_same(schema, describe(connection, self._asked))
             status = self._context.status
@@ -88,7 +89,7 @@ class PgSource:
             status.connections = 1
             name, cursor, beyond = self._config.cursor_field, None, ""
             if name is not None:
-                cursor = Cursor(schema, name)
+                cursor = CursorColumn(schema, name)
                 beyond = cursor.beyond(self._position.cursor, connection)
             held = NO_ROWS
             try:
@@ -103,9 +104,9 @@ class PgSource:
                 status.connections = 0
         status.detail = f"{counted(self._position.passes, 'pass', 'passes')}, {counted(status.records, 'row')}"
 
-    def _publish_whole(self, rows: Rows, cursor: Cursor | None) -> Rows:
-        """All but the last row, or the rows with the last cursor value: those are held back, so that the end of the
-        pass, or a larger value, goes in together with them."""
+    def _publish_whole(self, rows: CopyRows, cursor: CursorColumn | None) -> CopyRows:
+        """Publishes all but the last row, or all but the rows with the last cursor value, and returns the rest: it is
+        published with the end of the pass or with the next rows, so that no position lies within equal values."""
         count = len(rows) - 1 if cursor is None else cursor.whole(rows)
         if not count:
             return rows
@@ -113,18 +114,19 @@ class PgSource:
         self._publish(rows.part(0, count), position)
         return rows.part(count, len(rows))
 
-    def _publish(self, rows: Rows, position: Position) -> None:
+    def _publish(self, rows: CopyRows, position: PullPosition) -> None:
         while not self._context.may_read() and not self._stop.wait(DISK_WAIT_S):
             pass
-        chunk = Chunk(rows.array(), len(rows), time.time_ns() // 1_000_000) if len(rows) else None
-        self._context.publish(chunk, position.dump(), self._stop)
+        (topic,), now_ms = self._context.topics, time.time_ns() // 1_000_000
+        chunks = {topic: Chunk(rows.array(), len(rows), now_ms)} if len(rows) else {}
+        self._context.publish(chunks, asdict(position), self._stop)
         self._position = position
         self._context.status.records += len(rows)
         self._context.status.bytes += len(rows.body)
 
 
 def _must_be_same(kept: SourceSchema, found: SourceSchema) -> None:
-    """Records of another layout would be misread by a format that took its columns before."""
+    """Raises if a column has changed: the format took its columns before and would misread the records."""
     was = {field.name: field.field_type for field in kept.fields}
     now = {field.name: field.field_type for field in found.fields}
     changed = [name for name in was if now.get(name) != was[name]]

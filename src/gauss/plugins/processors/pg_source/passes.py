@@ -1,4 +1,4 @@
-"""What a pass asks for and where the last one stood: the statement, and the position that is kept with the records."""
+"""The statement of a pass, and the position that is committed with its records."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gauss.clients.postgres.connect import Connection
 from gauss.clients.postgres.quote import identifier
 from gauss.contracts.format import SourceSchema
 from gauss.model.errors import ConfigError
-from gauss.plugins.formats.pg_binary.fast import walk
-from gauss.plugins.formats.pg_binary.live import Asked
+from gauss.plugins.formats.pg_binary.live_schema import PgSelection
 from gauss.plugins.formats.pg_binary.tuples import reader
-from gauss.plugins.processors.pg_source.copying import Rows
+from gauss.plugins.formats.pg_binary.walk import PgRowWalk, walk
+from gauss.plugins.processors.pg_source.copy_stream import CopyRows
 from gauss.plugins.processors.pg_source.spec import PgSourceConfig
 
 CURSOR_TYPES = (
@@ -28,36 +28,36 @@ CURSOR_TYPES = (
 
 
 @dataclass(frozen=True)
-class Position:
-    """Where a source stands."""
+class PullPosition:
+    """How far a source has read."""
 
     asked: str
-    """What it belongs to: with another table, query or cursor_field reading begins anew."""
+    """Hash of the server, table or query and cursor_field: with others reading starts over."""
     cursor: str | None = None
     """The last cursor value that was read, as text."""
     passes: int = 0
-    """How many passes were read to their end."""
+    """Completed passes."""
 
     @classmethod
-    def load(cls, kept: str, config: PgSourceConfig) -> Position:
+    def load(cls, kept: Any, config: PgSourceConfig) -> PullPosition:
+        """The committed position, if it belongs to this config; else one before the first row."""
         origin = [config.dsn, config.host, config.port, config.database, config.schema_name, config.table, config.query]
         # Without user and password, which may change, and hashed, since a DSN holds secrets.
         origin[0] = None if config.dsn is None else config.dsn.rpartition("@")[2]
         asked = hashlib.sha256(json.dumps([*origin, config.cursor_field]).encode()).hexdigest()[:16]
-        found = cls(**json.loads(kept)) if kept else None
+        if isinstance(kept, str):  # earlier versions committed it as JSON text
+            kept = json.loads(kept)
+        found = cls(**kept) if kept else None
         return found if found is not None and found.asked == asked else cls(asked)
 
-    def dump(self) -> str:
-        return json.dumps(self.__dict__)
-
-    def at(self, cursor: str | None) -> Position:
+    def at(self, cursor: str | None) -> PullPosition:
         return replace(self, cursor=cursor)
 
-    def ended(self) -> Position:
+    def ended(self) -> PullPosition:
         return replace(self, passes=self.passes + 1)
 
 
-class Cursor:
+class CursorColumn:
     """The cursor column in rows of COPY."""
 
     def __init__(self, schema: SourceSchema, name: str) -> None:
@@ -75,13 +75,13 @@ class Cursor:
         self.name = name
 
     def _piece(self, row: bytes) -> bytes:
-        starts, lengths, suspects = [0] * self._width, [0] * self._width, [0]
-        walk(row, [0, len(row)], self._width, starts, lengths, suspects)
+        starts, lengths = [0] * self._width, [0] * self._width
+        walk(PgRowWalk(row, [0, len(row)], self._width, starts, lengths, bytearray(1)))
         start = starts[self._index]
         return row[start : start + max(lengths[self._index], 0)]
 
-    def whole(self, rows: Rows) -> int:
-        """How many rows come before those with the last value, of which more may follow."""
+    def whole(self, rows: CopyRows) -> int:
+        """The number of rows before those with the last value, of which more may follow."""
         count = len(rows)
         last = self._piece(rows.row(count - 1))
         while count and self._piece(rows.row(count - 1)) == last:
@@ -89,11 +89,11 @@ class Cursor:
         return count
 
     def value(self, row: bytes) -> str:
-        """The row's value as Postgres reads it."""
+        """The value of a row, as text that Postgres can parse."""
         return _text(self._read(self._piece(row)))
 
     def beyond(self, value: str | None, connection: Connection) -> str:
-        """WHERE and ORDER BY for the rows that were not read yet."""
+        """WHERE and ORDER BY that select the unread rows."""
         column = identifier(self.name)
         if value is None:
             return f" WHERE {column} IS NOT NULL ORDER BY {column}"
@@ -109,7 +109,7 @@ def _text(value: Any) -> str:
     return str(uuid.UUID(bytes=value)) if isinstance(value, bytes) else str(value)
 
 
-def statement(asked: Asked, schema: SourceSchema) -> str:
-    """The rows with the columns that the format knows, in their order."""
+def statement(asked: PgSelection, schema: SourceSchema) -> str:
+    """A SELECT of the columns that the format knows, in their order."""
     columns = ", ".join(identifier(field.name) for field in schema.fields)
     return f"SELECT {columns} FROM {asked.rows}"

@@ -1,4 +1,4 @@
-"""pg-source: rows of a Postgres table or query, each one record in COPY BINARY's form, into a topic."""
+"""pg-source: reads a Postgres table or query into a topic, one record in the format of COPY BINARY per row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from gauss.clients.postgres.server import PostgresServer, server_of
 from gauss.contracts.io import RecordIO
-from gauss.contracts.live import PullSpec
+from gauss.contracts.outside import PullSpec
 from gauss.contracts.plugin import Millis, PluginConfig
 from gauss.contracts.processor import Role, Where
 
@@ -20,16 +20,16 @@ class PgSourceConfig(PostgresServer):
     table: str | None = None
     """The table to read."""
     schema_name: str | None = Field(default=None, alias="schema")
-    """The table's schema; left out: as the server's search path finds it."""
+    """The table's schema; default: found by the server's search path."""
     query: str | None = None
     """A SELECT to read, instead of a table."""
     cursor_field: str | None = None
-    """A column whose values only grow, such as an id: rows are read in its order, only those beyond the last one that
-    was read, and each comes once whatever dies. A row whose value is null is not read."""
+    """A column whose values only grow, such as an id. Rows are read in its order, from the last value that was read on,
+    and each row is read exactly once, also after a crash. Rows in which it is null are not read."""
     every: Annotated[Millis, Field(gt=0)] | None = None
-    """Reads again so long after a pass has ended; left out: one pass, then `done`."""
+    """The pause between the end of a pass and the next one; default: one pass, then `done`."""
     input: RecordIO = RecordIO()
-    """`format`: a pg-binary format, which is told the table or query it takes its columns from."""
+    """`format`: a pg-binary format, which takes its columns from the table or query."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> PgSourceConfig:
@@ -45,15 +45,15 @@ def _repeats(config: PluginConfig) -> str:
     if source.cursor_field is not None:
         return ""
     if source.every is not None:
-        return "every pass reads all rows again (set cursor_field to read only new ones)"
-    return "a pass that is cut off begins again (set cursor_field to go on where it stood)"
+        return "every pass reads all rows again (set cursor_field to read only new rows)"
+    return "an interrupted pass starts over (set cursor_field to resume it)"
 
 
 def _losses(config: PluginConfig) -> str:
     source = cast(PgSourceConfig, config)
     if source.cursor_field is None or source.every is None:
         return ""
-    return f"misses rows that are committed after a larger {source.cursor_field} was read"
+    return f"misses rows that are committed after a larger {source.cursor_field} has been read"
 
 
 def _tells(config: PluginConfig) -> dict[str, Any]:
@@ -72,7 +72,7 @@ config = { table = "quotes", cursor_field = "id", every = "30s" }
 
 SPEC = PullSpec(
     name="pg-source",
-    summary="Takes the rows of a Postgres table or query into a topic.",
+    summary="Reads the rows of a Postgres table or query into a topic.",
     config=PgSourceConfig,
     implementation="gauss.plugins.processors.pg_source.edge:PgSource",
     role=Role.SOURCE,

@@ -14,10 +14,10 @@ from gauss.contracts.processor import ProcessorSpec, Role, Where
 
 class ReframeConfig(PluginConfig):
     output: StreamIO
-    """The framing by which a record's bytes are cut, and its parameters."""
+    """The framing that splits a record's bytes, and its parameters."""
     on_frame_error: Literal["dead_letter", "fail", "pad"] = "dead_letter"
-    """What becomes of bytes that fill no frame: a dead letter, the end of the processor, or (`fixed_size` only)
-    a last frame filled up with zero bytes."""
+    """How an incomplete frame is handled: as a dead letter, by stopping the processor, or (`fixed_size` only) by
+    padding it with zero bytes."""
 
     @model_validator(mode="after")
     def _pad_needs_a_size(self) -> ReframeConfig:
@@ -42,7 +42,7 @@ config = { output = { framing = "fixed_size", frame_size = 100 }, on_frame_error
 
 SPEC = ProcessorSpec(
     name="reframe",
-    summary="cuts each record's bytes by another framing into new records",
+    summary="splits each record by another framing into new records",
     config=ReframeConfig,
     implementation="gauss.plugins.processors.reframe.transform:ReframeTransform",
     role=Role.TRANSFORM,

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from gauss import registry
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.edge import Changed, DeadLetter
+from gauss.contracts.edge import Changed
 from gauss.contracts.framing import Framing, FramingSpec, cut
+from gauss.contracts.letter import Letter
 from gauss.model.batch import MOST_BYTES, binary_array, gather, packed, value_buffer, value_offsets
 from gauss.model.errors import FrameError
 from gauss.plugins.processors.reframe.spec import ReframeConfig
@@ -40,7 +41,7 @@ class ReframeTransform:
         if cut.left and self._on_error == "fail":
             raise cut.left[0][1]
         letters = [
-            DeadLetter(
+            Letter(
                 error.reason,
                 error.message,
                 "frame",

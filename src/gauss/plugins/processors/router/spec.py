@@ -14,23 +14,23 @@ from gauss.plugins.processors.lints import needs_format, unknown_fields
 
 
 class Route(PluginConfig):
-    """A condition and where the records go for which it is true."""
+    """A condition, and the topic for matching records."""
 
     when: str
-    """A condition such as `.symbol == "BTC"`; a field that is missing is null, and null is no match."""
+    """A condition such as `.symbol == "BTC"`. A missing field is null, and null does not match."""
     topic: str
     """The topic to write."""
 
 
 class RouterConfig(PluginConfig):
-    """Several targets, which all show an epoch's records at once or not at all. Records pass as they came."""
+    """Routes records, unchanged, to several topics. An epoch is published to all of them or to none."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     routes: Annotated[list[Route], Field(min_length=1)]
-    """Tried in their order: a record goes to the topic of the first whose `when` is true."""
+    """Routes, in order: a record goes to the topic of the first whose `when` is true."""
     otherwise: str | None = None
-    """The topic of records that fit no route; left out: they are dropped."""
+    """The topic for records that match no route. Default: they are dropped."""
 
 
 def topics(config: PluginConfig) -> list[tuple[tuple[str | int, ...], str]]:
@@ -66,7 +66,7 @@ config = {
     input = { format = "json" },
     routes = [
         { when = '.symbol == "BTC"', topic = "btc" },
-        { when = ".bid > 1000", topic = "dear" },
+        { when = ".bid > 1000", topic = "high" },
     ],
     otherwise = "rest",
 }
@@ -74,7 +74,7 @@ config = {
 
 SPEC = ProcessorSpec(
     name="router",
-    summary="each record goes to the topic of the first route that it fits",
+    summary="sends each record to the topic of the first route that matches",
     config=RouterConfig,
     implementation="gauss.plugins.processors.router.transform:Router",
     role=Role.TRANSFORM,

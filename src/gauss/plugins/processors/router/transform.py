@@ -1,42 +1,42 @@
-"""router: conditions in their order, as Spark columns or over Arrow columns in a hosted task."""
+"""router: the first condition that is true decides a record's topic."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gauss.contracts.format import FieldType, SourceField, SourceSchema
-from gauss.contracts.processor import TOPIC
+from gauss.contracts.expression import Kind, Typed
+from gauss.contracts.format import FieldType, SourceField
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
-from gauss.plugins.processors.fields import dotted, path, plain, spark_column
+from gauss.model.names import TOPIC_COLUMN
+from gauss.plugins.processors.fields import dotted, passed_on, path, plain
 from gauss.plugins.processors.router.spec import RouterConfig
 from gauss.scan.program.check import check
-from gauss.scan.program.ir import Kind, Typed
 from gauss.scan.program.kinds import DECODED, schema_kinds
 from gauss.scan.program.parse import parse
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 
 class Router:
-    """Says of each record where it goes."""
+    """Names the target topic of each record."""
 
     def __init__(self, config: RouterConfig) -> None:
         self._routes = [(parse(route.when), route.topic) for route in config.routes]
         self._otherwise = config.otherwise
         self._typed: list[tuple[Typed, str]] = []
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
+    def bind(self, schemas: Schemas) -> Traits:
         """The fields that the conditions name; without a schema all of them must use a field as one kind."""
-        if schema is not None:
+        if (schema := schemas.input) is not None:
             kinds = schema_kinds(schema)
             self._typed = [(check(program, kinds), topic) for program, topic in self._routes]
             wanted = {name for program, _ in self._routes for name in program.paths()}
-            return [field for field in schema.fields if plain(field.name) in wanted]
+            return Traits([field for field in schema.fields if plain(field.name) in wanted])
         kinds = self._inferred()
         self._typed = [(check(program, kinds), topic) for program, topic in self._routes]
-        return [SourceField(path(name), FieldType(DECODED[kind])) for name, kind in kinds.items()]
+        return Traits([SourceField(path(name), FieldType(DECODED[kind])) for name, kind in kinds.items()])
 
     def _inferred(self) -> dict[str, Kind]:
         kinds: dict[str, Kind] = {}
@@ -52,19 +52,8 @@ class Router:
                     )
         return kinds
 
-    def apply(self, records: DataFrame) -> DataFrame:
-        """The records that go somewhere, each with its topic."""
-        from pyspark.sql import functions as F
-
-        from gauss.scan.program.spark import compile_filter
-
-        target = F.lit(self._otherwise)
-        for typed, topic in reversed(self._typed):
-            target = F.when(compile_filter(typed, spark_column), F.lit(topic)).otherwise(target)
-        return records.select("_ts_ms", "_data", target.cast("string").alias(TOPIC)).where(F.col(TOPIC).isNotNull())
-
     def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """The records that go somewhere, each with its topic."""
+        """The records that a condition or `otherwise` matches, each with its topic."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -74,5 +63,5 @@ class Router:
         target = pa.repeat(pa.scalar(self._otherwise, pa.string()), len(records))
         for typed, topic in reversed(self._typed):
             target = pc.if_else(pc.fill_null(compile_filter(typed)(fields), False), topic, target)
-        made = records.select(["_ts_ms", "_data"]).append_column(TOPIC, target)
+        made = passed_on(records).append_column(TOPIC_COLUMN, target)
         return made if target.null_count == 0 else made.filter(target.is_valid())

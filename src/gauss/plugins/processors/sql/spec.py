@@ -17,12 +17,12 @@ class SqlConfig(PluginConfig):
     """A query of one's own."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     output: RecordIO | None = None
-    """The format in which the result's columns are written; left out: the input's."""
+    """The format of the results. Default: the input format."""
     query: str
     """Spark SQL over the view `input`, e.g. `SELECT symbol, bid * 2 AS double_bid FROM input WHERE bid > 100`.
-    It reads that view alone and calls functions of values: no files, no other tables, no Java, no commands."""
+    It may read only that view and call functions of values: no files, other tables, Java or commands."""
 
 
 def lint(config: PluginConfig, context: LintContext) -> list[str]:

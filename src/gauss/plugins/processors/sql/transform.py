@@ -7,7 +7,9 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
+from gauss.model.names import DATA_COLUMN, TS_MS_COLUMN
 from gauss.plugins.processors.sql.limits import VIEW, items, refuse_forbidden
 from gauss.plugins.processors.sql.spec import SqlConfig
 
@@ -29,8 +31,11 @@ class Sql:
     def __init__(self, config: SqlConfig) -> None:
         self._query = config.query
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
+    def bind(self, schemas: Schemas) -> Traits:
         """The columns that the query names, as Spark's own parser sees them."""
+        return Traits(self._fields(schemas.input))
+
+    def _fields(self, schema: SourceSchema | None) -> list[SourceField]:
         found = NamedColumns(self._query)
         if schema is not None:
             names = {name.lower() for name in found.names}
@@ -47,7 +52,7 @@ class Sql:
         """The query's result; with `_ts_ms` where each of its rows comes from one record."""
         session = records.sparkSession
         with _naming:
-            records.drop("_data").withColumnRenamed("_ts_ms", TIME).createOrReplaceTempView(VIEW)
+            records.drop(DATA_COLUMN).withColumnRenamed(TS_MS_COLUMN, TIME).createOrReplaceTempView(VIEW)
             try:
                 return self._result(session)
             finally:
@@ -61,7 +66,7 @@ class Sql:
             return result.drop(TIME) if has_time else result
         if not has_time and _SELECT.match(self._query):
             result, has_time = session.sql(_SELECT.sub(rf"\g<1>{TIME}, ", self._query, count=1)), True
-        return result.withColumnRenamed(TIME, "_ts_ms") if has_time else result
+        return result.withColumnRenamed(TIME, TS_MS_COLUMN) if has_time else result
 
 
 def _touches(field: str, names: set[str]) -> bool:

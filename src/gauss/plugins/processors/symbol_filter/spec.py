@@ -13,14 +13,14 @@ from gauss.plugins.processors.lints import needs_format, unknown_fields
 
 
 class SymbolFilterConfig(PluginConfig):
-    """A list of values of one field; records that are kept pass as they came."""
+    """Keeps records, unchanged, whose field has one of the listed values."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     field: str = "symbol"
-    """The text field to look at; a record without it is dropped."""
+    """The text field to compare; a record without it is dropped."""
     symbols: Annotated[list[str], Field(min_length=1)]
-    """The values that are kept, letter by letter as they stand here."""
+    """The values to keep; the comparison is exact."""
 
 
 def lint(config: PluginConfig, context: LintContext) -> list[str]:
@@ -40,7 +40,7 @@ config = { input = { format = "json" }, symbols = ["BTCUSD", "BTCEUR"] }
 
 SPEC = ProcessorSpec(
     name="symbol-filter",
-    summary="keeps the records whose field is one of a list; their bytes pass unchanged",
+    summary="keeps the records whose field has one of the listed values; their bytes pass unchanged",
     config=SymbolFilterConfig,
     implementation="gauss.plugins.processors.symbol_filter.transform:SymbolFilter",
     role=Role.TRANSFORM,

@@ -1,17 +1,17 @@
-"""symbol-filter: one lookup in a set, as a Spark column or over an Arrow column in a hosted task."""
+"""symbol-filter: looks a field up in a set of texts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.format import FieldType, SourceField
+from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
-from gauss.plugins.processors.fields import is_text, path, plain, spark_column
+from gauss.plugins.processors.fields import is_text, passed_on, path, plain
 from gauss.plugins.processors.symbol_filter.spec import SymbolFilterConfig
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 
 class SymbolFilter:
@@ -21,9 +21,9 @@ class SymbolFilter:
         self._symbols = sorted(set(config.symbols))
         self._field = SourceField(path(config.field), FieldType("string"))
 
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:  # noqa: ARG002
+    def bind(self, schemas: Schemas) -> Traits:
         """The one field, which must be text."""
-        if schema is not None:
+        if (schema := schemas.input) is not None:
             known = {plain(field.name): field for field in schema.fields}
             name = plain(self._field.name)
             if name not in known:
@@ -34,12 +34,7 @@ class SymbolFilter:
                     f'"{name}" is {self._field.field_type.name}, and symbols are text',
                     hint=f"use filter, e.g. where = '.{name} == 7'",
                 )
-        return [self._field]
-
-    def apply(self, records: DataFrame) -> DataFrame:
-        """The records that are listed."""
-        listed = spark_column(plain(self._field.name)).isin(self._symbols)
-        return records.where(listed).select("_ts_ms", "_data")
+        return Traits([self._field])
 
     def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """The records that are listed."""
@@ -47,4 +42,4 @@ class SymbolFilter:
         import pyarrow.compute as pc
 
         listed = pc.is_in(records.column(self._field.name), value_set=pa.array(self._symbols, pa.string()))
-        return records.select(["_ts_ms", "_data"]).filter(listed)
+        return passed_on(records).filter(listed)

@@ -1,4 +1,4 @@
-"""One client of a sink: its cursor, what it was sent and what of that its TCP has confirmed."""
+"""One client of a sink: its cursor, the bytes it was sent, and how many of them its TCP has acknowledged."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from gauss.contracts.cursor import Code, Last, Mode, Output, Placed, Program, Re
 from gauss.contracts.edge import EdgeContext, ReaderHandle
 from gauss.model.errors import GaussError
 from gauss.plugins.processors.tcp_sink.client_config import ClientConfig
-from gauss.plugins.processors.tcp_sink.encode import Encoded, Encodes
+from gauss.plugins.processors.tcp_sink.encode import Encodes, WireChunk
 from gauss.plugins.processors.tcp_sink.wire import TICK_SECONDS, Wire
 
 STEP = Step(limit=1 << 20, max_bytes=1 << 20, fill=False)
-"""Small enough that the topic gets room again while the rest is still being sent."""
+"""Small enough that the topic gets free space while the rest is still being sent."""
 FILE_STEP = Step(limit=1 << 20, max_bytes=32 << 20, fill=False)
-"""For one who catches up from files: they hold nobody back, and the kernel sends long runs with few steps here."""
+"""For a client that catches up from files: it blocks no writer, and the kernel sends long runs in few calls."""
 FIRST_LOOK_SECONDS = 0.001
 DRAIN_LOOK_SECONDS = 0.01
 LONGEST_LOOK_SECONDS = 2.0
 
 
 class PeerGone(GaussError):
-    """The client closed its end: not a fault."""
+    """The client closed the connection; not a fault."""
 
     code = "peer_gone"
 
 
 class SlowClient(GaussError):
-    """The client does not read and `slow_client` says to drop it."""
+    """The client does not read and `slow_client = "disconnect"` drops it."""
 
     code = "slow_client"
 
 
 class Stop:
-    """When a sink's clients must end: at once, or after all records below an offset."""
+    """When the clients of a sink have to end: at once, or after all records below an offset."""
 
     def __init__(self) -> None:
         self.now = threading.Event()
         self.at: int | None = None
 
 
-class Client:
-    """Sends until its peer goes, the sink stops, or it is dropped for being slow."""
+class SinkClient:
+    """Sends records until the peer disconnects, the sink stops, or the client is dropped for being slow."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Client:
         self._encoder = encoder
         self._position = 0
         self._step = STEP
-        self._unconfirmed: deque[tuple[int, Encoded]] = deque()
+        self._unconfirmed: deque[tuple[int, WireChunk]] = deque()
         self._confirmed = 0
         self._look = self._confirm_look = FIRST_LOOK_SECONDS
         self.shown: dict[str, object] = {
@@ -80,10 +80,10 @@ class Client:
             "bytes": 0,
             "blocked_since_ms": None,
         }
-        """This client's line in the sink's status."""
+        """This client's entry in the sink's status."""
 
     def wait_for_turn(self, turn: threading.Lock) -> bool:
-        """Until the sink's kept position is free; False when there is no more point."""
+        """Waits until the sink's stored position is free; returns False if the sink stops or the peer disconnects."""
         self.shown["detail"] = "waiting: another client holds the position that `resume` keeps"
         while not turn.acquire(timeout=TICK_SECONDS):
             if self._stop.now.is_set() or self._stop.at is not None or self._wire.peer_has_gone():
@@ -92,17 +92,17 @@ class Client:
         return True
 
     def follow(self, reader: ReaderHandle, *, confirmed: bool) -> None:
-        """Every record from the reader's position on. `confirmed`: the reader passes a record only when the peer's
-        TCP has it, and what was under way when the connection ended is sent again to the next one."""
+        """Sends all records from the reader's position on. `confirmed`: the reader moves past a record only when the
+        peer's TCP has acknowledged it; records in flight when the connection ends are sent again to the next one."""
         reader.peer = self._peer
         cursor = self._open_at(reader.position)
         try:
             while not self._stop.now.is_set():
-                if (sought := reader.sought()) is not None:
+                if (sought := reader.take_seek()) is not None:
                     cursor.close()
                     self._unconfirmed.clear()
                     cursor = self._open_at(sought)
-                    reader.move(sought)  # a move of ours may have come between
+                    reader.move(sought)  # another move may have happened in between
                 if self._forward(cursor, reader, confirmed):
                     continue
                 if self._stop.at is not None and cursor.position >= self._stop.at and not self._under_way(confirmed):
@@ -125,7 +125,7 @@ class Client:
             reader.missed(cursor.missed - missed)
         if code is Code.INVALID:
             return False
-        if code is not Code.UNSET:
+        if code is not Code.OK:
             raise GaussError(f"the topic refused to be read at {cursor.position}: {code.name}")
         placed = cursor.read()[1]
         assert isinstance(placed, list)
@@ -137,7 +137,7 @@ class Client:
         return True
 
     def _rest(self, cursor: ReaderCursor, reader: ReaderHandle, confirmed: bool) -> None:
-        """Waits for news from the topic; without any, looks whether the peer is there and has confirmed."""
+        """Waits for new records; without any, checks whether the peer is connected and what it has acknowledged."""
         unconfirmed = confirmed and bool(self._unconfirmed)
         if self._topic.wait(cursor.position, self._patience(unconfirmed)) > cursor.position:
             return
@@ -149,7 +149,7 @@ class Client:
     def _patience(self, unconfirmed: bool) -> float:
         if self._stop.at is not None:
             return DRAIN_LOOK_SECONDS
-        if unconfirmed:  # a full topic may be waiting for the peer to confirm
+        if unconfirmed:  # a full topic may be waiting for the acknowledgement
             self._confirm_look = min(self._confirm_look * 2, TICK_SECONDS)
             return self._confirm_look
         # Soon at first, since many who connect hang up at once; later all clients together wake some two hundred
@@ -163,13 +163,13 @@ class Client:
         return confirmed and self._wire.unacknowledged() > 0
 
     def follow_latest(self) -> None:
-        """The newest record now, then the newest one whenever there is a newer: never an older after a newer."""
+        """Sends the newest record, then always the newest one when there is a newer; records in between are skipped."""
         seen = 0
         while not self._stop.now.is_set():
             version = self._topic.wait(seen, self._patience(False))
             if version > seen:
                 cursor = self._topic.open(Program(Last(), Mode.SNAPSHOT, Output.CHUNKS))
-                if cursor.next(Step(limit=1)) is Code.UNSET:
+                if cursor.next(Step(limit=1)) is Code.OK:
                     placed = cursor.read()[1]
                     assert isinstance(placed, list)
                     self._send(placed, confirmed=False)
@@ -215,7 +215,7 @@ class Client:
             raise SlowClient("it does not read and the topic is full of what it has not read")
 
     def _confirmed_position(self, *, exact: bool) -> int:
-        """The offset of the first record that the peer's TCP has not wholly confirmed; by chunks unless `exact`."""
+        """Offset of the first record that the peer's TCP has not fully acknowledged; by chunks unless `exact`."""
         arrived = self._wire.handed - self._wire.unacknowledged()
         while self._unconfirmed and self._unconfirmed[0][0] <= arrived:
             self._confirmed = self._unconfirmed.popleft()[1].stop

@@ -1,4 +1,4 @@
-"""What the clients of a sink have in common, on TCP and on WebSocket."""
+"""Config of a sink's clients, common to TCP and WebSocket."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from gauss.contracts.processor import LintContext
 
 
 class ClientConfig(PluginConfig):
-    """Where clients begin, and what happens to a slow one."""
+    """Where clients start, and how slow clients are handled."""
 
     start: Literal["earliest", "end", "resume"] | Annotated[int, Field(ge=0)] | None = None
-    """Where a client begins: `earliest` (a server's default), `end`, an offset, or `resume`: at the first record
-    that the peer's TCP has not wholly acknowledged (a client transport's default). A server with `resume` keeps
-    one position, so it serves one client at a time and the next one waits."""
+    """Where a client starts: `earliest` (default of a server), `end`, an offset, or `resume` (default of a client
+    transport): the first record that the peer's TCP has not fully acknowledged. A server with `resume` has one
+    position, so it serves one client at a time and the next one waits."""
     slow_client: Literal["block", "disconnect"] = "block"
-    """What happens when a client does not read: the topic is held back, or the client is dropped."""
+    """When a client does not read: `block` retains its records in the topic, `disconnect` closes its connection."""
     slow_client_bytes: Bytes = 16 << 20
-    """`disconnect`: how far a client that does not read may fall behind; sooner when writers wait for it."""
+    """`disconnect`: maximum bytes that a client may lag; it is closed earlier if writers of a full topic wait."""
 
     def keeps_place(self) -> bool:
-        """Whether its one place in the topic outlives connections."""
+        """Whether its single position in the topic outlives connections."""
         return self.starts_at() == "resume"
 
     def starts_at(self) -> str | int:
@@ -31,26 +31,28 @@ class ClientConfig(PluginConfig):
         return "earliest" if self.start is None else self.start
 
     def ends_by_itself(self) -> bool:
-        """Whether a connection ends once a snapshot was sent: that tells the client that it has the whole table."""
+        """Whether a connection ends after a snapshot, which tells the client that it has the whole table."""
         return True
 
 
 def start_faults(plugin: str, config: ClientConfig, context: LintContext) -> list[str]:
-    """Where `start` has no meaning, or stands in the wrong place."""
-    told = []
+    """Faults of `start`: where it does not apply, or is set in the wrong place."""
+    faults = []
     if context.read == "latest" and config.start is not None:
-        told.append('"start" has no meaning with read = "latest", which begins at the newest record: leave it out')
+        faults.append('"start" does not apply to read = "latest", which starts at the newest record: remove it')
     if context.read in ("snapshot", "subscribe") and config.start is not None:
-        told.append(
-            f'"start" has no meaning with read = "{context.read}", which begins with the whole table: leave it out'
+        faults.append(
+            f'"start" does not apply to read = "{context.read}", which starts with the whole table: remove it'
         )
     if context.read == "offset" and (context.start in ("earliest", "end") or isinstance(context.start, int)):
-        told.append(f'"start" of a {plugin} stands in its config, since each client begins there: move it from source')
-    return told
+        faults.append(
+            f'"start" of a {plugin} stands in its config, since each client begins there: move it from source'
+        )
+    return faults
 
 
 def snapshot_faults(key: str, context: LintContext) -> list[str]:
-    """Where a mark of snapshots has no meaning."""
+    """Faults of a snapshot marker: where it does not apply."""
     if context.read in ("snapshot", "subscribe"):
         return []
-    return [f'"{key}" has no meaning with read = "{context.read}", which sends no snapshots: leave it out']
+    return [f'"{key}" does not apply to read = "{context.read}", which sends no snapshots: remove it']

@@ -1,4 +1,4 @@
-"""Records of a topic → bytes of the output framing; bytes that are framed so already stay as they are."""
+"""Encodes records in the output framing; bytes that already have it are sent unchanged."""
 
 from __future__ import annotations
 
@@ -16,56 +16,60 @@ from gauss.model.batch import value_lengths
 if TYPE_CHECKING:
     from gauss.plugins.processors.tcp_sink.convert import Conversion
 
-Bury = Callable[[int, bytes, str, str, str], None]
+DeadLetterWriter = Callable[[int, bytes, str, str, str], None]
 """(offset, record, reason, detail, stage)"""
 
 
-class Encoded(NamedTuple):
+class WireChunk(NamedTuple):
     """The wire form of records [first, stop)."""
 
     first: int
     stop: int
     payload: bytes | memoryview
     frames: Chunk | None
-    """The same bytes when there is one frame per record, to find out which of them arrived."""
+    """The same bytes if there is one frame per record, to find the records that the peer has acknowledged."""
 
 
 class Encodes(Protocol):
-    """Makes the wire form of a client's records."""
+    """Encodes the records of a client."""
 
-    def encode(self, placed: Placed) -> Encoded: ...
+    def encode(self, placed: Placed) -> WireChunk: ...
 
     def begin(self, version: int) -> bytes:
-        """What goes before the rows of a snapshot of this version; may be nothing."""
+        """Bytes before the rows of a snapshot of this version; may be empty."""
         ...
 
     def end(self, version: int, rows: int) -> bytes:
-        """What goes behind them."""
+        """Bytes after the rows."""
         ...
 
 
 class Encoder:
-    """One client's; a container framing keeps state between records."""
+    """The encoder of one client; a container framing has state between records."""
 
     def __init__(
-        self, framing: Framing, conversion: Conversion | None, bury: Bury, snapshot_end: str | None = None
+        self,
+        framing: Framing,
+        conversion: Conversion | None,
+        dead_letter: DeadLetterWriter,
+        snapshot_end: str | None = None,
     ) -> None:
         self._framing = framing
         self._snapshot_end = snapshot_end
         self._joiner = framing.joiner()
         self._conversion = conversion
-        self._bury = bury
+        self._dead_letter = dead_letter
         self._cut_size = framing.key[1] if framing.key[0] == "fixed_size" else None
 
-    def encode(self, placed: Placed) -> Encoded:
+    def encode(self, placed: Placed) -> WireChunk:
         offset, chunk = placed
         stop = offset + chunk.count
         if self._conversion is None and chunk.is_framed_as(self._framing):
-            return Encoded(offset, stop, chunk.payload, chunk)
+            return WireChunk(offset, stop, chunk.payload, chunk)
         given = data = chunk.data()
         origins = None
         if self._conversion is not None:
-            data, origins = converted(self._conversion, offset, given, self._bury)
+            data, origins = converted(self._conversion, offset, given, self._dead_letter)
         unfit = self._framing.unfit(data)
         if unfit is not None:
             unfit = self._without_multiples(unfit, data)
@@ -73,14 +77,14 @@ class Encoder:
                 origin = int(index if origins is None else origins[index])
                 size = data[int(index)].as_buffer().size
                 detail = f'framing "{self._framing.key[0]}" can\'t carry this record of {size} bytes'
-                self._bury(offset + origin, given[origin].as_py(), "unfit", detail, "encode")
+                self._dead_letter(offset + origin, given[origin].as_py(), "unfit", detail, "encode")
             data = data.filter(pa.array(~unfit))
-            return Encoded(offset, stop, self._joiner.join(data), None)
+            return WireChunk(offset, stop, self._joiner.join(data), None)
         payload = self._joiner.join(data)
         # After a conversion a frame need not stand for one record of the topic.
         alike = self._framing.raw and (origins is None or np.array_equal(origins, np.arange(chunk.count)))
         frames = Chunk(payload, chunk.count, chunk.ts_ms, self._framing) if alike else None
-        return Encoded(offset, stop, payload, frames)
+        return WireChunk(offset, stop, payload, frames)
 
     def begin(self, version: int) -> bytes:  # noqa: ARG002
         return b""
@@ -91,7 +95,7 @@ class Encoder:
         return bytes(self._joiner.join(pa.array([self._snapshot_end.encode()], pa.binary())))
 
     def _without_multiples(self, unfit: np.ndarray, data: pa.BinaryArray) -> np.ndarray:
-        # A record of several frame sizes is cut: on the wire, frames of a fixed size have no borders.
+        # A record of several frame sizes is split: on the wire, fixed-size frames have no delimiters.
         if not isinstance(self._cut_size, int):
             return unfit
         lengths = value_lengths(data)
@@ -100,11 +104,11 @@ class Encoder:
 
 
 def converted(
-    conversion: Conversion, offset: int, data: pa.BinaryArray, bury: Bury
+    conversion: Conversion, offset: int, data: pa.BinaryArray, dead_letter: DeadLetterWriter
 ) -> tuple[pa.BinaryArray, np.ndarray]:
-    """Records from `offset` on in another format, and the index of the one that each was made from; what can't be
-    converted is buried."""
+    """Records from `offset` on in another format, and the index of each one's input record; records that cannot be
+    converted become dead letters."""
     made = conversion.convert(data)
     for index, reason, detail, stage in made.bad:
-        bury(offset + index, data[index].as_py(), reason, detail, stage)
+        dead_letter(offset + index, data[index].as_py(), reason, detail, stage)
     return made.records, made.origins

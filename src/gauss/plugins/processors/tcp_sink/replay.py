@@ -1,4 +1,4 @@
-"""`mode = "passthrough"`: every client gets the captures of a topic, oldest first, straight from their files."""
+"""`mode = "passthrough"`: sends the captures of a topic to every client, oldest first, directly from their files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gauss.plugins.processors.tcp_sink.wire import Wire
 log = logging.getLogger("gauss.tcp_sink")
 
 
-class Replay:
-    """Sends what had ended when a client came, then the end."""
+class CaptureReplay:
+    """Sends the captures that were complete when a client connected, then closes the connection."""
 
     def __init__(self, context: RawContext) -> None:
         assert context.captures is not None
@@ -28,7 +28,7 @@ class Replay:
 
     def start(self) -> None:
         self._context.status.state = "running"
-        self._context.transport.start(self._serve, self._told)
+        self._context.transport.start(self._serve, self._report)
         host, port = self._context.transport.address()
         self._context.status.address = f"raw replay {host}:{port}"
 
@@ -42,9 +42,9 @@ class Replay:
         self._context.transport.close()
         self._context.status.state = "stopped"
 
-    def _told(self, what: str, why: str) -> None:
+    def _report(self, what: str, why: str) -> None:
         with self._changed:
-            self._context.status.told(what, why)
+            self._context.status.report(what, why)
 
     def _serve(self, connection: Connection) -> None:
         status = self._context.status
@@ -61,7 +61,7 @@ class Replay:
                 shown["bytes"] = wire.handed
             wire.finish()
         except (PeerGone, OSError) as gone:
-            log.info("%s: client %s has gone: %s", self._context.name, connection.peer, gone)
+            log.info("%s: client %s disconnected: %s", self._context.name, connection.peer, gone)
         finally:
             with self._changed:
                 status.connections -= 1
@@ -76,7 +76,7 @@ class Replay:
                     return
                 content = memoryview(MappedFile.map(file.fileno()))
         except FileNotFoundError:
-            return  # its retention ended meanwhile
+            return  # removed by retention in the meantime
         wire.send([content], self._stalled)
         with self._changed:
             self._context.status.bytes += wire.handed - before

@@ -1,4 +1,4 @@
-"""tcp-sink: a topic's records to every client that connects, or to the one it connects to."""
+"""The tcp-sink processor: sends a topic's records to all clients that connect, or to the server it connects to."""
 
 from __future__ import annotations
 
@@ -19,23 +19,22 @@ _FRAMED_ONLY = ("input", "output", "tls", "start", "slow_client", "slow_client_b
 class TcpSinkConfig(ClientConfig, TcpEdgeConfig):
     """Config of a tcp-sink. Of a table, `read = "snapshot"` sends every row once to each client, in the order of the
     keys, and ends its connection (a client transport stays connected); `read = "subscribe"` sends the newest snapshot
-    whenever the table has changed and the client has taken the last one; with `subscribe = "changes"`, one snapshot
+    whenever the table has changed and the client has received the last one; with `subscribe = "changes"`, one snapshot
     and then every change."""
 
     mode: Literal["framed", "passthrough"] = "framed"
     """`passthrough`, with `read = "raw"`: a client gets the captures of a topic with `framing = "none"`, oldest first,
     by sendfile, and then the end. See [zero copy](../zero-copy.md)."""
     input: RecordIO | None = None
-    """The format of the topic's records; left out: the one that the topic or the processors beside it name."""
+    """The format of the topic's records. Default: the format of the topic, or of its other processors."""
     output: StreamIO | None = None
     """How records are framed on the wire and, with a `format`, in which format: records of another format are
-    converted, and one that can't be is a dead letter. Bytes that have this framing and format already are sent as they
-    are. Not with `passthrough`. See [formats](../formats.md)."""
+    converted; a record that cannot be converted becomes a dead letter. Bytes that already have this framing and format
+    are sent unchanged. Not with `passthrough`. See [formats](../formats.md)."""
 
     snapshot_end: str | None = None
-    """A record that is sent behind the last row of every snapshot, so that a client sees where it ends: `""` is an
-    empty line with `framing = "newline"`. Choose what no row can be. Left out: rows follow each other without a
-    border."""
+    """A record sent after the last row of every snapshot, so that a client sees its end: `""` is an empty line with
+    `framing = "newline"`. It must differ from every row. Default: none."""
 
     @model_validator(mode="after")
     def _fits_framing(self) -> TcpSinkConfig:
@@ -57,7 +56,7 @@ class TcpSinkConfig(ClientConfig, TcpEdgeConfig):
             for key in (key for key in _FRAMED_ONLY if key in self.model_fields_set):
                 raise PydanticCustomError(
                     "raw_mode",
-                    'mode = "passthrough" sends files as they are, so "{key}" has no place beside it',
+                    'mode = "passthrough" sends files as they are, so "{key}" cannot be used with it',
                     {"key": key},
                 )
         elif self.output is None:
@@ -74,7 +73,7 @@ class TcpSinkConfig(ClientConfig, TcpEdgeConfig):
         return super().keeps_place() or self.transport == "tcp-client"
 
     def ends_by_itself(self) -> bool:
-        """Not a connection of our own making: ending it would mean to connect and send again."""
+        """False for a connection that the sink opens: it would reconnect and send everything again."""
         return self.transport == "tcp-server"
 
 
@@ -96,7 +95,7 @@ SPEC = ProcessorSpec(
     role=Role.SINK,
     where=Where.ENGINE,
     active=False,
-    raw_implementation="gauss.plugins.processors.tcp_sink.replay:Replay",
+    raw_implementation="gauss.plugins.processors.tcp_sink.replay:CaptureReplay",
     reads=frozenset({"offset", "latest", "snapshot", "subscribe", "raw"}),
     framed="output",
     conversion="gauss.plugins.processors.tcp_sink.convert:Conversion",

@@ -1,4 +1,4 @@
-"""A client of a sink that reads a table: one frame per row, whole snapshots or one and then the changes."""
+"""A client of a sink that reads a table: one frame per row; whole snapshots, or one snapshot and then changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Mode, Placed, Program, ReaderCursor, Step
 from gauss.model.errors import GaussError
-from gauss.plugins.processors.tcp_sink.client import FIRST_LOOK_SECONDS, Client, PeerGone
+from gauss.plugins.processors.tcp_sink.client import FIRST_LOOK_SECONDS, PeerGone, SinkClient
 from gauss.plugins.processors.tcp_sink.wire import TICK_SECONDS
 
 log = logging.getLogger("gauss.tcp_sink")
@@ -21,15 +21,15 @@ STEP = Step(limit=65_536, max_bytes=1 << 20)
 SEND_AGAIN_SECONDS = 0.05
 
 
-class TableClient(Client):
-    """It holds no writer back: what it is too slow for is conflated."""
+class TableClient(SinkClient):
+    """Sends a table to one client. It blocks no writer: a slow client misses intermediate versions."""
 
     _snapshot: int | None = None
     """Version of the snapshot whose rows are being sent."""
     _snapshot_rows = 0
 
     def follow_table(self) -> None:
-        """As the sink's source reads, until the peer goes or the sink stops."""
+        """Sends the table by the read mode of the sink until the peer disconnects or the sink stops."""
         if self._context.read == "snapshot":
             self._send_snapshot()
             if self._config.ends_by_itself():
@@ -42,7 +42,7 @@ class TableClient(Client):
             self._follow_snapshots()
 
     def _stay(self) -> None:
-        """Until the peer goes or the sink stops."""
+        """Waits until the peer disconnects or the sink stops."""
         while not self._stop.now.wait(self._patience(False)) and self._stop.at is None:
             self._look_for_peer()
         self._wire.finish()
@@ -59,7 +59,7 @@ class TableClient(Client):
                 self._look_for_peer()
 
     def _peer_has_all(self) -> bool:
-        """Whether the last snapshot has arrived; another one behind it would be old before its turn comes."""
+        """Whether the last snapshot has arrived; a next one queued behind it would be outdated when it is sent."""
         look = FIRST_LOOK_SECONDS
         while self._wire.unacknowledged():
             if self._stop.now.wait(look):
@@ -69,12 +69,12 @@ class TableClient(Client):
         return True
 
     def _send_snapshot(self) -> int:
-        """The table as it is now; gives its version."""
+        """Sends the current table; returns its version."""
         cursor = self._topic.open(Program())
         try:
             self._begin_snapshot(cursor)
             while not self._stop.now.is_set():
-                if cursor.next(STEP) is not Code.UNSET:
+                if cursor.next(STEP) is not Code.OK:
                     self._end_snapshot()
                     break
                 self._send_rows(cursor)
@@ -90,7 +90,7 @@ class TableClient(Client):
                 code = cursor.next(STEP)
                 if code is Code.INVALID:
                     self._end_snapshot()
-                if code is Code.UNSET:
+                if code is Code.OK:
                     self._send_rows(cursor)
                 elif code is Code.REJECTED:
                     cursor = self._begin_anew(cursor)
@@ -124,7 +124,7 @@ class TableClient(Client):
         self._send_mark(self._encoder.begin(cursor.pinned_version))
 
     def _end_snapshot(self) -> None:
-        """Idempotent: a live cursor goes on with changes."""
+        """Sends the end of the snapshot. Idempotent: a live cursor continues with changes."""
         if self._snapshot is not None:
             self._send_mark(self._encoder.end(self._snapshot, self._snapshot_rows))
             self._snapshot = None
@@ -141,7 +141,7 @@ class TableClient(Client):
         assert isinstance(batch, pa.RecordBatch)
         data = batch.column("data")
         deleted = batch.column("deleted")
-        if deleted.true_count:  # a key that gave way has no record of its own that could be sent
+        if deleted.true_count:  # an evicted key has no record that could be sent
             batch = batch.filter(pc.invert(pc.and_(deleted, pc.equal(pc.binary_length(data), 0))))
         if self._snapshot is not None:
             # A live cursor may give the last rows of the snapshot and the first changes, which are newer, in one batch.

@@ -1,4 +1,4 @@
-"""A client's socket as a sink sees it: many buffers out, nothing expected in, and how much the peer has."""
+"""The socket of a sink's client: sends buffers, discards input, and knows how much the peer has acknowledged."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ import time
 from collections.abc import Callable, Sequence
 
 from gauss.contracts.chunk import FilePart, file_part
-from gauss.plugins.transports.moving import REFUSED
+from gauss.plugins.transports.mover import REFUSED
 
 Buffer = bytes | memoryview
 
 TICK_SECONDS = 0.25
-"""How long a send waits for a peer that does not read before it looks around."""
+"""How long a send waits for a peer that does not read before it checks for a stop."""
 MOST_BUFFERS = 512
 """Buffers per system call; the kernel takes at most 1024."""
 DISCARD_BYTES = 64 << 10
 LINGER_SECONDS = 1.0
 FILE_BYTES = 64 << 10
-"""From this size on bytes that lie in a file are sent by the kernel alone; below it, many buffers in one call win."""
+"""Minimum size for sendfile; below it, many buffers in one call are faster."""
 MOST_FILE_BYTES = 8 << 20
-"""Per call, which lasts as long as a peer that reads slowly needs for them."""
+"""Maximum bytes per call, which takes as long as a slow peer needs to read them."""
 
 
 class Wire:
-    """Sends in order, however much the socket takes at a time."""
+    """Sends buffers in order, whatever the socket accepts per call."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._tls = isinstance(sock, ssl.SSLSocket)
         self._sends_files = not self._tls and hasattr(os, "sendfile")
         self.handed = 0
-        """Bytes given to the kernel so far, before encryption."""
+        """Bytes passed to the kernel so far, before encryption."""
         if self._tls:
             sock.settimeout(TICK_SECONDS)
         else:
@@ -49,7 +49,7 @@ class Wire:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
     def send(self, buffers: Sequence[Buffer], stalled: Callable[[], None]) -> None:
-        """All of `buffers`; calls `stalled` at every tick in which the peer took nothing (it may raise)."""
+        """Sends all of `buffers`; calls `stalled` at every tick in which the peer accepted nothing (it may raise)."""
         views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
         first = 0
         while first < len(views):
@@ -70,7 +70,7 @@ class Wire:
                 views[first] = views[first][sent:]
 
     def _send_file(self, part: FilePart, stalled: Callable[[], None]) -> int:
-        """All of it, by the kernel alone; less where the file system refuses."""
+        """Sends a part of a file by sendfile; returns the number of sent bytes, less if the file system refuses."""
         sock, fd, sent = self._sock.fileno(), part.file.fd, 0
         while sent < part.length:
             try:
@@ -81,7 +81,7 @@ class Wire:
             except OSError as error:
                 if error.errno not in REFUSED:
                     raise
-                self._sends_files = False  # the rest, and all that follows, goes by way of memory
+                self._sends_files = False  # the rest, and everything after it, is sent from memory
                 break
             if not done:
                 raise OSError(errno.EIO, "a file of the topic is shorter than it was")
@@ -96,11 +96,11 @@ class Wire:
         return self._sock.send(views[0] if len(views[0]) >= 16 << 10 else b"".join(views[:64]))
 
     def unacknowledged(self) -> int:
-        """Bytes that the peer's TCP has not confirmed; after encryption, so never less than the records' own."""
+        """Bytes that the peer's TCP has not acknowledged, after encryption and so never less than those of records."""
         return int(struct.unpack("i", fcntl.ioctl(self._sock, termios.TIOCOUTQ, b"\0\0\0\0"))[0])
 
     def peer_has_gone(self) -> bool:
-        """Whether the peer closed or reset; what it sends is thrown away, some of it at each look."""
+        """Whether the peer closed or reset the connection; also reads and discards some of its input."""
         try:
             if self._tls:
                 self._sock.settimeout(0)
@@ -115,12 +115,12 @@ class Wire:
             return True
 
     def finish(self) -> None:
-        """Ends the stream so that the peer gets its last byte: closing over unread input would reset it."""
+        """Ends the stream so that the peer gets the last byte: closing with unread input would reset the connection."""
         deadline = time.monotonic() + LINGER_SECONDS
         try:
             self._sock.settimeout(LINGER_SECONDS)
             if isinstance(self._sock, ssl.SSLSocket):
-                with contextlib.suppress(OSError):  # the peer need not answer the goodbye that tells it of a whole end
+                with contextlib.suppress(OSError):  # the peer need not answer the TLS close_notify
                     self._sock.unwrap()
             socket.socket.shutdown(self._sock, socket.SHUT_WR)
             while time.monotonic() < deadline and socket.socket.recv(self._sock, DISCARD_BYTES):
@@ -130,7 +130,7 @@ class Wire:
 
 
 def _file_run(views: list[memoryview], first: int) -> FilePart | None:
-    """Buffers from `first` on that lie behind each other in one file, as one; None: too few bytes, or none do."""
+    """The buffers from `first` on that are contiguous in one file, as one part; None if there are too few bytes."""
     run = file_part(views[first])
     if run is None:
         return None

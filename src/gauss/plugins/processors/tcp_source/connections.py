@@ -1,4 +1,4 @@
-"""What both modes of a tcp-source do with connections: they are counted, told of, and ended."""
+"""Connection handling that both modes of a tcp-source share: counting, status and shutdown."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ log = logging.getLogger("gauss.tcp_source")
 Context = TypeVar("Context", EdgeContext, RawContext)
 
 
-class Connections(ABC, Generic[Context]):
-    """Takes every connection of its transport until it is drained or closed."""
+class SourceConnections(ABC, Generic[Context]):
+    """Serves all connections of its transport until it is drained or closed."""
 
     def __init__(self, context: Context) -> None:
         assert isinstance(context.config, TcpSourceConfig)
@@ -34,11 +34,11 @@ class Connections(ABC, Generic[Context]):
 
     @abstractmethod
     def _take(self, connection: Connection) -> None:
-        """Everything that comes by one connection."""
+        """Reads one connection until it ends."""
 
     def start(self) -> None:
         self._context.status.state = "running"
-        self._context.transport.start(self._serve, self._told)
+        self._context.transport.start(self._serve, self._report)
         host, port = self._context.transport.address()
         self._context.status.address = f"{self._config.transport} {host}:{port}"
 
@@ -56,9 +56,9 @@ class Connections(ABC, Generic[Context]):
         self._context.transport.close()
         self._context.status.state = "stopped"
 
-    def _told(self, what: str, why: str) -> None:
+    def _report(self, what: str, why: str) -> None:
         with self._quiet:
-            self._context.status.told(what, why)
+            self._context.status.report(what, why)
 
     def _serve(self, connection: Connection) -> None:
         status = self._context.status
@@ -66,7 +66,7 @@ class Connections(ABC, Generic[Context]):
             self._open.add(connection.sock)
             status.connections = len(self._open)
             status.accepted += 1
-            status.go_on()
+            status.set_running()
         try:
             self._take(connection)
         except (GaussError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Stream decompression in bounded pieces: concatenated members and frames, bombs, corrupt and cut-off streams."""
+"""Stream decompression in bounded pieces, safe for concatenated, corrupt and truncated streams and bombs."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ import zstandard
 from gauss.model.errors import FrameError
 
 PIECE_BYTES = 1 << 20
-"""The most that comes out at once, however well it was compressed."""
+"""Maximum size of a decompressed piece."""
 ZSTD_SLICE_BYTES = 256
-"""zstandard has no output limit, but four bytes in give at most one block of 128 KiB out: so 8 MiB from a slice."""
+"""zstandard has no output limit, but four input bytes give at most one block of 128 KiB: at most 8 MiB per slice."""
 ZSTD_WINDOW_BYTES = 8 << 20
-"""As much as the specification asks every decoder to take: a window is there as soon as a frame begins, whoever sent
-it."""
+"""The window that the specification requires of every decoder. It is allocated at the start of a frame, so larger ones
+are rejected."""
 GZIP_HELD_BYTES = 48 << 10
 LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 LZ4_LARGEST = 4 << 20
 
 
 class CompressionError(FrameError):
-    """A stream that can't be decompressed; what the splitter holds of it is told apart."""
+    """A stream that can't be decompressed; the splitter's unfinished record is reported separately."""
 
 
 class Decompressor(Protocol):
-    """One connection's stream."""
+    """Decompresses the stream of one connection."""
 
     piece_bytes: int
-    """The most that comes out at once."""
+    """Maximum size of a piece."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What `data` holds, in pieces; raises CompressionError (reason `bad_compression`) where it is corrupt."""
+        """Decompresses `data` in pieces; raises CompressionError (reason `bad_compression`) if it is corrupt."""
         ...
 
     def held(self) -> int:
-        """Bytes that it keeps between two feeds, windows above all."""
+        """Bytes that it holds between two feeds, mostly windows."""
         ...
 
     def finish(self) -> None:
-        """The stream has ended: raises CompressionError (reason `truncated`) when a member or frame has not."""
+        """Ends the stream; raises CompressionError (reason `truncated`) inside a member or frame."""
         ...
 
 
@@ -64,7 +64,7 @@ class Gzip:
             except zlib.error as error:
                 raise _corrupt("gzip", error, data) from error
             data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
-            # A full piece can leave output inside after all input is taken.
+            # After a full piece, output may remain although all input is consumed.
             while piece:
                 yield piece
                 piece = self._member.decompress(b"", PIECE_BYTES) if not data and not self._member.eof else b""
@@ -105,7 +105,7 @@ class Zstd:
                     yield piece
 
     def held(self) -> int:
-        return self._window  # the library keeps the largest, also between frames
+        return self._window  # the library keeps the largest window, also between frames
 
     def finish(self) -> None:
         if self._frame is not None:
@@ -138,7 +138,7 @@ class Lz4:
                 yield piece
 
     def held(self) -> int:
-        return 2 * self._block if self._inside else 0  # a block as it came, and as it was
+        return 2 * self._block if self._inside else 0  # a compressed block and its decompressed form
 
     def finish(self) -> None:
         if self._inside:
@@ -149,7 +149,7 @@ DECOMPRESSORS: dict[str, type[Gzip] | type[Zstd] | type[Lz4]] = {"gzip": Gzip, "
 
 
 def _zstd_window(head: bytes) -> int:
-    """The window of the frame that begins here; the largest there is when its header is not all there."""
+    """The window size of the frame that starts here; the maximum if its header is incomplete."""
     try:
         return min(ZSTD_WINDOW_BYTES, int(zstandard.get_frame_parameters(head).window_size))
     except zstandard.ZstdError:

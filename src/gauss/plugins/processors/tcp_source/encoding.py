@@ -1,4 +1,4 @@
-"""Which encoding a stream of text has, told from its first bytes."""
+"""Detection of a text stream's encoding from its first bytes."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Literal, NamedTuple
 Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
 
 SAMPLE_BYTES = 128
-"""Without a mark so many bytes decide, always the first ones: however they were cut on their way."""
+"""Without a byte order mark this many first bytes decide, however they were split in transit."""
 MARKS: dict[bytes, Encoding] = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 MANY = 0.2
-"""Share of zeros among the high bytes of UTF-16 text that holds some Latin letters, spaces or line ends."""
+"""Minimum share of zeros among the high bytes of UTF-16 text with some Latin letters, spaces or line ends."""
 CONTROLS = bytes(set(range(32)) - set(b"\t\n\f\r\x1b"))
 FEW = 0.05
 
 
 class Detected(NamedTuple):
-    """An encoding, and the length of the mark that told it."""
+    """An encoding, and the length of its byte order mark."""
 
     encoding: Encoding
     mark: int = 0
 
 
 def detect(head: bytes | bytearray, *, final: bool) -> Detected | None:
-    """None: more bytes are needed, unless `final`."""
+    """The encoding of the first bytes; None if more are needed, never if `final`."""
     for mark, encoding in MARKS.items():
         if head.startswith(mark):
             return Detected(encoding, len(mark))
@@ -48,7 +48,7 @@ def _by_statistics(sample: bytes) -> Encoding:
 
 
 def _is_utf8(sample: bytes) -> bool:
-    """Whether it is UTF-8, but for a character that the sample's end cut, and has hardly a control character."""
+    """Whether it is UTF-8, except for a character cut off at the end, with hardly any control characters."""
     if len(sample) - len(sample.translate(None, CONTROLS)) > len(sample) * FEW:
         return False
     try:

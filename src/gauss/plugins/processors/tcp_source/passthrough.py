@@ -1,4 +1,4 @@
-"""`mode = "passthrough"`: each connection's bytes into a capture, on to another address, or both; never looked at."""
+"""`mode = "passthrough"`: moves each connection's bytes to a capture, to another address, or both, without parsing."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from collections.abc import Callable
 from gauss.contracts.capture import Capture, RawContext
 from gauss.contracts.transport import Connection
 from gauss.model.errors import StorageError, Unavailable
-from gauss.plugins.processors.tcp_source.connections import Connections
+from gauss.plugins.processors.tcp_source.connections import SourceConnections
 from gauss.plugins.transports.connection import hang_up, start_thread, tune
-from gauss.plugins.transports.moving import DISK_FULL, STALLED, Mover, Outlet
+from gauss.plugins.transports.mover import DISK_FULL, STALLED, Mover, Outlet
 
 log = logging.getLogger("gauss.tcp_source")
 
 CONNECT_SECONDS = 5.0
 TICK_SECONDS = 0.25
-"""How long a send waits for a peer that does not read before it looks whether it shall go on."""
+"""How long a send waits for a peer that does not read before it checks for a stop."""
 DISK_WAIT_SECONDS = 0.25
 
 
-class Passthrough(Connections[RawContext]):
-    """Moves the bytes of every connection of its transport."""
+class Passthrough(SourceConnections[RawContext]):
+    """Moves the bytes of all connections of its transport."""
 
     def __init__(self, context: RawContext) -> None:
         super().__init__(context)
@@ -49,7 +49,7 @@ class Passthrough(Connections[RawContext]):
                 if back is not None and back.broken is not None:
                     whole = False
                     raise back.broken
-                if far is not None:  # half closed: the far side may still answer
+                if far is not None:  # half closed: the far side may still send
                     hang_up(far, socket.SHUT_WR)
             finally:
                 if capture is not None:
@@ -69,7 +69,7 @@ class Passthrough(Connections[RawContext]):
         ending.callback(self._leave_far, far)
         with self._quiet:
             self._far.add(far)
-        if self._cancel.is_set():  # `close` may have hung up the others before this one was there
+        if self._cancel.is_set():  # `close` may have closed the other connections before this one existed
             hang_up(far)
         tune(far, self._config.keepalive)
         far.settimeout(None)
@@ -82,7 +82,7 @@ class Passthrough(Connections[RawContext]):
         far.close()
 
     def _forward(self, connection: Connection, capture: Capture | None, far: socket.socket | None) -> bool:
-        """From the connection to its outlets until it ends; whether its sender ended it."""
+        """Moves bytes from the connection to its outlets until it ends; returns whether its sender ended it."""
         sock, captures = connection.sock, self._context.captures
         sock.settimeout(None)
         if self._config.idle_timeout is not None:
@@ -101,7 +101,7 @@ class Passthrough(Connections[RawContext]):
                     return not self._draining
                 with self._quiet:
                     self._context.status.bytes += moved
-                    self._context.status.go_on()
+                    self._context.status.set_running()
             return False
         except TimeoutError:
             raise TimeoutError(f"nothing received for {self._config.idle_timeout} ms (idle_timeout)") from None
@@ -113,7 +113,7 @@ class Passthrough(Connections[RawContext]):
             raise error
 
     def _disk_full(self, error: OSError) -> None:
-        """The bytes stay in the pipe and the sender waits, as with a full file topic."""
+        """Waits for disk space. The bytes stay in the pipe and the sender waits, as with a full file topic."""
         if error.errno not in DISK_FULL:
             raise StorageError(f"writing a capture: {error.strerror}", hint="check the disk and the folder") from error
         self._context.status.state, self._context.status.detail = "waiting", "the disk is full: senders wait"
@@ -122,14 +122,14 @@ class Passthrough(Connections[RawContext]):
 
 
 class _Back:
-    """The other direction, in a thread of its own: what the far side answers."""
+    """The other direction, in its own thread: bytes from the far side."""
 
     def __init__(self, far: socket.socket, near: socket.socket, stalled: Callable[[OSError], None]) -> None:
         self._far, self._near = far, near
         _set_limit(near, socket.SO_SNDTIMEO, TICK_SECONDS)
         self._mover = Mover(far, [Outlet(near.fileno(), stalled)])
         self.broken: OSError | None = None
-        """Why the far side can't be heard any more, unless it ended."""
+        """The error of the connection to the far side; None if it ended normally."""
 
     def __enter__(self) -> _Back:
         self._thread = start_thread(self._run, f"back:{self._far.fileno()}")
@@ -154,13 +154,13 @@ class _Back:
 
 
 def _has_ended(sock: socket.socket) -> bool:
-    """Whether the peer has ended and every byte of it was taken."""
+    """Whether the peer has ended its stream and all bytes were read."""
     try:
         return not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
         return False
     except OSError:
-        return True  # the next step says why
+        return True  # the next read raises the reason
 
 
 def _set_limit(sock: socket.socket, option: int, seconds: float) -> None:

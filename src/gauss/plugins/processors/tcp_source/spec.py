@@ -1,4 +1,4 @@
-"""tcp-source: bytes from connections, cut into records, into a topic."""
+"""The tcp-source processor: splits the bytes of connections into records of a topic."""
 
 from __future__ import annotations
 
@@ -22,34 +22,32 @@ class TcpSourceConfig(TcpEdgeConfig):
     """Config of a tcp-source."""
 
     mode: Literal["framed", "passthrough"] = "framed"
-    """`passthrough`: bytes are moved in the kernel (splice) and never cut: into a capture file per connection when the
-    target is a file topic with `framing = "none"`, on to `forward`, or both. See [zero copy](../zero-copy.md)."""
+    """`passthrough`: bytes are moved in the kernel (splice) without framing: to a capture file per connection if the
+    target is a file topic with `framing = "none"`, to `forward`, or both. See [zero copy](../zero-copy.md)."""
     forward: str | None = None
-    """`passthrough`: an address `host:port` to which each connection is passed on, and whose answers come back."""
+    """`passthrough`: an address `host:port` to which each connection is forwarded, in both directions."""
     input: StreamIO | None = None
-    """How the incoming bytes are cut into records; not with `passthrough`."""
+    """The framing of the incoming bytes; not with `passthrough`."""
     encoding: Literal["auto"] | None = None
-    """`auto`: each connection's first bytes tell whether it is UTF-8 or UTF-16 (by its byte order mark, which is taken
-    away, or by statistics), and so which bytes the delimiter of `framing = "newline"` is; no record is emitted before.
-    Left out: `input.encoding`."""
+    """`auto`: detects UTF-8 or UTF-16 from the first bytes of each connection (by the byte order mark, which is
+    removed, or by statistics), to find the delimiter of `framing = "newline"`. Default: `input.encoding`."""
     detect_timeout: Annotated[Millis, Field(gt=0)] = 1_000
-    """`encoding = "auto"`: so long after the first byte the encoding is decided by what has come; when that says
-    nothing, it is UTF-8."""
+    """`encoding = "auto"`: maximum time after the first byte; then the received bytes decide, or UTF-8 is assumed."""
     compression: Literal["none", "gzip", "zstd", "lz4"] = "none"
-    """The stream is decompressed before it is cut."""
+    """Compression of the stream, removed before framing."""
     max_record_bytes: Bytes = 16 << 20
-    """A longer record closes its connection; its bytes go to the dead letters."""
+    """Maximum size of a record. A longer one becomes a dead letter and closes its connection."""
     max_buffer_bytes: Bytes = 128 << 20
-    """What all connections together may hold in memory before it is in the topic: unfinished records, headers and
-    dictionaries of containers, decompression windows. When it is used up, the connection is closed that has kept most
-    for longest without finishing a record (dead letter `over_budget`); one that holds little is never closed for it."""
+    """Maximum memory of all connections for data that is not yet in the topic: unfinished records, headers and
+    dictionaries of containers, decompression windows. When it is exceeded, the connection that has held most for
+    longest without completing a record is closed (dead letter `over_budget`)."""
     allow_http: bool = False
-    """Whether a connection may begin with an HTTP request line, such as `POST / HTTP/1.1`. It is closed otherwise: any
-    web page can have a browser send that to an address on this machine, with records in its body."""
+    """Whether a connection may start with an HTTP request line, such as `POST / HTTP/1.1`. Off by default, because any
+    web page can make a browser send requests to this machine."""
     ack: Literal["none", "count"] = "none"
-    """`count`: after each append the sender gets how many of its records are visible by now, as u64 big-endian."""
+    """`count`: after each append the sender receives the number of its records that are visible, as u64 big-endian."""
     idle_timeout: Millis | None = None
-    """A connection that sends nothing for so long is closed; default: never."""
+    """A connection that sends nothing for this time is closed. Default: never."""
 
     def forward_address(self) -> tuple[str, int]:
         """`forward` as host and port."""
@@ -62,7 +60,7 @@ class TcpSourceConfig(TcpEdgeConfig):
             for key in (key for key in _FRAMED_ONLY if key in self.model_fields_set):
                 raise PydanticCustomError(
                     "raw_mode",
-                    'mode = "passthrough" moves bytes without looking at them, so "{key}" has no place beside it',
+                    'mode = "passthrough" moves bytes without looking at them, so "{key}" cannot be used with it',
                     {"key": key},
                 )
         elif self.forward is not None:
@@ -107,7 +105,7 @@ def _lint(config: PluginConfig, context: LintContext) -> list[str]:
 
 SPEC = ProcessorSpec(
     name="tcp-source",
-    summary="Takes records from TCP connections into a topic.",
+    summary="Receives records from TCP connections into a topic.",
     config=TcpSourceConfig,
     implementation="gauss.plugins.processors.tcp_source.edge:TcpSource",
     raw_implementation="gauss.plugins.processors.tcp_source.passthrough:Passthrough",

@@ -1,4 +1,4 @@
-"""One connection of a source: receive, decompress, cut, append, acknowledge."""
+"""One connection of a source: receive, decompress, split, append, acknowledge."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.edge import DeadLetter, EdgeContext
+from gauss.contracts.edge import EdgeContext
 from gauss.contracts.framing import Buffer, Frames, Framing, cut
+from gauss.contracts.letter import Letter
 from gauss.contracts.transport import Connection
 from gauss.model.errors import FrameError
 from gauss.plugins.framings.newline.framing import NewlineFraming
@@ -28,11 +29,11 @@ LARGEST_READ = 1 << 20
 MANY_RECORDS = 8_192
 DISK_WAIT_SECONDS = 0.25
 MOST_UNFINISHED_BYTES = 64 << 10
-"""How much of an unfinished record is kept when its connection is closed for it."""
+"""Maximum bytes of an unfinished record that are kept when its connection is closed because of it."""
 
 
-class Stream:
-    """Feeds the topic from one connection."""
+class SourceStream:
+    """Writes the records of one connection to the topic."""
 
     def __init__(
         self,
@@ -59,14 +60,15 @@ class Stream:
         self._visible = 0
         self._opening = None if config.allow_http else Opening()
         self._head: bytearray | None = None
-        """What came before the encoding was known."""
+        """Bytes received before the encoding is known."""
         self._decide_at: float | None = None
         if config.encoding == "auto":
             self._head = bytearray()
             context.status.phases[connection.peer] = "detecting encoding"
 
     def run(self, draining: Callable[[], bool]) -> None:
-        """Until the peer ends or the source drains; raises what else ended it. Half a record is a dead letter."""
+        """Runs until the peer ends or the source drains; raises any other reason. An incomplete record becomes a dead
+        letter."""
         status, peer = self._context.status, self._connection.peer
         try:
             self._run(draining)
@@ -77,25 +79,25 @@ class Stream:
     def _run(self, draining: Callable[[], bool]) -> None:
         try:
             self._read(draining)
-            self._holding.hold(0)  # raises if it was closed for what it held
+            self._holding.hold(0)  # raises if it was closed because of the budget
             self._decide(final=True)
             if self._decompressor is not None and not draining():
                 self._decompressor.finish()
         except FrameError as error:
             if error.reason == OVER_BUDGET:
                 error.bad = self._half_record()[:MOST_UNFINISHED_BYTES]
-            self._bury(error)
+            self._dead_letter(error)
             if isinstance(error, CompressionError):
-                self._bury_half_record()
+                self._dead_letter_half_record()
             raise
         except OSError:
-            self._bury_half_record()
+            self._dead_letter_half_record()
             raise
         try:
-            # Also when draining: what was read and is no record yet would be lost without a trace.
+            # Also when draining: otherwise an incomplete record would be lost without a trace.
             self._splitter.finish()
         except FrameError as error:
-            self._bury(error)
+            self._dead_letter(error)
             raise
 
     def _read(self, draining: Callable[[], bool]) -> None:
@@ -123,7 +125,7 @@ class Stream:
                 buffer = bytearray(SMALLEST_READ)
 
     def _take(self, data: memoryview, buffered: int) -> int:
-        """Cuts and appends what was received; gives how many records that were."""
+        """Splits and appends the received bytes; returns the number of records."""
         if self._opening is not None and self._opening.is_over(data):
             self._opening = None
         count = self._append(data) if self._decompressor is None else self._inflate(self._decompressor, data, buffered)
@@ -136,7 +138,7 @@ class Stream:
         count = 0
         with self._holding.passing(decompressor.piece_bytes):
             for piece in decompressor.feed(bytes(data)):
-                if self._cancel.is_set():  # a small read may hold a gigabyte
+                if self._cancel.is_set():  # a small read may decompress to a gigabyte
                     break
                 self._holding.hold(self._held() + buffered)
                 count += self._append(piece)
@@ -146,7 +148,7 @@ class Stream:
         return self._splitter.held() + (self._decompressor.held() if self._decompressor is not None else 0)
 
     def _receive(self, buffer: bytearray) -> int | None:
-        """How much came; None: the time to detect the encoding is over."""
+        """The number of received bytes; None if the time to detect the encoding is over."""
         sock = self._connection.sock
         try:
             if self._decide_at is None:
@@ -173,7 +175,7 @@ class Stream:
         return self._cut(data)
 
     def _decide(self, *, final: bool) -> int:
-        """Cuts what was held once the encoding is known; gives how many records that were."""
+        """Splits the buffered bytes once the encoding is known; returns the number of records."""
         held = self._head
         if held is None or (found := detect(held, final=final)) is None:
             return 0
@@ -197,11 +199,12 @@ class Stream:
 
     def _add(self, frames: Frames) -> None:
         framing = self._framing
-        chunk = Chunk(frames.payload, frames.count, time.time_ns() // 1_000_000, framing if framing.raw else None)
+        now_ms = time.time_ns() // 1_000_000
+        chunk = Chunk(frames.payload, frames.count, now_ms, framing if framing.raw else None, frames.bounds)
         appended = self._context.topic.append(chunk, self._cancel)
         if self._cancel.is_set() and appended.accepted + appended.dropped < chunk.count:
             log.warning(
-                "%s: %s: the topic was full at the stop; up to %d records that were received are not in it",
+                "%s: %s: the topic was full at the stop; up to %d received records are lost",
                 self._context.name,
                 self._connection.peer,
                 chunk.count - appended.accepted - appended.dropped,
@@ -211,7 +214,7 @@ class Stream:
             self._context.status.records += appended.accepted
             self._context.status.bytes += chunk.nbytes
         if self._config.ack == "count":
-            # A sender that has gone no longer wants to know; its records stay.
+            # A disconnected sender needs no acknowledgement; its records stay.
             with contextlib.suppress(ConnectionError):
                 self._connection.sock.sendall(self._visible.to_bytes(8, "big"))
 
@@ -222,18 +225,18 @@ class Stream:
             return half.bad
         return b""
 
-    def _bury_half_record(self) -> None:
+    def _dead_letter_half_record(self) -> None:
         try:
-            self._decide(final=True)  # what was held may be whole records
+            self._decide(final=True)  # the buffered bytes may be complete records
             self._splitter.finish()
         except FrameError as half:
-            self._bury(half)
+            self._dead_letter(half)
 
-    def _bury(self, error: FrameError) -> None:
+    def _dead_letter(self, error: FrameError) -> None:
         with self._counting:
             self._context.status.dead += 1
         self._context.dead(
-            DeadLetter(
+            Letter(
                 reason=error.reason,
                 detail=f"{self._connection.peer}: {error.message}",
                 stage="frame",

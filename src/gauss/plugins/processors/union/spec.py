@@ -16,12 +16,12 @@ class UnionSource(PluginConfig):
     topic: str
     """Its name."""
     read: Literal["offset"] = "offset"
-    """Every record is read: a union of newest records would be none."""
+    """Always `offset`: every record is read."""
 
 
 class UnionConfig(PluginConfig):
-    """Several sources; bytes are not looked at. The records of each stay in their order, and a full batch leaves each
-    source its share."""
+    """Merges several topics without decoding. The records of each topic stay in order, and each gets its share of a
+    full batch."""
 
     sources: Annotated[list[UnionSource], Field(min_length=2)]
     """The topics to read, e.g. `[{ topic = "a", read = "offset" }, { topic = "b", read = "offset" }]`."""
@@ -52,7 +52,7 @@ config = { sources = [{ topic = "quotes.eu", read = "offset" }, { topic = "quote
 
 SPEC = ProcessorSpec(
     name="union",
-    summary="the records of several topics in one",
+    summary="merges several topics into one",
     config=UnionConfig,
     implementation="gauss.plugins.processors.union.transform:Union",
     role=Role.TRANSFORM,

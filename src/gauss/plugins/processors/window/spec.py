@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from gauss.contracts.io import RecordIO
 from gauss.contracts.plugin import PluginConfig
-from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.contracts.processor import LintContext, Partials, ProcessorSpec, Role, Where
 from gauss.contracts.time import TimeConfig
 from gauss.plugins.processors.aggregates import Aggregates
 from gauss.plugins.processors.aggregator.spec import Stretch, lint_fields
@@ -19,28 +19,27 @@ USES = {"tumbling": ("size",), "sliding": ("size", "slide"), "session": ("gap",)
 
 
 class WindowConfig(TimeConfig):
-    """Which windows, and what is computed in each."""
+    """The windows and their aggregates."""
 
     input: RecordIO
-    """The format in which records are decoded."""
+    """The format of the input records."""
     output: RecordIO | None = None
-    """The format in which results are written; left out: the input's."""
+    """The format of the results. Default: the input format."""
     type: Literal["tumbling", "sliding", "session"]
-    """`tumbling`: windows of one `size` side by side; `sliding`: of one `size`, a new one every `slide`; `session`: as
-    long as a key's records follow each other within `gap`."""
+    """`tumbling`: consecutive windows of `size`; `sliding`: windows of `size` that start every `slide`; `session`: a
+    window lasts while records of a key follow each other within `gap`."""
     size: Stretch | None = None
-    """How long a tumbling or sliding window is, e.g. `1m`; windows begin at multiples since 1970."""
+    """Length of a tumbling or sliding window, e.g. `1m`; windows start at multiples since 1970."""
     slide: Stretch | None = None
-    """How far apart sliding windows begin; not longer than `size`."""
+    """Distance between the starts of sliding windows; at most `size`."""
     gap: Stretch | None = None
-    """How long a session waits for its next record."""
+    """Maximum time between records of a session."""
     group_by: tuple[str, ...] = ()
-    """Fields whose values make a group, each with windows of its own; a record without one belongs to the group of
-    null. Left out: all records are one group."""
+    """Fields to group by; each group has its own windows. A missing field counts as null. Default: one group."""
     aggregates: Aggregates
-    """Columns of the result, e.g. `{ high = "max(.bid)", quotes = "count()" }`; of count, sum, min, max, avg, first
-    and last. All but first and last pass over null, and a sum of nothing is null. A result also has `window_start`
-    and `window_end` in ms; a session ends `gap` behind its last record."""
+    """Columns of the result, e.g. `{ high = "max(.bid)", quotes = "count()" }`; using count, sum, min, max, avg,
+    first and last. All but first and last ignore null; the sum of no values is null. A result also has `window_start`
+    and `window_end` in ms; a session ends `gap` after its last record."""
 
     @model_validator(mode="after")
     def _fits_its_type(self) -> WindowConfig:
@@ -85,6 +84,7 @@ SPEC = ProcessorSpec(
     where=Where.SPARK,
     active=True,
     stateful=True,
+    partials=Partials.GROUPS,
     lint=lint,
     example=EXAMPLE,
 )

@@ -10,43 +10,56 @@ from gauss.contracts.io import RecordIO
 from gauss.contracts.plugin import Millis, PluginConfig
 from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
 from gauss.contracts.time import TimeConfig
-from gauss.plugins.processors.joined import JoinedConfig
+from gauss.plugins.processors.added_fields import JoinedConfig
 from gauss.plugins.processors.lints import needs_format, unknown_fields
 
 
 class WindowJoinConfig(JoinedConfig, TimeConfig):
-    """Two streams and the key by which their records belong together. Every pair within the window comes out once,
-    in no certain order; a null key, or one that is neither text nor a whole number, matches nothing. Each topic has a
-    watermark of its own, and what is kept of both is bounded by the window and the slower one."""
+    """Joins two streams by key. Every pair within the window is emitted once, in no particular order. A key that is
+    null, or neither a string nor an integer, matches nothing. Each topic has its own watermark; the state is bounded by
+    the window and the slower topic."""
 
     input: RecordIO
-    """The format in which records of the source are decoded."""
+    """The format of the source records."""
     output: RecordIO | None = None
-    """The format in which the result is written; left out: the input's."""
+    """The format of the results. Default: the input format."""
     join_topic: str
     """The other topic."""
     join_read: Literal["offset"] = "offset"
     """All of its records are read."""
     join_input: RecordIO | None = None
-    """The format in which its records are decoded; left out: the input's."""
+    """The format of the other topic. Default: the input format."""
     join_key: str
-    """The field that records of both topics must have in common."""
+    """The key field of both topics."""
     window: Annotated[Millis, Field(gt=0)]
-    """How far apart two records may be, either way, e.g. `"5s"`."""
+    """Maximum time between two matching records, in either direction, e.g. `"5s"`."""
     join_type: Literal["inner", "left", "right", "full"] = "inner"
-    """`left`: records of the source that met none come out too, once the watermark says that none will come; `right`:
-    those of the other topic; `full`: both."""
+    """`left` also emits unmatched records of the source, when the watermark shows that no match can come; `right` those
+    of the other topic; `full` both."""
     join_fields: Annotated[list[str], Field(min_length=1)] | None = None
-    """The fields of the other topic's records that are added; left out: all but the key. A field that the source's
-    record has itself stays as it is."""
+    """The fields of the other topic to add. Default: all but the key. Existing fields of the source record are not
+    replaced."""
     join_prefix: Annotated[str, Field(min_length=1)] | None = None
-    """Put before the names of the other topic's fields, so that none meets one of the source's."""
+    """Prefix of the other topic's fields, to avoid conflicts with fields of the source."""
 
 
 def beside(config: PluginConfig) -> list[tuple[tuple[str | int, ...], str]]:
     """The other topic."""
     assert isinstance(config, WindowJoinConfig)
     return [(("join_topic",), config.join_topic)]
+
+
+SLOT_MS = 1000
+"""The shortest slot of a block: with a small window a block still holds more than a few records."""
+LONGEST_MS = 60_000
+"""With longer windows each batch would read far more blocks than it brings."""
+
+
+def blocks_ms(config: PluginConfig) -> int:
+    """The slot of a block; 0 where records that met none come out, which only Spark's own join knows."""
+    assert isinstance(config, WindowJoinConfig)
+    in_blocks = config.join_type == "inner" and config.window <= LONGEST_MS
+    return max(config.window, SLOT_MS) if in_blocks else 0
 
 
 def lint(config: PluginConfig, context: LintContext) -> list[str]:
@@ -74,7 +87,7 @@ config = {
 
 SPEC = ProcessorSpec(
     name="window-join",
-    summary="records of two topics with the same key that happened at about the same time",
+    summary="joins records of two topics with the same key and close event times",
     config=WindowJoinConfig,
     implementation="gauss.plugins.processors.window_join.transform:WindowJoin",
     role=Role.TRANSFORM,
@@ -84,6 +97,7 @@ SPEC = ProcessorSpec(
     state_layout=2,  # 1 had a row for each record
     keeps_order=False,
     beside=beside,
+    blocks_ms=blocks_ms,
     lint=lint,
     example=EXAMPLE,
 )

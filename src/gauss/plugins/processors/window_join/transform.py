@@ -1,16 +1,18 @@
-"""window-join on Spark: its own join of two streams, each under a watermark of its own; of records, or of blocks in
-which pairs are found by batch."""
+"""window-join: Spark's stream-stream join, of records or of blocks of records in which pairs are found by batch. Each
+side has its own watermark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gauss.contracts.format import OTHER, FieldType, SourceField, SourceSchema
-from gauss.contracts.time import BEAT, EVENT, EVENT_MS, ORDER
+from gauss.contracts.format import OTHER, FieldType, SourceField
+from gauss.contracts.transform import BesideTraits, Schemas, Traits
 from gauss.model.errors import ConfigError
+from gauss.model.names import BEAT, DATA_COLUMN, EVENT, EVENT_MS, ORDER, TS_MS_COLUMN
+from gauss.plugins.processors.added_fields import Added, Adding
 from gauss.plugins.processors.fields import column_name, is_text, path, plain, spark_column
-from gauss.plugins.processors.joined import Added, Adding
 from gauss.plugins.processors.keys import ANY, arrow_texts, check_key, spark_texts
 from gauss.plugins.processors.layout import Layout, layout
 from gauss.plugins.processors.window_join.spec import WindowJoinConfig
@@ -21,50 +23,26 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-SLOT_MS = 1000
-"""The least time of a block: with a small window a block still holds more than a few records."""
-LONGEST_MS = 60_000
-"""With longer windows each batch would look through far more blocks than it brings."""
-
-
 class WindowJoin:
     """A `TwoSided` transform."""
 
     def __init__(self, config: WindowJoinConfig) -> None:
         self._config = config
         self._key = plain(config.join_key)
-        # A record may wait for one that happened a window later, on a side that is a window behind.
-        self.time = config.event_time(span_ms=2 * config.window, step_ms=1)
-        self.window_ms = config.window
-        # A record that met none is known only to Spark's own join.
-        in_blocks = config.join_type == "inner" and config.window <= LONGEST_MS
-        self.blocks_ms = max(config.window, SLOT_MS) if in_blocks else 0
-        self._other: SourceSchema | None = None
         self._added: list[Added] | None = None
         self._layout: Layout | None = None
         self._other_key = SourceField("", ANY)
-        self.beside_fields: list[SourceField] = []
+        self._beside_fields: list[SourceField] = []
 
-    @property
-    def carries(self) -> bool:
-        return self._layout is not None and self._layout.carries
-
-    @property
-    def merges_records(self) -> bool:
-        """Whether a result is made of two whole records, which must be of the same format."""
-        return self.carries and self._added is None
-
-    def bind_beside(self, schema: SourceSchema | None) -> None:
-        self._other = schema
-
-    def bind(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[SourceField]:
+    def bind(self, schemas: Schemas) -> Traits:
         """Every field that is written and not the other side's, and the key."""
-        self._added = Adding(self._config, self._key, self._other).fields(schema, output)
+        schema, output, other = schemas.input, schemas.output, schemas.beside
+        self._added = Adding(self._config, self._key, other).fields(schema, output)
         reads = {path(self._key): ANY}
         both = [each for each in self._added or () if each.of_both and (schema, output) != (None, None)]
         reads |= {path(each.given): each.field.field_type for each in both}
         self._layout = layout(schema, output, reads, [each.given for each in self._added or ()])
-        known = {plain(field.name): field for field in self._other.fields} if self._other else {}
+        known = {plain(field.name): field for field in other.fields} if other else {}
         if known and self._key not in known:
             raise ConfigError(
                 f'join_key: the format of topic "{self._config.join_topic}" has no field {self._key}',
@@ -74,11 +52,12 @@ class WindowJoin:
         check_key(self._key, self._layout.type_of(self._key))
         check_key(self._key, self._other_key.field_type)
         decoded = {plain(field.name): field for field in [self._other_key, *(each.field for each in self._added or ())]}
-        self.beside_fields = list(decoded.values())
-        return self._layout.fields
-
-    def apply(self, records: DataFrame) -> DataFrame:  # noqa: ARG002
-        raise ConfigError("a window-join reads two topics")
+        self._beside_fields = list(decoded.values())
+        merges = self._layout.carries and self._added is None
+        # A record may wait for one that happened a window later, on a side that is a window behind.
+        time = self._config.event_time(span_ms=2 * self._config.window, step_ms=1)
+        beside = BesideTraits(self._beside_fields, self._config.window, merges)
+        return replace(self._layout.traits(), time=time, beside=beside)
 
     def apply_both(self, records: DataFrame, others: DataFrame) -> DataFrame:
         """Every pair, and what met none as `join_type` says."""
@@ -87,8 +66,12 @@ class WindowJoin:
         kept = [F.col(f"`{name}`") for name in records.columns if name not in (EVENT, ORDER, "ts_ms")]
         left = records.select(*kept, F.col(EVENT), _matched(self._text(self._kind), "left").alias("_left_key"))
         right = others.select(
-            *(spark_column(plain(field.name)).alias(f"_other_{plain(field.name)}") for field in self.beside_fields),
-            *(F.col(name).alias(f"_other{name}") for name in ("_ts_ms", "_data", BEAT) if name in others.columns),
+            *(spark_column(plain(field.name)).alias(f"_other_{plain(field.name)}") for field in self._beside_fields),
+            *(
+                F.col(name).alias(f"_other{name}")
+                for name in (TS_MS_COLUMN, DATA_COLUMN, BEAT)
+                if name in others.columns
+            ),
             F.col(EVENT).alias("_other_event"),
             _matched(self._text(self._other_key.field_type), "right").alias("_right_key"),
         )
@@ -101,7 +84,7 @@ class WindowJoin:
         how = {"full": "full_outer"}.get(self._config.join_type, self._config.join_type)
         joined = left.join(right, met, how).withColumns(
             {
-                "_ts_ms": F.greatest("_ts_ms", "_other_ts_ms"),
+                TS_MS_COLUMN: F.greatest(TS_MS_COLUMN, f"_other{TS_MS_COLUMN}"),
                 BEAT: F.coalesce(F.col(BEAT), F.col(f"_other{BEAT}")),
             }
         )
@@ -114,17 +97,17 @@ class WindowJoin:
 
         keys = arrow_texts(records.column(column_name(records, self._key)), self._kind)
         other_keys = arrow_texts(others.column(column_name(others, self._key)), self._other_key.field_type)
-        return near_pairs(keys, records.column(EVENT_MS), other_keys, others.column(EVENT_MS), self.window_ms)
+        return near_pairs(keys, records.column(EVENT_MS), other_keys, others.column(EVENT_MS), self._config.window)
 
     def joined(self, records: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
         """Each record with what the other one gives to it."""
         import pyarrow.compute as pc
 
         assert self._layout is not None
-        times = pc.max_element_wise(records.column("_ts_ms"), others.column("_ts_ms"))
-        records = records.set_column(records.schema.get_field_index("_ts_ms"), "_ts_ms", times)
+        times = pc.max_element_wise(records.column(TS_MS_COLUMN), others.column(TS_MS_COLUMN))
+        records = records.set_column(records.schema.get_field_index(TS_MS_COLUMN), TS_MS_COLUMN, times)
         if self._added is None:
-            return self._layout.arrow(records, {self._whole: others.column("_data")})
+            return self._layout.arrow(records, {self._whole: others.column(DATA_COLUMN)})
         made = {}
         for each in self._added:
             value = others.column(column_name(others, each.name))

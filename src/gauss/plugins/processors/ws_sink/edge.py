@@ -1,4 +1,4 @@
-"""Topic → WebSocket messages: a tcp-sink whose clients open with a handshake and whose frames are messages."""
+"""The ws-sink processor: a tcp-sink whose clients start with a handshake and whose frames are WebSocket messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger("gauss.ws_sink")
 
 @dataclass
 class WsConnection(TcpConnection):
-    """A connection past its opening handshake."""
+    """A connection after its opening handshake."""
 
     protocol: ServerProtocol
 
@@ -40,21 +40,21 @@ class WsSink(TcpSink):
         super().__init__(context)
 
     def _serve(self, connection: Connection) -> None:
-        self._told(HANDSHAKE, connection.peer)
+        self._report(HANDSHAKE, connection.peer)
         try:
             protocol = open_handshake(connection.sock, self._ws)
         except (Refused, OSError) as error:
             why = error.message if isinstance(error, Refused) else str(error)
-            self._told("refused", f"{connection.peer} refused: {why}")
+            self._report("refused", f"{connection.peer} refused: {why}")
             log.warning("%s: client %s refused: %s", self._context.name, connection.peer, why)
             return
         finally:
-            self._told(GREETED, connection.peer)
+            self._report(GREETED, connection.peer)
         super()._serve(WsConnection(connection.sock, connection.peer, protocol))
 
     def _ends(self, connection: Connection) -> tuple[Wire, Encodes]:
         assert isinstance(connection, WsConnection)
-        messages = Messages(self._conversion, self._bury, marks=self._ws.snapshot_marks)
+        messages = Messages(self._conversion, self._dead_letter, marks=self._ws.snapshot_marks)
         return WsWire(connection.sock, connection.protocol, self._stop), messages
 
     def _converting(self) -> Conversion | None:
@@ -62,7 +62,7 @@ class WsSink(TcpSink):
         given = self._ws.input
         if self._ws.output is not None or given is None or given.format is None:
             return super()._converting()
-        from gauss.plugins.formats.json.codec import JsonFormat  # brings polars
+        from gauss.plugins.formats.json.codec import JsonFormat  # lazy: imports polars
         from gauss.plugins.formats.json.spec import JsonConfig
         from gauss.plugins.processors.tcp_sink.convert import Conversion
 

@@ -1,4 +1,4 @@
-"""Records → WebSocket messages, a batch at a time: heads are made by numpy, text is told from binary by column."""
+"""Encodes batches of records as WebSocket messages, with vectorized headers and UTF-8 checks."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import pyarrow as pa
 
 from gauss.contracts.cursor import Placed
 from gauss.model.batch import value_lengths
-from gauss.plugins.framings.joining import with_heads, with_tail
-from gauss.plugins.processors.tcp_sink.encode import Bury, Encoded, converted
+from gauss.plugins.framings.affixes import with_heads, with_tail
+from gauss.plugins.processors.tcp_sink.encode import DeadLetterWriter, WireChunk, converted
 
 if TYPE_CHECKING:
     from gauss.plugins.processors.tcp_sink.convert import Conversion
 
 TEXT, BINARY = 0x81, 0x82
-"""A whole message in one frame."""
+"""The FIN bit: a message in a single frame."""
 
 
 class Messages:
-    """Records as they are, or converted to another format."""
+    """Encodes records as messages, unchanged or converted to another format."""
 
-    def __init__(self, conversion: Conversion | None, bury: Bury, *, marks: bool = False) -> None:
+    def __init__(self, conversion: Conversion | None, dead_letter: DeadLetterWriter, *, marks: bool = False) -> None:
         self._conversion = conversion
-        self._bury = bury
+        self._dead_letter = dead_letter
         self._marks = marks
 
-    def encode(self, placed: Placed) -> Encoded:
+    def encode(self, placed: Placed) -> WireChunk:
         offset, chunk = placed
         data = chunk.data()
         if self._conversion is not None:
-            data, _ = converted(self._conversion, offset, data, self._bury)
-        return Encoded(offset, offset + chunk.count, frames(data, is_text(data)), None)
+            data, _ = converted(self._conversion, offset, data, self._dead_letter)
+        return WireChunk(offset, offset + chunk.count, frames(data, is_text(data)), None)
 
     def begin(self, version: int) -> bytes:
         return self._mark({"_snapshot": "begin", "version": version})
@@ -46,7 +46,7 @@ class Messages:
 
 
 def is_text(data: pa.BinaryArray) -> bool | np.ndarray:
-    """Whether records are UTF-8: True when all are, else one bool per record."""
+    """Whether records are UTF-8: True if all are, else one bool per record."""
     try:
         data.cast(pa.string())
         return True
@@ -58,7 +58,7 @@ def is_text(data: pa.BinaryArray) -> bool | np.ndarray:
 
 
 def _misplaced(text: bytes | memoryview) -> np.ndarray:
-    """Where bytes stand that UTF-8 does not allow there."""
+    """The positions of bytes that are invalid in UTF-8."""
     byte = np.frombuffer(text, np.uint8)
     follows = (byte & 0xC0) == 0x80
     needs = (byte >= 0xC2).astype(np.int8) + (byte >= 0xE0) + (byte >= 0xF0)
@@ -77,7 +77,7 @@ def _misplaced(text: bytes | memoryview) -> np.ndarray:
 
 
 def frames(data: pa.BinaryArray, text: bool | np.ndarray) -> bytes | memoryview:
-    """One frame per record, unmasked as a server's are."""
+    """One unmasked frame per record."""
     lengths = value_lengths(data)
     heads = np.zeros((len(lengths), 10), np.uint8)
     heads[:, 0] = np.where(text, TEXT, BINARY)

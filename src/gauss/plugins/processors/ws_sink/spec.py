@@ -1,4 +1,4 @@
-"""ws-sink: a topic's records to every WebSocket client, a message per record."""
+"""The ws-sink processor: sends a topic's records to all WebSocket clients, one message per record."""
 
 from __future__ import annotations
 
@@ -44,52 +44,51 @@ class WsSinkConfig(ClientConfig):
     """Address to bind; `0.0.0.0` for every interface, which then needs `allow`, or `tls` with a `token` or
     a `ca`."""
     port: Annotated[int, Field(ge=0, le=65535)]
-    """Port to bind; 0 takes a free one."""
+    """Port to bind; 0 for any free one."""
     path: Annotated[str, Field(pattern="^/")] = "/"
-    """The path of the URL that clients ask for; any other is answered by 404."""
+    """The path of the URL; other paths return 404."""
     token: Annotated[str, Field(min_length=1)] | None = None
-    """What clients must show, as `Authorization: Bearer …` or as `?token=` in the URL; left out: nothing."""
+    """The token that clients must send, as `Authorization: Bearer …` or as `?token=` in the URL. Default: none."""
     origins: tuple[Origin, ...] = ()
-    """Web pages that may connect, such as `https://dash.example.org`; `*` for all. Left out: those on this machine
-    (`http://localhost:3000`), and with a `token` every page that shows it. Clients that are no browser send no origin
-    and are not held to this."""
+    """Web pages that may connect, such as `https://dash.example.org`; `*` for all. Default: pages of this machine
+    (`http://localhost:3000`), and with a `token` every page that sends it. Clients other than browsers send no origin
+    and are not restricted."""
     input: RecordIO | None = None
     """The format of the topic's records. Without `output` it means that they are sent as JSON objects:
-    `{ format = "trade" }`. Left out: the one that the topic or the processors beside it name."""
+    `{ format = "trade" }`. Default: the format of the topic, or of its other processors."""
     output: RecordIO | None = None
-    """The format of the messages: records of another format are converted, and one that can't be is a dead letter.
-    Without `output` and `input` records are sent as they are. See [formats](../formats.md)."""
+    """The format of the messages: records of another format are converted; a record that cannot be converted becomes a
+    dead letter. Without `output` and `input` records are sent unchanged. See [formats](../formats.md)."""
     snapshot_marks: bool = False
-    """Of a table: before a snapshot's rows `{"_snapshot": "begin", "version": 7}` is sent as a text message of its own,
-    and behind them `{"_snapshot": "end", "version": 7, "rows": 2}`; with `subscribe = "changes"` what follows are
-    changes. Left out: rows follow each other without a border."""
+    """For a table: whether each snapshot starts with the text message `{"_snapshot": "begin", "version": 7}` and ends
+    with `{"_snapshot": "end", "version": 7, "rows": 2}`; with `subscribe = "changes"`, changes follow the end."""
     tls: TlsConfig | None = None
     """`cert` and `key` for `wss://`, and `ca` to demand client certificates."""
     max_connections: Annotated[int, Field(gt=0)] = 1000
-    """Clients above it are closed at once and counted as refused."""
+    """Maximum number of clients; more are closed at once and counted as refused."""
     allow: tuple[Network, ...] = ()
     """Addresses and networks that may connect; required beyond loopback, unless `tls` goes with a `token` or a `ca`."""
     keepalive: Millis = 60_000
-    """Quiet time after which TCP probes whether the client is still there."""
+    """Idle time after which TCP keepalive probes the client."""
 
     def takes_origin(self, origin: str) -> bool:
-        """Whether a page of this origin may connect. Any page in a browser on this machine reaches a port on loopback,
-        so a page of a stranger must not get what needs no token."""
+        """Whether a page of this origin may connect. Any page in a browser on this machine can reach a loopback port,
+        so without a token only listed or local origins are accepted."""
         if self.origins:
             return "*" in self.origins or origin.lower() in {entry.lower() for entry in self.origins}
         return self.token is not None or _is_local(origin)
 
     def transport_config(self) -> tuple[str, dict[str, Any]]:
-        """Connections come as they do to a tcp-sink."""
+        """The transport and its config, the same as for a tcp-sink."""
         given = {key: getattr(self, key) for key in _TRANSPORT_KEYS}
         config = {key: value for key, value in given.items() if value is not None}
         if not self.allow and self.token is not None and self.tls is not None:
-            config["allow"] = EVERYBODY  # whoever knows the token may come from anywhere
+            config["allow"] = EVERYBODY  # with the token, clients may connect from anywhere
         return "tcp-server", {**config, "keepalive": f"{self.keepalive}ms"}
 
     @model_validator(mode="after")
     def _fits_transport(self) -> WsSinkConfig:
-        ServerConfig.model_validate(self.transport_config()[1])  # its faults come out as this model's
+        ServerConfig.model_validate(self.transport_config()[1])  # reports its faults as faults of this model
         return self
 
 

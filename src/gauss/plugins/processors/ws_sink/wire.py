@@ -1,4 +1,4 @@
-"""A WebSocket client's socket: the opening handshake, what the client says, and the end."""
+"""The socket of a WebSocket client: the opening handshake, control frames and the closing handshake."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from gauss.plugins.processors.ws_sink.spec import WsSinkConfig
 from gauss.plugins.transports.connection import HANDSHAKE_SECONDS
 
 MOST_HEARD = 1 << 20
-"""A client is not expected to say much: a longer message ends its connection."""
+"""Maximum size of a client's message; a longer one closes its connection."""
 
 
 class Refused(GaussError):
-    """A request that is no opening handshake, or asks for what it may not have."""
+    """A request that is not a valid opening handshake, or is not permitted."""
 
     code = "refused"
 
 
 def open_handshake(sock: socket.socket, config: WsSinkConfig) -> ServerProtocol:
-    """Answers a client's request; raises Refused, with the answer sent, when it is turned away."""
+    """Answers a client's opening handshake; if it is rejected, sends the response and raises Refused."""
     protocol = ServerProtocol(max_size=MOST_HEARD)
     deadline = time.monotonic() + HANDSHAKE_SECONDS
     requests: Sequence[object] = ()
@@ -42,12 +42,12 @@ def open_handshake(sock: socket.socket, config: WsSinkConfig) -> ServerProtocol:
         try:
             data = sock.recv(DISCARD_BYTES)
         except TimeoutError:
-            raise Refused(f"its request was not whole within {HANDSHAKE_SECONDS:g} s") from None
+            raise Refused(f"its request was not complete within {HANDSHAKE_SECONDS:g} s") from None
         if not data:
-            raise Refused("it closed before its request was whole")
+            raise Refused("it disconnected before its request was complete")
         protocol.receive_data(data)
         if protocol.handshake_exc is not None:
-            raise Refused(f"its request is no HTTP: {protocol.handshake_exc}")
+            raise Refused(f"its request is not HTTP: {protocol.handshake_exc}")
         requests = protocol.events_received()
     request = requests[0]
     assert isinstance(request, Request)
@@ -57,7 +57,7 @@ def open_handshake(sock: socket.socket, config: WsSinkConfig) -> ServerProtocol:
     for part in protocol.data_to_send():
         sock.sendall(part)
     if protocol.state is not State.OPEN:
-        raise Refused(why or f"its request is no opening handshake ({response.status_code})")
+        raise Refused(why or f"its request is not an opening handshake ({response.status_code})")
     return protocol
 
 
@@ -79,7 +79,7 @@ def _judge(request: Request, config: WsSinkConfig) -> tuple[HTTPStatus, str]:
 
 
 class WsWire(Wire):
-    """Sends frames that are made already, and answers pings and the end between them."""
+    """Sends encoded frames, and answers pings and close frames between them."""
 
     def __init__(self, sock: socket.socket, protocol: ServerProtocol, stop: Stop) -> None:
         super().__init__(sock)
@@ -88,11 +88,11 @@ class WsWire(Wire):
 
     def send(self, buffers: Sequence[Buffer], stalled: Callable[[], None]) -> None:
         super().send(buffers, stalled)
-        if self.peer_has_gone():  # a busy client is heard too: it may ping, or say that it goes
+        if self.peer_has_gone():  # also while sending: the client may ping or close
             raise PeerGone("the client closed the connection")
 
     def peer_has_gone(self) -> bool:
-        """Whether the client closed, by a frame or otherwise; its pings are answered, its messages thrown away."""
+        """Whether the client closed, by a frame or otherwise; also answers its pings and discards its messages."""
         while (data := self._heard()) is not None:
             if not data:
                 return True
@@ -104,12 +104,12 @@ class WsWire(Wire):
         return False
 
     def _answer(self) -> None:
-        """What the protocol has to say: pongs, and the end."""
+        """Sends pending pongs and close frames."""
         with contextlib.suppress(OSError, PeerGone):
             super().send([part for part in self._protocol.data_to_send() if part], _not_reading)
 
     def _heard(self) -> bytes | None:
-        """What the client has sent; None: nothing, empty: it has gone."""
+        """The bytes that the client has sent; None if there are none, empty if it has disconnected."""
         sock = self._sock
         try:
             if not self._tls:
@@ -126,7 +126,7 @@ class WsWire(Wire):
             return b""
 
     def finish(self) -> None:
-        """Says goodbye, then ends the stream once the client has said it too."""
+        """Sends a close frame, then ends the stream when the client has answered it."""
         if self._protocol.state is State.OPEN:
             is_stopping = self._stop.at is not None or self._stop.now.is_set()
             self._protocol.send_close(CloseCode.GOING_AWAY if is_stopping else CloseCode.NORMAL_CLOSURE)

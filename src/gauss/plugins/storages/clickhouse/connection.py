@@ -1,10 +1,10 @@
-"""The server of a topic's table: the one that its config names, else the embedded one."""
+"""Connects to the ClickHouse of a topic: the configured server, else the embedded one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gauss.clients.clickhouse.connect import Address, connect
+from gauss.clients.clickhouse.connect import ServerAddress, connect
 from gauss.clients.endpoint import read_endpoint
 from gauss.contracts.table import TablePlace
 from gauss.model.errors import Unavailable
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def client_of(config: ClickHouseConfig, place: TablePlace) -> Client:
-    """A client of it; raises Unavailable while it is not up."""
+    """A client; raises Unavailable while the server is down."""
     if config.host is not None:
         names = ("port", "database", "user", "password", "secure", "verify")
         given = {name: getattr(config, name) for name in names}
-        return connect(Address(config.host, **given, ca_cert=str(config.ca_file or "")))
+        return connect(ServerAddress(config.host, **given, ca_cert=str(config.ca_file or "")))
     endpoint = read_endpoint(place.directory)
     if endpoint is None:
         raise Unavailable("the embedded ClickHouse is not up", hint=f"its log: {place.directory.name}.out.log")

@@ -1,4 +1,4 @@
-"""A ClickHouse topic as readers know it."""
+"""Reads a ClickHouse topic."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import pyarrow as pa
 
 from gauss.clients.clickhouse import ddl, live
 from gauss.clients.clickhouse.quote import identifier, literal
-from gauss.clients.clickhouse.read import Paged, Selection, Streamed
+from gauss.clients.clickhouse.read import ClickHouseSelection, Paged, Streamed
+from gauss.clients.clickhouse.type_map import general_type
 from gauss.clients.clickhouse.types import split_arguments
 from gauss.clients.clickhouse.write import query_arrow
-from gauss.contracts.format import FieldType, SourceSchema
-from gauss.contracts.native_types import general
-from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, TablePlace
-from gauss.contracts.table_read import Asked, Pages, TableColumn
-from gauss.contracts.target import TargetField, TargetSchema, as_field_type
+from gauss.contracts.expression import Kind
+from gauss.contracts.format import GENERAL, FieldType, SourceSchema
+from gauss.contracts.table import TablePlace
+from gauss.contracts.table_read import Pages, TableColumn, TableReadRequest
+from gauss.contracts.target import TargetField, TargetSchema, as_field_type, field_type_dict
 from gauss.model.errors import ConfigError
+from gauss.model.names import INC_COLUMN, OFFSET_COLUMN
 from gauss.plugins.storages.clickhouse.connection import client_of
 from gauss.plugins.storages.clickhouse.spec import MERGING, ClickHouseConfig
+from gauss.plugins.storages.empty_read import EmptyRead
 from gauss.plugins.storages.read_columns import candidate, compared_kinds, holds_bytes, time_column
-from gauss.plugins.storages.read_nothing import Nothing
-from gauss.scan.program.ir import Kind
 
 _FINAL = ("Replacing", *MERGING)
 _AS_TEXT = frozenset({"uuid", "string"})
 
 
 class ClickHouseReader:
-    """Implements `TableReader`. Every read has a connection of its own."""
+    """Implements `TableReader`. Each read has its own connection."""
 
     def __init__(self, config: ClickHouseConfig, place: TablePlace, source: SourceSchema, target: TargetSchema) -> None:
         self._config, self._place, self._target = config, place, target
@@ -46,13 +47,13 @@ class ClickHouseReader:
             "order_by": plain,
         }
 
-    def open(self, asked: Asked) -> Pages:
+    def open(self, asked: TableReadRequest) -> Pages:
         client = client_of(self._config, self._place)
         try:
             found = live.describe(client, self._target.attrs["table"], str(self._target.attrs.get("database") or ""))
             present = frozenset() if found is None else frozenset(each.name for each in found.columns)
             engine = "" if found is None else found.engine
-            selection = Selection(
+            selection = ClickHouseSelection(
                 ddl.table_name(self._target),
                 [column for column in self.columns if column.name in asked.columns],
                 present,
@@ -64,7 +65,7 @@ class ClickHouseReader:
             selection.add_where(asked.where, compared_kinds(self._types))
             if found is None:
                 client.close()
-                return Nothing(selection.text())
+                return EmptyRead(selection.text())
             if {INC_COLUMN, OFFSET_COLUMN} <= present and not selection.final:
                 return Paged(client, selection, asked.committed)
             return Streamed(client, selection, self._order if selection.final else self._time_order(present))
@@ -94,10 +95,10 @@ def _inside(order: str) -> str:
 
 def _column(field: TargetField, source: SourceSchema) -> TableColumn:
     own = FieldType("String", {"utf8": False}) if holds_bytes(field, source) else field.field_type
-    found = general(own)
+    found = general_type(own)
     if found is None:
         raise ConfigError(
-            f"column {field.name}: nothing says how {field.field_type.name} is read", hint="give it another type"
+            f"column {field.name}: the type {field.field_type.name} can't be read", hint="give it another type"
         )
     name, kind = identifier(field.name), field.field_type
     while kind.name in ("Nullable", "LowCardinality"):
@@ -114,4 +115,5 @@ def _column(field: TargetField, source: SourceSchema) -> TableColumn:
     elif kind.name == "DateTime64":
         precise = kind.attrs.get("precision", 3) > 6
         sql = f"toUnixTimestamp64Nano({name})" if precise else f"toTimeZone({name}, {literal('UTC')})"
+    own = FieldType(own.name, {**own.attrs, GENERAL: field_type_dict(found)})
     return TableColumn(field.name, own, candidate(field.name, found), sql)

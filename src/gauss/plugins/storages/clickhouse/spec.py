@@ -21,27 +21,27 @@ class ClickHouseConfig(TableConfig):
     """`storage_config` of a ClickHouse topic."""
 
     host: str | None = None
-    """A server's host; left out: the embedded ClickHouse."""
+    """Host of the server. Default: the embedded ClickHouse."""
     port: int = 0
-    """0: 8123, or 8443 with `secure`."""
+    """Port of the server; 0 for 8123, or 8443 with `secure`."""
     database: str = "default"
     """The database of the table."""
     user: str = "default"
-    """Who writes."""
+    """The user."""
     password: str = ""
-    """Write it as `${NAME}` or `${file:path}`."""
+    """The password; use `${NAME}` or `${file:path}`."""
     secure: bool = False
     """TLS."""
     verify: bool = True
     """Whether the server's certificate must be valid."""
     ca_file: Path | None = None
-    """With `secure`: the authority that signed the server's certificate, as a PEM file; left out: those of the
+    """With `secure`: the authority that signed the server's certificate, as a PEM file. Default: those of the
     system."""
     ttl: str | None = None
     """When rows are deleted, as an expression of the table's columns: `toDateTime(ts_ms / 1000) + INTERVAL 30 DAY`;
-    the same as `ttl` in `schema`. Left out: they stay."""
+    the same as `ttl` in `schema`. Default: never."""
     async_insert: bool = False
-    """Lets the server gather inserts: at least once, since it deduplicates none of them then."""
+    """Lets the server batch inserts. Delivery is then at least once, because such inserts are not deduplicated."""
 
     def encryption_hint(self) -> str:
         """What to add if nothing says whether the connection is encrypted."""
@@ -112,7 +112,7 @@ def _losses(config: PluginConfig) -> str:
 
 SPEC = TableSpec(
     name="clickhouse",
-    summary="A table in the embedded ClickHouse or in a server, filled from an inbox in the data directory.",
+    summary="A table in the embedded ClickHouse or on a server, written from an inbox in the data directory.",
     config=ClickHouseConfig,
     implementation="gauss.plugins.storages.inbox:open_inbox",
     writer="gauss.plugins.storages.clickhouse.table:ClickHouseTable",

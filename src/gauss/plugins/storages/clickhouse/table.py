@@ -1,4 +1,4 @@
-"""A topic's table in ClickHouse: made, changed, and filled by columns, each block once."""
+"""A topic's table in ClickHouse: creates and alters it, and inserts each block exactly once."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ import xxhash
 
 from gauss.clients.clickhouse import ddl, live
 from gauss.clients.clickhouse import write as writing
+from gauss.clients.clickhouse.type_map import column_type
 from gauss.clients.clickhouse.wire import wire_table, wire_type
-from gauss.clients.evolution import Difference
+from gauss.contracts.evolution import Difference
 from gauss.contracts.format import FieldType, SourceSchema
-from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Emptying, Group, Mapped, TablePlace
+from gauss.contracts.table import Converter, Emptying, Mapped, RowBlock, RowGroup, TableKind, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema, as_field_type
-from gauss.mapping.columns import TableKind
-from gauss.mapping.convert import Converter
-from gauss.mapping.defaults import clickhouse_type
+from gauss.model.names import INC_COLUMN, OFFSET_COLUMN
 from gauss.plugins.storages.clickhouse.connection import client_of
 from gauss.plugins.storages.clickhouse.spec import ClickHouseConfig
-from gauss.plugins.storages.evolving import lacking_columns
-from gauss.plugins.storages.wanted import Words, wanted_table
+from gauss.tables.evolution import lacking_columns
+from gauss.tables.target import TypeNames, wanted_table
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -32,7 +31,7 @@ LOOK_SECONDS = 0.25
 
 
 def _arrow(wanted: FieldType, given: pa.DataType) -> pa.DataType:
-    """A time is cut to the column's precision only when it is sent."""
+    """Timestamps are truncated to the column's precision when they are sent."""
     made = wire_type(wanted, given)
     return given if pa.types.is_timestamp(given) and pa.types.is_timestamp(made) else made
 
@@ -44,7 +43,7 @@ def _accepts_null(field: TargetField) -> bool:
 def _holds_null(kind: FieldType) -> bool:
     if kind.name == "LowCardinality":
         kind = as_field_type(kind.attrs["inner"])
-    if kind.name == "Tuple":  # a missing object is one whose members are all missing
+    if kind.name == "Tuple":  # a missing object becomes one without members
         members = kind.attrs.get("elements") or kind.attrs.get("fields") or ()
         kinds = [as_field_type(each["type"] if isinstance(each, dict) and "type" in each else each) for each in members]
         return bool(kinds) and all(map(_holds_null, kinds))
@@ -60,7 +59,7 @@ def _remember_tokens(table: str, found: live.LiveTable) -> list[str]:
 
 _UUID = Converter("the same 16 bytes", lambda values, _: values.cast(pa.binary(16)))
 
-WORDS = Words("Int64", "String", clickhouse_type)
+TYPE_NAMES = TypeNames("Int64", "String", column_type)
 
 
 class ClickHouseTable:
@@ -72,7 +71,7 @@ class ClickHouseTable:
         self._config = config
         self._place = place
         self._connected: Client | None = None
-        self._table: writing.Table | None = None
+        self._table: writing.ClickHouseTarget | None = None
 
     @property
     def ordered(self) -> bool:
@@ -80,7 +79,7 @@ class ClickHouseTable:
 
     def target(self, source: SourceSchema | None, mapped: Mapped | None) -> TargetSchema:
         attrs = {"table": self._place.topic.replace(".", "_"), **self._config.attrs}
-        return wanted_table(attrs, source, mapped, WORDS, marked=self._config.exactly_once)
+        return wanted_table(attrs, source, mapped, TYPE_NAMES, marked=self._config.exactly_once)
 
     def column(self, field: TargetField) -> str:
         return ddl.column(field)
@@ -104,7 +103,7 @@ class ClickHouseTable:
 
     def open(self, target: TargetSchema, lacking: Sequence[str]) -> None:
         types = {field.name: field.field_type for field in target.fields if field.name not in lacking}
-        self._table = writing.Table(ddl.table_name(target), types)
+        self._table = writing.ClickHouseTarget(ddl.table_name(target), types)
 
     @property
     def _reads_back(self) -> bool:
@@ -112,11 +111,11 @@ class ClickHouseTable:
         marked = INC_COLUMN in self._table.types and OFFSET_COLUMN in self._table.types
         return marked and not self._config.async_insert and not self._config.merging
 
-    def check(self, group: Group) -> None:
+    def check(self, group: RowGroup) -> None:
         assert self._table is not None
         wire_table(group.rows, self._table.types)
 
-    def insert(self, block: Block, settle_s: float) -> None:
+    def insert(self, block: RowBlock, settle_s: float) -> None:
         if not block.groups:
             return
         name = self._token(block)
@@ -126,17 +125,17 @@ class ClickHouseTable:
         for group in block.groups:
             self._insert(block.inc, group, name)
 
-    def _insert(self, inc: int, group: Group, name: str) -> None:
+    def _insert(self, inc: int, group: RowGroup, name: str) -> None:
         assert self._table is not None
         rows, types = group.rows, self._table.types
         if OFFSET_COLUMN in types and INC_COLUMN in types:
             rows = rows.append_column(INC_COLUMN, pa.array(np.full(len(rows), inc, np.int64)))
             rows = rows.append_column(OFFSET_COLUMN, pa.array(group.offsets))
         settings = {"async_insert": 1, "wait_for_async_insert": 1} if self._config.async_insert else None
-        # Rows that leave different columns to their defaults go in apart: each part has a name of its own.
+        # Rows that use different default columns are inserted separately, each part with its own token.
         writing.insert(self._client(), self._table, rows, token=f"{name}{group.part}", settings=settings)
 
-    def _make_sure(self, block: Block, name: str, settle_s: float) -> None:
+    def _make_sure(self, block: RowBlock, name: str, settle_s: float) -> None:
         """Under its own token first: whatever is under way with it counts. But a server that died at the wrong moment
         knows the token and lost the rows, and a lost checkpoint cuts other blocks: rows that are absent, after what
         was under way had its time, go in under another."""
@@ -156,19 +155,19 @@ class ClickHouseTable:
         if absent is not None:
             self._again(absent, name)
 
-    def _again(self, block: Block, name: str) -> None:
+    def _again(self, block: RowBlock, name: str) -> None:
         for group in block.groups:
             fresh = xxhash.xxh3_64_hexdigest(np.ascontiguousarray(group.offsets).tobytes())
             self._insert(block.inc, group, f"{name}-{block.generation}-{fresh}")
 
-    def _absent(self, block: Block) -> Block | None:
-        """What the table does not hold; None: all is there."""
+    def _absent(self, block: RowBlock) -> RowBlock | None:
+        """The rows that the table lacks; None if it has all of them."""
         assert self._table is not None
         found = writing.read_back(self._client(), self._table, inc=block.inc, start=block.start, stop=block.stop)
         left = block.without(found["offset"].to_numpy())
         return left if left.groups else None
 
-    def _token(self, block: Block) -> str:
+    def _token(self, block: RowBlock) -> str:
         assert self._table is not None
         place = self._place
         return writing.token(

@@ -1,4 +1,4 @@
-"""Whether a rolled Arrow file is the one that was written: checksums beside it, and Arrow's own validation without."""
+"""Verifies rolled Arrow files by the checksums in their `.sum` file, or by Arrow's validation if there is none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ META = b"gauss"
 
 @dataclass
 class Sums:
-    """The `.sum` file: what the Arrow file holds, the checksum of its bytes and one of each batch's records."""
+    """The `.sum` file: metadata of the Arrow file, the checksum of its bytes and a checksum of each batch."""
 
     base: int
     end: int
@@ -28,13 +28,13 @@ class Sums:
     last_ts: int
     whole: str = ""
     batches: list[tuple[int, str]] = field(default_factory=list)
-    """Rows and checksum of each."""
+    """Number of rows and checksum of each batch."""
 
     def add(self, batch: pa.RecordBatch) -> None:
         self.batches.append((batch.num_rows, checksum(batch)))
 
     def write(self, arrow: Path, path: Path) -> Path:
-        """For a finished file, before it gets its name."""
+        """Writes the checksums of a finished file, before it is renamed."""
         self.whole = _of_bytes(mapped(arrow))
         told = asdict(self)
         replace_file(path, json.dumps({**told, "checksum": _of_bytes(_canonical(told))}).encode())
@@ -42,8 +42,7 @@ class Sums:
 
     @classmethod
     def beside(cls, arrow: Path) -> Sums | None:
-        """What stands beside an Arrow file; None if there is nothing, as in folders of older versions, or it is
-        damaged itself."""
+        """The `.sum` file of an Arrow file; None if it is damaged or missing, as in folders of older versions."""
         try:
             told = json.loads(arrow.with_suffix(".sum").read_bytes())
             if told.pop("checksum") != _of_bytes(_canonical(told)):
@@ -54,7 +53,7 @@ class Sums:
 
     @classmethod
     def within(cls, arrow: Path) -> Sums | None:
-        """What the Arrow file says of itself, without checksums; None when it can't be opened."""
+        """The metadata of the Arrow file, without checksums; None if it can't be opened."""
         try:
             with pa.memory_map(str(arrow)) as source, pa.ipc.open_file(source) as reader:
                 told = json.loads(reader.schema.metadata[META])
@@ -72,7 +71,7 @@ def _of_bytes(content: bytes | memoryview) -> str:
 
 
 def checksum(batch: pa.RecordBatch) -> str:
-    """Of a batch's records, however its buffers are laid out."""
+    """The checksum of a batch's records, independent of the layout of its buffers."""
     offsets, times, data = batch.columns
     _, ends, content = data.buffers()
     bounds = np.frombuffer(ends, dtype=np.int32)[data.offset : data.offset + len(data) + 1]
@@ -85,8 +84,7 @@ def checksum(batch: pa.RecordBatch) -> str:
 
 
 def sound_batches(path: Path, base: int, end: int) -> tuple[list[pa.RecordBatch], list[int], list[Damage]]:
-    """The batches of a file that hold what was written, the offset at which each begins, and the ranges up to `end`
-    that none of them covers."""
+    """The intact batches of a file, the first offset of each, and the ranges up to `end` that none of them covers."""
     sums = Sums.beside(path)
     intact = sums is not None and sums.whole == _of_bytes(mapped(path))
     batches: list[pa.RecordBatch] = []
@@ -98,13 +96,13 @@ def sound_batches(path: Path, base: int, end: int) -> tuple[list[pa.RecordBatch]
             batches.append(batch)
             starts.append(offset)
         elif told is None:
-            break  # where the next one begins is not known
+            break  # the start of the next one is unknown
         offset += told[0] if told is not None else len(batch) if batch is not None else 0
     return batches, starts, _uncovered(path, base, end, batches, starts)
 
 
 def _all_batches(path: Path) -> list[pa.RecordBatch | None]:
-    """Every batch, None for those that can't be read."""
+    """All batches, None for unreadable ones."""
     try:
         reader = pa.ipc.open_file(pa.memory_map(str(path)))
         count = reader.num_record_batches
@@ -122,7 +120,7 @@ def _all_batches(path: Path) -> list[pa.RecordBatch | None]:
 
 
 def _is_sound(batch: pa.RecordBatch, offset: int, told: tuple[int, str] | None) -> bool:
-    """Arrow's own checks before anything is looked at: a wrong length in it would read foreign memory."""
+    """Whether a batch is intact. Arrow's validation comes first: a wrong length would read outside the buffer."""
     try:
         batch.validate(full=True)
     except (pa.ArrowException, ValueError):

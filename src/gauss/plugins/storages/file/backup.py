@@ -1,6 +1,6 @@
-"""A copy of a file topic, made while it is written: what was visible at one moment, as a folder that opens as a topic.
+"""A backup of a file topic while it is written: the records visible at one moment, as a folder that opens as a topic.
 
-Files only grow, so that their bytes up to that moment can be copied beside the writer, by the kernel alone.
+Files only grow, so their bytes up to that moment can be copied concurrently with the writer, inside the kernel.
 """
 
 from __future__ import annotations
@@ -11,51 +11,51 @@ from pathlib import Path
 
 from gauss.contracts.storage import BackedUp
 from gauss.model.errors import Rejected
-from gauss.plugins.storages.file.disk import copy_bytes, mapped, said_plainly, sync_folder
+from gauss.plugins.storages.file.disk import copy_bytes, mapped, os_errors_explained, sync_folder
 from gauss.plugins.storages.file.index import ENTRY, OWN_TIMES, BlockIndex
-from gauss.plugins.storages.file.rolled import RolledSegment
+from gauss.plugins.storages.file.rolled_segment import RolledSegment
 from gauss.plugins.storages.file.segment import Segment
 
 
 @dataclass
-class Part:
-    """The first bytes of a file; open, so that it may be removed meanwhile."""
+class BackupPart:
+    """The first bytes of a file, which is kept open because it may be removed during the backup."""
 
     name: Path
-    """Within the topic's folder."""
+    """Path within the topic's folder."""
     fd: int
     size: int
 
     @classmethod
-    def of(cls, root: Path, path: Path, size: int | None = None) -> Part:
+    def of(cls, root: Path, path: Path, size: int | None = None) -> BackupPart:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         return cls(path.relative_to(root), fd, os.fstat(fd).st_size if size is None else size)
 
 
-def parts_of(root: Path, segment: Segment | RolledSegment, blocks: int) -> list[Part]:
+def parts_of(root: Path, segment: Segment | RolledSegment, blocks: int) -> list[BackupPart]:
     """The first blocks of a segment."""
     if isinstance(segment, RolledSegment):
-        return [Part.of(root, segment.file)]
+        return [BackupPart.of(root, segment.file)]
     if not blocks:
         return []
     end = segment.index().entry(blocks - 1)
     parts = [
-        Part.of(root, segment.path("log"), end.end_position),
-        Part.of(root, segment.path("index"), blocks * ENTRY.size),
+        BackupPart.of(root, segment.path("log"), end.end_position),
+        BackupPart.of(root, segment.path("index"), blocks * ENTRY.size),
     ]
     if segment.path("times").exists():
         size = segment.path("times").stat().st_size
-        parts.append(Part.of(root, segment.path("times"), min(size, 8 * (end.end - segment.base))))
+        parts.append(BackupPart.of(root, segment.path("times"), min(size, 8 * (end.end - segment.base))))
     return parts
 
 
-def copy_parts(parts: list[Part], folder: Path, records: int) -> BackedUp:
-    """Copies all of them into a new folder, which gets its name when it is whole."""
+def copy_parts(parts: list[BackupPart], folder: Path, records: int) -> BackedUp:
+    """Copies the parts into a new folder, which is renamed when complete."""
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise Rejected(f"{folder} is there already", hint="name a folder that does not exist, or an empty one")
+            raise Rejected(f"{folder} already exists", hint="name a folder that does not exist, or an empty one")
         unfinished = folder.with_name(folder.name + ".part")
-        with said_plainly("writing the backup", unfinished):
+        with os_errors_explained("writing the backup", unfinished):
             unfinished.mkdir(parents=True)
             for part in parts:
                 target = unfinished / part.name
@@ -74,8 +74,8 @@ def copy_parts(parts: list[Part], folder: Path, records: int) -> BackedUp:
 
 
 def settle(folder: Path) -> None:
-    """What is in a backup is committed, though the journal that says so stays behind: the last segment's blocks lose
-    the numbers of their publishes."""
+    """Removes the publish numbers from the last segment's blocks: everything in a backup is committed, but the journal
+    that records it is not part of the backup."""
     indexes = sorted(folder.rglob("[0-9]*.index"), key=lambda path: int(path.stem))
     if not indexes:
         return

@@ -18,8 +18,8 @@ from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.storage import BackedUp, StorageContext, WriteFull
 from gauss.model.files import PRIVATE_FILE, PRIVATE_FOLDER
 from gauss.plugins.storages.file import meta
-from gauss.plugins.storages.file.backup import Part, copy_parts
-from gauss.plugins.storages.file.disk import lock_folder, said_plainly, sync_folder
+from gauss.plugins.storages.file.backup import BackupPart, copy_parts
+from gauss.plugins.storages.file.disk import lock_folder, os_errors_explained, sync_folder
 from gauss.plugins.storages.file.spec import FileConfig
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class Captures:
         self._open: set[CaptureFile] = set()
         self._synced_at = time.monotonic()
         self._dirty = False
-        with said_plainly("opening", self._root):
+        with os_errors_explained("opening", self._root):
             self._root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             self._folder_lock: int | None = lock_folder(self._root)
             try:
@@ -69,7 +69,7 @@ class Captures:
         self._total = sum(self._sizes.values())
 
     def _mark_cut(self) -> None:
-        """What was under way when the last engine died: every byte that reached the file is kept."""
+        """Finishes captures that a crash interrupted: every byte that reached the file is kept."""
         for path in self._root.glob("*.open"):
             kept = path.with_suffix(".cut.raw")
             path.rename(kept)
@@ -79,13 +79,13 @@ class Captures:
 
     def begin(self, peer: str) -> CaptureFile:
         who = re.sub(r"[^0-9A-Za-z.]+", "-", peer).strip("-")
-        with said_plainly("opening a capture in", self._root), self._lock:
+        with os_errors_explained("opening a capture in", self._root), self._lock:
             while True:
                 moment = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
                 try:
                     begun = CaptureFile(self._root / f"{moment}_{who}.open", self)
                 except FileExistsError:
-                    continue  # the clock went back, or two of one peer came in one microsecond
+                    continue  # the clock went back, or a peer connected twice in one microsecond
                 self._open.add(begun)
                 return begun
 
@@ -101,7 +101,7 @@ class Captures:
             capture.ending = True
         final = capture.path.with_suffix(".raw" if whole else ".cut.raw")
         durable = self._config.fsync != "never"
-        with said_plainly("ending", capture.path):
+        with os_errors_explained("ending", capture.path):
             try:
                 if durable:
                     os.fdatasync(capture.fd)
@@ -109,7 +109,7 @@ class Captures:
                 with self._lock:
                     self._let_go(capture)
                 raise
-            with self._lock:  # whoever looks finds it by one name or the other
+            with self._lock:  # readers find it under one of the two names
                 try:
                     capture.path.rename(final)
                     self._sizes[final] = capture.size
@@ -126,13 +126,13 @@ class Captures:
         most = self._config.max_bytes
         if most is None or self._total < most:
             return True
-        with self._lock, said_plainly("removing old captures of", self._root):
+        with self._lock, os_errors_explained("removing old captures of", self._root):
             if self._config.write_full is WriteFull.OVERWRITE:
                 while self._total >= most and self._sizes:
                     self._remove(min(self._sizes))
-                return True  # what is being written stays, however large it gets
+                return True  # an open capture is never removed
             for path in [each for each in self._sizes if not each.exists()]:
-                self._remove(path)  # somebody has made room
+                self._remove(path)  # space was freed in the meantime
             return self._total < most
 
     def _remove(self, path: Path) -> None:
@@ -154,10 +154,10 @@ class Captures:
             return sorted(self._sizes)
 
     def backup(self, folder: Path) -> BackedUp:
-        """Every capture as it is now, in a folder of its own; what is being written is taken as far as it is."""
-        with self._lock, said_plainly("reading", self._root):
-            parts = [Part.of(self._root, path) for path in [self._root / meta.NAME, *sorted(self._sizes)]]
-            parts += [Part.of(self._root, capture.path) for capture in self._open]
+        """Copies all captures into a folder, open ones up to their current size."""
+        with self._lock, os_errors_explained("reading", self._root):
+            parts = [BackupPart.of(self._root, path) for path in [self._root / meta.NAME, *sorted(self._sizes)]]
+            parts += [BackupPart.of(self._root, capture.path) for capture in self._open]
         return copy_parts(parts, folder, len(parts) - 1)
 
     # --- keeping ---
@@ -166,7 +166,7 @@ class Captures:
         file = self._config
         if file.retention is not None:
             oldest = time.time() - file.retention / 1000
-            with self._lock, said_plainly("removing old captures of", self._root):
+            with self._lock, os_errors_explained("removing old captures of", self._root):
                 for path in [each for each in self._sizes if _changed_at(each) < oldest]:
                     self._remove(path)
         due = time.monotonic() - self._synced_at >= file.fsync_interval / 1000
@@ -191,10 +191,10 @@ class Captures:
             self._folder_lock = None
 
     def reveal(self) -> None:
-        """Bytes are seen as soon as they are in the file."""
+        """Does nothing: bytes are visible as soon as they are written."""
 
     def rollback(self) -> None:
-        """Nothing is ever staged."""
+        """Does nothing: captures stage no records."""
 
     def last_ts(self) -> int:
         with self._lock:
@@ -203,5 +203,5 @@ class Captures:
 
 
 def _changed_at(path: Path) -> float:
-    """When the last byte came; 0 when somebody has removed the file."""
+    """Time of the last byte; 0 if the file was removed."""
     return path.stat().st_mtime if path.exists() else 0.0

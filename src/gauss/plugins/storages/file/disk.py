@@ -1,9 +1,8 @@
-"""Files as the log uses them: whole writes, errors that say what to do, handles that outlive their readers."""
+"""File operations of the log: atomic writes, errors with hints, reference-counted handles."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from gauss.contracts.chunk import MappedFile
 from gauss.contracts.framing import Buffer
 from gauss.model.errors import DiskFull, StorageError
 from gauss.model.files import PRIVATE_FILE
+from gauss.process import locks
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM}
@@ -21,7 +21,7 @@ COPY_BYTES = 1 << 20
 
 
 class Handle:
-    """An open file that closes when nobody refers to it: a reader may still use one the writer has left."""
+    """An open file that is closed with its last reference: a reader may use it after the writer has finished it."""
 
     __slots__ = ("fd", "path")
 
@@ -47,8 +47,8 @@ class Handle:
 
 
 @contextmanager
-def said_plainly(action: str, path: Path) -> Iterator[None]:
-    """Turns the system's errors into ours."""
+def os_errors_explained(action: str, path: Path) -> Iterator[None]:
+    """Converts OSError to errors of Gauss with a hint."""
     try:
         yield
     except OSError as error:
@@ -59,7 +59,7 @@ def said_plainly(action: str, path: Path) -> Iterator[None]:
 
 
 def mapped(path: Path) -> memoryview:
-    """A file's bytes as they are now, without reading them; lives as long as somebody refers to it."""
+    """A memory map of a file, unmapped with its last reference."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")
@@ -67,7 +67,7 @@ def mapped(path: Path) -> memoryview:
 
 
 def copy_bytes(source: int, target: int, size: int) -> None:
-    """The first `size` bytes of a file behind what the other holds, by the kernel alone where it can."""
+    """Appends the first `size` bytes of a file to another, inside the kernel if possible."""
     position, in_kernel = 0, hasattr(os, "copy_file_range")
     while position < size:
         if not in_kernel:
@@ -83,19 +83,19 @@ def copy_bytes(source: int, target: int, size: int) -> None:
             if error.errno not in _REFUSED:
                 raise
             copied = 0
-        in_kernel = copied > 0  # another file system, or one that can't: go on by way of memory
+        in_kernel = copied > 0  # another file system, or unsupported: continue through memory
         position += copied
 
 
 def segment_files(root: Path, suffix: str) -> list[Path]:
-    """Files of segments by their names, the oldest first: the folder may hold files of the user's own."""
+    """The segment files of a folder, oldest first, recognized by name: users may store other files there."""
     name = "[0-9]" * 20 + f".{suffix}"
     found = [*root.glob(name), *root.glob(f"[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]/{name}")]
     return sorted(found, key=lambda path: int(path.name.partition(".")[0]))
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes new and removed names in a folder last."""
+    """Syncs a folder, so that created and removed names are durable."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -104,12 +104,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def create(path: Path) -> BinaryIO:
-    """A new or emptied file that only its owner can read."""
+    """Creates or truncates a file that only its owner can read."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE), "wb")
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Writes a small file so that either the old or the new one is there, whatever happens."""
+    """Replaces a small file atomically."""
     fresh = path.with_suffix(path.suffix + ".new")
     with create(fresh) as file:
         file.write(data)
@@ -120,13 +120,10 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def lock_folder(folder: Path) -> int:
-    """Takes the folder for this log alone; the kernel lets go when the process ends. Gives the descriptor."""
-    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(fd)
+    """Locks the folder for this log until the process ends; returns the descriptor of the lock."""
+    fd = locks.take(folder / "lock")
+    if fd is None:
         raise StorageError(
             f"{folder} is in use by another topic or process", hint="give every file topic a data_dir of its own"
-        ) from error
+        )
     return fd

@@ -28,7 +28,7 @@ DTYPE = np.dtype(
 )
 
 OWN_TIMES = 1
-"""Flag: the records' times differ and stand in the `.times` file."""
+"""Flag: the times of the records differ and are in the `.times` file."""
 
 MAX_BLOCK_BYTES = 1 << 30
 
@@ -36,8 +36,8 @@ MAX_BLOCK_BYTES = 1 << 30
 _SUMMED = struct.Struct("<qqqqIII")
 
 
-class Entry(NamedTuple):
-    """One block: where it begins, and what it holds."""
+class IndexEntry(NamedTuple):
+    """The index entry of a block."""
 
     offset: int
     position: int
@@ -48,16 +48,16 @@ class Entry(NamedTuple):
     checksum: int
     flags: int
 
-    def sealed(self, payload: Buffer, times: bytes) -> Entry:
-        """With the checksum of the bytes, their times and the entry itself."""
+    def sealed(self, payload: Buffer, times: bytes) -> IndexEntry:
+        """The entry with the checksum of the bytes, their times and the entry itself."""
         return self._replace(checksum=self._sum(payload, times))
 
     def holds(self, payload: Buffer, times: bytes) -> bool:
-        """Whether the checksum says so."""
+        """Whether the checksum matches."""
         return self.checksum == self._sum(payload, times)
 
     def _sum(self, payload: Buffer, times: bytes) -> int:
-        # XXH3, not crc32: twelve times as fast, and a checksum of every byte is the dearest part of an append.
+        # XXH3 is twelve times as fast as crc32, and the checksum is the most expensive part of an append.
         summed = xxhash.xxh3_64(payload)
         summed.update(times)
         summed.update(_SUMMED.pack(*self[:6], self.flags))
@@ -75,7 +75,7 @@ class Entry(NamedTuple):
 class BlockIndex:
     """Entries in one buffer: a growing bytearray while a segment is written, a memory map afterwards.
 
-    Nothing is kept per block as an object, and no view of the bytearray outlives a call: it could not grow then.
+    There are no objects per block, and no view of the bytearray outlives a call, since the view would prevent growth.
     """
 
     def __init__(self, buffer: bytearray | memoryview) -> None:
@@ -84,8 +84,8 @@ class BlockIndex:
     def __len__(self) -> int:
         return len(self.buffer) // ENTRY.size
 
-    def entry(self, number: int) -> Entry:
-        return Entry(*ENTRY.unpack_from(self.buffer, number * ENTRY.size))
+    def entry(self, number: int) -> IndexEntry:
+        return IndexEntry(*ENTRY.unpack_from(self.buffer, number * ENTRY.size))
 
     def entries(self, first: int, stop: int) -> np.ndarray:
         return np.frombuffer(bytes(self.buffer[first * ENTRY.size : stop * ENTRY.size]), dtype=DTYPE)
@@ -95,11 +95,11 @@ class BlockIndex:
         return bisect_right(range(len(self)), offset, key=self._offset) - 1
 
     def block_at_position(self, position: int) -> int:
-        """The first block that begins at or behind `position`."""
+        """The first block at or after `position`."""
         return bisect_left(range(len(self)), position, key=self._position)
 
     def block_at_time(self, ts_ms: int) -> int:
-        """The first block whose largest ts_ms is not below the given one."""
+        """The first block whose largest `ts_ms` is >= the given time."""
         return bisect_left(range(len(self)), ts_ms, key=self._ts_ms)
 
     def _offset(self, number: int) -> int:

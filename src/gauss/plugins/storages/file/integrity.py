@@ -1,4 +1,4 @@
-"""Whether the bytes of a segment are the ones that were written: its index, and each block by its checksum."""
+"""Verifies the index of a segment and the checksum of each block."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from gauss.contracts.framing import Framing
 from gauss.model.errors import Damaged, FrameError
 from gauss.plugins.storages.file.disk import mapped
-from gauss.plugins.storages.file.index import DTYPE, ENTRY, MAX_BLOCK_BYTES, OWN_TIMES, BlockIndex, Entry
+from gauss.plugins.storages.file.index import DTYPE, ENTRY, MAX_BLOCK_BYTES, OWN_TIMES, BlockIndex, IndexEntry
 
 HINT = 'gauss verify shows all damage, gauss repair the choices; on_damage = "skip" in the storage_config reads past it'
 
 
 class Damage(NamedTuple):
-    """Records that can't be read, and why."""
+    """Damaged records, and the reason."""
 
     path: Path
     first: int
@@ -33,7 +33,7 @@ class Damage(NamedTuple):
 
 
 def undamaged(found: list[Damage], start: int, stop: int) -> int:
-    """How far [start, stop) can be read; raises Damaged when not even the record at `start` can."""
+    """The end of the readable part of [start, stop); raises Damaged if the record at `start` is damaged."""
     for damage in found:
         if damage.first <= start < damage.stop:
             raise damage.error()
@@ -47,10 +47,10 @@ def mapped_if_there(path: Path) -> memoryview:
 
 
 class Files:
-    """The bytes of a segment as they lie on disk now."""
+    """The files of a segment as they are on disk."""
 
     def __init__(self, path: Path, blocks: int | None = None) -> None:
-        """`path` is the one of the log; index and times stand beside it. Only the first `blocks` count, if given."""
+        """`path`: the path of the log file, next to its index and times. `blocks`: use only this many first blocks."""
         self.path = path
         self.base = int(path.name.partition(".")[0])
         self.data = mapped_if_there(path)
@@ -60,37 +60,37 @@ class Files:
             self.index = self.index[: blocks * ENTRY.size]
 
     def entries(self) -> np.ndarray:
-        """Entries of the index that are there in full."""
+        """Complete entries of the index."""
         return np.frombuffer(self.index[: len(self.index) // ENTRY.size * ENTRY.size], dtype=DTYPE)
 
-    def holds(self, entry: Entry) -> bool:
-        """Whether the block is there with the bytes and times that its checksum tells of."""
+    def holds(self, entry: IndexEntry) -> bool:
+        """Whether the bytes and times of the block match its checksum."""
         if entry.position < 0 or entry.offset < self.base or entry.end_position > len(self.data):
             return False
         return entry.holds(self.data[entry.position : entry.end_position], self.times_of(entry))
 
-    def times_of(self, entry: Entry) -> bytes:
+    def times_of(self, entry: IndexEntry) -> bytes:
         first = 8 * (entry.offset - self.base)
         return bytes(self.times[first : first + 8 * entry.records]) if entry.flags & OWN_TIMES else b""
 
 
 def check_index(files: Files, end: int) -> tuple[BlockIndex, list[Damage]]:
-    """The sound entries of a segment that is written no more and holds records up to `end`; the rest is damage."""
+    """The intact index entries of a finished segment with records up to `end`, and the damaged ranges."""
     entries = files.entries()
     suspects = _suspects(entries, files.base, end, len(files.data))
     if not len(suspects) and (len(entries) or files.base == end):
         return BlockIndex(files.index[: len(entries) * ENTRY.size]), []
     keep = np.ones(len(entries), dtype=bool)
     for number in suspects:
-        keep[number] = files.holds(Entry(*entries[number].tolist()))
+        keep[number] = files.holds(IndexEntry(*entries[number].tolist()))
     sound = entries[keep]
     return BlockIndex(bytearray(sound.tobytes())), missing(files, sound, end)
 
 
 def missing(files: Files, sound: np.ndarray, end: int) -> list[Damage]:
-    """The ranges up to `end` that no sound entry covers."""
+    """The ranges up to `end` that no intact entry covers."""
     index = files.path.with_suffix(".index")
-    what = "the index has no sound entry for them" if len(files.index) else "the index is missing or empty"
+    what = "the index has no intact entry for them" if len(files.index) else "the index is missing or empty"
     found: list[Damage] = []
     position = files.base
     for first, stop in [*((entry["offset"], entry["offset"] + entry["count"]) for entry in sound), (end, end)]:
@@ -101,7 +101,7 @@ def missing(files: Files, sound: np.ndarray, end: int) -> list[Damage]:
 
 
 def _suspects(entries: np.ndarray, base: int, end: int, size: int) -> np.ndarray:
-    """Numbers of entries that do not meet their neighbours: one of the two is wrong."""
+    """Numbers of entries that are not contiguous with a neighbour, so that one of the two is wrong."""
     if not len(entries):
         return np.array([], dtype=np.int64)
     ends = entries["offset"] + entries["count"]
@@ -115,7 +115,7 @@ def _suspects(entries: np.ndarray, base: int, end: int, size: int) -> np.ndarray
 
 
 def record_count(framing: Framing, data: memoryview) -> int:
-    """How many records these bytes hold as their framing cuts them, and one for what it can't cut."""
+    """The number of records in these bytes by their framing; a part that cannot be split counts as one."""
     try:
         return framing.splitter(MAX_BLOCK_BYTES).feed(bytes(data)).count + 1
     except FrameError:

@@ -20,20 +20,22 @@ from gauss.contracts.storage import BackedUp, StorageContext
 from gauss.model.errors import Collected, Damaged, GaussError
 from gauss.model.files import PRIVATE_FOLDER
 from gauss.plugins.storages.file import meta
-from gauss.plugins.storages.file.backup import Part, copy_parts, parts_of
-from gauss.plugins.storages.file.disk import lock_folder, said_plainly, sync_folder
+from gauss.plugins.storages.file.backup import BackupPart, copy_parts, parts_of
+from gauss.plugins.storages.file.disk import lock_folder, os_errors_explained, sync_folder
+from gauss.plugins.storages.file.log_sync import LogSync
 from gauss.plugins.storages.file.offline import note_elsewhere
 from gauss.plugins.storages.file.recover import open_segments
-from gauss.plugins.storages.file.rolled import RolledSegment
-from gauss.plugins.storages.file.rolling import Rolling
+from gauss.plugins.storages.file.rolled_segment import RolledSegment
+from gauss.plugins.storages.file.roller import Roller
 from gauss.plugins.storages.file.segment import Segment
 from gauss.plugins.storages.file.segments import Segments
 from gauss.plugins.storages.file.spec import FileConfig
-from gauss.plugins.storages.file.syncing import Syncing
 from gauss.plugins.storages.memory.ring import Ring
 
 TAIL_BYTES = 4 << 20
-"""So much of the newest, up to twice that, stays in memory too: a reader that keeps up touches no file."""
+"""Bytes of the newest records (up to twice as many) that are cached in memory for readers that keep up."""
+LARGEST_TAIL_BYTES = 64 << 20
+"""Maximum bytes of the records of one `reveal`, which are cached until the next `reveal` or `maintain`."""
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +46,8 @@ class FileLog:
     def __init__(self, config: PluginConfig, context: StorageContext) -> None:
         self._config = file = cast(FileConfig, config)
         self._root = context.base_dir / file.data_dir if file.data_dir is not None else context.directory
-        self._write_lock = threading.Lock()  # appends, trims and age retention, which comes on its own thread
-        with said_plainly("opening", self._root):
+        self._write_lock = threading.Lock()  # appends, trims, and age retention, which has its own thread
+        with os_errors_explained("opening", self._root):
             self._root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             self._folder_lock: int | None = lock_folder(self._root)
             note_elsewhere(context.directory, self._root)
@@ -62,15 +64,15 @@ class FileLog:
         self._shown_blocks = active.blocks
         self._shown_segments = len(self._segments.all)
         self._tail = Ring(None, None, start=active.end)
-        self._tail_grown = 0
+        self._unshown_bytes = self._untrimmed_bytes = 0
         self._began = time.monotonic()
         self._damaged: set[tuple[int, int]] = set()
-        self._syncing = Syncing(file, self._segments, self._write_lock)
+        self._syncing = LogSync(file, self._segments, self._write_lock)
         named = None if file.format is None else partial(context.format, file.format)
-        self._rolling = Rolling(self._segments, self._write_lock, named)
+        self._rolling = Roller(self._segments, self._write_lock, named)
 
     def _open_segments(self, context: StorageContext) -> list[Segment | RolledSegment]:
-        """What the folder holds, and one to write to behind it."""
+        """The segments of the folder, followed by one to write to."""
         recovered = open_segments(self._root, self.framing, context.committed, self._meta.gaps)
         self.lost, self.set_aside = recovered.lost, recovered.aside
         found = recovered.segments
@@ -114,7 +116,7 @@ class FileLog:
             try:
                 return tail.chunks(start, stop, max_bytes)
             except Collected:
-                pass  # it has left memory meanwhile; it is still in the file
+                pass  # no longer in memory, but still in the file
         while start < stop:
             try:
                 return self._segments.read(start, stop, max_bytes)
@@ -132,13 +134,13 @@ class FileLog:
 
     @property
     def damaged(self) -> int:
-        """Records that were found damaged since the log was opened."""
+        """Number of damaged records found since the log was opened."""
         return sum(stop - first for first, stop in list(self._damaged))
 
     def backup(self, folder: Path) -> BackedUp:
-        """Everything visible now, in a folder of its own; writers and readers go on meanwhile."""
-        with self._write_lock, said_plainly("reading", self._root):
-            parts = [Part.of(self._root, self._root / meta.NAME)]
+        """Copies all visible records to a new folder, concurrently with writers and readers."""
+        with self._write_lock, os_errors_explained("reading", self._root):
+            parts = [BackupPart.of(self._root, self._root / meta.NAME)]
             shown = self._segments.all[: self._shown_segments]
             for number, segment in enumerate(shown):
                 last = number == len(shown) - 1
@@ -149,14 +151,13 @@ class FileLog:
     # --- writing ---
 
     def append(self, chunk: Chunk, publish: int = 0) -> None:
-        """Adds records behind everything appended; on any failure nothing of them stays."""
-        if not chunk.is_framed_as(self.framing):
-            chunk = Chunk(self.framing.joiner().join(chunk.data()), chunk.count, chunk.ts_ms, self.framing)
-        with self._write_lock, said_plainly("writing", self._root):
-            active = self._segment_for(chunk)
+        """Appends records; after a failure none of them remains."""
+        stored = chunk.framed(self.framing)
+        with self._write_lock, os_errors_explained("writing", self._root):
+            active = self._segment_for(stored)
             blocks = active.blocks
             try:
-                active.append(chunk, publish)
+                active.append(stored, publish)
                 if self._config.fsync == "always":
                     for handle in active.handles():
                         handle.sync()
@@ -165,22 +166,29 @@ class FileLog:
                 raise
             self._appended = active.end
             self._syncing.dirty = True
-            self._tail.append(chunk)
-            self._tail_grown += chunk.nbytes
+            # A client that uses the framing in which records came is sent these bytes as they are. Records without one
+            # are Arrow memory, which would keep the pages around it from going back to the system.
+            self._tail.append(stored if chunk.framing is None else chunk)
+            self._unshown_bytes += chunk.nbytes
 
     def reveal(self) -> None:
         with self._write_lock:
             self._shown_segments = len(self._segments.all)
             self._shown_blocks = self._segments.active.blocks
-        self._tail.reveal()
-        if self._tail_grown > TAIL_BYTES:
-            self._tail_grown = 0
-            self._tail.trim(self._tail.offset_within(TAIL_BYTES))
+            self._tail.reveal()
+            self._untrimmed_bytes += self._unshown_bytes
+            if self._untrimmed_bytes > TAIL_BYTES:
+                self._trim_tail(min(max(TAIL_BYTES, self._unshown_bytes), LARGEST_TAIL_BYTES))
+            self._unshown_bytes = 0
         self._end = self._appended
+
+    def _trim_tail(self, size: int) -> None:
+        self._untrimmed_bytes = 0
+        self._tail.trim(self._tail.offset_within(size))
 
     def rollback(self) -> None:
         segments = self._segments
-        with self._write_lock, said_plainly("taking back what was written to", self._root):
+        with self._write_lock, os_errors_explained("taking back what was written to", self._root):
             while len(segments.all) > self._shown_segments:
                 segments.active.stop_writing()
                 segments.active.remove()
@@ -191,11 +199,12 @@ class FileLog:
                 segments.active.cut(self._shown_blocks)
             self._appended = self._end
             self._tail.rollback()
+            self._unshown_bytes = 0
 
     def skip_to(self, offset: int) -> None:
         if offset <= self._appended:
             return
-        with self._write_lock, said_plainly("writing", self._root):
+        with self._write_lock, os_errors_explained("writing", self._root):
             self._meta.add_gap(self._appended, offset)
             # The name of the new segment keeps the place, even before it holds a record.
             self._start_segment(offset, self._segments.active.folder)
@@ -204,7 +213,7 @@ class FileLog:
         self.reveal()
 
     def _segment_for(self, chunk: Chunk) -> Segment:
-        """The segment that takes this chunk: the last one, or a new one if that is full or of another day."""
+        """The segment for this chunk: the last one, or a new one if that is full or of another day."""
         active = self._segments.active
         folder = self._root
         if self._config.partition_by == "date":
@@ -239,7 +248,7 @@ class FileLog:
         return segment
 
     def _leave_active(self) -> None:
-        """Starts a segment behind the one that is written; not while something is staged in it."""
+        """Starts a new segment after the active one, unless records are staged in that."""
         active = self._segments.active
         if not active.blocks or self._appended != self._end:
             return
@@ -269,8 +278,10 @@ class FileLog:
 
     def maintain(self, passed: int, now_ms: int | None = None) -> None:
         file = self._config
+        with self._write_lock:
+            self._trim_tail(TAIL_BYTES)
         if file.retention is not None:
-            with self._write_lock, said_plainly("removing old segments of", self._root):
+            with self._write_lock, os_errors_explained("removing old segments of", self._root):
                 now = int(time.time() * 1000) if now_ms is None else now_ms
                 self._expire(now - file.retention, self._end if file.retention_force else passed)
         self._syncing.sync_if_due()
@@ -286,18 +297,18 @@ class FileLog:
         self._remove_before(may_go)
 
     def _roll(self) -> None:
-        with self._write_lock, said_plainly("rolling", self._root):
+        with self._write_lock, os_errors_explained("rolling", self._root):
             if time.monotonic() - self._began >= self._config.roll_interval / 1000:
                 self._leave_active()
             due = self._rolling.begin_round(self._shown_segments)
         if due and self._syncing.dirty:
-            self._syncing.sync()  # an epoch that begins in a rolled segment must not lose its end
+            self._syncing.sync()  # an epoch that starts in a rolled segment must not lose its end
         for segment in due:
-            with said_plainly("rolling", self._root):
+            with os_errors_explained("rolling", self._root):
                 self._rolling.roll(segment)
 
     def _roll_rest(self) -> None:
-        """At a stop, so that the files hold every record; what fails is rolled by the next run."""
+        """Rolls all segments at a stop, so that the files hold all records; failures are left to the next run."""
         with self._write_lock:
             self._leave_active()
             due = self._rolling.all_due(self._shown_segments)

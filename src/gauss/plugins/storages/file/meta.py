@@ -17,12 +17,12 @@ from gauss.plugins.storages.file.spec import FileConfig
 
 NAME = "meta.json"
 COPY = "meta.copy.json"
-"""Written with every `meta.json`: what a repair restores it from."""
+"""A copy that is written with every `meta.json`, from which a repair restores it."""
 FORMAT = 1
 
 
 class Meta:
-    """What a topic's folder says of itself."""
+    """The metadata of a topic's folder."""
 
     def __init__(self, root: Path, stored: dict[str, Any]) -> None:
         self._root, self._stored = root, stored
@@ -30,28 +30,28 @@ class Meta:
         self.framing: str = stored["framing"]
         gaps = stored.get("gaps")
         self.gaps: list[tuple[int, int]] | None = None if gaps is None else [(first, stop) for first, stop in gaps]
-        """Ranges of offsets that no record ever had; None: the folder is older than this list."""
+        """Offset ranges that were never used; None in folders of older versions."""
 
     def built_framing(self) -> Framing:
-        """The framing of the bytes, for whoever has no config at hand."""
+        """The framing of the bytes, for tools without the config."""
         spec = registry.spec(FramingSpec, self.framing)
         built: Framing = registry.build(spec, spec.validate(self._stored["parameters"]))
         return built
 
     def add_gap(self, first: int, stop: int) -> None:
-        """Notes, before it is there, that offsets are left out."""
+        """Records a range of unused offsets, before the gap exists."""
         if self.gaps is not None:
             self.gaps = [*self.gaps, (first, stop)]
             write(self._root, {**self._stored, "gaps": self.gaps})
 
 
 def restore(root: Path) -> None:
-    """Writes the file again from its copy."""
+    """Restores the file from its copy."""
     write(root, read(root / COPY))
 
 
 def load(root: Path) -> Meta:
-    """What a folder says of itself, as it is."""
+    """Reads the metadata without checks."""
     return Meta(root, read(root / NAME))
 
 
@@ -59,10 +59,10 @@ def open_meta(root: Path, config: FileConfig, context: StorageContext) -> Meta:
     """Checks that the folder is kept as the config says, and stores the incarnation before the first append."""
     path = root / NAME
     stored = read(path) if path.exists() else {}
-    told = {"framing": config.framing, "parameters": config.framing_parameters()}
-    if stored and _key(context, stored) != _key(context, told):
+    wanted = {"framing": config.framing, "parameters": config.framing_parameters()}
+    if stored and _key(context, stored) != _key(context, wanted):
         raise StorageError(
-            f'topic "{context.topic}": {root} is kept in framing {_words(stored)}, the config says {_words(told)}',
+            f'topic "{context.topic}": {root} is kept in framing {_words(stored)}, the config says {_words(wanted)}',
             hint="set the framing back, or give the topic another data_dir",
         )
     if not stored and any(path.stat().st_size for path in segment_files(root, "index")):
@@ -70,7 +70,7 @@ def open_meta(root: Path, config: FileConfig, context: StorageContext) -> Meta:
             f'{path} is missing beside the records of topic "{context.topic}"', hint="gauss repair shows the choices"
         )
     inc = context.incarnation(int(stored.get("inc", 0)))
-    meta = {"format": FORMAT, **told, "inc": inc}
+    meta = {"format": FORMAT, **wanted, "inc": inc}
     if not stored or "gaps" in stored:
         meta["gaps"] = stored.get("gaps", [])
     if meta != stored or not _same(path, root / COPY):
@@ -82,10 +82,10 @@ def read(path: Path) -> dict[str, Any]:
     """What the file holds; Damaged when that is not what was written."""
     try:
         found = json.loads(path.read_bytes())
-        told = found.pop("checksum", None)  # folders of older versions have none
+        stored_sum = found.pop("checksum", None)  # folders of older versions have none
         sound = isinstance(found["inc"], int) and isinstance(found["framing"], str) and "parameters" in found
-        if not sound or (told is not None and told != _checksum(found)):
-            raise ValueError("its checksum does not fit")
+        if not sound or (stored_sum is not None and stored_sum != _checksum(found)):
+            raise ValueError("its checksum does not match")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(f"{path} is damaged: {error}", hint="gauss repair shows the choices") from error
     if found.get("format") != FORMAT:
@@ -94,7 +94,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def write(root: Path, meta: dict[str, Any]) -> None:
-    """Writes the file and its copy, each whole or not at all."""
+    """Writes the file and its copy atomically."""
     content = json.dumps({**meta, "checksum": _checksum(meta)}).encode()
     for name in (NAME, COPY):
         replace_file(root / name, content)
@@ -109,7 +109,7 @@ def _checksum(meta: dict[str, Any]) -> str:
 
 
 def _key(context: StorageContext, kept: dict[str, Any]) -> object:
-    """What makes two framings one; captures have none."""
+    """The identity of a framing; None for captures."""
     return None if kept["framing"] == "none" else context.framing(kept["framing"], kept["parameters"]).key
 
 

@@ -1,4 +1,4 @@
-"""Folders of file topics that no engine has open."""
+"""Access to folders of file topics while no engine runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from gauss.contracts.offline import Block, Choice, Finding
 from gauss.model.errors import StorageError
-from gauss.plugins.storages.file import aside, meta
+from gauss.plugins.storages.file import aside_folder, meta
+from gauss.plugins.storages.file.damage_repair import drop_damaged
 from gauss.plugins.storages.file.disk import replace_file, segment_files
 from gauss.plugins.storages.file.integrity import Damage, Files
-from gauss.plugins.storages.file.mending import drop_damaged
 from gauss.plugins.storages.file.recover import inspect
-from gauss.plugins.storages.file.rolled import RolledSegment
+from gauss.plugins.storages.file.rolled_segment import RolledSegment
 from gauss.plugins.storages.file.spec import NO_FRAMING
 
 ELSEWHERE = "elsewhere.json"
@@ -50,7 +50,7 @@ class FileOffline:
             message = error.message if isinstance(error, StorageError) else f"{folder / meta.NAME} is missing"
             read(self.size(folder))
             return [self._of_meta(folder, message)]
-        if known.framing == NO_FRAMING:  # captures are bytes as they came: nothing tells what they were
+        if known.framing == NO_FRAMING:  # captures have no checksums to verify
             return []
         findings: list[Finding] = []
         for segment in inspect(folder, known.built_framing(), known.gaps):
@@ -61,10 +61,10 @@ class FileOffline:
         return findings
 
     def _of_meta(self, folder: Path, message: str) -> Finding:
-        choices = [Choice("aside", "move the whole folder of the topic aside; the topic begins anew, without records")]
+        choices = [Choice("aside", "move the whole folder of the topic aside; the topic starts again without records")]
         try:
             meta.read(folder / meta.COPY)
-            choices.insert(0, Choice("restore", f"write it again from {meta.COPY}; nothing is lost"))
+            choices.insert(0, Choice("restore", f"restore it from {meta.COPY}; nothing is lost"))
         except (StorageError, OSError):
             pass
         return Finding("meta", folder / meta.NAME, message, self.records(folder), tuple(choices))
@@ -72,33 +72,33 @@ class FileOffline:
     def repair(self, folder: Path, finding: Finding, choice: str) -> str:
         if choice == "restore":
             meta.restore(folder)
-            return f"{finding.path} is written again"
+            return f"{finding.path} was restored"
         if choice == "aside":
-            kept = aside.folder_for(folder, "topic")
+            kept = aside_folder.folder_for(folder, "topic")
             for path in folder.iterdir():
-                if path.name not in (aside.NAME, "lock"):
+                if path.name not in (aside_folder.NAME, "lock"):
                     path.rename(kept / path.name)
-            return f"{folder} is empty; what it held is in {kept}"
+            return f"{folder} is now empty; its files were moved to {kept}"
         known = meta.load(folder)
         segments = inspect(folder, known.built_framing(), known.gaps)
         for segment in segments:
             if segment.base <= finding.first < segment.end:
                 segment.check_all()
                 kept = drop_damaged(folder, known, segment, last=segment is segments[-1])
-                return f"{finding.records:,} records are out of the topic; the old files are in {kept}"
-        return "it is mended already"
+                return f"removed {finding.records:,} records from the topic; the old files are in {kept}"
+        return "already repaired"
 
 
 def _of_damage(damage: Damage) -> Finding:
     records = damage.stop - damage.first
-    does = f"take these {records:,} records out of the topic; readers go on behind them"
+    does = f"remove these {records:,} records from the topic; readers continue after them"
     return Finding(
         "records", damage.path, damage.what, records, (Choice("drop", does),), first=damage.first, stop=damage.stop
     )
 
 
 def note_elsewhere(directory: Path, root: Path) -> None:
-    """Leaves word in the data directory of a topic that is kept in a folder of its own."""
+    """Records in the data directory that a topic has its own folder."""
     note = directory / ELSEWHERE
     if root == directory:
         note.unlink(missing_ok=True)

@@ -1,5 +1,5 @@
-"""Opening a folder: the log goes on behind its last sound block. A torn tail and what no journal entry commits are cut
-and kept aside; damage elsewhere stays where it is, and only its records can't be read."""
+"""Recovery of a folder: the log continues after its last intact block. A torn tail and uncommitted records are cut off
+and kept aside; other damage stays in place, and only its records cannot be read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gauss.contracts.framing import Framing
-from gauss.plugins.storages.file import aside
+from gauss.plugins.storages.file import aside_folder
 from gauss.plugins.storages.file.disk import segment_files
-from gauss.plugins.storages.file.index import ENTRY, BlockIndex, Entry
+from gauss.plugins.storages.file.index import ENTRY, BlockIndex, IndexEntry
 from gauss.plugins.storages.file.integrity import Files, record_count
-from gauss.plugins.storages.file.rolled import RolledSegment, open_rolled
+from gauss.plugins.storages.file.rolled_segment import RolledSegment, open_rolled
 from gauss.plugins.storages.file.segment import REMOVED, ROWS, Segment, remove_rest
 from gauss.plugins.storages.file.tail import Tail
 
@@ -24,23 +24,23 @@ AnySegment = Segment | RolledSegment
 
 @dataclass
 class Recovered:
-    """The segments of a folder in order, and what was cut from the last ones."""
+    """The segments of a folder in order, and the data that was cut from the last ones."""
 
     segments: list[AnySegment] = field(default_factory=list)
     lost: int = 0
-    """Records that were indexed, and whose bytes a crash tore off."""
+    """Number of indexed records whose bytes were lost in a crash."""
     aside: int = 0
-    """Records of publishes that the journal does not hold."""
+    """Number of records of publishes that are not in the journal."""
     publishes: set[int] = field(default_factory=set)
     """Those publishes."""
     folders: list[Path] = field(default_factory=list)
-    """Where what was cut is kept."""
+    """Folders with the data that was cut."""
 
 
 def open_segments(
     root: Path, framing: Framing, committed: Callable[[int], bool], gaps: list[tuple[int, int]] | None
 ) -> Recovered:
-    """The segments of a folder; the last one, if it is open for writing, ends in a sound and committed block."""
+    """Opens the segments of a folder; the last one, if open for writing, ends in an intact and committed block."""
     for mark in segment_files(root, REMOVED):
         remove_rest(mark)
     found = Recovered()
@@ -49,14 +49,14 @@ def open_segments(
     while segments and _open_last(root, segments, framing, committed, found):
         segments.pop()
     if len(found.publishes) == 1 and not found.lost:
-        aside.keep_as_epoch(root, found.folders)
+        aside_folder.keep_as_epoch(root, found.folders)
     found.segments = sorted([*rolled, *segments], key=lambda segment: segment.base)
     _join(found.segments, gaps)
     return found
 
 
 def inspect(root: Path, framing: Framing, gaps: list[tuple[int, int]] | None) -> list[AnySegment]:
-    """The segments as `open_segments` would find them if every publish were committed; nothing is changed."""
+    """The segments as `open_segments` returns them if every publish is committed; changes nothing."""
     segments = _measured(root, framing)
     if segments:
         tail, last = Tail(Files(segments[-1].path("log"))), segments[-1]
@@ -71,7 +71,7 @@ def inspect(root: Path, framing: Framing, gaps: list[tuple[int, int]] | None) ->
 
 
 def _measured(root: Path, framing: Framing) -> list[Segment]:
-    """Segments by the names of their files, with end, size and last time as the last entry of the index has them."""
+    """The segments by file name, with end, size and last time from the last index entry."""
     places = {path.with_suffix(".log") for path in [*segment_files(root, "index"), *segment_files(root, "log")]}
     segments: list[Segment] = []
     for path in sorted(places, key=lambda path: int(path.stem)):
@@ -90,8 +90,8 @@ def _measured(root: Path, framing: Framing) -> list[Segment]:
 def _open_last(
     root: Path, segments: list[Segment], framing: Framing, committed: Callable[[int], bool], found: Recovered
 ) -> bool:
-    """Cuts the last segment to what is sound and committed and opens it for writing, unless damage is in it. True:
-    nothing is left of it, and an epoch may begin in the segment before."""
+    """Cuts the last segment to its intact and committed part and opens it for writing, unless it is damaged. Returns
+    True if nothing is left of it, as an epoch may start in the segment before."""
     last = segments[-1]
     tail = Tail(Files(last.path("log")))
     tail.cut_uncommitted(committed)
@@ -99,22 +99,22 @@ def _open_last(
     found.aside += tail.uncommitted
     found.publishes |= tail.uncommitted_publishes
     if tail.is_cut:
-        if tail.why == "unfinished":  # an append that died before its index entry, or an index that was cut
+        if tail.why == "unfinished":  # an append without an index entry, or a truncated index
             found.aside += record_count(framing, tail.rest())
         found.folders.append(_set_aside(root, last, tail))
     last.blocks, last.end, last.size = tail.blocks, tail.end, tail.size
     if tail.ends_soundly:
-        last.path(ROWS).unlink(missing_ok=True)  # it is made again of all that the segment will hold
+        last.path(ROWS).unlink(missing_ok=True)  # it is written again when the segment is finished
         last.begin_writing()
         last.cut(tail.blocks)
     else:
-        # Bytes or counts of the damaged end are wrong: the larger number, for no offset may be used again.
+        # Bytes or counts of the damaged end are wrong: use the larger number, since no offset may be reused.
         last.end += max(record_count(framing, tail.rest()), tail.unsound_records)
     if tail.is_damaged:
-        # Damage stays as it is, and the log goes on in a segment of its own.
+        # Damage stays in place, and the log continues in a new segment.
         last.stop_writing()
         return False
-    # A rolled segment before it holds no part of a torn epoch: what is rolled was on disk, its commit too.
+    # An earlier rolled segment has no part of a torn epoch: its data and commits were synced before it was rolled.
     if last.blocks or len(segments) == 1 or segments[-2].end != last.base or _ends_committed(segments[-2], committed):
         return False
     last.stop_writing()
@@ -123,26 +123,26 @@ def _open_last(
 
 
 def _ends_committed(segment: Segment, committed: Callable[[int], bool]) -> bool:
-    """Whether the last block of a segment is sound and stays."""
+    """Whether the last block of a segment is intact and committed."""
     files = Files(segment.path("log"))
     entries = files.entries()
-    last = Entry(*entries[-1].tolist()) if len(entries) else None
+    last = IndexEntry(*entries[-1].tolist()) if len(entries) else None
     return last is not None and files.holds(last) and (not last.publish or committed(last.publish))
 
 
 def _set_aside(root: Path, segment: Segment, tail: Tail) -> Path:
-    """Keeps a copy of what is about to be cut; gives its folder."""
-    folder = aside.folder_for(root, tail.why)
-    kept = aside.keep_tail(segment.path("log"), tail.size, folder / f"{tail.end:020d}.log")
-    aside.keep_tail(segment.path("index"), tail.blocks * ENTRY.size, folder / f"{tail.end:020d}.index")
-    aside.keep_tail(segment.path("times"), 8 * (tail.end - segment.base), folder / f"{tail.end:020d}.times")
+    """Copies the data that is about to be cut; returns the folder of the copy."""
+    folder = aside_folder.folder_for(root, tail.why)
+    kept = aside_folder.keep_tail(segment.path("log"), tail.size, folder / f"{tail.end:020d}.log")
+    aside_folder.keep_tail(segment.path("index"), tail.blocks * ENTRY.size, folder / f"{tail.end:020d}.index")
+    aside_folder.keep_tail(segment.path("times"), 8 * (tail.end - segment.base), folder / f"{tail.end:020d}.times")
     log.warning("%s: %s; %d bytes are kept in %s", segment.path("log"), tail.explained(), kept, folder)
     return folder
 
 
 def _join(segments: list[AnySegment], gaps: list[tuple[int, int]] | None) -> None:
-    """Makes each segment end where the next one begins, unless no record ever stood between: what is missing there
-    counts as damage of the segment before."""
+    """Extends each segment to the start of the next one, except over gaps: records missing in between count as damage
+    of the earlier segment."""
     before = 0
     for number, segment in enumerate(segments):
         following = segments[number + 1] if number + 1 < len(segments) else None

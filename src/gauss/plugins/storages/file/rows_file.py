@@ -1,7 +1,7 @@
 """The records of a segment as a table: an Arrow IPC file with the columns of the topic's format.
 
-The log stays beside it and is what readers of the topic get: a record decoded and encoded again need not have the same
-bytes. A record that can't be decoded stands in the file too, with its bytes in `data` and nulls elsewhere.
+Readers of the topic still get the log, since a decoded and re-encoded record may have other bytes. A record that cannot
+be decoded is in the file too, with its bytes in `data` and nulls elsewhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RowsFile:
         self._fields = pa.schema([pa.field(each.name, arrow_type(each.field_type)) for each in schema.fields])
         columns = [pa.field(plain(field.name), field.type) for field in self._fields]
         taken = {column.name for column in columns}
-        # A field of the records keeps its name; ours gives way.
+        # On a name conflict the field of the records keeps its name.
         own = {name: f"_{name}" if name in taken else name for name in RECORD_SCHEMA.names}
         self._schema = pa.schema(
             [
@@ -45,8 +45,8 @@ class RowsFile:
         )
 
     def write(self, segment: Segment) -> Path:
-        """The file of a segment that is written no more, whole or not at all. FileNotFoundError when the segment has
-        gone meanwhile, Damaged when not all of it can be read."""
+        """Writes the file of a finished segment atomically. Raises FileNotFoundError if the segment was removed in the
+        meantime, Damaged if it cannot be read completely."""
         target = segment.path(ROWS)
         fresh = target.with_name(target.name + ".new")
         try:
@@ -85,7 +85,7 @@ class RowsFile:
                 records = records.slice(done + 1)
 
     def _table(self, records: pa.RecordBatch, decoded: Decoded) -> pa.RecordBatch:
-        """Rows in the order of their records, with the bytes of those that have none."""
+        """Rows in record order, with the bytes of records that cannot be decoded."""
         bad = np.array([number for number, _, _ in decoded.bad], dtype=np.int64)
         of_record = np.concatenate((np.asarray(decoded.good, dtype=np.int64), bad))
         order = pa.array(np.argsort(of_record, kind="stable"))

@@ -13,11 +13,11 @@ from gauss.contracts.cursor import Placed
 from gauss.contracts.framing import Framing
 from gauss.model.errors import Damaged, StorageError
 from gauss.plugins.storages.file.disk import Handle, sync_folder
-from gauss.plugins.storages.file.index import ENTRY, MAX_BLOCK_BYTES, OWN_TIMES, BlockIndex, Entry
+from gauss.plugins.storages.file.index import ENTRY, MAX_BLOCK_BYTES, OWN_TIMES, BlockIndex, IndexEntry
 from gauss.plugins.storages.file.integrity import Damage, Files, check_index, mapped_if_there, undamaged
 
 CHUNK_BYTES = 256 << 10
-"""Small blocks that lie beside each other are read as one chunk of about this size."""
+"""Adjacent small blocks are read as one chunk of about this size."""
 
 
 REMOVED = "removed"
@@ -27,7 +27,7 @@ ROWS = "rows.arrow"
 
 
 def remove_rest(mark: Path) -> None:
-    """Removes what is left of a segment; the mark goes last."""
+    """Removes the remaining files of a segment, the mark last."""
     for suffix in (".log", ".times", f".{ROWS}", f".{REMOVED}"):
         mark.with_suffix(suffix).unlink(missing_ok=True)
 
@@ -46,7 +46,7 @@ class Segment:
         self.blocks = 0
         self.last_ts = 0
         self.damage: list[Damage] = []
-        """What was found not to be as it was written, in order."""
+        """Ranges found damaged, in order."""
         self._sound = bytearray()
         """1 for each block whose checksum was compared since the segment was mapped."""
         self._index: BlockIndex | None = None
@@ -68,7 +68,7 @@ class Segment:
     # --- writing ---
 
     def begin_writing(self) -> None:
-        """Opens the files and takes the index into memory."""
+        """Opens the files and loads the index."""
         data, index = Handle(self.path("log")), Handle(self.path("index"))
         entries = bytearray(os.pread(index.fd, self.blocks * ENTRY.size, 0))
         self._index = BlockIndex(entries)
@@ -77,7 +77,7 @@ class Segment:
             self._times = Handle(self.path("times"))
 
     def stop_writing(self) -> list[Handle]:
-        """Leaves the segment to readers; gives the files that may still have to be synced."""
+        """Finishes the segment; returns the files that may need a sync."""
         handles = self.handles()
         self._files = self._times = None
         self._index = None
@@ -87,7 +87,7 @@ class Segment:
         return [handle for handle in (*(self._files or ()), self._times) if handle is not None]
 
     def append(self, chunk: Chunk, publish: int) -> None:
-        """Data, times, index entry, in this order: what has an entry is whole."""
+        """Writes data, times and index entry in this order, so that a block with an entry is complete."""
         assert self._files is not None
         assert self._index is not None
         payload, (data, index) = chunk.payload, self._files
@@ -101,10 +101,10 @@ class Segment:
             if self._times is None:
                 self._times = Handle(self.path("times"))
                 sync_folder(self.folder)
-            # A record's time stands at 8 × its number in the segment; what shares one time leaves a hole.
+            # A record's time is at 8 × its number in the segment; blocks with a single time leave a hole.
             self._times.write(times, 8 * (self.end - self.base))
         last_ts, flags = chunk.last_ts(), OWN_TIMES if times else 0
-        fields = Entry(self.end, self.size, last_ts, publish, chunk.count, length, 0, flags)
+        fields = IndexEntry(self.end, self.size, last_ts, publish, chunk.count, length, 0, flags)
         entry = ENTRY.pack(*fields.sealed(payload, times))
         index.write(entry, self.blocks * ENTRY.size)
         buffer = self._index.buffer
@@ -116,7 +116,7 @@ class Segment:
         self.end += chunk.count
 
     def cut(self, blocks: int) -> None:
-        """Keeps the first `blocks` blocks: on disk too, the index first, so that no entry is without data."""
+        """Truncates the segment to its first `blocks` blocks, the index first, so that no entry is without data."""
         assert self._files is not None
         assert self._index is not None
         data, index = self._files
@@ -126,15 +126,15 @@ class Segment:
         data.truncate(size)
         if self._times is not None:
             self._times.truncate(min(os.fstat(self._times.fd).st_size, 8 * (end - self.base)))
-        # A fresh buffer: a reader may be searching the old one.
+        # A new buffer, since a reader may be searching the old one.
         self._index = BlockIndex(bytearray(self._index.buffer[: blocks * ENTRY.size]))
         del self._sound[blocks:]
         self.end, self.size, self.blocks = end, size, blocks
         self.last_ts = last.ts_ms if last else 0
 
     def remove(self) -> None:
-        """Deletes the files; who has them mapped may go on reading."""
-        # The mark tells a removal that was cut short from an index that was lost.
+        """Deletes the files; readers that have mapped them can continue."""
+        # The mark distinguishes an interrupted removal from a lost index.
         if self.path("index").exists():
             self.path("index").rename(self.path(REMOVED))
         remove_rest(self.path(REMOVED))
@@ -151,7 +151,7 @@ class Segment:
         return found
 
     def unmap(self) -> None:
-        """Forgets memory maps; they end when the last reader lets go."""
+        """Drops memory maps; they are unmapped with their last reader."""
         self._map = None
         if self._files is None:
             self._index = None
@@ -163,8 +163,8 @@ class Segment:
         return view[start:stop]
 
     def check(self, first: int, limit: int) -> bool:
-        """Compares the checksums of blocks [first, limit), each once while the segment is mapped; False when damage
-        was found that was not known."""
+        """Verifies the checksums of blocks [first, limit), each once per mapping; returns False if new damage was
+        found."""
         index, sound = self.index(), self._sound
         if len(sound) < limit:
             sound.extend(bytes(limit - len(sound)))
@@ -177,25 +177,25 @@ class Segment:
             sound[number] = 1
         return len(self.damage) == known
 
-    def _holds(self, entry: Entry) -> bool:
+    def _holds(self, entry: IndexEntry) -> bool:
         payload = self._bytes(entry.position, entry.end_position)
         own = self._own_times(entry.offset, entry.records) if entry.flags & OWN_TIMES else b""
         return len(payload) == entry.length and entry.holds(payload, own)
 
     def check_all(self) -> bool:
-        """Whether every record is as it was written."""
+        """Whether every record matches its checksum."""
         self.check(0, len(self.index()))
         return not self.damage
 
     def ends_soundly(self) -> bool:
-        """Whether the last block is sound, and so what was taken from its entry: end, size and newest time."""
+        """Whether the last block is intact, and so end, size and newest time, which come from its entry."""
         blocks = len(self.index())
         self.check(max(blocks - 1, 0), blocks)
         return not self.damage or self.damage[-1].stop < self.end
 
     def read(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
-        """Records of [start, stop) that lie here, up to about `max_bytes`; one block at least. Raises Damaged when
-        the record at `start` is."""
+        """The records of this segment in [start, stop), up to about `max_bytes`, at least one block. Raises Damaged if
+        the record at `start` is damaged."""
         index = self.index()
         while True:
             stop = undamaged(self.damage, start, stop)
@@ -207,7 +207,7 @@ class Segment:
             if self.check(first, limit):
                 break
         entries = index.entries(first, limit)
-        # Lists: with a few blocks per read, numpy's calls would cost more than all the rest.
+        # Lists, because for the few blocks of a read numpy's calls would dominate the cost.
         offsets, positions = entries["offset"].tolist(), entries["position"].tolist()
         ends = (entries["offset"] + entries["count"]).tolist()
         end_positions = (entries["position"] + entries["length"]).tolist()
@@ -215,7 +215,7 @@ class Segment:
         block = bisect_right(ends, start)
         while block < len(ends):
             group = max(bisect_right(end_positions, positions[block] + CHUNK_BYTES), block + 1)
-            # A block that is cut stands alone, so that only it must be framed to be cut.
+            # A partially read block is a chunk of its own, so that only it has to be split into records.
             if start > offsets[block]:
                 group = block + 1
             elif ends[group - 1] > stop and group - 1 > block:
@@ -250,7 +250,7 @@ class Segment:
         return np.where(np.repeat(own, counts) > 0, stored, np.repeat(times, counts))
 
     def _gone(self, first: int, stop: int) -> Damaged:
-        """Blocks were sound a moment ago, and now their files lack bytes: rolled or collected, unless it is damage."""
+        """The error of intact blocks whose files now lack bytes: they were rolled or collected, unless it is damage."""
         return Damage(self.path("log"), first, stop, "its files were cut or removed while it was read").error()
 
     def _own_times(self, offset: int, records: int) -> bytes:
@@ -260,10 +260,10 @@ class Segment:
             return os.pread(file.fileno(), 8 * records, 8 * (offset - self.base))
 
     def offset_at(self, ts_ms: int) -> int:
-        """The first record here whose ts_ms is not below the given one; damaged ones may be such."""
+        """Offset of the first record with `ts_ms >=` the given time; damaged records may be included."""
         index = self.index()
         block = index.block_at_time(ts_ms)
-        # A wrong time may have led past the block before.
+        # A wrong time may have skipped the previous block.
         self.check(max(block - 1, 0), min(block + 1, len(index)))
         stop = index.entry(block).offset if block < len(index) else self.end
         for damage in self.damage:

@@ -1,4 +1,4 @@
-"""The segments of a log in order: records found by offset, by bytes and by time, and read. Readers take no lock."""
+"""The segments of a log in order: lookup by offset, bytes and time, and reads. Readers take no lock."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections import deque
 
 from gauss.contracts.cursor import Placed
 from gauss.model.errors import Collected, Damaged
-from gauss.plugins.storages.file.rolled import RolledSegment
+from gauss.plugins.storages.file.rolled_segment import RolledSegment
 from gauss.plugins.storages.file.segment import Segment
 
 ROLLS_MET = 10
-"""How often a read begins again because a segment was rolled under it."""
+"""How often a read is retried because a segment was rolled during the read."""
 MAPPED_SEGMENTS = 16
 
 
 class Segments:
-    """The writer puts another tuple in the place of `all`; who reads goes on with the one it has taken."""
+    """The segments as a tuple `all`, which the writer replaces; readers continue with the tuple they have taken."""
 
     def __init__(self, found: list[Segment | RolledSegment]) -> None:
         self.all = tuple(found)
         self.mapped: deque[Segment | RolledSegment] = deque()
-        """Those in the memory of this process, the longest one first."""
+        """The memory-mapped segments, the longest mapped first."""
 
     @property
     def active(self) -> Segment:
-        """The one that is written."""
+        """The segment being written."""
         active = self.all[-1]
         assert isinstance(active, Segment)
         return active
@@ -35,7 +35,7 @@ class Segments:
         return self.all[0].base
 
     def last_ts(self) -> int:
-        """The newest time; one from a damaged entry does not count."""
+        """The newest time, ignoring damaged entries."""
         return max((each.last_ts for each in self.all[-2:] if each is self.all[-1] or each.ends_soundly()), default=0)
 
     def bytes_from(self, offset: int) -> int:
@@ -45,14 +45,14 @@ class Segments:
         return total - segment.before - segment.bytes_before(offset)
 
     def offset_within(self, limit: int) -> int:
-        """By whole segments, since that is how they are removed."""
+        """The first offset within `limit` bytes of the end, by whole segments, since those are removed as a whole."""
         segments = self.all
         total = segments[-1].before + segments[-1].size
         number = bisect_left(segments, total - limit, key=_before)
         return segments[min(number, len(segments) - 1)].base
 
     def offset_at(self, ts_ms: int) -> int | None:
-        """The first record whose time is not below the given one, staged ones included; None: there is none."""
+        """Offset of the first record with `ts_ms >=` the given time, including staged ones; None if there is none."""
         # An empty last segment (after a gap) has no time of its own.
         for _ in range(ROLLS_MET):
             filled = [segment for segment in self.all if segment.blocks]
@@ -69,14 +69,14 @@ class Segments:
         raise Collected(f"segments went while time {ts_ms} was looked for")
 
     def read(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
-        """Records of [start, stop) from the files, up to about `max_bytes`."""
+        """Reads the records of [start, stop), up to about `max_bytes`."""
         for _ in range(ROLLS_MET):
             try:
                 return self._read(start, stop, max_bytes)
             except Collected:
                 if start < self.floor:
                     raise
-                # A segment was rolled at this moment: the files of the log have gone, its records have not.
+                # A segment was rolled during the read: the log files are removed, but the records still exist.
         return self._read(start, stop, max_bytes)
 
     def _read(self, start: int, stop: int, max_bytes: int) -> list[Placed]:
@@ -111,7 +111,7 @@ class Segments:
         except (FileNotFoundError, Damaged):
             if segment in self.all:
                 raise
-            # Its files went while it was read: that is no damage.
+            # Its files were removed during the read, which is no damage.
             raise Collected(f"offset {start} was collected while it was read") from None
         if fresh:
             self.mapped.append(segment)

@@ -21,56 +21,55 @@ CAPTURE_KEYS = {"data_dir", "framing", "fsync", "fsync_interval", "max_bytes", "
 class FileConfig(PluginConfig):
     """`storage_config` of a file topic."""
 
-    ABSENT: ClassVar[dict[str, str]] = {"ttl": 'a file topic has "retention", the age at which its segments go'}
+    ABSENT: ClassVar[dict[str, str]] = {"ttl": 'a file topic has "retention", the age at which segments are deleted'}
 
     data_dir: Path | None = None
-    """Folder of the segments, relative to the config file; left out: in the data directory."""
+    """Folder of the segments, relative to the config file. Default: in the data directory."""
     framing: str = "length_prefixed"
-    """How records are kept in the file: `newline` gives a plain text file. `none` keeps captures instead of records:
+    """Framing of the records in the file: `newline` gives a plain text file. `none` stores captures instead of records:
     one file per connection of a source with `mode = "passthrough"`, see [zero copy](../zero-copy.md)."""
     delimiter: str | None = None
     """Parameter of `framing = "newline"`."""
     prefix_type: str | None = None
-    """Parameter of `framing = "length_prefixed"`; there u32be when left out."""
+    """Parameter of `framing = "length_prefixed"`. Default: u32be."""
     frame_size: int | None = None
     """Parameter of `framing = "fixed_size"`."""
     fsync: Literal["never", "interval", "always"] = "interval"
-    """When bytes are forced to the disk: power loss costs nothing with `always`, up to `fsync_interval`
-    with `interval`. Killing the process costs nothing with any of them."""
+    """When data is synced to disk. A power loss loses nothing with `always`, and up to `fsync_interval` with
+    `interval`. A killed process loses nothing with any setting."""
     fsync_interval: Annotated[Millis, Field(gt=0)] = 1_000
-    """How often, with `fsync = "interval"`."""
+    """Interval of `fsync = "interval"`."""
     segment_bytes: Annotated[Bytes, Field(ge=4096)] = 64 << 20
-    """Size at which a new segment begins; with `max_bytes`, an eighth of that at most."""
+    """Maximum size of a segment; with `max_bytes`, at most an eighth of that."""
     max_bytes: Annotated[Bytes, Field(ge=4096)] | None = None
-    """Bytes that readers have not passed, beyond which `write_full` decides; left out: the disk is the limit."""
+    """Maximum bytes that are not yet read by all readers; then `write_full` applies. Default: unlimited."""
     retention: Annotated[Millis, Field(gt=0)] | None = None
-    """Age at which a segment goes, once every registered reader has passed it."""
+    """Age at which a segment is deleted, once every registered reader has read it."""
     retention_force: bool = False
-    """Age retention does not wait for readers; what they lose is counted."""
+    """Delete by age without waiting for readers; the records that they miss are counted."""
     partition_by: Literal["date"] | None = None
-    """`date`: segments lie in folders YYYY-MM-DD, by arrival in UTC."""
+    """`date`: store segments in folders YYYY-MM-DD, by arrival time in UTC."""
     file_format: Literal["log", "arrow_ipc_file"] = "log"
-    """`arrow_ipc_file`: a segment that is written no more becomes an `.arrow` file, which any Arrow reader opens.
-    With a `format` that has a fixed schema it holds `offset`, `ts_ms`, the format's columns, and `data` with the bytes
-    of records that can't be decoded; the log stays beside it, for the topic's readers get the bytes that came. Without,
-    it holds `offset`, `ts_ms` and `data` and takes the place of the log. A new segment begins by `segment_bytes`,
-    `roll_rows` or `roll_interval`, and at a stop."""
+    """`arrow_ipc_file`: a closed segment becomes an `.arrow` file that any Arrow reader can open. With a `format` that
+    has a fixed schema the file has `offset`, `ts_ms`, the columns of the format, and `data` with the bytes of records
+    that cannot be decoded; the log is kept for readers of the topic. Otherwise it has `offset`, `ts_ms` and `data` and
+    replaces the log. Segments are closed by `segment_bytes`, `roll_rows` or `roll_interval`, and at a stop."""
     roll_rows: Annotated[int, Field(gt=0)] = 1_000_000
-    """With `arrow_ipc_file`: records after which a new segment begins."""
+    """With `arrow_ipc_file`: maximum records of a segment."""
     roll_interval: Annotated[Millis, Field(gt=0)] = 600_000
-    """With `arrow_ipc_file`: how long a segment with records is written at most."""
+    """With `arrow_ipc_file`: maximum time that a segment with records stays open."""
     format: str | None = None
-    """The format of its records, for whoever looks at them; they are kept as they are. `file_format =
-    "arrow_ipc_file"` also writes its columns."""
+    """The format of the records, for readers and for the columns of `file_format = "arrow_ipc_file"`. The records are
+    stored unchanged."""
     on_damage: Literal["stop", "skip"] = "stop"
-    """When a read meets records whose bytes on disk are not the ones that were written: `stop` fails the read and names
-    them, `skip` goes on behind them. Both count them as `damaged`."""
+    """How a read handles records with a wrong checksum: `stop` fails the read and names them, `skip` continues behind
+    them. Both count them as `damaged`."""
     write_full: WriteFull = WriteFull.BLOCK
     """When `max_bytes` is reached: `block` waits, `drop` refuses new records, `overwrite` removes the oldest
     segments."""
 
     def framing_parameters(self) -> dict[str, Any]:
-        """What the framing's own config model is given."""
+        """The parameters for the framing's config model."""
         given = {"delimiter": self.delimiter, "prefix_type": self.prefix_type, "frame_size": self.frame_size}
         parameters = {key: value for key, value in given.items() if value is not None}
         if self.framing == "length_prefixed":
@@ -78,7 +77,7 @@ class FileConfig(PluginConfig):
         return parameters
 
     def segment_limit(self) -> int:
-        """Whole segments are removed, so small ones keep a bounded topic near its bound."""
+        """Maximum size of a segment. Whole segments are removed, so small ones keep a bounded topic near its limit."""
         return self.segment_bytes if self.max_bytes is None else min(self.segment_bytes, max(self.max_bytes // 8, 1))
 
     @model_validator(mode="after")
@@ -88,7 +87,7 @@ class FileConfig(PluginConfig):
             return self
         for key in sorted({"roll_rows", "roll_interval"} & self.model_fields_set):
             if self.file_format == "log":
-                raise _fault(key, f'{key} goes with file_format = "arrow_ipc_file"')
+                raise _fault(key, f'{key} needs file_format = "arrow_ipc_file"')
         try:
             framing = registry.spec(FramingSpec, self.framing)
             framing.validate(self.framing_parameters())
@@ -100,20 +99,20 @@ class FileConfig(PluginConfig):
             key = str(first["loc"][0]) if first["loc"] else "framing"
             if first["type"] == "missing":
                 raise _fault("framing", f'framing "{self.framing}" needs {key}, which is missing') from error
-            reason = "is no parameter of" if first["type"] == "extra_forbidden" else "has a wrong value for"
+            reason = "is not a parameter of" if first["type"] == "extra_forbidden" else "has a wrong value for"
             detail = "" if first["type"] == "extra_forbidden" else f": {first['msg']}"
             raise _fault(key, f'{key} {reason} framing "{self.framing}"{detail}') from error
         if not framing.raw:
             raise _fault(
                 "framing",
-                f'expected a framing whose records stand alone, found "{self.framing}";'
+                f'expected a framing with independent records, found "{self.framing}";'
                 ' use "length_prefixed", which holds any record',
             )
         return self
 
     def _check_captures(self) -> None:
         for key in sorted(self.model_fields_set - CAPTURE_KEYS):
-            raise _fault(key, f'{key} has no meaning with framing = "none", which keeps bytes as they come')
+            raise _fault(key, f'{key} does not apply to framing = "none", which stores raw bytes')
         if self.fsync == "always":
             raise _fault("fsync", 'expected fsync = "never" or "interval" with framing = "none", found "always"')
         if self.write_full is WriteFull.DROP:
@@ -137,7 +136,7 @@ def _read_modes(config: PluginConfig) -> frozenset[ReadMode]:
 
 SPEC = StorageSpec(
     name="file",
-    summary="An append log in files: segments of framed bytes with an index beside each.",
+    summary="An append-only log in files: segments of framed bytes, each with an index.",
     config=FileConfig,
     implementation="gauss.plugins.storages.file.log:FileLog",
     capture_implementation="gauss.plugins.storages.file.captures:Captures",

@@ -1,4 +1,4 @@
-"""The tail of a log as a crash or a damaged disk left it: what is cut, and what stays as damage."""
+"""Examines the tail of a log after a crash: decides which blocks are cut and which stay as damage."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from gauss.plugins.storages.file.index import ENTRY, OWN_TIMES, Entry
+from gauss.plugins.storages.file.index import ENTRY, OWN_TIMES, IndexEntry
 from gauss.plugins.storages.file.integrity import Files
 
 SECTOR = 512
 ZEROS = 16
-"""A shorter run of zeros may be the end of a record."""
+"""Shorter runs of zeros may belong to a record."""
 
 
 class Tail:
-    """The last segment of a log. A tear is a block at the very end that lacks bytes; whatever else is wrong is damage,
-    and then nothing before it is cut."""
+    """The last segment of a log. A torn block is one at the very end that lacks bytes; any other fault is damage, and
+    nothing before it is cut."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
         entries = files.entries()
         written = np.flatnonzero(entries["count"])
-        self._entries = [Entry(*fields) for fields in entries[: written[-1] + 1 if len(written) else 0].tolist()]
+        self._entries = [IndexEntry(*fields) for fields in entries[: written[-1] + 1 if len(written) else 0].tolist()]
         self.torn = self.uncommitted = 0
-        """Records that are cut."""
+        """Number of records that are cut."""
         self.uncommitted_publishes: set[int] = set()
         torn_publish = 0
         while self._entries and self._is_torn(len(self._entries) - 1):
@@ -35,7 +35,7 @@ class Tail:
         self._sound = [self._is_sound(number) for number in range(len(self._entries))]
 
     def cut_uncommitted(self, committed: Callable[[int], bool]) -> None:
-        """Drops from the end what no journal entry commits, and the rest of an epoch whose tail was torn off."""
+        """Cuts uncommitted blocks from the end, and the rest of an epoch whose tail is torn."""
         while self._entries and self._sound[-1] and (publish := self._entries[-1].publish):
             known = committed(publish)
             if known and publish != self._torn_publish:
@@ -65,7 +65,7 @@ class Tail:
 
     @property
     def end(self) -> int:
-        """Behind the last sound block."""
+        """Position after the last intact block."""
         return max((entry.end for entry in self._sound_entries()), default=self._files.base)
 
     @property
@@ -73,16 +73,16 @@ class Tail:
         return max((entry.end_position for entry in self._sound_entries()), default=0)
 
     def rest(self) -> memoryview:
-        """The bytes behind the last sound block."""
+        """The bytes after the last intact block."""
         return self._files.data[self.size :]
 
     @property
     def unsound_records(self) -> int:
-        """How many records the entries behind the last sound one tell of; none is shorter than a byte."""
+        """The number of records in the entries after the last intact one, at most one per byte."""
         end = self.end
         return sum(min(entry.records, entry.length) for entry in self._entries if entry.offset >= end)
 
-    def _sound_entries(self) -> Iterator[Entry]:
+    def _sound_entries(self) -> Iterator[IndexEntry]:
         return (entry for entry, sound in zip(self._entries, self._sound, strict=True) if sound)
 
     # --- what goes ---
@@ -98,15 +98,15 @@ class Tail:
         return "torn" if self.torn else "uncommitted" if self.uncommitted else "unfinished"
 
     def explained(self) -> str:
-        """What is cut, for the log."""
+        """The reason for the cut, for the log."""
         found = [
-            f"{self.torn} records are lost, their bytes are not all there" if self.torn else "",
-            f"{self.uncommitted} records of publishes that the journal does not hold are cut; their processors"
+            f"{self.torn} records are lost because their bytes are incomplete" if self.torn else "",
+            f"{self.uncommitted} records of publishes that are not in the journal are removed; their processors"
             " publish them again"
             if self.uncommitted
             else "",
         ]
-        return "; ".join(each for each in found if each) or "an append that was never finished is cut"
+        return "; ".join(each for each in found if each) or "an incomplete append is removed"
 
     # --- judging blocks ---
 
@@ -118,11 +118,11 @@ class Tail:
         before = self._entries[number - 1] if number else None
         if before is None:
             return (entry.offset, entry.position) == (self._files.base, 0)
-        # A damaged neighbour can't tell: the checksum of this one does.
+        # A damaged neighbour proves nothing: the checksum of this block decides.
         return (entry.offset, entry.position) == (before.end, before.end_position) or not self._files.holds(before)
 
     def _is_torn(self, number: int) -> bool:
-        """Whether a block lacks bytes that were never written, or were lost with the power."""
+        """Whether a block lacks bytes that were never written or were lost in a power failure."""
         files, entry = self._files, self._entries[number]
         if not self._follows(number) or files.holds(entry):
             return False
@@ -133,8 +133,8 @@ class Tail:
         boundary = -(-written // SECTOR) * SECTOR
         return boundary > entry.position and len(files.data) - boundary >= ZEROS
 
-    def _changed(self, entry: Entry) -> Iterator[Entry]:
-        """The entry as it may have been if one of its fields was changed: then its block lacks nothing."""
+    def _changed(self, entry: IndexEntry) -> Iterator[IndexEntry]:
+        """Variants of the entry with one field corrected; if one matches, only the entry is damaged."""
         if len(self._files.data) > entry.position:
             yield entry._replace(length=len(self._files.data) - entry.position)
         yield entry._replace(flags=entry.flags ^ OWN_TIMES)

@@ -1,4 +1,4 @@
-"""What a table looks at in a record: its key, and whether it removes that key. The rest stays bytes."""
+"""Decodes the key of each record, and whether the record deletes it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.contracts.chunk import Chunk
-from gauss.contracts.edge import DeadLetter
+from gauss.contracts.expression import Kind, Typed
 from gauss.contracts.field_types import arrow_type, parse_member
 from gauss.contracts.format import FieldType, Format, SourceField
+from gauss.contracts.letter import Letter
 from gauss.model.errors import ConfigError
 from gauss.scan.program import arrow
 from gauss.scan.program.check import check
-from gauss.scan.program.ir import Kind, Typed
 from gauss.scan.program.kinds import DECODED, schema_kinds
 from gauss.scan.program.parse import parse
 
@@ -24,7 +24,7 @@ _JSON_TEXT = {b"gauss": b"json"}
 
 
 class Keyed(Chunk):
-    """Records with their keys; `deleted` marks those that remove theirs (None: none does)."""
+    """Records with their keys; `deleted` marks those that delete their key (None: none does)."""
 
     __slots__ = ("deleted", "keys")
 
@@ -36,7 +36,7 @@ class Keyed(Chunk):
         self.deleted = deleted
 
     def filtered(self, kept: np.ndarray) -> Keyed:
-        """The records at the places where `kept` is true."""
+        """The records for which `kept` is true."""
         mask = pa.array(kept)
         times = self.ts_ms if isinstance(self.ts_ms, int) else self.ts_ms[kept]
         deleted = None if self.deleted is None else self.deleted[kept]
@@ -84,8 +84,8 @@ class KeyReader:
         self._fields = pa.schema(list(fields.values()))
         self._key_is_free = key is None
 
-    def read(self, chunk: Chunk) -> tuple[Keyed | None, list[DeadLetter]]:
-        """The records that have a key, and letters for those that have none or can't be decoded."""
+    def read(self, chunk: Chunk) -> tuple[Keyed | None, list[Letter]]:
+        """The records that have a key, and dead letters for those that have none or cannot be decoded."""
         data = chunk.data()
         rows, good, bad, spread = self._format.decode_batch(data, self._fields)
         good = np.asarray(good, dtype=np.int64)
@@ -112,7 +112,7 @@ class KeyReader:
     def _with_numbers(
         self, data: pa.BinaryArray, rows: pa.RecordBatch, good: np.ndarray, bad: list[tuple[int, str, str]]
     ) -> tuple[pa.RecordBatch, np.ndarray, list[tuple[int, str, str]]]:
-        """Without a schema a key may be a whole number too: it counts as its digits."""
+        """Decodes keys without a schema; an integer key is converted to its digits."""
         wrong = np.array([index for index, reason, _ in bad if reason == "wrong_type"], dtype=np.int64)
         if not len(wrong):
             return rows, good, bad
@@ -137,15 +137,13 @@ class KeyReader:
         found: np.ndarray = arrow.compile_filter(self._deletes)(named).to_numpy(zero_copy_only=False)
         return found if found.any() else None
 
-    def _letter(self, chunk: Chunk, data: pa.BinaryArray, index: int, reason: str, detail: str) -> DeadLetter:
+    def _letter(self, chunk: Chunk, data: pa.BinaryArray, index: int, reason: str, detail: str) -> Letter:
         ts_ms = chunk.ts_ms if isinstance(chunk.ts_ms, int) else int(chunk.ts_ms[index])
-        return DeadLetter(
-            reason, detail, "decode", "", data[index].as_py(), topic=self._topic, inc=self._inc, ts_ms=ts_ms
-        )
+        return Letter(reason, detail, "decode", "", data[index].as_py(), topic=self._topic, inc=self._inc, ts_ms=ts_ms)
 
 
 def _declared(path: str, declared: Mapping[str, SourceField]) -> tuple[SourceField | None, list[int]]:
-    """The field that holds a key, and the way to it inside: a message in a message is one field of its format."""
+    """The declared field that contains a key, and the path inside it: a nested message is one field of its format."""
     if path in declared:
         return declared[path], []
     first, *rest = path.split(".")
@@ -166,7 +164,7 @@ def _declared(path: str, declared: Mapping[str, SourceField]) -> tuple[SourceFie
 def _single(
     rows: pa.RecordBatch, good: np.ndarray, bad: list[tuple[int, str, str]], count: int
 ) -> tuple[pa.RecordBatch, np.ndarray, list[tuple[int, str, str]]]:
-    """A record is one row of a table: those that hold several, or none, have no place in it."""
+    """Rejects records that do not decode to exactly one row."""
     held = np.bincount(good, minlength=count)
     known = {index for index, *_ in bad}
     many = [

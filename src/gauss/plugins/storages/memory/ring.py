@@ -18,13 +18,13 @@ from gauss.scan.merge import coalesced, record_ends
 SMALL = 4 << 10
 SMALL_RUN = 64
 JOINED = 16 << 10
-"""So many chunks below SMALL are joined into chunks up to JOINED: a ring of single records would hold mostly
-objects. Not sooner, for a reader that keeps up gets each as it came."""
+"""SMALL_RUN consecutive chunks below SMALL are joined into chunks up to JOINED, because a ring of single records
+would consist mostly of object overhead. Fewer are not joined, so that readers that keep up get each chunk unchanged."""
 
 
 class _Blocks:
-    """Parallel lists of one entry per chunk. The writer appends at the end and empties slots at the front;
-    a reader that took this object may go on with it, even after the writer has moved to a compacted copy."""
+    """Parallel lists with one entry per chunk. The writer appends at the end and clears slots at the front; a reader
+    may continue to use this object after the writer has switched to a compacted copy."""
 
     __slots__ = ("chunks", "ends", "head", "last_ts", "starts", "sums")
 
@@ -37,7 +37,7 @@ class _Blocks:
         self.head = 0
 
     def compacted(self) -> _Blocks:
-        """A copy without the emptied slots."""
+        """A copy without the trimmed slots."""
         fresh = _Blocks()
         for column, copy in zip(self._columns(), fresh._columns(), strict=True):
             copy.extend(column[self.head :])
@@ -56,7 +56,7 @@ class _Blocks:
             fresh.ends.append(offset + chunk.count)
             fresh.chunks.append(chunk)
             fresh.last_ts.append(chunk.last_ts())
-            # As they were counted: joined Arrow buffers are a little smaller than their parts.
+            # The sizes as counted before: joined Arrow buffers are a little smaller than their parts.
             fresh.sums.append(self.sums[bisect_left(self.starts, offset)])
         return fresh
 
@@ -69,7 +69,7 @@ class _Blocks:
 
 
 class Ring:
-    """A `Log` in memory. It keeps chunks in whatever framing they came."""
+    """A `Log` in memory. Chunks keep their framing."""
 
     framing: Framing | None = None
 
@@ -77,7 +77,7 @@ class Ring:
         self.inc = context.incarnation(0) if context else 0
         self._blocks = _Blocks()
         self._floor = self._end = self._appended = start
-        self._shown = 0  # how many of the blocks are visible
+        self._shown = 0  # number of visible blocks
         self._total = 0
         self._small_run = 0  # how many of the newest chunks are small and not joined
         self._total_shown = 0
@@ -109,10 +109,10 @@ class Ring:
         self._join_small()
         self._shown = len(self._blocks.starts)
         self._total_shown, self._last_ts_shown = self._total, self._last_ts
-        self._end = self._appended  # last: readers look at nothing beyond it
+        self._end = self._appended  # last: readers read nothing beyond it
 
     def _join_small(self) -> None:
-        """Joins the newest chunks once many of them are small. Readers go on with the blocks that they have."""
+        """Joins the newest chunks when many of them are small. Readers continue with the blocks that they have."""
         blocks = self._blocks
         newest = blocks.chunks[-1] if blocks.chunks else None
         added = len(blocks.starts) - self._shown
@@ -136,7 +136,7 @@ class Ring:
             return []
         first = bisect_right(blocks.ends, start)
         limit = bisect_left(blocks.starts, stop)
-        # The bytes decide how far to go; one chunk always comes.
+        # Up to `max_bytes`, but at least one chunk.
         if limit > first:
             limit = min(limit, max(first + 1, bisect_right(blocks.sums, blocks.sums[first] + max_bytes)))
         taken = blocks.chunks[first:limit]
@@ -154,7 +154,7 @@ class Ring:
     def offset_at(self, ts_ms: int) -> int:
         end, blocks = self._end, self._blocks
         index = bisect_left(blocks.last_ts, ts_ms, blocks.head)
-        # Slices: a rollback may take what is not visible while we look.
+        # Slices, because a rollback may remove invisible blocks concurrently.
         for start, chunk in zip(blocks.starts[index : index + 1], blocks.chunks[index : index + 1], strict=False):
             if chunk is None:
                 return self._floor
@@ -206,7 +206,7 @@ class Ring:
         return self._last_ts_shown
 
     def maintain(self, passed: int, now_ms: int | None = None) -> None:
-        """Nothing ages in a ring."""
+        """Does nothing: a ring has no age retention."""
 
     def close(self) -> None:
         self._blocks = _Blocks()

@@ -1,4 +1,4 @@
-"""Sorted runs: what a table's rows lie in. Runs never change; newer ones stand over older ones."""
+"""Sorted runs of a table's rows. Runs are immutable; newer ones override older ones."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 PAGE_ROWS = 262_144
 PAGE_BYTES = 16 << 20
 FOLD_ROWS = 32_768
-"""So many at once where runs overlap: a reader's first rows wait for no more."""
+"""Maximum rows folded at once where runs overlap, to limit the wait for a reader's first rows."""
 
 BATCH_BYTES = 2048
-"""What a batch takes beside its buffers: as much as many small records."""
+"""Overhead of a batch besides its buffers."""
 
 CANDIDATES = pa.schema(
     [
@@ -31,11 +31,11 @@ CANDIDATES = pa.schema(
 KEY, VERSION, TS_MS, DELETED, DATA = range(5)
 
 Bound = str | None
-"""A key that ends a range; None: no end."""
+"""The exclusive end of a range of keys; None for no end."""
 
 
 def fold(batches: Sequence[pa.RecordBatch], *, keep_deleted: bool) -> pa.RecordBatch:
-    """The newest event of each key, in the order of the keys' bytes; batches come oldest first."""
+    """The newest event of each key, sorted by the bytes of keys; `batches` are oldest first."""
     whole = pa.concat_batches(batches)
     keys = whole.column(KEY)
     order = pc.array_sort_indices(keys)  # stable, so the last of equal keys is the newest
@@ -49,20 +49,20 @@ def fold(batches: Sequence[pa.RecordBatch], *, keep_deleted: bool) -> pa.RecordB
 
 
 def paged(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Cut into pages, so that no array outgrows its offsets and a range costs no more than itself."""
+    """Splits a batch into pages, so that no array overflows its offsets and a range read touches only its pages."""
     if not batch.num_rows:
         return []
     most = max(1, min(PAGE_ROWS, batch.num_rows * PAGE_BYTES // max(batch.nbytes, 1)))
     if most >= batch.num_rows:
         return [batch]
-    rows = math.ceil(batch.num_rows / math.ceil(batch.num_rows / most))  # alike, so that none is small
-    # Each page has buffers of its own: one that stays keeps no others alive.
+    rows = math.ceil(batch.num_rows / math.ceil(batch.num_rows / most))  # equal sizes, so that none is small
+    # Each page has its own buffers, so that it keeps no other page alive.
     places = np.arange(batch.num_rows)
     return [batch.take(pa.array(places[start : start + rows])) for start in range(0, batch.num_rows, rows)]
 
 
 class Run:
-    """Rows with distinct keys in pages, sorted when somebody first reads them: filling and sealing cost nothing."""
+    """Rows with distinct keys in pages, sorted at the first read, so that filling and sealing cost nothing."""
 
     __slots__ = ("_pages", "_unsorted", "firsts", "rows")
 
@@ -72,7 +72,7 @@ class Run:
         self._pages: list[pa.RecordBatch] | None = None
         self.firsts: list[str] = []
         self.rows = rows
-        """How many; until they are sorted, events of the same key count each."""
+        """Number of rows; before sorting, each event of a key counts."""
 
     @classmethod
     def of(cls, pages: list[pa.RecordBatch]) -> Run:
@@ -82,7 +82,7 @@ class Run:
         return run
 
     def pages(self) -> list[pa.RecordBatch]:
-        """Two readers may both sort: they come to the same."""
+        """Sorts on first use; concurrent readers may both sort, with the same result."""
         unsorted = self._unsorted
         if self._pages is None and unsorted is not None:
             batches, count = unsorted
@@ -91,7 +91,7 @@ class Run:
         return self._pages
 
     def parts(self) -> list[pa.RecordBatch]:
-        """The batches that it keeps in memory, sorted or not."""
+        """The batches in memory, sorted or not."""
         pages, unsorted = self._pages, self._unsorted
         if pages is not None or unsorted is None:
             return pages or []
@@ -101,7 +101,7 @@ class Run:
     def _settle(self, pages: list[pa.RecordBatch]) -> None:
         self.firsts = [page.column(KEY)[0].as_py() for page in pages]
         self.rows = sum(page.num_rows for page in pages)
-        self._pages = pages  # last but one: whoever sees them needs the rest
+        self._pages = pages  # last but one: readers that see the pages need the other attributes
         self._unsorted = None
 
     def between(self, low: Bound, high: Bound) -> list[pa.RecordBatch]:
@@ -121,12 +121,12 @@ class Run:
 
 
 def place(page: pa.RecordBatch, key: str | None) -> int:
-    """Where a key stands or would stand in a page."""
+    """The position of a key in a page, or where it would be inserted."""
     return int(pc.search_sorted(page.column(KEY), pa.scalar(key, pa.string())).as_py())
 
 
 def ranges(runs: Sequence[Run], low: Bound, high: Bound) -> Iterator[tuple[Bound, Bound]]:
-    """[low, high) in parts that hold about a page, cut as the run with most pages is."""
+    """Splits [low, high) into parts of about a page, at the page boundaries of the run with most pages."""
     if not runs:
         return
     firsts = max((run.firsts for run in runs if run.pages()), key=len, default=[])
@@ -137,7 +137,7 @@ def ranges(runs: Sequence[Run], low: Bound, high: Bound) -> Iterator[tuple[Bound
 
 
 def rows_between(runs: Sequence[Run], low: Bound, high: Bound) -> Iterator[pa.RecordBatch]:
-    """What the runs, oldest first, hold of [low, high): live rows in the order of their keys."""
+    """The live rows of the runs (oldest first) in [low, high), sorted by key."""
     for start, stop in ranges(runs, low, high):
         parts = [part for run in runs for part in run.between(start, stop)]
         if len(parts) == 1 and not parts[0].column(DELETED).true_count:
@@ -147,7 +147,7 @@ def rows_between(runs: Sequence[Run], low: Bound, high: Bound) -> Iterator[pa.Re
 
 
 def _folded(parts: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The live rows of sorted parts, some at a time."""
+    """The live rows of sorted parts, in batches."""
     keys = max(parts, key=len).column(KEY)
     edges = [keys[index].as_py() for index in range(FOLD_ROWS, len(keys), FOLD_ROWS)]
     starts = [0] * len(parts)
@@ -160,7 +160,7 @@ def _folded(parts: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def merged(older: Run, newer: Run, *, keep_deleted: bool) -> Run:
-    """Both as one run. Pages of the older one in which nothing has changed are shared."""
+    """Merges two runs; unchanged pages of the older one are shared."""
     pages: list[pa.RecordBatch] = []
     for start, stop in ranges((older, newer), None, None):
         below, above = older.between(start, stop), newer.between(start, stop)
@@ -172,7 +172,7 @@ def merged(older: Run, newer: Run, *, keep_deleted: bool) -> Run:
 
 
 def _joined(pages: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Neighbours that fit into one page become one: scans go page by page."""
+    """Joins neighbours that fit into one page, because scans work page by page."""
     result: list[pa.RecordBatch] = []
     for page in pages:
         if (

@@ -1,4 +1,4 @@
-"""The `memory` storage: a ring of the newest records, or a table of the newest record per key; gone with the engine."""
+"""The `memory` storage: a ring of the newest records, or a table of the newest record per key. Not persistent."""
 
 from __future__ import annotations
 
@@ -25,26 +25,25 @@ class MemoryConfig(PluginConfig):
     mode: Literal["ring", "table"] = "ring"
     """`ring`: the newest records in order. `table`: the newest record of each key."""
     format: str | None = None
-    """table: the format by which the key is read; the rest of a record stays bytes."""
+    """table: the format of the records, to read the key."""
     key_field: str | None = None
-    """table: the field that is the key, text or a whole number (which counts as its digits), such as `symbol` or
-    `$.order.id`."""
+    """table: the key field, a string or an integer, such as `symbol` or `$.order.id`."""
     delete_when: str | None = None
-    """table: a record for which this condition is true removes its key, such as `.status == "closed"`."""
+    """table: a record that matches this condition deletes its key, such as `.status == "closed"`."""
     storage_size: Annotated[int, Field(gt=0)] | Literal["unlimited"] | None = None
-    """How many records a ring holds (default 65,536), how many keys a table holds (default "unlimited")."""
+    """Maximum records of a ring (default 65,536) or keys of a table (default "unlimited")."""
     storage_bytes: Annotated[Bytes, Field(gt=0)] = 256 << 20
-    """How many bytes it holds; a single record above it still passes alone. Of a table: newest records, keys twice, and
-    256 bytes for each key, which is what it takes in memory beside them."""
+    """Maximum bytes; a single larger record is still accepted. For a table: newest records, keys twice, and 256 bytes
+    per key."""
     write_full: WriteFull | None = None
-    """A ring full of records that a reader has not passed: `block` (default) waits, `drop` refuses the new ones,
-    `overwrite` removes the oldest. A full table: `drop` (default) refuses new keys, `overwrite` removes the keys whose
-    last change is oldest; `block` is refused, since no reader ever makes room in a table."""
+    """When a ring is full of unread records: `block` (default) waits, `drop` drops new records, `overwrite` removes the
+    oldest. When a table is full: `drop` (default) refuses new keys, `overwrite` removes the least recently changed
+    keys; `block` is not possible, because readers do not free space in a table."""
     tail_bytes: Annotated[Bytes, Field(gt=0)] = 64 << 20
-    """table: how many bytes of changes are kept for a reader of changes that is behind; further behind it is rejected
-    and begins anew."""
+    """table: maximum bytes of changes retained for readers of changes. A reader that lags further is rejected and
+    starts again."""
     max_pinned_bytes: Annotated[Bytes, Field(gt=0)] = 256 << 20
-    """table: how many bytes of older versions one reader's scans may keep in memory; beyond it the oldest of them is
+    """table: maximum bytes of older versions that the scans of one reader may retain; beyond it the oldest scan is
     rejected."""
 
     @model_validator(mode="after")
@@ -70,7 +69,7 @@ class MemoryConfig(PluginConfig):
         return self
 
     def rows(self) -> int | None:
-        """The most records or keys."""
+        """Maximum number of records or keys."""
         size = RING_SIZE if self.storage_size is None and self.mode == "ring" else self.storage_size
         return size if isinstance(size, int) else None
 

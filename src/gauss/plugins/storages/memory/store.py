@@ -1,4 +1,4 @@
-"""What the memory storage builds: a ring or a table, as its config says."""
+"""Builds the memory storage: a ring or a table."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from gauss.plugins.storages.memory.spec import MemoryConfig
 
 
 def open_store(config: MemoryConfig, context: StorageContext) -> Log | Table:
-    """Imports what it builds: a ring needs neither formats nor expressions."""
+    """Opens a ring or a table. Imports are lazy: a ring needs neither formats nor expressions."""
     if config.mode == "ring":
         from gauss.plugins.storages.memory.ring import Ring
 
         return Ring(config, context)
     from gauss.plugins.storages.memory import table
 
-    return table.Table(config, context)
+    return table.MemoryTable(config, context)

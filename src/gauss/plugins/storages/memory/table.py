@@ -1,9 +1,9 @@
 """A table: the newest record of each key. One writer at a time; readers take no lock.
 
-V counts the events (upserts and deletions) in the order of their writing; Root(V) is what the first V of them leave.
-The writer fills a list of batches (the memtable); a scan pins the root that was last published, and what it pinned is
-sealed: the writer begins another. Sealed batches are sorted when first read, and merged in `maintain`, beside the
-writer. What no root holds any more is freed by Python's reference counts.
+The version V is the number of events (upserts and deletions) so far; Root(V) is the state after the first V events. The
+writer fills a list of batches (the memtable). A scan pins the last published root, which seals its memtable, and the
+writer starts another one. Sealed batches are sorted at the first read, and merged in `maintain`, concurrently with the
+writer. Data that no root references is freed by Python's reference counting.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import pyarrow as pa
 
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Agg, Capabilities, KeyRange, Output, Point, Prefix, Program, Seq, TimeRange
-from gauss.contracts.edge import DeadLetter
 from gauss.contracts.format import Format
-from gauss.contracts.storage import StorageContext, Taken, WriteFull
+from gauss.contracts.letter import Letter
+from gauss.contracts.storage import StorageContext, TableAppended, WriteFull
 from gauss.model.batch import value_lengths
 from gauss.model.errors import ConfigError
-from gauss.plugins.storages.memory.decoded import DecodedColumns
-from gauss.plugins.storages.memory.held import HeldRoots
+from gauss.plugins.storages.memory.decoded_columns import DecodedColumns
+from gauss.plugins.storages.memory.held_roots import HeldRoots
 from gauss.plugins.storages.memory.keys import Keyed, KeyReader
 from gauss.plugins.storages.memory.runs import BATCH_BYTES, CANDIDATES, Run, candidate_batch, merged
 from gauss.plugins.storages.memory.table_cursor import TableCursor
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from gauss.plugins.storages.memory.spec import MemoryConfig
 
 KEY_BYTES = 256
-"""What a key takes beside its bytes and its record's: the entry by which it is found, its row's other columns, and room
-to merge runs; measured over a million keys."""
+"""Overhead of a key besides the bytes of key and record: its dictionary entry, the row's other columns, and space to
+merge runs; measured with a million keys."""
 SEAL_ROWS = 65_536
 SEAL_BYTES = 16 << 20
 SEAL_BATCHES = 1_024
 PINNED_ROWS = 4_096
-"""A pinned memtable below this goes on: sorting so few again costs less than a run of their own."""
+"""A pinned memtable with fewer rows is not sealed: sorting it again costs less than another run."""
 RATIO = 2
-"""A run is merged with the next older one unless that is more than so many times as large."""
+"""A run is merged with the next older one unless that is more than this factor larger."""
 GONE = -1
 
 CAPABILITIES = Capabilities(
@@ -55,28 +55,28 @@ CAPABILITIES = Capabilities(
 
 
 class Events:
-    """A link of the tail: a batch of events, and what came after it. Only live cursors hold on to earlier links."""
+    """A link of the tail: a batch of events and the next link. Only live cursors reference earlier links."""
 
     __slots__ = ("batch", "next", "stop", "total")
 
     def __init__(self, batch: pa.RecordBatch, stop: int, total: int) -> None:
         self.batch = batch
         self.stop = stop
-        """The version once it is applied."""
+        """The version after its events."""
         self.total = total
         """Bytes of all events so far."""
         self.next: Events | None = None
 
 
 class Root:
-    """The table at one version; its parts never change."""
+    """The immutable state of the table at one version."""
 
     __slots__ = ("last", "memtable", "pinned", "sealed", "version")
 
     def __init__(self, version: int, sealed: tuple[Run, ...], memtable: Run, last: Events) -> None:
         self.version = version
         self.sealed = sealed
-        """Oldest first; the first is the base and holds no deletions."""
+        """The sealed runs, oldest first; the first one is the base and has no deletions."""
         self.memtable = memtable
         self.last = last
         self.pinned = False
@@ -85,7 +85,7 @@ class Root:
         return (*self.sealed, self.memtable)
 
 
-class Table:
+class MemoryTable:
     """A `contracts.storage.Table` in memory."""
 
     def __init__(self, config: MemoryConfig, context: StorageContext) -> None:
@@ -99,7 +99,7 @@ class Table:
         self._overwrite = config.full() is WriteFull.OVERWRITE
         self._tail_bytes = config.tail_bytes
         self._live: dict[str, int] = {}
-        """What each key takes in memory; with `overwrite` in the order of their last change."""
+        """Memory size of each key; with `overwrite` in the order of the last change."""
         self._pending: dict[str, int] = {}
         self._staged: list[pa.RecordBatch] = []
         self._staged_end = 0
@@ -109,38 +109,38 @@ class Table:
         self._memtable_bytes = 0
         self._root = Root(0, (), Run([], 0, 0), Events(pa.RecordBatch.from_pylist([], CANDIDATES), 0, 0))
         self._swap = threading.Lock()
-        """Between the writer and the compaction; readers take the root as it stands."""
+        """Lock between the writer and the compaction; readers take the current root without it."""
         self._compacting = threading.Lock()
         self._idle_at = -1
         self._cursors: dict[int, TableCursor] = {}
         self._held = HeldRoots(config.tail_bytes)
         self._numbers = itertools.count()
         self.counted_out: Callable[[int, int], None] = lambda _records, _bytes: None
-        """Told of every batch that a cursor takes."""
+        """Called with the records and bytes of every batch that a cursor reads."""
 
     # --- writing ---
 
-    def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[DeadLetter]]:
+    def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[Letter]]:
         return self._keys.read(chunk)
 
-    def append(self, chunk: Chunk) -> Taken:
+    def append(self, chunk: Chunk) -> TableAppended:
         assert isinstance(chunk, Keyed)
         kept = chunk if self._overwrite else self._admitted(chunk)
         if kept is None:
-            return Taken(0, chunk.count, 0)
+            return TableAppended(0, chunk.count, 0)
         self._stage(kept, self._changes(kept))
-        return Taken(kept.count, chunk.count - kept.count, self._evict() if self._overwrite else 0)
+        return TableAppended(kept.count, chunk.count - kept.count, self._evict() if self._overwrite else 0)
 
     def _changes(self, chunk: Keyed) -> dict[str, int]:
-        """What the chunk leaves of each of its keys: the bytes it takes in memory, or GONE."""
-        # A key lies in its row, and beside it to be found by.
+        """The memory size of each key after the chunk, or GONE if it is deleted."""
+        # A key is stored in its row and in the dictionary.
         sizes = value_lengths(chunk.payload) + 2 * value_lengths(chunk.keys) + KEY_BYTES
         if chunk.deleted is not None:
             sizes = np.where(chunk.deleted, GONE, sizes)
         return dict(zip(chunk.keys.to_pylist(), sizes.tolist(), strict=True))
 
     def _sizes(self, keys: dict[str, int]) -> np.ndarray:
-        """The bytes that each key's row has now, staged changes included."""
+        """The current memory size of each key, including staged changes."""
         found: Iterable[int] = map(self._live.get, keys, itertools.repeat(GONE))
         if self._pending:
             found = (self._pending.get(key, self._live.get(key, GONE)) for key in keys)
@@ -164,7 +164,7 @@ class Table:
         self._staged_end += chunk.count
 
     def _admitted(self, chunk: Keyed) -> Keyed | None:
-        """What fits of a chunk: a full table refuses new keys, never changes of those it has."""
+        """The records of a chunk that fit: a full table rejects new keys, but never changes of existing keys."""
         rows, size = self._limit_rows, self._limit_bytes
         most = chunk.nbytes + 2 * chunk.keys.nbytes + KEY_BYTES * chunk.count
         if (rows is None or self._rows + chunk.count <= rows) and self._bytes + most <= size:
@@ -187,7 +187,7 @@ class Table:
         return chunk.filtered(kept) if kept.any() else None
 
     def _evict(self) -> int:
-        """Deletes the keys whose last change is oldest until the rest fits; one row always stays."""
+        """Deletes the least recently changed keys until the rest fits; at least one row stays."""
         rows = self._limit_rows
         if not self._over(rows):
             return 0
@@ -246,7 +246,7 @@ class Table:
             last.next = Events(batch, last.stop + batch.num_rows, last.total + size)
             last = last.next
         self._memtable += staged
-        # One swap: whoever sees the version sees its rows.
+        # A single assignment, so that a reader that sees the version sees its rows.
         self._root = Root(self._staged_end, sealed, Run(self._memtable, len(self._memtable), rows), last)
 
     def rollback(self) -> None:
@@ -274,7 +274,7 @@ class Table:
 
     @property
     def floor(self) -> int:
-        """The version from which on the tail is kept."""
+        """The oldest version whose later changes are still in the tail."""
         link = self._oldest_link()
         return self._root.version if link is None else link.stop
 
@@ -306,11 +306,11 @@ class Table:
         return cursor
 
     def newest_parts(self) -> set[int]:
-        """What the newest root keeps in memory, whoever reads it."""
+        """The ids of the batches that the newest root keeps in memory."""
         return {id(part) for run in self._root.runs() for part in run.parts()}
 
     def pin(self) -> Root:
-        """The newest root; the writer begins another memtable."""
+        """Returns the newest root; the writer starts another memtable."""
         root = self._root
         root.pinned = True
         return root
@@ -320,16 +320,16 @@ class Table:
         self._held.add(root)
         return root.version
 
-    def let_go(self, version: int) -> None:
+    def unpin(self, version: int) -> None:
         self._held.remove(version)
 
     def held(self, version: int) -> tuple[Run, ...] | None:
-        """The runs of Root(version), if somebody holds it."""
+        """The runs of Root(version) if it is current or held; else None."""
         root = self._root
         return root.runs() if version == root.version else self._held.runs(version)
 
     def tail_at(self, version: int) -> Events | None:
-        """The link of the tail after which events above `version` come; None when it is not kept."""
+        """The link of the tail before the events after `version`; None if it is no longer kept."""
         root = self._root
         if version == root.version:
             return root.last
@@ -343,13 +343,13 @@ class Table:
         return min((link for link in links if link is not None), key=lambda link: link.stop, default=None)
 
     def watermark(self) -> int:
-        """The lowest version that a cursor holds; the current one when none is open."""
+        """The lowest version that a cursor holds; the current version if none is open."""
         return min((cursor.hold for cursor in tuple(self._cursors.values())), default=self._root.version)
 
     # --- compaction ---
 
     def maintain(self) -> None:
-        """Merges runs until each is well below the next older one; an idle table becomes one run."""
+        """Merges runs until each is much smaller than the next older one; an idle table becomes one run."""
         if not self._compacting.acquire(blocking=False):
             return
         try:
@@ -372,12 +372,12 @@ class Table:
                 self._root = root = Root(root.version, (*root.sealed, root.memtable), Run([], 0, 0), root.last)
         runs = root.sealed
         for run in runs:
-            run.pages()  # sorted here, so that no reader has to
+            run.pages()  # sorts in the background, not in a reader
         for index in range(len(runs) - 2, -1, -1):
             older, newer = runs[index], runs[index + 1]
             if idle or older.rows <= RATIO * newer.rows:
                 one = merged(older, newer, keep_deleted=index > 0)
-                with self._swap:  # the writer has only added runs behind
+                with self._swap:  # the writer has only appended runs
                     now = self._root
                     sealed = (*now.sealed[:index], one, *now.sealed[index + 2 :])
                     self._root = Root(now.version, sealed, now.memtable, now.last)

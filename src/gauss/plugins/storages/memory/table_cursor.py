@@ -1,4 +1,4 @@
-"""A scan of a table: the rows of one root in the order of their keys, then, in a live scan, every event after it."""
+"""A scan of a table: the rows of one root in key order; a live scan continues with every later event."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gauss.plugins.storages.memory.runs import BATCH_BYTES, DATA, KEY, TS_MS, VE
 from gauss.scan.outputs import lengths, packed_size
 
 if TYPE_CHECKING:
-    from gauss.plugins.storages.memory.table import Events, Table
+    from gauss.plugins.storages.memory.table import Events, MemoryTable
 
 
 ROW_BYTES = 17
-"""What version, time and mark of a row take."""
+"""Bytes of the version, time and deletion mark of a row."""
 
 
 class TableCursor:
-    """Pinned at the version that was current when it was opened; `position` is the last version it has delivered."""
+    """A cursor pinned at the version that was current when it was opened; `position` is the last delivered version."""
 
-    def __init__(self, table: Table, program: Program, closed: Callable[[], object]) -> None:
+    def __init__(self, table: MemoryTable, program: Program, closed: Callable[[], object]) -> None:
         self._closed = closed
         self._counted = table.counted_out
         self._newest_parts = table.newest_parts
@@ -47,16 +47,16 @@ class TableCursor:
         if start is not None:
             self._start_after(table, start)
 
-    def _start_at_held(self, table: Table, version: int) -> None:
-        """A snapshot of a version that somebody holds."""
+    def _start_at_held(self, table: MemoryTable, version: int) -> None:
+        """Starts a snapshot of a pinned version."""
         runs = table.held(version)
         if runs is None:
-            raise Collected(f"version {version} is held by nobody", hint="scan without a version")
+            raise Collected(f"version {version} is no longer kept", hint="scan without a version")
         self.pinned_version = self.position = self.hold = version
         self._runs = runs
 
-    def _start_after(self, table: Table, version: int) -> None:
-        """A live scan that has Root(version) already: the tail alone."""
+    def _start_after(self, table: MemoryTable, version: int) -> None:
+        """Starts a live scan whose reader already has Root(version): only the tail is read."""
         newest = self.pinned_version
         if version > newest:
             raise ConfigError(f"expected a version up to {newest}, found {version}")
@@ -71,7 +71,7 @@ class TableCursor:
         self.position = self.hold = version
         self._pages, self._runs = None, ()
         following = self._tail.next
-        if following is not None and self._tail.stop < version:  # in the middle of what was written at once
+        if following is not None and self._tail.stop < version:  # in the middle of a batch
             self._tail, self._in_root = following, False
             later = following.batch.slice(following.batch.num_rows - (following.stop - version))
             rest = in_range(later, self._low, self._high)
@@ -106,20 +106,20 @@ class TableCursor:
             passed = self._tail.stop if self._left is None else int(self._batch.column(VERSION)[-1].as_py())
             self.position = self.hold = passed
         self._counted(self._batch.num_rows, size)
-        return Code.UNSET
+        return Code.OK
 
     def _gather(self, step: Step) -> tuple[list[pa.RecordBatch], int, Code]:
-        """Rows up to the limits of a step, at least one, and their bytes; where it asks for that, batches do not
-        depend on how pages and links are cut."""
+        """Rows up to the limits of a step, at least one, and their bytes; if the step requests it, batches do not
+        depend on the boundaries of pages and links."""
         parts: list[pa.RecordBatch] = []
         rows, size = step.limit, 0
         while rows > 0:
             if self._left is None:
                 root = self._pages is not None
-                if (code := self._load()) is not Code.UNSET:
+                if (code := self._load()) is not Code.OK:
                     return parts, size, code
                 if root and self._pages is None and parts:
-                    break  # the root ends a batch
+                    break  # a batch does not cross the end of the root
                 if self._left is None:
                     continue
             left = self._left
@@ -131,17 +131,17 @@ class TableCursor:
             self._left = left.slice(count) if count < left.num_rows else None
             if self._left is not None or not step.fill:
                 break
-        return parts, size, Code.UNSET
+        return parts, size, Code.OK
 
     def _load(self) -> Code:
-        """What comes next into `_left`, which may stay empty; any other code than UNSET: nothing does now."""
-        if (pages := self._pages) is not None:  # another thread may end the scan meanwhile
+        """Loads the next rows into `_left`, which may stay empty; any code but OK means that there are none now."""
+        if (pages := self._pages) is not None:  # another thread may end the scan concurrently
             self._left = next(pages, None)
             if self._left is None:
                 self._pages = None
                 if self._live:
-                    self._runs = ()  # a reader that stays for a week holds no more than it has not read
-            return Code.UNSET
+                    self._runs = ()  # a long-lived reader keeps only what it has not read
+            return Code.OK
         following = self._tail.next if self._tail is not None else None
         if following is None:
             return self._refused or Code.INVALID
@@ -150,13 +150,13 @@ class TableCursor:
         if self._left is None:
             self.position = self.hold = following.stop
         self._tail = following
-        if self._refused is not None:  # meanwhile the writer has given it up
+        if self._refused is not None:  # the writer has rejected it in the meantime
             self._tail = None
             return self._refused
-        return Code.UNSET
+        return Code.OK
 
     def seek(self, to: int | str) -> bool:
-        """Goes on at the first row whose key is not below `to`; only within the view, and only in the root."""
+        """Continues at the first row with a key >= `to`; only within the view and the root."""
         inside = (
             isinstance(to, str) and (self._low is None or to >= self._low) and (self._high is None or to < self._high)
         )
@@ -168,7 +168,7 @@ class TableCursor:
     def read(self) -> tuple[Code, pa.RecordBatch | None]:
         if self._batch is None:
             return self._refused or Code.INVALID, None
-        return Code.UNSET, self._batch
+        return Code.OK, self._batch
 
     def close(self) -> None:
         self._refuse(Code.INVALID)
@@ -182,7 +182,7 @@ class TableCursor:
         return {id(part): part.nbytes + BATCH_BYTES for run in runs for part in run.parts() if id(part) not in newest}
 
     def reject(self) -> None:
-        """It holds more of the tail than is kept for anybody, or more of old versions than its reader may."""
+        """Ends the scan because it retains more of the tail or of old versions than its limits allow."""
         self._refuse(Code.REJECTED)
 
     def _refuse(self, code: Code) -> None:
@@ -190,12 +190,12 @@ class TableCursor:
         self._runs, self._pages, self._left, self._batch, self._tail = (), None, None, None, None
 
     def tail(self) -> Events | None:
-        """The last link of the tail that it has taken; None: it is no live scan."""
+        """The last link of the tail that it has read; None if it is not a live scan."""
         return self._tail
 
 
 def key_range(program: Program) -> tuple[Bound, Bound]:
-    """The keys that a view may hold, as [low, high)."""
+    """The key range [low, high) of a view."""
     match program.view:
         case Seq():
             return None, None
@@ -221,7 +221,7 @@ def key_range(program: Program) -> tuple[Bound, Bound]:
 
 
 def after_prefix(prefix: str) -> Bound:
-    """The lowest key above all that begin so; UTF-8 sorts as code points do."""
+    """The lowest key above all keys with this prefix; UTF-8 sorts like code points."""
     text = prefix.rstrip("\U0010ffff")
     if not text:
         return None
@@ -230,7 +230,7 @@ def after_prefix(prefix: str) -> Bound:
 
 
 def _fitting(batch: pa.RecordBatch, rows: int, size: int, *, at_least: int) -> tuple[int, int]:
-    """How many of the batch's first rows fit, and how many bytes they hold."""
+    """The number of the batch's first rows that fit, and their bytes."""
     count = min(batch.num_rows, rows)
     keys, data = (batch.column(index).slice(0, count) for index in (KEY, DATA))
     whole = packed_size(keys) + packed_size(data) + ROW_BYTES * count

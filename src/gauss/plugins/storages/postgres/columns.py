@@ -1,4 +1,4 @@
-"""In which Arrow types a Postgres table takes its columns."""
+"""Arrow types in which columns are written to a Postgres table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from gauss.clients.postgres.types import canonical
 from gauss.contracts.format import FieldType
-from gauss.mapping.convert import Converter
+from gauss.contracts.table import Converter
 
 _NUMBERS = {
     "SMALLINT": pa.int16(),

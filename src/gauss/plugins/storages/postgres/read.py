@@ -1,4 +1,4 @@
-"""A Postgres topic as readers know it."""
+"""Reads a Postgres topic."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from gauss.clients.postgres import ddl, live
 from gauss.clients.postgres.connect import Connection, connect
 from gauss.clients.postgres.errors import sorted_errors
 from gauss.clients.postgres.quote import identifier
-from gauss.clients.postgres.read import Copied, PostgresSql, Selection
+from gauss.clients.postgres.read import Copied, PostgresSelection, PostgresSql
 from gauss.clients.postgres.server import address_of
 from gauss.clients.postgres.types import canonical
+from gauss.contracts.expression import Kind
 from gauss.contracts.format import FieldType, SourceSchema
-from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, TablePlace
-from gauss.contracts.table_read import READ_SECONDS, Asked, Pages, TableColumn
+from gauss.contracts.table import TablePlace
+from gauss.contracts.table_read import READ_SECONDS, Pages, TableColumn, TableReadRequest
 from gauss.contracts.target import TargetField, TargetSchema, as_field_type
+from gauss.model.names import INC_COLUMN, OFFSET_COLUMN
+from gauss.plugins.storages.empty_read import EmptyRead
 from gauss.plugins.storages.postgres.spec import PostgresConfig
 from gauss.plugins.storages.read_columns import candidate, compared_kinds, time_column
-from gauss.plugins.storages.read_nothing import Nothing
-from gauss.scan.program.ir import Kind
 
 _NAMES = {
     "SMALLINT": "int2", "INTEGER": "int4", "REAL": "float4", "DOUBLE PRECISION": "float8", "BOOLEAN": "bool",
@@ -29,7 +30,7 @@ _ELEMENTS = frozenset({"int2", "int4", "int8", "float4", "float8", "bool", "text
 
 
 class PostgresReader:
-    """Implements `TableReader`. Every read has a connection and a transaction of its own."""
+    """Implements `TableReader`. Each read has its own connection and transaction."""
 
     def __init__(self, config: PostgresConfig, place: TablePlace, source: SourceSchema, target: TargetSchema) -> None:  # noqa: ARG002
         self._config, self._place, self._target = config, place, target
@@ -43,12 +44,12 @@ class PostgresReader:
             "table": str(target.attrs["table"]),
         }
 
-    def open(self, asked: Asked) -> Pages:
+    def open(self, asked: TableReadRequest) -> Pages:
         connection = self._connect()
         try:
             found = live.describe(connection, ddl.table_name(self._target))
             present = frozenset() if found is None else frozenset(each.name for each in found.columns)
-            selection = Selection(
+            selection = PostgresSelection(
                 ddl.table_name(self._target),
                 [column for column in self.columns if column.name in asked.columns],
                 present,
@@ -61,7 +62,7 @@ class PostgresReader:
             selection.add_where(asked.where, compared_kinds(self._types))
             if found is None:
                 connection.close()
-                return Nothing(selection.text())
+                return EmptyRead(selection.text())
             return Copied(connection, selection)
         except BaseException:
             connection.close()
@@ -98,7 +99,7 @@ class PostgresReader:
 
 
 def own_type(field_type: FieldType) -> FieldType:
-    """The type as Postgres itself calls it."""
+    """The type's name in Postgres."""
     kind = canonical(field_type)
     if kind.name == "ARRAY":
         return FieldType("array", {"element": own_type(as_field_type(kind.attrs["element"]))})
@@ -122,7 +123,7 @@ def _column(field: TargetField) -> TableColumn:
             if element.name not in _ELEMENTS:
                 general = FieldType("json")
         case "timestamp" | "timestamptz":
-            # Times without an end have no number: they are null.
+            # Infinite timestamps have no number and become null.
             sql = f"CASE WHEN isfinite({name}) THEN (extract(epoch FROM {name}) * 1000000)::bigint END"
         case "date":
             sql = f"CASE WHEN isfinite({name}) THEN {name} - DATE '1970-01-01' END"

@@ -1,4 +1,4 @@
-"""A topic's table in Postgres: made, changed, and filled by COPY, with the ledger row in the same transaction."""
+"""A topic's table in Postgres: creates and alters it, and writes rows by COPY in a transaction with the ledger."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from gauss.clients.evolution import Difference
 from gauss.clients.postgres import ddl, ledger, live
 from gauss.clients.postgres import write as writing
 from gauss.clients.postgres.connect import Connection, connect
 from gauss.clients.postgres.errors import sorted_errors
 from gauss.clients.postgres.server import address_of
+from gauss.clients.postgres.type_map import column_type
 from gauss.clients.postgres.wire import wire_table
+from gauss.contracts.evolution import Difference
 from gauss.contracts.format import SourceSchema
-from gauss.contracts.table import INC_COLUMN, OFFSET_COLUMN, Block, Emptying, Group, Mapped, TablePlace
+from gauss.contracts.table import Emptying, Mapped, RowBlock, RowGroup, TableKind, TablePlace
 from gauss.contracts.target import TargetField, TargetSchema
-from gauss.mapping.columns import TableKind
-from gauss.mapping.defaults import postgres_type
-from gauss.plugins.storages.evolving import lacking_columns
+from gauss.model.names import INC_COLUMN, OFFSET_COLUMN
 from gauss.plugins.storages.postgres.columns import SPECIAL, arrow_type
 from gauss.plugins.storages.postgres.spec import PostgresConfig
-from gauss.plugins.storages.wanted import Words, wanted_table
+from gauss.tables.evolution import lacking_columns
+from gauss.tables.target import TypeNames, wanted_table
 
-WORDS = Words("BIGINT", "BYTEA", postgres_type)
+TYPE_NAMES = TypeNames("BIGINT", "BYTEA", column_type)
 
 
 class PostgresTable:
@@ -34,7 +34,7 @@ class PostgresTable:
         self._config = config
         self._place = place
         self._connected: Connection | None = None
-        self._table: writing.Table | None = None
+        self._table: writing.PostgresTarget | None = None
         self.kind = TableKind(arrow_type, self._accepts_null, SPECIAL)
 
     @property
@@ -48,7 +48,7 @@ class PostgresTable:
         attrs = {"table": self._place.topic.replace(".", "_"), **self._config.table_schema}
         if self._config.keys:
             attrs["key"] = self._config.keys
-        return wanted_table(attrs, source, mapped, WORDS, marked=self._config.exactly_once)
+        return wanted_table(attrs, source, mapped, TYPE_NAMES, marked=self._config.exactly_once)
 
     def column(self, field: TargetField) -> str:
         return ddl.column(field)
@@ -76,13 +76,13 @@ class PostgresTable:
 
     def open(self, target: TargetSchema, lacking: Sequence[str]) -> None:
         types = {field.name: field.field_type for field in target.fields if field.name not in lacking}
-        self._table = writing.Table(ddl.table_name(target), types, ddl.key_of(target))
+        self._table = writing.PostgresTarget(ddl.table_name(target), types, ddl.key_of(target))
 
-    def check(self, group: Group) -> None:
+    def check(self, group: RowGroup) -> None:
         assert self._table is not None
         wire_table(group.rows, self._table.types)
 
-    def insert(self, block: Block, settle_s: float) -> None:  # noqa: ARG002 (a transaction leaves nothing to settle)
+    def insert(self, block: RowBlock, settle_s: float) -> None:  # noqa: ARG002 (a transaction leaves nothing to settle)
         assert self._table is not None
         mark = None
         if self._config.exactly_once:
@@ -102,7 +102,7 @@ class PostgresTable:
                 block = self._without_present(block)
             writing.write(connection, self._table, self._parts(block), mark)
 
-    def _parts(self, block: Block) -> list[pa.Table]:
+    def _parts(self, block: RowBlock) -> list[pa.Table]:
         """Each group's rows with where they came from."""
         assert self._table is not None
         groups = newest(block.groups, self._table.key) if self._table.key else block.groups
@@ -112,8 +112,8 @@ class PostgresTable:
             for offsets, rows, _ in groups
         ]  # fmt: skip
 
-    def _without_present(self, block: Block) -> Block:
-        """Leaves out what the table holds already; rows with a key just replace themselves."""
+    def _without_present(self, block: RowBlock) -> RowBlock:
+        """Removes rows that the table already has; rows with a key replace themselves."""
         assert self._table is not None
         if self._table.key or OFFSET_COLUMN not in self._table.types or INC_COLUMN not in self._table.types:
             return block
@@ -143,7 +143,7 @@ class PostgresTable:
     def empty(self, target: TargetSchema, rows: Emptying, settle_s: float) -> None:  # noqa: ARG002 (see `insert`)
         connection = self._connection()
         with sorted_errors(), connection.transaction():
-            # From here on whoever wrote before is refused, and what was under way has ended.
+            # From here on earlier writers are fenced, and their transactions have ended.
             ledger.claim(connection, rows.processor, rows.generation)
             for inc, end in rows.below.items():
                 query = f"DELETE FROM {ddl.table_name(target)} WHERE {INC_COLUMN} = %s AND {OFFSET_COLUMN} < %s"
@@ -155,7 +155,7 @@ class PostgresTable:
             connected.close()
 
 
-def newest(groups: Sequence[Group], key: Sequence[str]) -> Sequence[Group]:
+def newest(groups: Sequence[RowGroup], key: Sequence[str]) -> Sequence[RowGroup]:
     """Of rows with the same key in several groups only the last: each group is merged by itself."""
     if len(groups) < 2:
         return groups
@@ -168,5 +168,5 @@ def newest(groups: Sequence[Group], key: Sequence[str]) -> Sequence[Group]:
     for group, own in zip(groups, keys, strict=True):
         keep = np.array([last[value] == offset for value, offset in zip(own, group.offsets, strict=True)], bool)
         if keep.any():
-            kept.append(Group(group.offsets[keep], group.rows.filter(pa.array(keep)), group.part))
+            kept.append(RowGroup(group.offsets[keep], group.rows.filter(pa.array(keep)), group.part))
     return kept

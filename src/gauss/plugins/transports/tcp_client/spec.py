@@ -12,7 +12,7 @@ from gauss.contracts.transport import TransportSpec
 from gauss.plugins.transports.tls_config import TlsConfig
 
 
-class ClientConfig(PluginConfig):
+class TcpClientConfig(PluginConfig):
     """An outgoing connection that is made again, with growing pauses, whenever it ends."""
 
     host: str
@@ -25,7 +25,7 @@ class ClientConfig(PluginConfig):
     """Quiet time after which TCP probes whether the peer is still there."""
 
     @model_validator(mode="after")
-    def _is_whole(self) -> ClientConfig:
+    def _is_whole(self) -> TcpClientConfig:
         if self.tls is not None and (self.tls.cert is None) != (self.tls.key is None):
             raise PydanticCustomError("tls_cert", '"cert" and "key" go together in "{key}"', {"key": "tls"})
         return self
@@ -34,7 +34,7 @@ class ClientConfig(PluginConfig):
 SPEC = TransportSpec(
     name="tcp-client",
     summary="Connects to a port and reconnects with backoff.",
-    config=ClientConfig,
+    config=TcpClientConfig,
     implementation="gauss.plugins.transports.tcp_client.transport:TcpClient",
     listens=False,
 )

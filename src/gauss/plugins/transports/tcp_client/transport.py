@@ -1,4 +1,4 @@
-"""One outgoing connection, made again with growing pauses whenever it ends."""
+"""An outgoing connection that reconnects with growing pauses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from gauss.contracts.edge import GREETED, HANDSHAKE
 from gauss.contracts.transport import Connection
 from gauss.plugins.transports.connection import HANDSHAKE_SECONDS, TcpConnection, hang_up, peer_name, start_thread, tune
-from gauss.plugins.transports.tcp_client.spec import ClientConfig
+from gauss.plugins.transports.tcp_client.spec import TcpClientConfig
 from gauss.plugins.transports.tls import client_context
 
 log = logging.getLogger("gauss.transport")
@@ -26,9 +26,9 @@ STEADY_SECONDS = 5.0
 
 
 class TcpClient:
-    """Connects to one peer for as long as it is not stopped."""
+    """Keeps a connection to one peer until it is stopped."""
 
-    def __init__(self, config: ClientConfig, base_dir: Path = Path()) -> None:
+    def __init__(self, config: TcpClientConfig, base_dir: Path = Path()) -> None:
         self._config = config
         self._tls = client_context(config.tls, base_dir) if config.tls else None
         self._thread: threading.Thread | None = None
@@ -101,10 +101,10 @@ class TcpClient:
             self._last_error = "the connection ended"
             log.info("connection to %s ended", where)
         except OSError as error:
-            told = str(error.strerror or error)
-            if told != self._last_error:  # a peer that stays away is one line, not one per attempt
-                log.warning("no connection to %s: %s; trying again", where, told)
-            self._last_error = told
+            message = str(error.strerror or error)
+            if message != self._last_error:  # logs the same error once, not per attempt
+                log.warning("can't connect to %s: %s; retrying", where, message)
+            self._last_error = message
         except Exception:
             log.exception("connection to %s failed", where)
         finally:

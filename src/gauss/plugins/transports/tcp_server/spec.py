@@ -19,7 +19,7 @@ class ServerConfig(PluginConfig):
     host: str = "127.0.0.1"
     """Address to bind; `0.0.0.0` for every interface, which then needs `allow`, or `tls` with a `ca`."""
     port: Annotated[int, Field(ge=0, le=65535)]
-    """Port to bind; 0 takes a free one."""
+    """Port to bind; 0 for any free one."""
     tls: TlsConfig | None = None
     """`cert` and `key`, and `ca` to demand client certificates."""
     max_connections: Annotated[int, Field(gt=0)] = 1000
@@ -35,7 +35,7 @@ class ServerConfig(PluginConfig):
         if not is_loopback(self.host) and not self.allow and not knows_clients:
             raise PydanticCustomError(
                 "open_listener",
-                'a listener on {host} can be reached from outside, so it needs "{key}": the networks that may'
+                'a listener on {host} can be reached from other machines, so it needs "{key}": the networks that may'
                 ' connect, such as ["10.0.0.0/8"] (["0.0.0.0/0", "::/0"] for everybody), or "tls" with a "ca" that'
                 " signed the certificates of its clients",
                 {"host": self.host, "key": "allow"},

@@ -118,11 +118,11 @@ class TcpServer:
             if error.errno == errno.EADDRINUSE:
                 raise Unavailable(
                     f"port {port} on {host} is in use",
-                    hint=f"stop what listens there (ss -ltnp 'sport = :{port}') or set another port",
+                    hint=f"stop the process that listens there (ss -ltnp 'sport = :{port}') or set another port",
                 ) from error
             raise GaussError(
                 f"can't listen on {host}:{port}: {error.strerror}",
-                hint="ports below 1024 need rights"
+                hint="ports below 1024 need privileges"
                 if error.errno == errno.EACCES
                 else "set host to an address of this machine",
             ) from error
@@ -216,18 +216,18 @@ class TcpServer:
             self._refused += 1
         self._last_error = f"{peer} refused: {reason}"
         self._tell("refused", self._last_error)
-        told = "port %d: %s refused: %s (%d refused so far)"
-        self._log_rarely(told, self._address[1], peer, reason, self._refused)
+        message = "port %d: %s refused: %s (%d refused so far)"
+        self._log_rarely(message, self._address[1], peer, reason, self._refused)
 
     def _log_rarely(self, message: str, *values: object) -> None:
-        """A flood of the same trouble is one line per second."""
+        """Logs at most one line per second."""
         if time.monotonic() - self._last_logged >= 1.0:
             self._last_logged = time.monotonic()
             log.warning(message, *values)
 
 
 def _allow_open_files(connections: int) -> None:
-    """Room for this many connections beside everything else, as far as the system lets a process go."""
+    """Raises the limit of open files for this many connections, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = len(list(Path("/proc/self/fd").iterdir())) + connections + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

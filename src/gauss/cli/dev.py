@@ -1,0 +1,97 @@
+"""`gauss dev`: a local database server in the foreground."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from gauss.cli.client import DEFAULT_DATA_DIR
+from gauss.cli.output import CommandOutput, JsonOption
+from gauss.cli.stops import Stops
+from gauss.clients.embedded import EmbeddedServer, ensure
+from gauss.model.errors import Rejected, StorageError
+from gauss.model.files import PRIVATE_FOLDER
+from gauss.model.paths import DataDir
+
+if TYPE_CHECKING:
+    from gauss.clients.endpoint import Endpoint
+
+LOOK_SECONDS = 0.5
+CLIENTS = {"postgresql": 'psql "{url}"', "http": "curl \"{url}\" -d 'SELECT version()'"}
+"""A command that connects, by the scheme of the URL."""
+
+
+def command(
+    system: Annotated[Literal["postgres", "clickhouse"], typer.Argument(help="The server.", show_default=False)],
+    data_dir: Annotated[
+        Path, typer.Option("--data-dir", help="The data directory.", envvar="GAUSS_DATA_DIR")
+    ] = DEFAULT_DATA_DIR,
+    json: JsonOption = False,
+) -> None:
+    """Start a local Postgres or ClickHouse and print its URL. Ctrl-C or SIGTERM stops it.
+
+    Data, port and password are kept in the data directory: the next start finds them. Postgres has wal_level=logical.
+
+    Examples: gauss dev postgres · gauss dev clickhouse --data-dir scratch --json
+
+    With --json: one line {"url": …} when the server is ready. Exit codes: 0 stopped on request, 3 the server runs
+    already, can't start or has ended.
+    """
+    stops = Stops()
+    output = CommandOutput(json=json)
+    with _started(system, DataDir(data_dir.absolute())) as server:
+        if stops.asked.is_set():
+            return
+        try:
+            output.event({"url": server.endpoint.url})
+            _say_ready(server.endpoint, _url_command(system, data_dir), output)
+        except OSError:
+            return  # the terminal was closed
+        while not stops.asked.wait(LOOK_SECONDS):
+            if server.process is None or server.process.poll() is not None:
+                log = DataDir(data_dir).server(system) / "owner.log"
+                raise StorageError(f"the {system} server has ended", hint=f"see {log}")
+
+
+def _started(system: str, paths: DataDir) -> EmbeddedServer:
+    os.umask(0o077)  # as `gauss run`: data and logs are for their owner only
+    try:
+        paths.root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        server = ensure(system, paths.server(system))
+    except OSError as error:
+        raise StorageError(
+            f"the data directory {paths.root} can't be used: {error.strerror or error}",
+            hint="choose another with --data-dir, or give this user the right to write there",
+        ) from error
+    if server.process is None:
+        raise Rejected(
+            f"{system} already runs on the data directory {paths.root}: pid {server.endpoint.pid}",
+            hint=f"its URL: {_url_command(system, paths.root)}",
+        )
+    return server
+
+
+def _url_command(system: str, data_dir: Path) -> str:
+    """The command that prints the server's URL."""
+    given = "" if data_dir == DEFAULT_DATA_DIR else f" --data-dir {shlex.quote(str(data_dir))}"
+    return f"gauss db url {system}{given}"
+
+
+def _say_ready(endpoint: Endpoint, url_command: str, output: CommandOutput) -> None:
+    """Prints the URL, never folded so that it can be copied; on a terminal framed, with a command that connects."""
+    if output.json:
+        return
+    if not sys.stdout.isatty():
+        output.line(endpoint.url)
+        sys.stdout.flush()
+        return
+    console = output.console()
+    console.rule("the server is ready · Ctrl-C to stop")
+    output.line(endpoint.url, style="bold")
+    output.line(CLIENTS[endpoint.scheme].format(url=f"$({url_command})"))
+    console.rule()

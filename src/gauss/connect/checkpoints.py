@@ -1,0 +1,44 @@
+"""Which cursor of a stream is safe, by the checkpoints of source and destination.
+
+Batches are numbered from 1 and arrive in the order in which they were emitted. A source's checkpoint k says that the
+cursor is behind batches 1..k, a destination's that batches 1..k are durably committed. So the cursor of the largest
+source checkpoint that is not above the largest destination checkpoint is safe.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from gauss.contracts.connector.errors import ConnectorError
+from gauss.contracts.connector.progress import Checkpoint, CheckpointKind
+
+
+class Correlation:
+    """The checkpoints of one run of a stream."""
+
+    def __init__(self) -> None:
+        self.committed: Checkpoint | None = None
+        """The source's checkpoint whose cursor is safe; None before the first."""
+        self._coming: deque[Checkpoint] = deque()
+        self._last = {CheckpointKind.SOURCE: 0, CheckpointKind.DEST: 0}
+
+    def add(self, checkpoint: Checkpoint, most: int) -> Checkpoint | None:
+        """Notes a checkpoint; `most`: how many batches were emitted, or delivered. Returns the source's checkpoint that
+        has become safe by it, None if there is no new one. Raises ConnectorError for an id that goes back, or counts
+        batches that do not exist."""
+        kind, last = checkpoint.kind, self._last[checkpoint.kind]
+        done = "emitted" if kind is CheckpointKind.SOURCE else "delivered"
+        if checkpoint.id < last or checkpoint.id > most:
+            raise ConnectorError.internal(
+                "BAD_CHECKPOINT",
+                f"the id of a {kind} checkpoint is between {last}, the last one, and {most}, the number of batches that"
+                f" were {done}; found {checkpoint.id}",
+            )
+        self._last[kind] = checkpoint.id
+        if kind is CheckpointKind.SOURCE:
+            self._coming.append(checkpoint)
+        found = None
+        while self._coming and self._coming[0].id <= self._last[CheckpointKind.DEST]:
+            found = self._coming.popleft()
+        self.committed = found or self.committed
+        return found

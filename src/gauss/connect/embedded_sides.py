@@ -1,0 +1,34 @@
+"""Embedded servers for connectors whose config names none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from gauss.clients.embedded import ensure
+from gauss.config.syncs import ConnectorDef, SyncDef
+from gauss.connect.sides import find_spec
+from gauss.model.paths import DataDir
+
+
+def is_embedded(sync: SyncDef, role: str) -> bool:
+    """Whether a side uses an embedded server."""
+    given: ConnectorDef = getattr(sync, role)
+    spec = find_spec(role, given.connector)
+    return spec is not None and bool(spec.system) and spec.server(spec.validate(given.config)) is None
+
+
+@contextmanager
+def embedded_servers(sync: SyncDef, data_dir: DataDir) -> Iterator[SyncDef]:
+    """The sync with the addresses of embedded servers, which run as long as the context: those of a run that uses the
+    same data directory, or started here."""
+    with ExitStack() as stack:
+        sides: dict[str, ConnectorDef] = {}
+        for role in ("source", "destination"):
+            given: ConnectorDef = getattr(sync, role)
+            spec = find_spec(role, given.connector)
+            if spec is None or not is_embedded(sync, role):
+                continue
+            server = stack.enter_context(ensure(spec.system, data_dir.server(spec.system)))
+            sides[role] = ConnectorDef(connector=given.connector, **{**given.config, "dsn": server.endpoint.url})
+        yield sync.model_copy(update=sides)

@@ -1,0 +1,311 @@
+"""What a connector calls while it reads or writes one stream: the same for connectors in Python and in Wasm."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from gauss.connect.channel import Channel
+from gauss.connect.checkpoints import Correlation
+from gauss.connect.evolution import SchemaPlan
+from gauss.contracts.connector.cursor import CursorValue
+from gauss.contracts.connector.errors import ConnectorError
+from gauss.contracts.connector.host import (
+    BATCH_OVERHEAD_BYTES,
+    KEY_BYTES,
+    STATE_BYTES,
+    Batch,
+    LogLevel,
+    Mark,
+    Opaque,
+)
+from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, Metric, StateScope
+from gauss.contracts.connector.stream import DataErrorPolicy, StreamContext
+
+
+class StateBackend(Protocol):
+    """Values by owner and key. `owner` is the pipeline, a stream of it or a connector of it."""
+
+    def get(self, owner: str, key: str) -> bytes | None: ...
+
+    def put(self, owner: str, key: str, value: bytes) -> None: ...
+
+    def compare_and_set(self, owner: str, key: str, expected: bytes | None, value: bytes) -> bool: ...
+
+
+class Observer(Protocol):
+    """Who is told what happens in a run of a stream. Called by the threads of both connectors."""
+
+    def committed(self, checkpoint: Checkpoint) -> None:
+        """A source's checkpoint has become safe: store its cursor. The destination waits meanwhile."""
+        ...
+
+    def progressed(self, kind: CheckpointKind, records: int, size: int) -> None: ...
+
+    def logged(self, connector: str, level: LogLevel, message: str) -> None: ...
+
+    def measured(self, connector: str, metric: Metric) -> None: ...
+
+    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError) -> None:
+        """Rows for the dead letters."""
+        ...
+
+
+class StreamRun:
+    """What the two connectors of one run of a stream share."""
+
+    def __init__(
+        self,
+        stream: StreamContext,
+        state: StateBackend,
+        observer: Observer,
+        *,
+        pipeline: str,
+        generation: int = 1,
+        partition: Any = None,
+        opaque: str = "",
+        schema: SchemaPlan | None = None,
+        program: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
+        follow: bool = False,
+    ) -> None:
+        """`program`: what is made of rows; `schema`: how they are made to fit the destination's table. None: rows are
+        delivered as they are."""
+        self.stream = stream
+        self.state = state
+        self.observer = observer
+        self.pipeline = pipeline
+        self.generation = generation
+        self.partition = partition
+        self.opaque = opaque
+        self.schema = schema
+        self.program = program
+        self.follow = follow
+        self.channel = Channel(stream.limits.max_inflight_batches)
+        self.correlation = Correlation()
+        self.emitted = self.delivered = 0
+        self.cancel = threading.Event()
+        self._lock = threading.Lock()
+
+    def checkpoint(self, checkpoint: Checkpoint) -> None:
+        with self._lock:
+            most = self.emitted if checkpoint.kind is CheckpointKind.SOURCE else self.delivered
+            safe = self.correlation.add(checkpoint, most)
+            if safe is not None:
+                self.observer.committed(safe)
+
+    def drain(self) -> None:
+        """Ends the source; what it has emitted is still written."""
+        self.cancel.set()
+        self.channel.drain()
+
+    def break_off(self, error: ConnectorError) -> None:
+        """Ends both sides."""
+        self.cancel.set()
+        self.channel.break_off(error)
+
+
+class StreamHost:
+    """The host of one connector in a run of a stream. Implements `contracts.connector.host.Host`."""
+
+    def __init__(self, run: StreamRun, kind: CheckpointKind, connector: str) -> None:
+        self.connector = connector
+        self.kind = kind
+        self._run = run
+        self._cursor: Checkpoint | None = None
+
+    @property
+    def stream(self) -> StreamContext:
+        return self._run.stream
+
+    @property
+    def pipeline(self) -> str:
+        return self._run.pipeline
+
+    @property
+    def generation(self) -> int:
+        return self._run.generation
+
+    @property
+    def partition(self) -> Any:
+        return self._run.partition
+
+    @property
+    def opaque(self) -> str:
+        return self._run.opaque
+
+    @property
+    def follow(self) -> bool:
+        return self._run.follow
+
+    @property
+    def committed(self) -> CursorValue | None:
+        safe = self._run.correlation.committed
+        return None if safe is None else safe.cursor_value
+
+    @property
+    def batch_bytes(self) -> int:
+        """The largest batch that is accepted."""
+        return self._run.stream.limits.max_batch_bytes + BATCH_OVERHEAD_BYTES
+
+    def cancelled(self) -> bool:
+        return self._run.cancel.is_set()
+
+    # --- rows ---
+
+    def emit_batch(self, batch: pa.RecordBatch | bytes | Opaque) -> None:
+        self._only(CheckpointKind.SOURCE, "emit_batch")
+        # A batch in Arrow's memory gets its envelope when a guest reads it.
+        whole = isinstance(batch, bytes)
+        size, most = (len(batch), self.batch_bytes) if whole else (_size(batch), self.stream.limits.max_batch_bytes)
+        if size > most:
+            raise ConnectorError.config(
+                "BATCH_TOO_LARGE",
+                f"a batch has at most {most:,} bytes (max_batch_bytes{' and 64 KiB' if whole else ''}), found {size:,}",
+                hint="emit fewer rows at once, or raise max_batch_bytes",
+            )
+        rows = read_batch(batch) if isinstance(batch, bytes) else batch
+        if not (rows.rows if isinstance(rows, Opaque) else rows.num_rows):
+            raise ConnectorError.config("EMPTY_BATCH", "a batch has at least one row")
+        self._run.channel.put(Batch(self._run.emitted + 1, rows))
+        self._run.emitted += 1
+
+    def next_delivery(self) -> Batch | Mark | None:
+        self._only(CheckpointKind.DEST, "next_batch")
+        while isinstance(found := self._run.channel.get(), Batch):
+            self._run.delivered = found.id
+            fitting = self._fitting(found.rows)
+            if isinstance(fitting, Opaque) or fitting.num_rows:
+                return Batch(found.id, fitting)
+        return found
+
+    def _fitting(self, rows: pa.RecordBatch | Opaque) -> pa.RecordBatch | Opaque:
+        """The rows as the table has them; those that do not fit are rejected."""
+        if isinstance(rows, Opaque):
+            return rows
+        if self._run.program is not None:
+            rows = self._run.program(rows)
+        if self._run.schema is None:
+            return rows
+        fitting, bad = self._run.schema.fit(rows)
+        for row, error in bad:
+            self.reject(rows.slice(row, 1), error)
+        return fitting
+
+    def next_batch(self) -> pa.RecordBatch | Opaque | None:
+        while (found := self.next_delivery()) is not None:
+            if isinstance(found, Batch):
+                return found.rows
+        return None
+
+    def reject(self, rows: pa.RecordBatch, error: ConnectorError) -> None:
+        policy = self._run.stream.policies.on_data_error
+        if policy is DataErrorPolicy.FAIL:
+            raise error
+        if policy is DataErrorPolicy.DLQ:
+            self._run.observer.rejected(self.kind, rows, error)
+        else:
+            self.log(LogLevel.WARN, f"{rows.num_rows} rows skipped: {error.message}")
+
+    # --- state ---
+
+    def state_get(self, scope: StateScope, key: str) -> bytes | None:
+        return self._run.state.get(self._owner(scope), _key(key))
+
+    def state_put(self, scope: StateScope, key: str, value: bytes) -> None:
+        self._run.state.put(self._owner(scope), _key(key), _value(value))
+
+    def state_compare_and_set(self, scope: StateScope, key: str, expected: bytes | None, value: bytes) -> bool:
+        return self._run.state.compare_and_set(self._owner(scope), _key(key), expected, _value(value))
+
+    def _owner(self, scope: StateScope) -> str:
+        """Whose state it is. The stream is always the current one."""
+        if scope is StateScope.PIPELINE:
+            return self._run.pipeline
+        if scope is StateScope.STREAM:
+            return f"{self._run.pipeline}/{self._run.stream.stream_name}"
+        return f"{self._run.pipeline}//{self.connector}"
+
+    # --- progress ---
+
+    def checkpoint(self, checkpoint: Checkpoint) -> None:
+        self._only(checkpoint.kind, "checkpoint")
+        if checkpoint.stream != self._run.stream.stream_name:
+            raise ConnectorError.internal(
+                "BAD_CHECKPOINT", f'expected stream "{self._run.stream.stream_name}", found "{checkpoint.stream}"'
+            )
+        self._run.checkpoint(checkpoint)
+        if checkpoint.kind is CheckpointKind.SOURCE:
+            self._cursor = checkpoint
+            self._run.channel.put(Mark(checkpoint.id, checkpoint.cursor_value, final=False))
+
+    def end(self) -> None:
+        """Called when the source has returned: marks the end of the stream."""
+        if self._cursor is not None and self._cursor.id == self._run.emitted and not self.cancelled():
+            self._run.channel.put(Mark(self._cursor.id, self._cursor.cursor_value, final=True))
+        self._run.channel.end()
+
+    def log(self, level: LogLevel, message: str) -> None:
+        self._run.observer.logged(self.connector, level, message)
+
+    def metric(self, metric: Metric) -> None:
+        self._run.observer.measured(self.connector, metric)
+
+    def report_progress(self, records: int, size: int) -> None:
+        self._run.observer.progressed(self.kind, records, size)
+
+    def _only(self, kind: CheckpointKind, call: str) -> None:
+        if kind is not self.kind:
+            who = "source" if kind is CheckpointKind.SOURCE else "destination"
+            raise ConnectorError.internal("WRONG_SIDE", f"{call} is for a {who}")
+
+
+def read_batch(data: bytes) -> pa.RecordBatch:
+    """The one batch of an Arrow IPC stream; raises ConnectorError."""
+    try:
+        with pa.ipc.open_stream(data) as reader:
+            batch = reader.read_next_batch()
+            batch.validate(full=True)
+            if _has_more(reader):
+                raise ConnectorError.data("BAD_BATCH", "an IPC stream of one batch is expected, found several")
+            return batch
+    except StopIteration:
+        raise ConnectorError.config("EMPTY_BATCH", "a batch has at least one row, found none") from None
+    except (pa.ArrowInvalid, pa.ArrowException, OSError, EOFError) as error:
+        raise ConnectorError.data("BAD_BATCH", f"the batch is not an Arrow IPC stream: {error}") from error
+
+
+def write_batch(batch: pa.RecordBatch) -> bytes:
+    """A batch as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _has_more(reader: Any) -> bool:
+    try:
+        reader.read_next_batch()
+    except StopIteration:
+        return False
+    return True
+
+
+def _size(batch: pa.RecordBatch | Opaque) -> int:
+    return len(batch.payload) if isinstance(batch, Opaque) else int(batch.nbytes)
+
+
+def _key(key: str) -> str:
+    if not 0 < len(key.encode(errors="surrogatepass")) <= KEY_BYTES:
+        raise ConnectorError.config(
+            "BAD_KEY", f"a state key has 1 to {KEY_BYTES:,} bytes, found {len(key.encode(errors='surrogatepass')):,}"
+        )
+    return key
+
+
+def _value(value: bytes) -> bytes:
+    if len(value) > STATE_BYTES:
+        raise ConnectorError.config("STATE_TOO_LARGE", f"a state value has at most 16 MiB, found {len(value):,} bytes")
+    return value

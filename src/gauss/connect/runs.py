@@ -1,0 +1,127 @@
+"""Runs of syncs: at most one at a time, each with a generation that fences those before it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from gauss.connect.state import StateStore
+from gauss.connect.state_schema import RUNS
+from gauss.model.errors import Fenced, Rejected
+from gauss.process.identity import alive, boot_id, start_time
+
+BEAT_S = 5.0
+LAPSE_S = 30.0
+"""A run on another machine that has not been heard of for so long is dead."""
+KEPT_RUNS = 200
+RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class Me:
+    """This process, as other processes and machines see it."""
+
+    host: str
+    boot: str
+    pid: int
+    process_start: int
+
+    @classmethod
+    def here(cls) -> Me:
+        return cls(socket.gethostname(), boot_id(), os.getpid(), start_time(os.getpid()) or 0)
+
+
+class SyncRun:
+    """A run of a sync that this process holds. A thread tells others that it lives."""
+
+    def __init__(self, store: StateStore, sync: str, generation: int) -> None:
+        self.sync, self.generation = sync, generation
+        self._store = store
+        self._ended = threading.Event()
+        self._beats = threading.Thread(target=self._beat, name="sync-beat", daemon=True)
+        self._beats.start()
+
+    @property
+    def id(self) -> str:
+        return f"{self.sync}#{self.generation}"
+
+    def end(self, status: str, detail: str = "") -> None:
+        """Records its end. Idempotent; a run that was taken over records nothing."""
+        if not self._ended.is_set():
+            self._ended.set()
+            self._beats.join()
+            now = _now()
+            self._update(seen_ms=now, ended_ms=now, status=status, detail=detail)
+
+    def _beat(self) -> None:
+        while not self._ended.wait(BEAT_S):
+            self._update(seen_ms=_now())
+
+    def _update(self, **values: Any) -> None:
+        mine = (RUNS.c.sync == self.sync, RUNS.c.generation == self.generation, RUNS.c.ended_ms.is_(None))
+        with self._store.engine.begin() as connection:
+            connection.execute(RUNS.update().where(*mine).values(**values))
+
+
+def start_run(store: StateStore, sync: str, me: Me | None = None) -> SyncRun:
+    """Starts a run with the next generation. Raises Rejected while another run lives; a dead one is taken over."""
+    me, now = me or Me.here(), _now()
+    try:
+        with store.engine.begin() as connection:
+            last = connection.execute(
+                sa.select(RUNS).where(RUNS.c.sync == sync).order_by(RUNS.c.generation.desc()).limit(1)
+            ).first()
+            if last is not None and last.ended_ms is None:
+                if _lives(last, me, now):
+                    raise Rejected(
+                        f'sync "{sync}" is running: process {last.pid} on {last.host}, for'
+                        f" {(now - last.started_ms) / 1000:.0f} s",
+                        hint="wait for its end, or stop that process",
+                    )
+                taken = {"ended_ms": now, "status": "lost", "detail": "its process ended without a word"}
+                open_ = (RUNS.c.sync == sync, RUNS.c.ended_ms.is_(None))
+                connection.execute(RUNS.update().where(*open_).values(**taken))
+            generation = (last.generation if last is not None else 0) + 1
+            row = {"generation": generation, "started_ms": now, "seen_ms": now, "status": RUNNING, "detail": ""}
+            connection.execute(RUNS.insert().values(sync=sync, **vars(me), **row))
+            connection.execute(RUNS.delete().where(RUNS.c.sync == sync, RUNS.c.generation <= generation - KEPT_RUNS))
+    except sa.exc.IntegrityError:
+        raise Rejected(f'sync "{sync}" was started by another process just now') from None
+    return SyncRun(store, sync, generation)
+
+
+def check_run(store: StateStore, run: SyncRun) -> None:
+    """Raises Fenced if a later run has taken over."""
+    with store.engine.connect() as connection:
+        newest = connection.execute(sa.select(sa.func.max(RUNS.c.generation)).where(RUNS.c.sync == run.sync)).scalar()
+    if newest != run.generation:
+        raise Fenced(f'sync "{run.sync}" belongs to a later run (generation {newest})')
+
+
+def list_runs(store: StateStore, sync: str = "", limit: int = 100) -> list[dict[str, Any]]:
+    """The last runs, of one sync or of all, the newest first; `status` is `lost` for those that have died."""
+    me, now = Me.here(), _now()
+    query = sa.select(RUNS).order_by(RUNS.c.started_ms.desc(), RUNS.c.generation.desc()).limit(limit)
+    with store.engine.connect() as connection:
+        rows = connection.execute(query.where(RUNS.c.sync == sync) if sync else query).all()
+    found = []
+    for row in rows:
+        lost = row.ended_ms is None and not _lives(row, me, now)
+        found.append({**row._mapping, "status": "lost" if lost else row.status})
+    return found
+
+
+def _lives(row: Any, me: Me, now: int) -> bool:
+    if row.host == me.host:
+        return bool(row.boot == me.boot and alive(int(row.pid), int(row.process_start)))
+    return bool(now - row.seen_ms < LAPSE_S * 1000)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

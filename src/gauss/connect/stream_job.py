@@ -1,0 +1,340 @@
+"""Moves one stream of a sync: prepares the destination, runs attempts until one succeeds, and keeps the cursor."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from gauss.connect.attempt import Attempt, Outcome, Side, close, pause_s, typed
+from gauss.connect.evolution import SchemaPlan, plan_schema
+from gauss.connect.host import StreamHost, StreamRun
+from gauss.connect.letters import SyncLetters
+from gauss.connect.plan import StreamPlan
+from gauss.connect.program import program_of, result_schema
+from gauss.connect.runs import SyncRun, check_run
+from gauss.connect.state import StateStore, StreamCursor
+from gauss.contracts.connector.connector import ManagedDestination, OpaqueSource
+from gauss.contracts.connector.cursor import CursorValue
+from gauss.contracts.connector.errors import FENCED, ConnectorError
+from gauss.contracts.connector.host import LogLevel
+from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, Metric, ReadSummary, WriteSummary
+from gauss.contracts.connector.stream import StreamContext, SyncMode
+
+log = logging.getLogger("gauss.connect")
+ATTEMPTS = 1 << 16
+"""A run's generation times this, and the number of its attempt: each attempt fences the ones before it."""
+PROGRESS_S = 0.5
+LEVELS = {
+    LogLevel.ERROR: logging.ERROR,
+    LogLevel.WARN: logging.WARNING,
+    LogLevel.INFO: logging.INFO,
+    LogLevel.DEBUG: logging.DEBUG,
+    LogLevel.TRACE: logging.DEBUG,
+}
+Emit = Callable[[dict[str, Any]], None]
+
+
+@dataclass
+class StreamResult:
+    """What became of a stream."""
+
+    stream: str
+    status: str
+    """`succeeded`, `failed` or `cancelled`."""
+    read: ReadSummary
+    write: WriteSummary
+    error: ConnectorError | None = None
+    letters: int = 0
+    seconds: float = 0.0
+
+
+class RunningAttempt(Protocol):
+    """One attempt at a stream; `drain` and `break_off` may be called by any thread."""
+
+    def __call__(self) -> Outcome: ...
+
+    def drain(self) -> None: ...
+
+    def break_off(self, error: ConnectorError) -> None: ...
+
+
+class Runner(Protocol):
+    """Where the connectors of a stream run."""
+
+    def result_schema(self, plan: StreamPlan) -> pa.Schema:
+        """The columns of the rows that a stream's transform makes."""
+        ...
+
+    def attempt(self, plan: StreamPlan, run: StreamRun, source: Side, destination: Side) -> RunningAttempt: ...
+
+    def close(self) -> None: ...
+
+
+class LocalRunner:
+    """Runs both connectors in this process."""
+
+    def result_schema(self, plan: StreamPlan) -> pa.Schema:
+        return result_schema(plan)
+
+    def attempt(self, plan: StreamPlan, run: StreamRun, source: Side, destination: Side) -> RunningAttempt:
+        run.program = program_of(plan)
+        return Attempt(run, source, destination)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class SyncContext:
+    """What the streams of a run share."""
+
+    sync: str
+    run: SyncRun
+    store: StateStore
+    letters: SyncLetters
+    source: Side
+    destination: Side
+    runner: Runner
+    max_attempts: int
+    follow: bool
+    emit: Emit
+
+
+class _Above(Exception):
+    """The destination knows a run of a larger generation."""
+
+    def __init__(self, newest: int) -> None:
+        super().__init__(newest)
+        self.newest = newest
+
+
+class StreamJob:
+    """One stream in one run of a sync. Implements `host.Observer`."""
+
+    def __init__(self, context: SyncContext, plan: StreamPlan) -> None:
+        self._context, self._plan = context, plan
+        self._attempt: RunningAttempt | None = None
+        self._number = self._floor = 0
+        self._advanced = False
+        self._letters = 0
+        self._totals = {CheckpointKind.SOURCE: (0, 0), CheckpointKind.DEST: (0, 0)}
+        self._told_at = 0.0
+        self._stop: ConnectorError | None = None
+        self._draining = threading.Event()
+
+    # --- ending ---
+
+    def drain(self) -> None:
+        """Ends the source; what it has emitted is still written."""
+        self._draining.set()
+        if self._attempt is not None:
+            self._attempt.drain()
+
+    def break_off(self, error: ConnectorError) -> None:
+        """Ends both sides where they are."""
+        self._stop = error
+        self._draining.set()
+        if self._attempt is not None:
+            self._attempt.break_off(error)
+
+    # --- running ---
+
+    def __call__(self) -> StreamResult:
+        """Runs to the end; raises nothing."""
+        began, failures = time.monotonic(), 0
+        while True:
+            self._advanced = False
+            outcome = self._try()
+            error = self._stop or outcome.error
+            if error is None or self._draining.is_set():
+                break
+            failures = 1 if self._advanced else failures + 1
+            if not error.retryable or failures >= self._context.max_attempts:
+                break
+            wait = pause_s(error, failures)
+            log.warning("%s: %s; next attempt in %.1f s", self._plan.name, error.message, wait)
+            self._emit("retry", error=error.message, code=error.code, wait_s=round(wait, 1))
+            self._draining.wait(wait)
+        status = "failed" if error is not None else "cancelled" if self._draining.is_set() else "succeeded"
+        return StreamResult(
+            self._plan.name,
+            status,
+            outcome.read or ReadSummary(),
+            outcome.write or WriteSummary(),
+            error,
+            self._letters,
+            time.monotonic() - began,
+        )
+
+    def _try(self) -> Outcome:
+        self._number += 1
+        try:
+            return self._run_once()
+        except _Above as above:
+            self._floor = above.newest
+            return self._try()
+        except ConnectorError as error:
+            return Outcome(error=error)
+
+    @property
+    def generation(self) -> int:
+        return max(self._context.run.generation * ATTEMPTS, self._floor) + self._number
+
+    def _run_once(self) -> Outcome:
+        """One attempt, from the cursor that is safe."""
+        stream = self._plan.context(self._stored())
+        manager = self._manager(stream)
+        try:
+            schema = None
+            rows = self._context.runner.result_schema(self._plan)
+            if isinstance(manager, ManagedDestination):
+                schema = self._prepared(manager, stream, rows)
+                stream = self._plan.context(self._safe(manager, stream))
+            opaque = self._opaque(manager, stream, schema)
+            run = StreamRun(
+                stream,
+                self._context.store,
+                self,
+                pipeline=self._context.sync,
+                generation=self.generation,
+                opaque=opaque,
+                schema=schema,
+                follow=self._context.follow,
+            )
+            self._attempt = self._context.runner.attempt(
+                self._plan, run, self._context.source, self._context.destination
+            )
+            if self._draining.is_set():
+                self.drain()
+            outcome = self._attempt()
+            if outcome.error is None and isinstance(manager, ManagedDestination) and not self._draining.is_set():
+                self._finish(stream)
+            return outcome
+        finally:
+            self._attempt = None
+            close(manager)
+
+    def _prepared(self, manager: ManagedDestination, stream: StreamContext, rows: pa.Schema) -> SchemaPlan:
+        """The table is made, or changed as the policies say."""
+        plan, statements = planned_table(manager, stream, rows)
+        for change in plan.changes:
+            log.info("%s: %s", self._plan.name, change)
+        try:
+            typed(lambda: manager.prepare(stream, statements, self.generation))
+        except ConnectorError as error:
+            newest = (error.details or {}).get("newest") if error.code == FENCED else None
+            if newest is None or newest <= self._floor:
+                raise
+            typed(lambda: check_run(self._context.store, self._context.run))
+            log.warning(
+                "%s: the destination knows a later run than the state of this sync, which was lost or is another"
+                " machine's: this run goes on above it",
+                self._plan.name,
+            )
+            raise _Above(newest) from error
+        return plan
+
+    def _finish(self, stream: StreamContext) -> None:
+        """Makes the rows visible. Tried again with the same generation: a new attempt might add them twice if only the
+        answer was lost."""
+        for failures in range(1, self._context.max_attempts + 1):
+            try:
+                manager = self._manager(stream)
+                try:
+                    typed(lambda each=manager: each.finish(stream, self.generation))  # type: ignore[misc]
+                finally:
+                    close(manager)
+                return
+            except ConnectorError as error:
+                if not error.retryable or failures == self._context.max_attempts or self._stop is not None:
+                    raise
+                log.warning("%s: %s; tried again", self._plan.name, error.message)
+                self._draining.wait(pause_s(error, failures))
+
+    def _manager(self, stream: StreamContext) -> Any:
+        """A destination that manages the table of the stream; to be closed."""
+        idle = StreamRun(stream, self._context.store, self, pipeline=self._context.sync, generation=self.generation)
+        side = self._context.destination
+        return side.open(StreamHost(idle, CheckpointKind.DEST, side.id))[0]
+
+    def _stored(self) -> CursorValue | None:
+        found = self._context.store.cursor(self._context.sync, self._plan.name)
+        return found.value if found is not None and self._plan.mode is not SyncMode.FULL_REFRESH else None
+
+    def _safe(self, manager: ManagedDestination, stream: StreamContext) -> CursorValue | None:
+        """The destination's watermark, stored in the transaction of the data, unless a user has set a cursor since."""
+        if self._plan.mode is SyncMode.FULL_REFRESH:
+            return None
+        mark = typed(lambda: manager.watermark(stream, ""))
+        found = self._context.store.cursor(self._context.sync, self._plan.name)
+        if mark is None or (found is not None and found.generation > mark.generation):
+            return found.value if found is not None else None
+        return mark.cursor
+
+    def _opaque(self, manager: Any, stream: StreamContext, schema: SchemaPlan | None) -> str:
+        """The encoding that both sides share, so that rows need not become Arrow. Empty: there is none."""
+        if schema is None or schema.changes or self._plan.definition.transform is not None:
+            return ""
+        kind = str(manager.opaque_kind(stream, schema.table))
+        if not kind:
+            return ""
+        idle = StreamRun(stream, self._context.store, self, pipeline=self._context.sync)
+        source, _ = self._context.source.open(StreamHost(idle, CheckpointKind.SOURCE, self._context.source.id))
+        try:
+            same = isinstance(source, OpaqueSource) and typed(lambda: source.opaque_kind(stream)) == kind
+            return kind if same else ""
+        finally:
+            close(source)
+
+    # --- what both connectors report ---
+
+    def committed(self, checkpoint: Checkpoint) -> None:
+        self._advanced = True
+        if self._plan.mode is not SyncMode.FULL_REFRESH:
+            now = time.time_ns() // 1_000_000
+            cursor = StreamCursor(self.generation, checkpoint.cursor_value, checkpoint.id, now)
+            self._context.store.move(self._context.sync, self._plan.name, cursor, self._context.run.id)
+        self._emit("checkpoint", id=checkpoint.id)
+
+    def progressed(self, kind: CheckpointKind, records: int, size: int) -> None:
+        self._totals[kind] = records, size
+        if time.monotonic() - self._told_at >= PROGRESS_S:
+            self._told_at = time.monotonic()
+            (read, read_bytes), (written, written_bytes) = self._totals.values()
+            self._emit(
+                "progress",
+                records_read=read,
+                bytes_read=read_bytes,
+                records_written=written,
+                bytes_written=written_bytes,
+            )
+
+    def logged(self, connector: str, level: LogLevel, message: str) -> None:
+        log.log(LEVELS[level], "%s: %s: %s", self._plan.name, connector, message)
+
+    def measured(self, connector: str, metric: Metric) -> None:
+        log.debug("%s: %s: %s", self._plan.name, connector, metric)
+
+    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError) -> None:
+        side = "source" if kind is CheckpointKind.SOURCE else "destination"
+        self._context.letters.add(self._plan.name, side, rows, error, self._context.run.id)
+        self._letters += rows.num_rows
+
+    def _emit(self, event: str, **more: Any) -> None:
+        self._context.emit({"event": event, "stream": self._plan.name, **more})
+
+
+def planned_table(
+    manager: ManagedDestination, stream: StreamContext, schema: pa.Schema
+) -> tuple[SchemaPlan, list[str]]:
+    """How the table of a stream is to change, and the statements that change it. Changes nothing."""
+    live = typed(lambda: manager.describe(stream))
+    landed = typed(lambda: manager.landed(schema))
+    plan = plan_schema(schema, landed, live, stream.policies.schema_evolution)
+    return plan, typed(lambda: manager.statements(stream, live, plan.table))

@@ -1,0 +1,301 @@
+"""A sync: checked, planned and run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from gauss.config.spec import SparkSection
+from gauss.config.syncs import SyncDef
+from gauss.connect.attempt import Side, close, typed
+from gauss.connect.evolution import ColumnChange
+from gauss.connect.host import StreamHost, StreamRun
+from gauss.connect.letters import SyncLetters
+from gauss.connect.placement import Placement, needs_spark, place
+from gauss.connect.plan import StreamPlan, plan_streams
+from gauss.connect.runs import SyncRun, start_run
+from gauss.connect.sides import make_side
+from gauss.connect.state import StateStore
+from gauss.connect.stream_job import (
+    Emit,
+    LocalRunner,
+    Runner,
+    StreamJob,
+    StreamResult,
+    SyncContext,
+    planned_table,
+)
+from gauss.contracts.connector.connector import ManagedDestination, SchemaSource
+from gauss.contracts.connector.errors import ConnectorError
+from gauss.contracts.connector.lifecycle import Catalog, OpenInfo, ValidationResult
+from gauss.contracts.connector.progress import CheckpointKind
+from gauss.contracts.connector.stream import Columns, StreamContext, SyncMode
+
+log = logging.getLogger("gauss.connect")
+SOURCE, DEST = CheckpointKind.SOURCE, CheckpointKind.DEST
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """What a run would do to the table of a stream."""
+
+    stream: str
+    mode: str
+    write: str
+    managed: bool = False
+    """Whether the host makes the table; else its destination does, in a way that is not known."""
+    changes: list[ColumnChange] = field(default_factory=list)
+    statements: list[str] = field(default_factory=list)
+
+
+@dataclass
+class SyncResult:
+    """What became of a run."""
+
+    status: str
+    """`succeeded`, `failed` or `cancelled`."""
+    streams: list[StreamResult]
+    error: ConnectorError | None = None
+
+
+class Sync:
+    """One `[[syncs]]` entry in a data directory."""
+
+    def __init__(
+        self,
+        definition: SyncDef,
+        base_dir: Path,
+        data_dir: Path,
+        emit: Emit = lambda _: None,
+        *,
+        spark: SparkSection | None = None,
+        local: bool = False,
+    ) -> None:
+        """`local`: no Spark unless a transform needs it. Raises ConfigError, PluginError or pydantic's
+        ValidationError."""
+        self.definition = definition
+        self._places, self._spark, self._local = (base_dir, data_dir), spark or SparkSection(), local
+        self._folder = data_dir / "connect"
+        self._emit = emit
+        self._sides = {
+            SOURCE: make_side("source", definition, base_dir, data_dir),
+            DEST: make_side("destination", definition, base_dir, data_dir),
+        }
+        self._jobs: list[StreamJob] = []
+        self._draining = threading.Event()
+        self._broken: ConnectorError | None = None
+
+    # --- looking, without a run ---
+
+    def check(self) -> dict[str, ValidationResult]:
+        """Opens, validates and closes both connectors; raises ConnectorError."""
+        return {"source": self.check_side(SOURCE), "destination": self.check_side(DEST)}
+
+    def check_side(self, kind: CheckpointKind) -> ValidationResult:
+        """Opens, validates and closes one connector; raises ConnectorError."""
+        connector, _ = self._open(kind)
+        try:
+            found: ValidationResult = typed(lambda: connector.validate(self._sides[kind].config))
+            return found
+        finally:
+            close(connector)
+
+    def discover(self) -> Catalog:
+        """The streams of the source; raises ConnectorError."""
+        source, _ = self._open(SOURCE)
+        try:
+            catalog: Catalog = typed(source.discover)
+            return catalog
+        finally:
+            close(source)
+
+    def plan(self) -> list[StreamPlan]:
+        """The streams that a run would move; raises ConnectorError with all faults."""
+        destination, proposed = self._open(DEST)
+        close(destination)
+        source, info = self._open(SOURCE)
+        try:
+            plans = plan_streams(self.definition, typed(source.discover), [info, proposed])
+            if isinstance(source, SchemaSource):
+                plans = [replace(each, exact=_schema(source, each)) for each in plans]
+            return plans
+        finally:
+            close(source)
+
+    def placement(self) -> Placement:
+        """Where a run would take place, and why; raises ConnectorError."""
+        return place(self.definition, self.plan(), local=self._local)
+
+    def _runner(self, plans: list[StreamPlan]) -> Runner:
+        """The runner of a run, which is to be closed."""
+        placed = place(self.definition, plans, local=self._local)
+        log.info("%s runs %s", self.definition.name, placed)
+        if not placed.spark:
+            return LocalRunner()
+        self._emit({"event": "spark", "why": placed.why})
+        from gauss.connect.spark.runner import SparkRunner
+
+        return SparkRunner(self.definition, self._spark, *self._places)
+
+    def dry_run(self) -> list[TableChange]:
+        """What a run would do to the tables; changes nothing."""
+        plans = self.plan()
+        runner: Runner = self._runner(plans) if needs_spark(self.definition) else LocalRunner()
+        try:
+            return self._table_changes(plans, runner)
+        finally:
+            runner.close()
+
+    def _table_changes(self, plans: list[StreamPlan], runner: Runner) -> list[TableChange]:
+        found = []
+        for plan in plans:
+            stream = plan.context()
+            manager, _ = self._open(DEST, stream)
+            try:
+                made = TableChange(plan.name, plan.definition.mode, plan.definition.writing)
+                if isinstance(manager, ManagedDestination):
+                    schema, statements = planned_table(manager, stream, runner.result_schema(plan))
+                    made = replace(made, managed=True, changes=schema.changes, statements=statements)
+                found.append(made)
+            finally:
+                close(manager)
+        return found
+
+    def _open(self, kind: CheckpointKind, stream: StreamContext | None = None) -> tuple[Any, OpenInfo]:
+        stream = stream or StreamContext("", Columns([]), SyncMode.FULL_REFRESH)
+        run = StreamRun(stream, _NoState(), _Nobody(), pipeline=self.definition.name)
+        side: Side = self._sides[kind]
+        return side.open(StreamHost(run, kind, side.id))
+
+    # --- running ---
+
+    def store(self) -> StateStore:
+        """The state of this sync; to be closed by the caller."""
+        return StateStore(self.definition.state or self._folder / "state.db")
+
+    @property
+    def letters(self) -> SyncLetters:
+        return SyncLetters(self._folder / "letters", self.definition.name)
+
+    def run(self) -> SyncResult:
+        """Moves all streams; raises Rejected if another run of this sync lives, Unavailable if its state can't be
+        reached."""
+        store = self.store()
+        try:
+            run = start_run(store, self.definition.name)
+            status, detail = "failed", "it was interrupted"
+            try:
+                result = self._run(run, store)
+                status, detail = result.status, result.error.message if result.error else ""
+            finally:
+                run.end(status, detail)
+            return result
+        finally:
+            store.close()
+
+    def _run(self, run: SyncRun, store: StateStore) -> SyncResult:
+        self._emit({"event": "start", "sync": run.sync, "run": run.id})
+        try:
+            plans = self.plan()
+            runner = typed(lambda: self._runner(plans))
+        except ConnectorError as error:
+            return SyncResult("failed", [], error)
+        context = SyncContext(
+            *(run.sync, run, store, self.letters, self._sides[SOURCE], self._sides[DEST], runner),
+            *(self.definition.max_attempts, self.definition.follow, self._emit),
+        )
+        try:
+            return self._move([StreamJob(context, plan) for plan in plans])
+        finally:
+            runner.close()
+
+    def _move(self, jobs: list[StreamJob]) -> SyncResult:
+        self._jobs = jobs
+        if self._broken is not None or self._draining.is_set():
+            self.drain() if self._broken is None else self.break_off(self._broken)
+        parallel = len(jobs) if self.definition.follow else self.definition.max_parallel_streams
+        with _Deadline(self, self.definition.deadline), ThreadPoolExecutor(parallel, "stream") as pool:
+            results = list(pool.map(self._one, self._jobs))
+        failed = next((each for each in results if each.status == "failed"), None)
+        cancelled = any(each.status == "cancelled" for each in results)
+        status = "failed" if failed is not None else "cancelled" if cancelled else "succeeded"
+        return SyncResult(status, results, failed.error if failed is not None else None)
+
+    def _one(self, job: StreamJob) -> StreamResult:
+        result = job()
+        summary = msgspec.to_builtins(result.read) | msgspec.to_builtins(result.write)
+        self._emit({"event": "stream", "stream": result.stream, "status": result.status, **summary})
+        if result.error is not None:
+            self._emit(
+                {"event": "error", "stream": result.stream, "error": msgspec.json.decode(result.error.to_json())}
+            )
+        return result
+
+    def drain(self) -> None:
+        """Ends the sources; what they have emitted is still written."""
+        self._draining.set()
+        for job in self._jobs:
+            job.drain()
+
+    def break_off(self, error: ConnectorError) -> None:
+        """Ends all streams where they are."""
+        self._broken = error
+        for job in self._jobs:
+            job.break_off(error)
+
+
+def _schema(source: SchemaSource, plan: StreamPlan) -> pa.Schema:
+    return typed(lambda: source.stream_schema(plan.context()))
+
+
+class _Deadline:
+    """Breaks a sync off when its time is over."""
+
+    def __init__(self, sync: Sync, deadline_ms: int | None) -> None:
+        self._timer: threading.Timer | None = None
+        if deadline_ms is not None:
+            late = ConnectorError.internal("DEADLINE", f"not finished within {deadline_ms / 1000:g} s (deadline)")
+            self._timer = threading.Timer(deadline_ms / 1000, sync.break_off, [late])
+            self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        if self._timer is not None:
+            self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+class _NoState:
+    """The state of connectors that are only looked at: nothing is stored."""
+
+    def get(self, owner: str, key: str) -> bytes | None:  # noqa: ARG002
+        return None
+
+    def put(self, owner: str, key: str, value: bytes) -> None:  # noqa: ARG002
+        raise ConnectorError.internal("NO_RUN", f"state {key} of {owner} can be stored in a run only")
+
+    def compare_and_set(self, owner: str, key: str, expected: bytes | None, value: bytes) -> bool:  # noqa: ARG002
+        raise ConnectorError.internal("NO_RUN", f"state {key} of {owner} can be stored in a run only")
+
+
+class _Nobody:
+    """Observes connectors that are only looked at."""
+
+    def committed(self, checkpoint: Any) -> None: ...
+
+    def progressed(self, kind: Any, records: int, size: int) -> None: ...
+
+    def logged(self, connector: str, level: Any, message: str) -> None: ...
+
+    def measured(self, connector: str, metric: Any) -> None: ...
+
+    def rejected(self, kind: Any, rows: Any, error: Any) -> None: ...

@@ -1,0 +1,93 @@
+"""The columns of a stream of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from gauss.contracts.connector.arrow_types import arrow_schema
+from gauss.contracts.connector.errors import ConnectorError
+from gauss.contracts.connector.stream import ArrowIpcSchema, Columns, SchemaHint
+from gauss.plugins.connectors.file.columnar_reader import infer_arrow, infer_parquet
+from gauss.plugins.connectors.file.csv_reader import infer_csv
+from gauss.plugins.connectors.file.io_errors import file_errors
+from gauss.plugins.connectors.file.jsonl_reader import infer_jsonl
+from gauss.plugins.connectors.file.listing import DataFile, FileStream
+from gauss.plugins.connectors.file.reading import ReadOptions
+
+FIRST_FILES = 10
+"""Files whose columns are looked at."""
+
+
+def wanted_schema(hint: SchemaHint, stream: FileStream, options: ReadOptions) -> pa.Schema:
+    """The columns to read: those that the host names, else all."""
+    if isinstance(hint, ArrowIpcSchema):
+        return pa.ipc.read_schema(pa.py_buffer(hint.schema)).remove_metadata()
+    if isinstance(hint, Columns) and hint.columns:
+        return arrow_schema(hint.columns)
+    return stream_schema(stream, options)
+
+
+def stream_schema(stream: FileStream, options: ReadOptions) -> pa.Schema:
+    """The columns that the destination of the files has stored, else those of the first files."""
+    if (kept := read_schema(stream.schema_file)) is not None:
+        return kept
+    found: list[pa.Schema] = []
+    for file in stream.files[:FIRST_FILES]:
+        with file_errors(file.path, "read"):
+            found.append(_infer(file, options))
+    try:
+        return pa.unify_schemas(found, promote_options="permissive") if found else pa.schema([])
+    except pa.ArrowException as error:
+        raise ConnectorError.schema(
+            "DIFFERENT_COLUMNS",
+            f"{stream.folder}: the first files of stream {stream.name!r} have columns of different types: {error}",
+            hint="move the files into folders of their own",
+        ) from error
+
+
+def _infer(file: DataFile, options: ReadOptions) -> pa.Schema:
+    match file.kind.format:
+        case "csv":
+            return infer_csv(file, options)
+        case "jsonl":
+            return infer_jsonl(file, options)
+        case "parquet":
+            return infer_parquet(file)
+        case _:
+            return infer_arrow(file)
+
+
+def read_schema(path: Path) -> pa.Schema | None:
+    """The schema in a file; None if there is no file."""
+    with file_errors(path, "read"):
+        try:
+            return pa.ipc.read_schema(pa.py_buffer(path.read_bytes()))
+        except FileNotFoundError:
+            return None
+
+
+def catalog_schema(schema: pa.Schema) -> pa.Schema:
+    """The same columns in types that have a name in a catalog."""
+    return pa.schema([each.with_type(_catalog_type(each.type)) for each in schema])
+
+
+def _catalog_type(kind: pa.DataType) -> pa.DataType:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _catalog_type(kind.storage_type)
+    if pa.types.is_run_end_encoded(kind):
+        return _catalog_type(kind.value_type)
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _catalog_type(kind.value_type))
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    if pa.types.is_map(kind):
+        return pa.map_(_catalog_type(kind.key_type), _catalog_type(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_catalog_type(each.type)) for each in kind.fields])
+    if pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind):
+        return pa.large_list(_catalog_type(kind.value_type))
+    if pa.types.is_nested(kind) and not pa.types.is_union(kind):
+        return pa.list_(_catalog_type(kind.value_type))
+    return kind

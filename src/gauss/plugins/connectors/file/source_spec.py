@@ -1,0 +1,63 @@
+"""The `file` source: csv, jsonl, parquet and arrow files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gauss.contracts.connector.spec import SourceSpec
+from gauss.contracts.plugin import Bytes, PluginConfig
+
+Format = Literal["csv", "jsonl", "parquet", "arrow"]
+Sign = Annotated[str, Field(min_length=1, max_length=1, pattern=r"^[\x09\x20-\x7e]$")]
+"""One ASCII character."""
+
+
+class CheckpointConfig(PluginConfig):
+    """When the source makes a checkpoint: at the first of these."""
+
+    bytes: Annotated[Bytes, Field(gt=0)] = 64 << 20
+    """Bytes since the last one."""
+    rows: Annotated[int, Field(gt=0)] = 500_000
+    """Rows since the last one."""
+    secs: Annotated[float, Field(gt=0)] = 5.0
+    """Seconds since the last one."""
+
+
+class FileSourceConfig(PluginConfig):
+    """Settings of the `file` source.
+
+    Streams: a file is a stream with its name, without suffixes. A glob (`*`, `?`, `[…]`, `**`) is one stream, named
+    after the folder before its first wildcard. In a directory each sub-folder is a stream with its name, and files that
+    lie in the directory itself are one, named after the directory. Hidden files, and those that start with `_`, are
+    ignored.
+
+    An incremental stream reads files in the order of their names, and new ones must come last in it: a file that was
+    added before the last one that was read, or changed since, is a data error.
+    """
+
+    path: Annotated[str, Field(min_length=1)]
+    """A file, a directory or a glob, relative to the config file."""
+    format: Format | None = None
+    """Default: by the suffix (`.csv`, `.jsonl`, `.ndjson`, `.parquet`, `.arrow`, `.ipc`, `.feather`; csv and jsonl also
+    with `.gz` or `.zst`). In a directory other files are then ignored."""
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    """When a checkpoint is made."""
+    header: bool = True
+    """csv: the first row has the names of the columns."""
+    delimiter: Sign = ","
+    """csv: what separates values."""
+    quote: Sign = '"'
+    """csv: what encloses values; doubled inside."""
+    null_text: str | None = None
+    r"""csv: the unquoted text that means null. Default: nothing at all, or `\N`."""
+
+
+SPEC = SourceSpec(
+    name="file",
+    own_cursor=True,
+    summary="Reads csv, jsonl, parquet and arrow files; new files are the increment.",
+    config=FileSourceConfig,
+    implementation="gauss.plugins.connectors.file.source:FileSource",
+)

@@ -1,0 +1,308 @@
+"""A standing task for hosted chains: records that several chains read are read and decoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gauss.clients.engine.cursor_messages import Read
+from gauss.clients.engine.task_messages import (
+    Claim,
+    Claimed,
+    Grant,
+    Member,
+    ProcessorFailure,
+    Publish,
+    PublishAll,
+)
+from gauss.contracts.letter import Letter
+from gauss.model.errors import Fenced, ProtocolError, Rejected, Unavailable, from_dict
+from gauss.model.names import is_orders_topic, retrying_processor
+from gauss.spark.standing import TaskPlace
+from gauss.stream.driver.planning.standing_plans import ChainPlan, ChainStep, HostedPlan
+from gauss.stream.driver.planning.writes import ResultWrite
+from gauss.stream.driver.tasks.busy import BusyReporter
+from gauss.stream.driver.tasks.chain_steps import ChainEpoch, ChainMember
+from gauss.stream.driver.tasks.outbox import Outbox
+from gauss.stream.driver.tasks.reading import Range, coalesced, dead_letter, decode, ranges, read_judged
+from gauss.stream.driver.tasks.standing_loop import Clock, EpochLoop
+from gauss.stream.driver.tasks.transforms import look_up
+
+PATIENCE_MS = 1_000
+"""How long the chains of a task wait for one whose target is full, before that one gets its own task."""
+OURS = (Fenced, ProtocolError, Rejected, Unavailable)
+"""Errors that are not caused by a transform."""
+
+
+class Chain:
+    """A claimed chain of a task."""
+
+    def __init__(self, plan: ChainPlan, claimed: Claimed, flight: str) -> None:
+        self.plan = ChainPlan(
+            _at(plan.head, claimed.generation), [_at(step, claimed.generation) for step in plan.steps]
+        )
+        self.generation = claimed.generation
+        self.members = [Member(step.name, claimed.members[step.name], step.targets) for step in plan.steps]
+        self.targets = list(
+            dict.fromkeys([*plan.head.targets, *(topic for step in plan.steps for topic in step.targets)])
+        )
+        write = ResultWrite(flight, plan.name, claimed.generation)
+        self.epoch = ChainEpoch(self.plan, write)
+
+    @property
+    def head(self) -> ChainMember:
+        return self.epoch.head
+
+    @property
+    def mode(self) -> str:
+        return self.plan.head.mode
+
+    def member(self, part: Range) -> ChainMember:
+        """The step that reads a range: the head, or the step whose retry topic it belongs to."""
+        return self.epoch.members.get(retrying_processor(part.topic), self.head)
+
+    def publish(self, grant: Grant, outbox: Outbox) -> Publish:
+        """Stages the results of an epoch and returns their publish."""
+        targets: dict[str, list[str]] = {topic: [] for topic in self.targets}
+        if not grant.skip:
+            targets |= self.epoch.stage(outbox.of(self.plan.name, self.generation))
+        return Publish(
+            self.plan.name,
+            self.generation,
+            "",
+            grant.epoch,
+            grant.end,
+            targets,
+            skip=bool(grant.skip),
+            why=grant.skip,
+            members=self.members,
+        )
+
+
+def _at(step: ChainStep, generation: int) -> ChainStep:
+    return msgspec.structs.replace(step, read=msgspec.structs.replace(step.read, generation=generation))
+
+
+class HostedLoop(EpochLoop):
+    """Runs chains that read the same topic. A chain that fails is dropped, the others continue."""
+
+    def __init__(self, plan: HostedPlan, place: TaskPlace) -> None:
+        super().__init__(plan.flight, plan.job, plan.sizes, place)
+        self._plan = plan
+        self._plans = {chain.name: chain for chain in plan.chains}
+        self._chains: dict[str, Chain] = {}
+        self._busy = BusyReporter(self.client) if len(plan.chains) > 1 else None
+
+    def claim(self) -> None:
+        self._chains = {}
+        for name in list(self._plans):
+            try:
+                self._chains[name] = self._claimed(name)
+            except Fenced:
+                if len(self._plans) == 1:
+                    raise
+                del self._plans[name]
+        self.generations = {name: chain.generation for name, chain in self._chains.items()}
+        self._union = _union([chain.head for chain in self._chains.values()])
+
+    def _claimed(self, name: str) -> Chain:
+        while True:
+            plan = self._plans[name]
+            head, members = plan.head, [step.name for step in plan.steps]
+            claim = Claim(
+                name, "", [head.topic], head.targets, members=members, job=self.job, task=self.place.task,
+                attempt=self.place.attempt,
+            )  # fmt: skip
+            claimed = self.client.claim(claim)
+            if not claimed.behind:
+                return Chain(plan, claimed, self._plan.flight)
+            # Members with unread records in their topic run in their own tasks.
+            self._plans[name] = plan.without(set(claimed.behind))
+
+    def is_over(self) -> bool:
+        return not self._plans
+
+    def drop(self, name: str, why: str) -> None:
+        super().drop(name, why)
+        self._chains.pop(name, None)
+        self._plans.pop(name, None)
+
+    # --- an epoch ---
+
+    def work(self, grants: dict[str, Grant], clock: Clock) -> None:
+        chains = {name: self._chains[name] for name in grants}
+        failed: dict[str, BaseException] = {}
+        for name, chain in chains.items():
+            chain.epoch.begin(stays=grants[name].stays)
+        working = {name: chain for name, chain in chains.items() if not grants[name].skip}
+        parts = {name: ranges(grants[name].start, grants[name].end, chain.mode) for name, chain in working.items()}
+        shared = _shared(parts)
+        for name, chain in working.items():
+            own = [part for part in parts[name] if part not in shared]
+            with self._guarded(chain, failed):
+                self._alone(chain, own, clock)
+        if shared:
+            self._together(working, shared, failed, clock)
+        outbox = Outbox(self.client)
+        publishes = [chain.publish(grants[name], outbox) for name, chain in chains.items() if name not in failed]
+        self._publish(publishes, outbox, failed)
+        clock.lap("publish")
+        self._settle(grants, failed)
+        if self._busy is not None and (slow := self._busy.slow()) is not None:
+            self._leave(*slow)
+
+    def _leave(self, name: str, share: float) -> None:
+        """Drops a chain that takes too much of the time; it continues in its own task."""
+        if name not in self.generations or len(self.generations) == 1:  # already dropped, or the only one
+            return
+        why = f"it used {share:.0%} of the time of a task of {len(self._chains)} chains"
+        self.client.report_failure(ProcessorFailure(name, self.generations[name], why, apart=True))
+        self.drop(name, why)
+
+    @contextmanager
+    def _guarded(self, chain: Chain, failed: dict[str, BaseException]) -> Iterator[None]:
+        """Isolates the work on one chain: its failure is collected and does not stop the others."""
+        name = chain.plan.name
+        try:
+            with self._busy.at(name, chain.generation) if self._busy is not None else nullcontext():
+                yield
+        except OURS:
+            raise
+        except Exception as error:
+            failed[name] = error
+
+    def close(self) -> None:
+        if self._busy is not None:
+            self._busy.close()
+        super().close()
+
+    def _alone(self, chain: Chain, parts: list[Range], clock: Clock) -> None:
+        """Processes the ranges that only this chain reads."""
+        for part in parts:
+            member, letters = chain.member(part), list[Letter]()
+            if member is chain.head and member.step.transform.table is not None:
+                look_up(member.step, part)
+            if is_orders_topic(part.topic):
+                for decoded in read_judged(member.step.read, part, letters):
+                    member.take(decoded)
+            else:
+                for records in self._read(chain, part, clock):
+                    member.read(records, part, letters)
+            if letters:
+                dead_letter(member.step.read, letters, part)
+            clock.lap("work")
+
+    def _read(self, chain: Chain, part: Range, clock: Clock) -> Iterator[pa.RecordBatch]:
+        ticket = Read(part.topic, part.inc, part.start, part.stop, chain.plan.name, chain.generation)
+        clock.lap("work")
+        for records in coalesced(self.client.read(ticket)):
+            clock.lap("read")
+            yield records
+            clock.lap("work")
+        clock.lap("read")
+
+    def _together(
+        self, chains: dict[str, Chain], parts: list[Range], failed: dict[str, BaseException], clock: Clock
+    ) -> None:
+        """Processes the ranges that all chains read."""
+        first = next(iter(chains.values()))
+        for part in parts:
+            letters: dict[str, list[Letter]] = {name: [] for name in chains}
+            rows = 0
+            for records in self._read(first, part, clock):
+                rows += len(records)
+                given = _Shared(first.head, self._union, records, part)
+                for name, chain in chains.items():
+                    if name in failed:
+                        continue
+                    with self._guarded(chain, failed):
+                        given.to(chain.head, letters[name])
+            for name, chain in chains.items():
+                if rows < part.stop - part.start and chain is not first:
+                    self._miss(chain, part)
+                if letters[name] and name not in failed:
+                    dead_letter(chain.head.step.read, letters[name], part)
+            clock.lap("work")
+
+    def _miss(self, chain: Chain, part: Range) -> None:
+        """Reads a range again for another chain, so that the engine counts its lost records for that chain too."""
+        ticket = Read(part.topic, part.inc, part.start, part.stop, chain.plan.name, chain.generation)
+        for _ in self.client.read(ticket):
+            pass
+
+    def _publish(self, publishes: list[Publish], outbox: Outbox, failed: dict[str, BaseException]) -> None:
+        if not publishes:
+            return
+        patience = PATIENCE_MS if len(self._chains) > 1 else 0
+        outcomes = self.client.publish_all(PublishAll(publishes, outbox.inline, patience))
+        for publish, outcome in zip(publishes, outcomes, strict=True):
+            if outcome.error:
+                failed[publish.processor] = from_dict(outcome.error)
+
+    def _settle(self, grants: dict[str, Grant], failed: dict[str, BaseException]) -> None:
+        """Handles failures: of several chains the failed ones are dropped; a single chain is retried, with a smaller
+        epoch if a skip is in progress."""
+        for name, error in failed.items():
+            if len(self._chains) == 1:
+                if not isinstance(error, OURS):
+                    self.report_failure(name, error)
+                    if grants[name].narrowed:
+                        self.generations = {}
+                        return
+                raise error
+            if isinstance(error, Fenced):
+                self.generations = {}  # the chains that are not fenced are claimed again
+                continue
+            self.report_failure(name, error, apart=True)
+            self.drop(name, str(error))
+
+
+class _Shared:
+    """Records that several heads read, decoded once for all of them."""
+
+    def __init__(self, member: ChainMember, union: pa.Schema | None, records: pa.RecordBatch, part: Range) -> None:
+        self._records, self._part = records, part
+        self._doubts: list[Letter] = []
+        self._decoded: list[pa.RecordBatch] | None = None
+        if union is not None:
+            self._decoded = list(decode(member.step.read, records, union, part, self._doubts, offsets=True))
+
+    def to(self, member: ChainMember, letters: list[Letter]) -> None:
+        if self._decoded is None or not self._is_of_all(member, letters):
+            member.read(self._records, self._part, letters)
+            return
+        for decoded in self._decoded:
+            member.take(decoded, member.lies(decoded, self._part))
+
+    def _is_of_all(self, member: ChainMember, letters: list[Letter]) -> bool:
+        """Whether the records that failed to decode for all heads also fail for this one; they then become its dead
+        letters."""
+        if not self._doubts:
+            return True
+        offsets = pa.array(sorted({each.offset for each in self._doubts}), pa.int64())
+        doubted = self._records.filter(pc.is_in(self._records.column(0), offsets))
+        own: list[Letter] = []
+        if sum(len(rows) for rows in decode(member.step.read, doubted, member.fields, self._part, own)):
+            return False
+        letters += own
+        return True
+
+
+def _shared(parts: dict[str, list[Range]]) -> list[Range]:
+    """The ranges that all chains read; empty for a single chain."""
+    first, *others = parts.values() if len(parts) > 1 else ([],)
+    return [part for part in first if all(part in other for other in others)]
+
+
+def _union(heads: list[ChainMember]) -> pa.Schema | None:
+    """The fields of all heads; None for a single head, or if the heads decode a field in different ways."""
+    found: dict[str, pa.Field] = {}
+    for head in heads if len(heads) > 1 else ():
+        for field in head.wanted(head.step.read.format):
+            if not found.setdefault(field.name, field).equals(field, check_metadata=True):
+                return None
+    return pa.schema(list(found.values())) if found else None

@@ -1,0 +1,214 @@
+"""How far a Spark reader may go, what its position holds back, and what it lost."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from gauss.clients.engine.cursor_messages import Read
+from gauss.clients.engine.positions import At, Ends, places
+from gauss.clients.engine.task_messages import Latest, LatestReply
+from gauss.contracts.storage import WriteFull
+from gauss.model.errors import ProtocolError, StorageError
+from gauss.model.names import is_retry_topic
+from gauss.stream.engine.delivery.epochs import epoch_after, held, rows_between
+from gauss.stream.engine.delivery.heartbeat import Heartbeat
+from gauss.stream.engine.delivery.processor_run import ProcessorRun
+from gauss.stream.engine.delivery.publish import Publisher
+from gauss.stream.engine.delivery.side_tables import SideTables
+from gauss.stream.engine.journal.ledger import Ledger
+from gauss.stream.engine.topics.log_topic import LogTopic
+from gauss.stream.engine.topics.readers import OffsetReader
+from gauss.stream.engine.topics.topic import Topic
+
+BOUNDED_LOOK_S = 0.02
+
+log = logging.getLogger(__name__)
+
+
+class Sources:
+    """Answers `latest` and counts losses. `start` of a `latest` is the reader's position: Spark passes it only after
+    the batch that ends there is in its commit log."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, Topic],
+        ledger: Ledger,
+        publisher: Publisher,
+        durable: frozenset[str],
+        heartbeat: Heartbeat,
+        *,
+        ended: Ends,
+    ) -> None:
+        """`ended`: where memory topics ended that died with the last engine."""
+        self._topics = topics
+        self._ledger = ledger
+        self._publisher = publisher
+        self._durable = durable
+        self.tables = SideTables(topics)
+        self._heartbeat = heartbeat
+        self._ended = ended
+
+    def latest(self, latest: Latest) -> LatestReply:
+        """The end of the next batch; `start` itself when there is nothing new within `wait_ms`."""
+        running = self._publisher.processor(latest.processor)
+        row = self._publisher.check_generation(latest.processor, latest.generation)
+        for name, generation in running.members.items():
+            self._publisher.check_generation(name, generation)  # somebody took it out of the chain
+        if (again := epoch_after(row, latest.start)) is not None:
+            # Spark's own log of that epoch is lost (its files are not fsynced): the same ends make it a no-op.
+            return LatestReply(again, rows_between(latest.start, again), self.lag(running, again))
+        self.check_places(running, latest.start)
+        for name, at in places(latest.start).items():
+            if at.inc == self._topics[name].inc:
+                self.moved(running, name, at)
+        running.timing = latest.timing
+        deadline = time.monotonic() + latest.wait_ms / 1000
+        first = self._topics[next(iter(places(latest.start)))]
+        while True:
+            seen = first.version()  # before the look: what comes during it ends the wait at once
+            end = self.end_of(running, latest.start, latest.max_rows, latest.max_bytes)
+            left = deadline - time.monotonic()
+            if end != latest.start or left <= 0 or running.cancel.is_set():
+                break
+            if running.bounded is not None:
+                running.cancel.wait(min(left, BOUNDED_LOOK_S))  # what comes in may lie behind its range
+                continue
+            first.wait(seen, left)
+        if latest.timing is not None:
+            end = self._heartbeat.timed(running, row, latest.timing, latest.start, end)
+        running.vain += end == latest.start
+        rows = int(end != latest.start) if running.read == "latest" else rows_between(latest.start, end)
+        return LatestReply(end, rows, self.lag(running, latest.start))
+
+    def check_places(self, running: ProcessorRun, start: Ends) -> None:
+        """Counts what died with an engine before it could be read; raises for topics that are gone."""
+        for name, at in places(start).items():
+            if name not in self._topics:
+                raise ProtocolError(
+                    f'processor "{running.name}" reads the unknown topic "{name}"', hint="claim it anew"
+                )
+            if at.inc != self._topics[name].inc:
+                self.lost_on_restart(running, self._topics[name], at)
+
+    def moved(self, running: ProcessorRun, name: str, at: At, *, keep_epochs: bool = True) -> None:
+        """The processor has passed everything before `at`: what lies there may go, but for the last epochs of a query
+        with a checkpoint (`keep_epochs`)."""
+        topic, reader = self._topics[name], running.readers.get(name)
+        if reader is None:
+            return
+        if (bounded := running.range_in(name)) is not None and bounded.is_done(topic, at):
+            if reader.connected:
+                reader.close()  # between two queries it holds nothing back
+            return
+        if not reader.connected:
+            reader = running.readers[name] = _registered_again(topic, reader, at)
+        keep = at.off
+        # A file topic keeps the last two epochs, unless it is read to its end: held back, it could be full for ever.
+        if keep_epochs and name in self._durable and at.off < topic.version():
+            before = held(self._ledger.row(running.name), name, keep_epochs=True)
+            keep = min(keep, before.off) if before is not None and before.inc == at.inc else keep
+        reader.move(max(keep, topic.floor()))
+
+    def end_of(self, running: ProcessorRun, start: Ends, rows: int, size: int) -> Ends:
+        """The end of a batch from `start`, within the limits. The retry topic, which is short, comes first; several
+        topics with records share the limits evenly."""
+        end = dict(start)
+        if running.stopped:
+            return end
+        names = sorted(places(end), key=lambda name: not is_retry_topic(name))
+        for place, name in enumerate(names):
+            sharing = 1 if is_retry_topic(name) else len(names) - place
+            topic = self._topics[name]
+            at, stop = end[name], topic.version()
+            begin = at.off if at.inc == topic.inc else topic.floor()
+            if (bounded := running.range_in(name)) is not None:
+                stop = bounded.end(topic)
+            if stop <= begin or rows <= 0 or size <= 0:
+                continue
+            if running.read != "latest":
+                stop = min(stop, begin + -(-rows // sharing))
+                stop = within_bytes(topic, begin, stop, -(-size // sharing))
+                size -= topic.bytes_from(begin) - topic.bytes_from(stop)
+            rows -= stop - begin
+            end[name] = At(topic.inc, stop)
+        return end
+
+    def stay(self, running: ProcessorRun) -> bool:
+        """Whether what it reads stays where it is until its position has passed it."""
+        held = (name in running.readers and isinstance(self._topics[name], LogTopic) for name in running.sources)
+        return all(held) and all(
+            self._topics[name].capacity.write_full is not WriteFull.OVERWRITE for name in running.sources
+        )
+
+    def lag(self, running: ProcessorRun, at: Ends) -> int:
+        """Records that a processor may read behind a place."""
+        return sum(running.behind(self._topics[name], place) for name, place in at.items() if name in self._topics)
+
+    def lost_on_restart(self, running: ProcessorRun, topic: Topic, at: At) -> None:
+        """Counts, once, what the dead incarnation held behind this reader."""
+        if (key := whole(topic.name, at.inc)) not in running.lost:
+            running.lost.add(key)
+            last, row = self._ended.get(topic.name), self._ledger.row(running.name)
+            done = row.ends.get(topic.name) if row is not None else None
+            begin = max(at.off, done.off) if done is not None and done.inc == at.inc else at.off
+            known = last is not None and last.inc == at.inc
+            count = max(last.off - begin, 0) if last is not None and known else 0
+            if topic.name in running.readers:
+                running.readers[topic.name].lost(count)
+            lost = f"{count} unread records are" if known else "an unknown number of unread records is"
+            where = f"processor {running.name}: memory topic {topic.name} was emptied by a restart"
+            log.warning("%s; %s lost", where, lost)
+        if running.on_restart == "fail":
+            raise StorageError(
+                f'processor "{running.name}" lost records of memory topic "{topic.name}" when the engine died',
+                hint='it has on_restart = "fail"; set "continue" to go on with what is there',
+            )
+
+    def lost_range(self, read: Read, start: int, stop: int) -> None:
+        """Counts a part of a range that is not there any more, once, unless its epoch is published already."""
+        if read.processor not in self._publisher.running:
+            return
+        running = self._publisher.running[read.processor]
+        row = self._ledger.row(read.processor)
+        done = row.ends.get(read.topic) if row is not None else None
+        key = (read.topic, read.inc, start, stop)
+        if key in running.lost or whole(read.topic, read.inc) in running.lost:
+            return
+        if done is not None and (done.inc, done.off) >= (read.inc, stop):
+            return
+        running.lost.add(key)
+        if read.topic in running.readers:
+            reader = running.readers[read.topic]
+            (reader.lost if read.inc != self._topics[read.topic].inc else reader.missed)(stop - start)
+        log.warning("processor %s: records %d to %d of topic %s are gone", read.processor, start, stop, read.topic)
+
+
+def _registered_again(topic: Topic, before: OffsetReader, at: At) -> OffsetReader:
+    """The reader of a next query, with what was counted of the ones before."""
+    place = max(at.off, topic.floor()) if at.inc == topic.inc else topic.floor()
+    reader = topic.reader(before.name, place, keep=False)
+    reader.missed(before.missed_records)
+    reader.lost(before.lost_on_restart)
+    return reader
+
+
+def whole(topic: str, inc: int) -> tuple[str, int, int, int]:
+    """The key under which everything of a dead incarnation was counted."""
+    return topic, inc, -1, -1
+
+
+def within_bytes(topic: Topic, begin: int, stop: int, size: int) -> int:
+    """The largest end whose range holds at most `size` bytes; one record always fits."""
+    total = topic.bytes_from(begin)
+    if total - topic.bytes_from(stop) <= size:
+        return stop
+    low, high = begin + 1, stop
+    while low < high:
+        middle = (low + high + 1) // 2
+        if total - topic.bytes_from(middle) <= size:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,265 @@
+"""Dead letters: records of the built-in file topic `_dead`, with their bytes and where they came from."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from gauss.clients.engine.positions import At, place_key
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Code, OffsetRange, Program, Step
+from gauss.contracts.edge import TopicHandle
+from gauss.contracts.letter import Letter
+from gauss.model.names import DEAD_TOPIC
+from gauss.model.units import human_bytes
+from gauss.stream.engine.delivery.transaction import Transaction
+from gauss.stream.engine.journal.entries import DeadKey, LettersKept
+
+if TYPE_CHECKING:
+    from gauss.stream.engine.journal.ledger import Ledger
+    from gauss.stream.engine.topics.log_topic import LogTopic
+
+SKIPPED = "skipped"
+LATE = "late"
+COUNT_SECONDS = 1.0
+"""How old the count of held bytes may be when a limit is checked."""
+ROOM_SECONDS = 0.25
+RATIO_SECONDS = 10
+KEPT_BATCH = 64
+"""Letters that are written again at once: each has 1.4 MiB at most."""
+LETTER_BYTES = 256
+"""What a letter takes beside its data, which is stored in base64, and its detail."""
+RATIO_LETTERS = 100
+"""Fewer dead letters than this within the window stop nobody, whatever their share."""
+
+
+def letter_key(letter: Letter) -> DeadKey:
+    """Which letter it is: one that came back from a replay is another than the one before."""
+    place = place_key(letter.topic, letter.partition or 0)
+    return place if letter.attempts == 1 else f"{place}#{letter.attempts}", letter.inc, letter.offset
+
+
+def skipped(chunk: Chunk, offset: int, why: str) -> list[Letter]:
+    """Letters for records that an operator passed over."""
+    times = chunk.ts_ms
+    return [
+        Letter(
+            SKIPPED,
+            f"the operator skipped it; it failed with: {why}" if why else "the operator skipped it",
+            "transform",
+            "",
+            data.as_py(),
+            offset=offset + index,
+            ts_ms=times if isinstance(times, int) else int(times[index]),
+        )
+        for index, data in enumerate(chunk.data())
+    ]
+
+
+def letters_chunk(letters: Iterable[Letter], ts_ms: int) -> Chunk:
+    """Letters as records of the dead-letter topic."""
+    records = pa.array([msgspec.json.encode(letter) for letter in letters], pa.binary())
+    return Chunk(records, len(records), ts_ms)
+
+
+def read_letters(topic: TopicHandle, start: int, stop: int) -> Iterator[tuple[int, Letter]]:
+    """The letters of [start, stop) with their offsets."""
+    start = max(start, topic.floor())
+    if start >= stop:
+        return
+    cursor = topic.open(Program(OffsetRange(start, stop)))
+    try:
+        while cursor.next(Step()) is Code.OK:
+            _, batch = cursor.read()
+            assert isinstance(batch, pa.RecordBatch)
+            for offset, data in zip(batch.column(0).to_pylist(), batch.column(2), strict=True):
+                yield offset, msgspec.json.decode(data.as_buffer(), type=Letter)
+    finally:
+        cursor.close()
+
+
+class DeadLetters:
+    """The `_dead` topic: writes letters from edges, counts them for `ls`, finds them for `show` and `replay`. A letter
+    that was replayed is a dead letter no more, until it comes back."""
+
+    def __init__(self, topic: LogTopic, ledger: Ledger, limits: Mapping[str, int]) -> None:
+        """`limits` are the bytes that each processor's letters may take."""
+        self.topic = topic
+        self.waiting: Counter[str] = Counter()
+        """Who waits with a letter for room, and how many connections of it."""
+        self.changing = threading.RLock()
+        """Held while letters are replayed or discarded: their numbers stay the same meanwhile."""
+        self._ledger = ledger
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._forget_counts()
+
+    def _forget_counts(self) -> None:
+        self._counted = 0
+        self._counted_at = float("-inf")
+        self._groups: dict[tuple[str, str, str], list[int]] = {}
+        self._held: Counter[str] = Counter()
+
+    def write(self, letter: Letter, stopping: threading.Event) -> None:
+        """Appends one letter from an edge, or from a topic that can't hold a record. Waits while its processor has no
+        room for letters; at a stop the letter is kept all the same."""
+        if self.full(letter.processor):
+            self.waiting[letter.processor] += 1
+            try:
+                while self.full(letter.processor) and not stopping.wait(ROOM_SECONDS):
+                    pass
+            finally:
+                self.waiting[letter.processor] -= 1
+        self.topic.append(letters_chunk([letter], int(time.time() * 1000)))
+
+    def full(self, processor: str) -> str:
+        """Why a processor may add no more letters; empty if it may."""
+        if not self._limits:
+            return ""
+        # Letters of a topic with several writers name them all, and have the smallest limit there is.
+        limit = self._limits.get(processor, min(self._limits.values()))
+        with self._lock:
+            if time.monotonic() - self._counted_at > COUNT_SECONDS:
+                self._count()
+            held = self._held[processor]
+        if held < limit:
+            return ""
+        return (
+            f"its dead letters take {human_bytes(held)}, max_dead_bytes is {human_bytes(limit)}; make room by gauss dlq"
+            f" replay or gauss dlq discard --processor {processor}"
+        )
+
+    def _was_replayed(self, letter: Letter) -> bool:
+        return self._ledger.was_replayed(letter.processor, letter_key(letter))
+
+    def _count(self) -> None:
+        """Counts what is new. Replayed letters take room too, until they are removed."""
+        end = self.topic.version()
+        for _, letter in read_letters(self.topic, self._counted, end):
+            self._held[letter.processor] += LETTER_BYTES + len(letter.data) * 4 // 3 + len(letter.detail)
+            if self._was_replayed(letter):
+                continue
+            group = self._groups.setdefault(_group(letter), [0, letter.ts_ms, letter.ts_ms])
+            group[0] += 1
+            group[1], group[2] = min(group[1], letter.ts_ms), max(group[2], letter.ts_ms)
+        self._counted, self._counted_at = end, time.monotonic()
+
+    def groups(self) -> list[dict[str, Any]]:
+        """How many there are by reason, stage and processor; only what is new since the last call is read."""
+        with self._lock:
+            self._count()
+            return [
+                {
+                    "reason": reason,
+                    "stage": stage,
+                    "processor": processor,
+                    "count": count,
+                    "first_ts_ms": first,
+                    "last_ts_ms": last,
+                }
+                for (reason, stage, processor), (count, first, last) in sorted(self._groups.items())
+                if count
+            ]
+
+    @contextmanager
+    def replaying(self, letters: Iterable[tuple[int, Letter]]) -> Iterator[None]:
+        """Takes letters out of the count, if what happens meanwhile succeeds; they are given with their offsets."""
+        with self._lock:
+            yield
+            for offset, letter in letters:
+                if offset < self._counted:
+                    self._groups[_group(letter)][0] -= 1
+
+    def discard(self, unwanted: Callable[[int, Letter], bool]) -> int:
+        """Removes the unwanted letters, gives how many, and removes those that were replayed. Letters that stay are
+        written again behind them, with other numbers; one journal entry decides."""
+        topic, discarded = self.topic, 0
+
+        def kept(end: int) -> Iterator[Chunk]:
+            nonlocal discarded
+            batch: list[Letter] = []
+            for offset, letter in read_letters(topic, 0, end):
+                if self._was_replayed(letter):
+                    continue
+                if unwanted(offset, letter):
+                    discarded += 1
+                    continue
+                batch.append(letter)
+                if len(batch) == KEPT_BATCH:
+                    yield from self._fitting(batch)
+                    batch = []
+            yield from self._fitting(batch)
+
+        with self.changing, self._lock, topic.lock:
+            start, end = topic.empty_end(), topic.version()
+            topic.skip(start)
+            emptied = {DEAD_TOPIC: At(topic.inc, start)}
+            transaction = Transaction({DEAD_TOPIC: topic}, self._ledger)
+            transaction.add_later(DEAD_TOPIC, kept(end))
+            transaction.commit(lambda number, ended: LettersKept(number, emptied, ended), sync=True)
+            topic.empty(start)
+            self._forget_counts()
+        return discarded
+
+    def _fitting(self, letters: list[Letter]) -> Iterator[Chunk]:
+        chunk, _ = self.topic.fit(letters_chunk(letters, int(time.time() * 1000)))
+        if chunk is not None:
+            yield chunk
+
+    def newest(self, processor: str, reason: str, limit: int, before: int | None) -> list[tuple[int, Letter]]:
+        """Letters that match, newest first, below the offset `before`."""
+        stop = self.topic.version() if before is None else min(before, self.topic.version())
+        found: list[tuple[int, Letter]] = []
+        while stop > self.topic.floor() and len(found) < limit:
+            start = max(stop - 1000, self.topic.floor())
+            page = [
+                (offset, letter)
+                for offset, letter in read_letters(self.topic, start, stop)
+                if processor in ("", letter.processor)
+                and reason in ("", letter.reason)
+                and not self._was_replayed(letter)
+            ]
+            found += reversed(page)
+            stop = start
+        return found[:limit]
+
+
+def _group(letter: Letter) -> tuple[str, str, str]:
+    return letter.reason, letter.stage, letter.processor
+
+
+class DeadRatio:
+    """The share of dead letters among a processor's records over the last seconds."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._window: deque[tuple[float, int, int]] = deque()
+        self._records = 0
+        self._dead = 0
+
+    def add(self, records: int, dead: int, now: float) -> str:
+        """Counts; returns the reason to stop, or an empty text."""
+        self._window.append((now, records, dead))
+        self._records += records
+        self._dead += dead
+        while self._window and self._window[0][0] < now - RATIO_SECONDS:
+            _, old_records, old_dead = self._window.popleft()
+            self._records -= old_records
+            self._dead -= old_dead
+        if self._dead < RATIO_LETTERS or self._dead <= self._limit * self._records:
+            return ""
+        return (
+            f"{self._dead} of {self._records} records of the last {RATIO_SECONDS} s became dead letters,"
+            f" above max_dead_ratio = {self._limit:g}"
+        )
+
+    def fresh(self) -> DeadRatio:
+        """One that has counted nothing yet."""
+        return DeadRatio(self._limit)

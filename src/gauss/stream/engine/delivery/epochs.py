@@ -1,0 +1,149 @@
+"""The rules of epochs: where one begins, whether it was published, how many records it holds and of what time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from gauss.clients.engine.positions import At, Ends, place_key, places
+from gauss.clients.engine.task_messages import StageTime
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.cursor import Code, OffsetRange, Output, Program, Step
+from gauss.contracts.letter import Letter
+from gauss.model.errors import Collected, ProtocolError
+from gauss.stream.engine.delivery.dead_letters import skipped
+from gauss.stream.engine.delivery.stages import StagedRecords
+from gauss.stream.engine.journal.entries import ProcessorRow
+from gauss.stream.engine.topics.topic import Topic
+
+
+def epoch_after(row: ProcessorRow, start: Ends) -> Ends | None:
+    """The ends of the published epoch that began at `start`; None when the next epoch begins there."""
+    if row.epoch < 0 or start == row.ends:
+        return None
+    return next((ends for epoch, ends in row.recent if row.start_of(epoch) == start), None)
+
+
+def rows_between(start: Ends, end: Ends) -> int:
+    """Records from `start` to `end`; of a dead incarnation nothing is left."""
+    rows = 0
+    for name, at in places(end).items():
+        begin = start.get(name, At(0, 0))
+        rows += at.off - begin.off if at.inc == begin.inc else at.off
+    return rows
+
+
+def behind(topic: Topic, at: At) -> int:
+    """How many visible records lie behind a place."""
+    return topic.version() - (max(at.off, topic.floor()) if at.inc == topic.inc else topic.floor())
+
+
+def held(row: ProcessorRow | None, topic: str, *, keep_epochs: bool = False) -> At | None:
+    """Where a fresh checkpoint of the processor would go on; with `keep_epochs`, before its last two epochs."""
+    if row is None:
+        return None
+    if row.epoch < 0:
+        return row.start.get(topic)
+    if keep_epochs:
+        before = row.start_of(max(row.epoch - 1, 0)) or {}
+        return before.get(topic, row.ends.get(topic))
+    return row.ends.get(topic)
+
+
+def published_before(row: ProcessorRow, processor: str, epoch: int, ends: Ends) -> bool:
+    """Whether the ledger has this epoch; raises when it is neither the next nor a faithful repetition."""
+    if epoch <= row.epoch:
+        known = next((known for number, known in row.recent if number == epoch), None)
+        if known == ends:
+            return True
+        found = "other source ends" if known is not None else "ends that are forgotten by now"
+        raise ProtocolError(
+            f'processor "{processor}" publishes epoch {epoch} again, which was published with {found}',
+            hint="its checkpoint is not the one that the ledger knows; start it with a fresh checkpoint",
+        )
+    if epoch != row.epoch + 1:
+        raise ProtocolError(
+            f'processor "{processor}": expected epoch {row.epoch + 1}, found {epoch}',
+            hint="its checkpoint is not the one that the ledger knows; start it with a fresh checkpoint",
+        )
+    begin = row.start_of(epoch) or {}
+    for name, at in begin.items():
+        if name not in ends or (ends[name].inc, ends[name].off) < (at.inc, at.off):
+            raise ProtocolError(
+                f'processor "{processor}", epoch {epoch}: its end in topic "{name}" is missing or goes back'
+            )
+    return False
+
+
+def staged_chunks(staged: StagedRecords, ts_ms: int) -> list[Chunk]:
+    """A stage's batches as chunks; a record without a time takes `ts_ms`."""
+    chunks = []
+    for batch in staged.read():
+        if not batch.num_rows:
+            continue
+        data = batch.column("data").cast(pa.binary())
+        times: int | np.ndarray = ts_ms
+        if "ts_ms" in batch.schema.names:
+            given = batch.column("ts_ms").fill_null(-1).to_numpy(zero_copy_only=False)
+            times = np.where(given < 0, ts_ms, given)
+        chunks.append(Chunk(data, len(data), times))
+    return chunks
+
+
+def skipped_letters(topics: Mapping[str, Topic], processor: str, start: Ends, end: Ends, why: str) -> list[Letter]:
+    """A letter for each record of an epoch that is still there."""
+    letters: list[Letter] = []
+    for name, at in places(end).items():
+        topic = topics[name]
+        begin = start[name].off if name in start and start[name].inc == at.inc else 0
+        if at.inc != topic.inc or (begin := max(begin, topic.floor())) >= at.off:
+            continue
+        cursor = topic.open(Program(OffsetRange(begin, at.off), output=Output.CHUNKS))
+        while cursor.next(Step(fill=False)) is Code.OK:
+            _, placed = cursor.read()
+            assert isinstance(placed, list)
+            for offset, chunk in placed:
+                letters += [
+                    msgspec.structs.replace(letter, processor=processor, topic=name, inc=at.inc)
+                    for letter in skipped(chunk, offset, why)
+                ]
+        cursor.close()
+    return letters
+
+
+def last_ts(topic: Topic, at: At) -> int:
+    """The time of the record before a place, 0 when it is gone."""
+    if at.inc != topic.inc or not topic.floor() < at.off <= topic.version():
+        return 0
+    try:
+        cursor = topic.open(Program(OffsetRange(at.off - 1, at.off)))
+    except Collected:
+        return 0
+    try:
+        if cursor.next(Step(limit=1)) is not Code.OK:
+            return 0
+        _, batch = cursor.read()
+        assert isinstance(batch, pa.RecordBatch)
+        return int(batch.column(1)[-1].as_py())
+    finally:
+        cursor.close()
+
+
+def input_ts(topics: Mapping[str, Topic], ends: Ends) -> int:
+    """The largest ts_ms among an epoch's inputs: times never decrease, so that of the last record; else the clock's."""
+    times = [last_ts(topics[name], at) for name, at in ends.items() if name in topics]
+    return max(times, default=0) or int(time.time() * 1000)
+
+
+def seen_by(times: Iterable[StageTime]) -> dict[str, int]:
+    """The largest event time of each partition, by the keys of Ends."""
+    found: dict[str, int] = {}
+    for each in times:
+        place = place_key(each.topic, each.partition)
+        if each.seen:
+            found[place] = max(found.get(place, 0), each.seen)
+    return found

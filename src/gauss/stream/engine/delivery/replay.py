@@ -1,0 +1,114 @@
+"""Replays dead letters: appends each once to the retry topic of its processor, which only that processor reads. A
+record that fails again remains the same letter, with one more attempt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from gauss.clients.engine.positions import place_key
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.letter import Letter
+from gauss.contracts.processor import Role
+from gauss.model.errors import ConfigError, NotFound
+from gauss.model.names import retry_topic
+from gauss.stream.engine.delivery.dead_letters import DeadLetters, letter_key, read_letters
+from gauss.stream.engine.delivery.transaction import Transaction
+from gauss.stream.engine.journal.entries import LettersReplayed, RetryOrigin
+from gauss.stream.engine.journal.ledger import Ledger
+from gauss.stream.engine.topics.topic import Topic
+from gauss.stream.graph import Graph, ProcessorNode
+
+BATCH = 1000
+REFUSED = (
+    "they never were records of a topic, or not all of their bytes were kept: correct them and send them again; or a"
+    " rebuild has made their records anew"
+)
+
+
+class LetterReplay:
+    """Sends dead letters to the retry topics of their processors."""
+
+    def __init__(self, topics: Mapping[str, Topic], ledger: Ledger, dead: DeadLetters, graph: Graph) -> None:
+        self._topics = topics
+        self._ledger = ledger
+        self._dead = dead
+        self._graph = graph
+
+    def send(self, processor: str, reason: str, offsets: list[int] | None) -> dict[str, Any]:
+        """Sends the letters that match; `already` counts those sent before, `refused` those that can't be."""
+        node = self._graph.processors.get(processor)
+        if node is None:
+            raise NotFound(f'no processor "{processor}"', hint="gauss processors ls shows them")
+        if node.role is not Role.TRANSFORM:
+            raise ConfigError(
+                f'"{processor}" is a source or sink: what it could not frame or send never was a record to try again',
+                hint=f"look at the bytes (gauss dlq show --processor {processor}), correct them and send them again",
+            )
+        with self._dead.changing:
+            return self._send(node, reason, None if offsets is None else set(offsets))
+
+    def _send(self, node: ProcessorNode, reason: str, wanted: set[int] | None) -> dict[str, Any]:
+        done = self._ledger.replayed(node.name)
+        replayed = already = refused = 0
+        letters: list[tuple[int, Letter]] = []
+        for offset, letter in read_letters(self._dead.topic, 0, self._dead.topic.version()):
+            if letter.processor != node.name or reason not in ("", letter.reason):
+                continue
+            if wanted is not None and offset not in wanted:
+                continue
+            if letter.offset < 0 or letter.truncated is not msgspec.UNSET or self._is_rebuilt(letter):
+                refused += 1
+            elif letter_key(letter) in done:
+                already += 1
+            else:
+                done.add(letter_key(letter))
+                letters.append((offset, letter))
+                replayed += 1
+            if len(letters) == BATCH:
+                self._commit_all(node, letters)
+                letters = []
+        self._commit_all(node, letters)
+        if self._dead.full(node.name):
+            self._dead.discard(lambda _offset, _letter: False)  # removes those that were replayed
+        return {
+            "replayed": replayed,
+            "already": already,
+            "refused": refused,
+            "refused_hint": REFUSED if refused else "",
+        }
+
+    def _is_rebuilt(self, letter: Letter) -> bool:
+        """Whether a rebuild has emptied the letter's topic since: its record is made again anyway."""
+        emptied = self._ledger.state.emptied.get(place_key(letter.topic, letter.partition or 0))
+        return emptied is not None and emptied.inc == letter.inc and letter.offset < emptied.off
+
+    def _commit_all(self, node: ProcessorNode, letters: list[tuple[int, Letter]]) -> None:
+        """Each to the retry topic beside the topic that it came from; a letter of a retry topic goes there again."""
+        beside = {each: retry_topic(node.name, each) for each in node.beside}
+        beside |= {topic: topic for topic in beside.values()}
+        by_topic: dict[str, list[tuple[int, Letter]]] = {}
+        for offset, letter in letters:
+            by_topic.setdefault(beside.get(letter.topic, retry_topic(node.name)), []).append((offset, letter))
+        for topic, found in by_topic.items():
+            self._commit(node.name, topic, found)
+
+    def _commit(self, processor: str, topic: str, numbered: list[tuple[int, Letter]]) -> None:
+        """One journal entry: the records in the retry topic, what they were, and that these letters are done."""
+        letters = [letter for _, letter in numbered]
+        data = pa.array([letter.data for letter in letters], pa.binary())
+        transaction = Transaction(self._topics, self._ledger)
+        transaction.add(topic, [Chunk(data, len(data), int(time.time() * 1000))])
+        keys = [letter_key(letter) for letter in letters]
+        origins = [
+            RetryOrigin(letter.topic, letter.inc, letter.offset, letter.attempts, letter.partition or 0)
+            for letter in letters
+        ]
+        with self._dead.replaying(numbered):
+            transaction.commit(
+                lambda number, ended: LettersReplayed(number, processor, keys, ended, origins), sync=True
+            )

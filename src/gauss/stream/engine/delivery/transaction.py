@@ -1,0 +1,86 @@
+"""A commit: chunks that become visible in their topics together, by one journal entry, or not at all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from itertools import chain
+
+from gauss.clients.engine.positions import At, Ends
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.letter import Letter
+from gauss.stream.engine.journal.entries import Entry
+from gauss.stream.engine.journal.ledger import Ledger
+from gauss.stream.engine.topics.topic import Publishable
+
+
+class Transaction:
+    """One commit to some topics. Add chunks, wait for room, then `commit`; or let it go, and nothing has happened."""
+
+    def __init__(self, topics: Mapping[str, Publishable], ledger: Ledger, synced: frozenset[str] = frozenset()) -> None:
+        """`synced` are the topics whose commits must be on disk before they are visible."""
+        self._topics = topics
+        self._ledger = ledger
+        self._synced = synced
+        self._later: dict[str, Iterable[Chunk]] = {}
+        self.chunks: dict[str, list[Chunk]] = {}
+        """Topic → what is appended to it. A topic without chunks is part of the journal entry too."""
+
+    def add(self, topic: str, chunks: Iterable[Chunk]) -> list[Letter]:
+        """Adds chunks to a topic; returns letters of the records that the topic can't hold."""
+        letters: list[Letter] = []
+        kept = self.chunks.setdefault(topic, [])
+        for chunk in chunks:
+            fitting, unfit = self._topics[topic].fit(chunk)
+            letters += unfit
+            if fitting is not None and fitting.count:
+                kept.append(fitting)
+        return letters
+
+    def add_later(self, topic: str, chunks: Iterable[Chunk]) -> None:
+        """Adds fitting chunks that are made while they are appended, so that they need not all be in memory."""
+        self.chunks.setdefault(topic, [])
+        self._later[topic] = chunks
+
+    def wait_room(self, cancel: threading.Event, seconds: float | None = None) -> str:
+        """Waits until every topic has room. Returns the topic that has none when cancelled, or after so many seconds;
+        empty: all have. Takes no locks: readers need them to make room."""
+        for name, chunks in self.chunks.items():
+            if chunks and not self._topics[name].wait_room(cancel, seconds):
+                return name
+        return ""
+
+    def commit(
+        self,
+        entry: Callable[[int, Ends], Entry],
+        *,
+        check: Callable[[Publishable], None] = lambda _: None,
+        sync: bool = False,
+    ) -> Ends:
+        """Appends everything, writes the journal entry, which is the commit point, and makes it visible. `entry` makes
+        the entry from its number and the topics' ends; `check` raises to refuse a topic that has changed. Returns the
+        ends."""
+        names = sorted(self.chunks)
+        topics = [self._topics[name] for name in names]
+        with ExitStack() as locks:
+            for topic in topics:
+                locks.enter_context(topic.lock)
+            number = self._ledger.next_number()
+            try:
+                for topic in topics:
+                    check(topic)
+                    for chunk in chain(self.chunks[topic.name], self._later.get(topic.name, ())):
+                        topic.stage_append(chunk, number)
+                ended = {topic.name: At(topic.inc, topic.staged_end()) for topic in topics}
+                self._ledger.commit(entry(number, ended), sync=sync or not self._synced.isdisjoint(names))
+            except BaseException:
+                for topic in topics:
+                    topic.rollback()
+                raise
+            for topic in topics:
+                topic.reveal()
+                topic.trim()
+        for topic in topics:
+            topic.announce()
+        return ended

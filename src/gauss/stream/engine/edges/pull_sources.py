@@ -1,0 +1,63 @@
+"""Sources that ask an outside system for records: records and position are committed together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gauss import registry
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.edge import Edge, EdgeStatus
+from gauss.contracts.outside import PullContext, PullSpec
+from gauss.model.errors import ProtocolError, Unavailable
+from gauss.stream.engine.delivery.transaction import Transaction
+from gauss.stream.engine.journal.entries import Pulled
+from gauss.stream.graph import ProcessorNode
+from gauss.stream.live_formats import schema_dir
+
+if TYPE_CHECKING:
+    from gauss.stream.engine.runtime import Engine
+
+
+def pull_source(engine: Engine, node: ProcessorNode, status: EdgeStatus) -> Edge:
+    """A pulling source that goes on at its committed position."""
+    spec = registry.spec(PullSpec, node.plugin)
+    named = getattr(getattr(node.config, "input", None), "format", None)
+
+    def publish(chunks: Mapping[str, Chunk], position: Any, cancel: threading.Event) -> None:
+        _publish(engine, node, chunks, position, cancel)
+
+    context = PullContext(
+        name=node.name,
+        config=node.config,
+        topics=node.targets,
+        embedded_dir=engine.paths.server(spec.system),
+        schema_dir=None if named is None else schema_dir(engine.paths, named),
+        position=engine.ledger.outside(node.name),
+        publish=publish,
+        may_read=engine.may_read,
+        status=status,
+    )
+    built: Edge = registry.build(spec, context)
+    return built
+
+
+def _publish(
+    engine: Engine, node: ProcessorNode, chunks: Mapping[str, Chunk], position: Any, cancel: threading.Event
+) -> None:
+    """Commits records and position together."""
+    if unknown := chunks.keys() - set(node.targets):
+        raise ProtocolError(
+            f'source "{node.name}" publishes to {", ".join(sorted(unknown))}, expected {", ".join(node.targets)}'
+        )
+    transaction = Transaction(engine.topics, engine.ledger, engine.synced)
+    for name, chunk in chunks.items():
+        # Before the commit: a repeated letter is better than a missing one.
+        for letter in transaction.add(name, [chunk]):
+            engine.dead.write(msgspec.structs.replace(letter, processor=node.name), cancel)
+    if full := transaction.wait_room(cancel):
+        raise Unavailable(f'source "{node.name}" stops while it waits for room in topic "{full}"')
+    transaction.commit(lambda number, ended: Pulled(number, node.name, position, ended))

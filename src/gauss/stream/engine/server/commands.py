@@ -1,0 +1,369 @@
+"""What the CLI and the HTTP API ask of the engine: a `Command` by name, answered by one JSON object.
+
+| name              | args                          | reply                                                        |
+|-------------------|-------------------------------|--------------------------------------------------------------|
+| `health`          |                               | `{status, reasons: [str], pid, uptime_s, free_bytes}`        |
+| `ping`            |                               | `{pid, driver_heard_s}`, answered without any lock           |
+| `topics`          |                               | `{topics: [Topic]}`, hidden ones (`_dead`, …) included       |
+| `topic`           | `name`                        | `Topic` with `readers: [Reader]`                             |
+| `topic.backup`    | `name`, `folder`              | `{folder, files, records, bytes}` of the copy                |
+| `table`           | `topic`                       | of a table elsewhere: `{key: [str], columns, time, attrs}`    |
+| `readers.ls`      | `topic` (optional)            | `{readers: [Reader]}`                                        |
+| `readers.seek`    | `topic`, `reader`, `to`       | `Reader` after the move                                      |
+| `readers.drop`    | `topic`, `reader`             | `{dropped: Reader}`                                          |
+| `processors.ls`   |                               | `{processors: [Processor]}`                                  |
+| `processors.retry`| `name`                        | `{queued: true, processor, action: "retry"}`                 |
+| `processors.skip` | `name`                        | `{queued: true, processor, action: "skip"}`                  |
+| `processors.drop_state`| `name`                   | `{queued: true, processor, action: "drop_state"}`            |
+| `processors.rebuild`| `name`                      | `{queued: true, processor, action: "rebuild", targets}`      |
+| `dlq.ls`          | `processor` (optional)        | `{total, groups: [DeadGroup]}`                               |
+| `dlq.show`        | `processor`, `reason`, `limit` (20), `before` (all optional) | `{letters: [Letter]}`, newest |
+| `dlq.replay`      | `processor`; `reason`, `offsets` optional | `{replayed, already, refused, refused_hint}`      |
+| `dlq.discard`     | `processor`, `reason`, `offsets` (all optional) | `{discarded}`                             |
+| `feed.claim`      | `writer`, `generation`        | `Fed`; fences smaller generations of an outside writer       |
+| `feed.position`   | `writer`                      | `Fed`                                                        |
+| `scans`           |                               | `{scans: [Scan]}`: cursors of other processes                |
+| `scan.explain`    | `topic`, `program` (a blob in base64) | `Plan`                                               |
+| `metrics`         |                               | `{metrics: [Metric]}`                                        |
+| `drain`           | `seconds` (5)                 | `{drained: true}` once sources stopped and sinks are flushed |
+
+Shapes:
+- `status`: `starting`, `ready`, `degraded` (with `reasons`), `draining`.
+- `Topic`: `{name, storage, hidden, inc, floor, end, records, bytes, capacity_records, capacity_bytes, fill (0…1, null
+  when unbounded), write_full, appended, appended_bytes, dropped, overwritten, missed, lost, set_aside, damaged,
+  blocked_s, blocked_by, last_ts_ms, read_modes: [str]}`; `appended`, `dropped`, `overwritten` count since the
+  engine's start.
+- `Reader`: `{topic, name, position, behind (records), behind_ms, missed, lost_on_restart, idle_s}`; `to` of a seek is
+  `earliest`, `end`, an offset or `-N`.
+- `Processor`: `{name, plugin, role (source|transform|sink), where (engine|spark), state, detail, source, target (the
+  first of those), sources: [str], targets: [str], records, bytes, dead, behind, behind_ms, epoch, generation, vain,
+  connections, accepted, refused, clients, batch_rows, batch_ms, rows_per_second, failures, runs (hosted|table|columns|
+  partials on Spark), trace, under_way (epochs of standing tasks that are not published yet), tasks: [Task]}`; `state`:
+  starting, running, waiting, failed, stopped, done.
+- `Task`: `{task (its number), told_s (how long ago), rows, wait_ms, read_ms, work_ms, publish_ms, attempt, where}` of
+  its last epoch.
+- `DeadGroup`: `{reason, stage, processor, count, first_ts_ms, last_ts_ms}`. `before` and `offsets` are `dead_offset`s.
+- `Letter`: `{dead_offset, reason, detail, stage, processor, topic, inc, offset, ts_ms, column, data (base64), truncated
+  (only if cut: the original length), attempts (how often its processor refused it)}`; replayed ones are left out until
+  they come back.
+- `Fed`: `{fence, generation, number, position}`: the claimed generation, and the last commit (0, 0, null: none).
+- `Scan`: `{scan (its number), topic, name, mode, program, pinned_version, position, hold, floor, end, fuel, read_bytes,
+  seconds}`.
+- `Plan`: `{topic, mode, view, stages: [str], output, columns: [str], backend, format: {name, why} or null, decodes:
+  {field: kind}, reads: [str], pushed_down: [str], sql (what a table elsewhere is asked), pinned_version, candidates,
+  cost: {per_candidate, scan_at_least, max_per_candidate, max_scan}}`.
+- `Metric`: `{name, type (counter|gauge), help, labels: {str: str}, value}`; names start with `gauss_`.
+
+An unknown name or a missing argument is a ConfigError, an unknown topic, reader or processor NotFound.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gauss.clients.engine.protocol import Command
+from gauss.contracts.processor import Role
+from gauss.contracts.storage import TopicKind
+from gauss.model.errors import ConfigError, NotFound, Rejected
+from gauss.model.names import retry_topic, table_processor
+from gauss.stream.engine.delivery.rebuild import refuse_rows_of_others
+from gauss.stream.engine.observe.metrics import metrics
+from gauss.stream.engine.observe.status import health_reasons, processor_row, starting, topic_row
+from gauss.stream.engine.server.range_reads import start_offset
+from gauss.stream.engine.server.scan_plan import explain
+from gauss.stream.engine.server.scan_sources import scan_rows
+from gauss.stream.formats import topic_format
+
+if TYPE_CHECKING:
+    from gauss.stream.engine.runtime import Engine
+
+
+def run(engine: Engine, command: Command) -> dict[str, Any]:
+    """Answers one command."""
+    if command.name not in COMMANDS:
+        raise ConfigError(f'no command "{command.name}"', hint=f"there are: {', '.join(COMMANDS)}")
+    return COMMANDS[command.name](engine, Arguments(command))
+
+
+class Arguments:
+    """A command's arguments; a missing one is an error that names it."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+
+    def text(self, key: str, default: str | None = None) -> str:
+        return str(self._one(key, default))
+
+    def number(self, key: str, default: int) -> int:
+        value = self._one(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(f'command "{self._command.name}": expected a number for "{key}", found {value!r}')
+        return int(value)
+
+    def optional(self, key: str) -> Any:
+        return self._command.args.get(key)
+
+    def _one(self, key: str, default: Any) -> Any:
+        value = self._command.args.get(key)
+        if value is None:
+            value = default
+        if value is None:
+            raise ConfigError(f'command "{self._command.name}" needs "{key}"')
+        return value
+
+
+def _health(engine: Engine, _: Arguments) -> dict[str, Any]:
+    reasons = health_reasons(engine)
+    status = "draining" if engine.draining else "degraded" if reasons else "starting" if starting(engine) else "ready"
+    return {
+        "status": status,
+        "reasons": reasons,
+        "pid": os.getpid(),
+        "uptime_s": round(time.monotonic() - engine.began, 1),
+        "free_bytes": engine.free_bytes,
+    }
+
+
+def _ping(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"pid": os.getpid(), "driver_heard_s": round(engine.board.silent_s(), 1)}
+
+
+def _topics(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"topics": [topic_row(engine.graph.topics.get(topic.name), topic) for topic in engine.shown.values()]}
+
+
+def _topic(engine: Engine, args: Arguments) -> dict[str, Any]:
+    topic = engine.state(args.text("name"))
+    return {**topic_row(engine.graph.topics.get(topic.name), topic), "readers": engine.progress.readers(topic)}
+
+
+def _backup(engine: Engine, args: Arguments) -> dict[str, Any]:
+    return engine.state(args.text("name")).backup(Path(args.text("folder")))._asdict()
+
+
+def _table(engine: Engine, args: Arguments) -> dict[str, Any]:
+    topic = engine.topic(args.text("topic"))
+    if topic.stored is None:
+        raise ConfigError(f'topic "{topic.name}" is not a table of an outside system', hint="look at it as a topic")
+    reader = topic.stored.reader
+    columns = {column.name: column.field_type.name for column in reader.columns}
+    return {"key": list(reader.key), "columns": columns, "time": reader.time, "attrs": reader.attrs}
+
+
+def _readers(engine: Engine, args: Arguments) -> dict[str, Any]:
+    only = args.optional("topic")
+    topics = [engine.state(only)] if only else engine.shown.values()
+    return {"readers": [row for topic in topics for row in engine.progress.readers(topic)]}
+
+
+def _reader(engine: Engine, args: Arguments) -> dict[str, Any]:
+    topic, name = engine.topic(args.text("topic")), args.text("reader")
+    found = next((row for row in engine.progress.readers(topic) if row["name"] == name), None)
+    if found is None:
+        known = ", ".join(row["name"] for row in engine.progress.readers(topic)) or "none"
+        raise NotFound(f'topic "{topic.name}" has no reader "{name}"', hint=f"registered: {known}")
+    return found
+
+
+def _seek(engine: Engine, args: Arguments) -> dict[str, Any]:
+    _reader(engine, args)
+    topic, name = engine.topic(args.text("topic")), args.text("reader")
+    offset = start_offset(topic, args.text("to"))
+    offset = topic.floor() if offset is None else offset
+    if not topic.floor() <= offset <= topic.version():
+        raise ConfigError(f"expected an offset from {topic.floor()} to {topic.version()}, found {offset}")
+    if name in engine.publisher.running:
+        engine.publisher.seek(name, topic.name, offset)
+    else:
+        topic.seek(name, offset)
+    return _reader(engine, args)
+
+
+def _drop(engine: Engine, args: Arguments) -> dict[str, Any]:
+    row = _reader(engine, args)
+    topic, name = engine.topic(args.text("topic")), args.text("reader")
+    topic.drop_reader(name)
+    if name in engine.publisher.running:
+        engine.publisher.running[name].readers.pop(topic.name, None)
+    engine.ledger.drop([(topic.name, name)], [])
+    return {"dropped": row}
+
+
+def _processors(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"processors": [processor_row(engine, node) for node in engine.graph.processors.values()]}
+
+
+def _driver_command(action: str) -> Callable[[Engine, Arguments], dict[str, Any]]:
+    def tell(engine: Engine, args: Arguments) -> dict[str, Any]:
+        name = args.text("name")
+        if name in engine.edges:
+            raise ConfigError(
+                f'"{name}" is a source or sink: it goes on by itself', hint="only transforms can be retried"
+            )
+        engine.publisher.resume(name)
+        if name in engine.pumps:
+            engine.pumps[name].retry(skip=action == "skip")
+        else:
+            engine.board.tell(name, action)
+        return {"queued": True, "processor": name, "action": action}
+
+    return tell
+
+
+def _skip(engine: Engine, args: Arguments) -> dict[str, Any]:
+    name = args.text("name")
+    node = engine.graph.processors.get(name)
+    running = engine.publisher.running.get(name)
+    if node is not None and (node.stateful or (running is not None and running.stateful)):
+        raise ConfigError(
+            f'"{name}" keeps a state, to which every batch adds: one that is left out would tear it',
+            hint=f"remove what the batch fails at, then: gauss processors retry {name}; or go on behind it without what"
+            f" {name} knew: gauss readers seek {node.sources[0].topic} {name} OFFSET, then: gauss processors drop-state"
+            f" {name}",
+        )
+    if running is not None and running.job is not None:
+        engine.grants.skip(name, engine.board.query(name).detail)
+        return {**_driver_command("retry")(engine, args), "action": "skip"}
+    return _driver_command("skip")(engine, args)
+
+
+def _rebuild(engine: Engine, args: Arguments) -> dict[str, Any]:
+    name = args.text("name")
+    node = engine.graph.processors.get(name)
+    if node is None or node.role is not Role.TRANSFORM:
+        engine.publisher.processor(name)  # says which there are
+        raise ConfigError(f'"{name}" is a source or sink', hint="only transforms can be rebuilt")
+    for target in node.targets:
+        others = [writer.name for writer in engine.graph.writers(target) if writer.name != name]
+        if others:
+            raise Rejected(
+                f'topic "{target}" is also written by {", ".join(others)}, whose records would go',
+                hint="give the processor a target of its own, or use gauss processors drop-state",
+            )
+        if engine.graph.topics[target].kind is TopicKind.STORED_TABLE:
+            from gauss.stream.tables import table_topic  # brings the table's client
+
+            table = table_topic(engine.pipeline, target, engine.base_dir, engine.paths)
+            retries = engine.topics[retry_topic(table_processor(target))]
+            refuse_rows_of_others(table, [engine.topics[target].inc, -retries.inc])
+    engine.publisher.rebuild(name, list(node.targets))
+    return {**_driver_command("retry")(engine, args), "action": "rebuild", "targets": list(node.targets)}
+
+
+def _drop_state(engine: Engine, args: Arguments) -> dict[str, Any]:
+    engine.publisher.processor(args.text("name")).drop_state = True
+    return {**_driver_command("retry")(engine, args), "action": "drop_state"}
+
+
+def _dead_groups(engine: Engine, args: Arguments) -> dict[str, Any]:
+    only = args.text("processor", "")
+    groups = [group for group in engine.dead.groups() if only in ("", group["processor"])]
+    return {"total": sum(group["count"] for group in groups), "groups": groups}
+
+
+def _dead_letters(engine: Engine, args: Arguments) -> dict[str, Any]:
+    found = engine.dead.newest(
+        args.text("processor", ""), args.text("reason", ""), args.number("limit", 20), args.optional("before")
+    )
+    return {"letters": [{"dead_offset": offset, **msgspec.to_builtins(letter)} for offset, letter in found]}
+
+
+def _replay(engine: Engine, args: Arguments) -> dict[str, Any]:
+    return engine.replay.send(args.text("processor"), args.text("reason", ""), args.optional("offsets"))
+
+
+def _discard(engine: Engine, args: Arguments) -> dict[str, Any]:
+    processor, reason, offsets = args.text("processor", ""), args.text("reason", ""), args.optional("offsets")
+    return {
+        "discarded": engine.dead.discard(
+            lambda offset, letter: (
+                processor in ("", letter.processor)
+                and reason in ("", letter.reason)
+                and (offsets is None or offset in offsets)
+            )
+        )
+    }
+
+
+def _feed_claim(engine: Engine, args: Arguments) -> dict[str, Any]:
+    return engine.feeds.claim(args.text("writer"), args.number("generation", 0))
+
+
+def _feed_position(engine: Engine, args: Arguments) -> dict[str, Any]:
+    return engine.feeds.position(args.text("writer"))
+
+
+def _scans(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"scans": scan_rows(engine.scans, engine.topics)}
+
+
+def _explain(engine: Engine, args: Arguments) -> dict[str, Any]:
+    from gauss.scan.program.blob import decode_program
+
+    topic = engine.topic(args.text("topic")).scanned
+    try:
+        blob = base64.b64decode(args.text("program"), validate=True)
+    except binascii.Error as error:
+        raise ConfigError(f'command "scan.explain": "program" is not base64: {error}') from None
+    return explain(topic, decode_program(blob), topic_format(engine.pipeline, topic.name))
+
+
+def _metrics(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"metrics": metrics(engine)}
+
+
+def _standing_job(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"job": engine.grants.new_job()}
+
+
+def _standing_end(engine: Engine, args: Arguments) -> dict[str, Any]:
+    engine.grants.end_job(args.number("job", 0), args.number("keep", 0))
+    return {"told": True}
+
+
+def _standing_news(engine: Engine, _: Arguments) -> dict[str, Any]:
+    return {"news": engine.grants.news()}
+
+
+def _drain(engine: Engine, args: Arguments) -> dict[str, Any]:
+    engine.drain(args.number("seconds", 5))
+    return {"drained": True}
+
+
+COMMANDS: dict[str, Callable[[Engine, Arguments], dict[str, Any]]] = {
+    "health": _health,
+    "ping": _ping,
+    "topics": _topics,
+    "topic": _topic,
+    "topic.backup": _backup,
+    "table": _table,
+    "readers.ls": _readers,
+    "readers.seek": _seek,
+    "readers.drop": _drop,
+    "processors.ls": _processors,
+    "processors.retry": _driver_command("retry"),
+    "processors.skip": _skip,
+    "processors.rebuild": _rebuild,
+    "processors.drop_state": _drop_state,
+    "dlq.ls": _dead_groups,
+    "dlq.show": _dead_letters,
+    "dlq.replay": _replay,
+    "dlq.discard": _discard,
+    "feed.claim": _feed_claim,
+    "feed.position": _feed_position,
+    "scans": _scans,
+    "scan.explain": _explain,
+    "metrics": _metrics,
+    "standing.job": _standing_job,
+    "standing.end": _standing_end,
+    "standing.news": _standing_news,
+    "drain": _drain,
+}

@@ -1,0 +1,78 @@
+"""The engine's topics as sources of scans, and what is being scanned now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gauss.config.formats import requested_format
+from gauss.config.spec import Pipeline
+from gauss.contracts.format import Format
+from gauss.model.closing import Closing, scope
+from gauss.scan.binding import Formats
+from gauss.scan.engine import ScanEngine
+from gauss.stream.engine.topics.topic import Topic
+from gauss.stream.formats import topic_format
+
+
+def scan_engine(topics: Mapping[str, Topic], pipeline: Pipeline, held: Closing) -> ScanEngine:
+    """Every topic as a source whose records are decoded by the pipeline's formats."""
+    engine, formats = ScanEngine(), pipeline_formats(pipeline, held)
+    for name, topic in topics.items():
+        topic.source.formats = formats
+        found = topic_format(pipeline, name)
+        topic.source.default_format = "" if found is None else found.name
+        engine.register(topic.scanned.source)
+    return engine
+
+
+def pipeline_formats(pipeline: Pipeline, held: Closing) -> Formats:
+    """Formats of the config by their names, and plugins that need no settings by theirs. Of one that must be closed
+    there is one for all, which `held` closes."""
+    kept: dict[str, Format] = {}
+
+    def build(name: str) -> Format:
+        if name in kept:
+            return kept[name]
+        own = Closing()
+        with scope(own):
+            built = requested_format(pipeline, name)
+        if len(own):
+            held.add(own)
+            kept[name] = built
+        return built
+
+    return build
+
+
+def scan_rows(engine: ScanEngine, topics: Mapping[str, Topic]) -> list[dict[str, Any]]:
+    """Every scan of another process: who reads what, how far it is, and what it has cost."""
+    return [row for number, task in engine.tasks() if (row := _row(number, task, topics)) is not None]
+
+
+def _row(number: int, task: Any, topics: Mapping[str, Topic]) -> dict[str, Any] | None:
+    handle = task.handle(0)
+    if handle is None:
+        return None
+    topic = topics[handle.source_task_id.topic].scanned
+    try:
+        executor = topic.source.executor(handle.cursor_id)
+    except KeyError:  # it has just ended
+        return None
+    used = task.resources
+    return {
+        "scan": number,
+        "topic": topic.name,
+        "name": task.name,
+        "mode": handle.mode.value,
+        "program": executor.program.text,
+        "pinned_version": handle.pinned_version,
+        "position": executor.cursor.position,
+        "hold": executor.hold,
+        "end": topic.version(),
+        "floor": topic.floor(),
+        "fuel": used.fuel,
+        "read_bytes": used.recv,
+        "pinned_bytes": task.pinned_bytes(),
+        "seconds": round(task.used()[0] / 1e9, 3),
+    }

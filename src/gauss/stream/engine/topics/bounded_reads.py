@@ -1,0 +1,85 @@
+"""Bounded reads: [from, to) of `ts_ms`, once or again and again, read by the same epochs as everything else."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gauss.clients.engine.positions import At
+from gauss.config.spec import SourceRef
+from gauss.model.units import moment_ms
+from gauss.stream.engine.journal.entries import Bounds
+from gauss.stream.engine.topics.topic import Topic
+
+SETTLE_MS = 500
+"""A record is stamped before it is appended: the last ones of a range may come a little after its end."""
+
+
+@dataclass
+class Bounded:
+    """What a query reader may read now. Its times are fixed when it first begins, and kept by the ledger."""
+
+    source: SourceRef
+    clock: Callable[[], float] = time.time
+    bounds: Bounds | None = None
+    _until: int = 0
+    _due: int = 0
+
+    @property
+    def asked(self) -> str:
+        return f"from {self.source.from_} to {self.source.to} every {self.source.every}"
+
+    def restore(self, kept: Bounds | None) -> None:
+        """Goes on with what the ledger has kept, if that is what is still asked for."""
+        if kept is not None and kept.asked == self.asked:
+            self.bounds = kept
+
+    def begin(self) -> Bounds:
+        """Fixes the times, unless they were fixed before."""
+        if self.bounds is None:
+            now = self._now()
+            start = 0 if self.source.from_ is None else moment_ms(self.source.from_, now)
+            self.bounds = Bounds(self.asked, start, self._stop(now))
+        return self.bounds
+
+    def until(self) -> int:
+        """Records before this time may be read now; `every` moves it on, one interval after the other."""
+        if self.bounds is None:
+            return 0
+        if self.source.every is None:
+            return self.bounds.to_ms
+        if (now := self._now()) >= self._due:
+            self._until, self._due = max(self._until, self._stop(now)), now + self.source.every
+        return self._until
+
+    def end(self, topic: Topic) -> int:
+        """The offset before which records may be read now."""
+        return min(topic.offset_at(self.until()), topic.version())
+
+    def behind(self, topic: Topic, at: At) -> int:
+        """How many records of the range are yet to be read."""
+        floor = topic.floor()
+        return max(self.end(topic) - (max(at.off, floor) if at.inc == topic.inc else floor), 0)
+
+    def is_done(self, topic: Topic, at: At) -> bool:
+        """Whether the range is read, and no record can come into it any more."""
+        if self.bounds is None or self.behind(topic, at):
+            return False
+        return self.end(topic) < topic.version() or self._now() >= self.until() + SETTLE_MS
+
+    def outlook(self) -> str:
+        """When the next query begins; empty when none does."""
+        to = self.source.to
+        if self.source.every is None or (isinstance(to, int) and self.until() >= to):
+            return ""
+        due = datetime.datetime.fromtimestamp(self._due / 1000, datetime.UTC)
+        return f"the next query begins at {due:%H:%M:%S} UTC"
+
+    def _stop(self, now: int) -> int:
+        to = now if self.source.to is None else moment_ms(self.source.to, now)
+        return min(to, now) if self.source.every is not None else to
+
+    def _now(self) -> int:
+        return int(self.clock() * 1000)

@@ -1,0 +1,310 @@
+"""A topic over a log: its registered readers, and the rules of who may write how much when."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from gauss.clients.engine.positions import At
+from gauss.contracts.chunk import Chunk
+from gauss.contracts.edge import Appended
+from gauss.contracts.letter import Letter
+from gauss.contracts.storage import Capacity, Log, WriteFull
+from gauss.model.errors import DiskFull, StorageError, Unavailable
+from gauss.scan.log_cursor import LogProvider
+from gauss.scan.sources import SourceTask
+from gauss.stream.engine.topics.admission import Admission, fit, lifted
+from gauss.stream.engine.topics.readers import OffsetReader, ReaderPosition, Readers, place
+from gauss.stream.engine.topics.topic import Topic
+from gauss.stream.engine.topics.topic_state import Blocked
+
+OnPosition = Callable[[str, str, int, int], None]
+"""(topic, reader, inc, offset): a kept reader has moved."""
+
+CANCEL_POLL_SECONDS = 0.1
+
+
+class LogTopic(Topic):
+    """Records in order, held for the readers that have not passed them."""
+
+    def __init__(
+        self,
+        name: str,
+        log: Log,
+        capacity: Capacity,
+        *,
+        dead: Callable[[Letter], None] = lambda _: None,
+        positions: dict[str, ReaderPosition] | None = None,
+        at_least: int = 0,
+        ended: At | None = None,
+        on_position: OnPosition | None = None,
+    ) -> None:
+        """`positions` are the kept readers of the running config; `at_least` is the highest offset of this
+        incarnation that any ledger has seen, so that none is used twice; `ended` is where an incarnation that died
+        with its engine ended."""
+        super().__init__(name, log, capacity, dead)
+        self._log = log
+        self.source = SourceTask(name, LogProvider(log, self.counted_out))
+        self._room = threading.Condition(self.lock)
+        self._waiting = 0
+        self._blocked_since: float | None = None
+        self._disk_full = False
+        self._over = False
+        self._on_position = on_position
+        self.note_end: Callable[[int], None] | None = None
+        """Told the visible end each time that it moves; of a memory topic."""
+        self._last_ts = log.last_ts()
+        self._staged_records = self._staged_bytes = 0
+        self.counters.lost, self.counters.set_aside = getattr(log, "lost", 0), getattr(log, "set_aside", 0)
+        kept = positions or {}
+        highest = max([at_least, *(position.offset for position in kept.values() if position.inc == log.inc)])
+        if highest > log.end:
+            self.counters.lost = max(self.counters.lost, highest - log.end)
+            log.skip_to(highest)
+        self.readers = Readers(kept, self._reader_moved)
+        self.readers.restore(log.inc, log.floor, ended)
+        self._admission = Admission(capacity, log, self.readers)
+        self.trim()
+
+    # --- writing, as edges do it ---
+
+    def append(self, chunk: Chunk, cancel: threading.Event | None = None) -> Appended:
+        """Adds records as `write_full` allows; waits while the topic is full and blocks, until `cancel`."""
+        left, letters = self.fit(chunk)
+        for letter in letters:
+            self._dead(letter)
+        accepted = dropped = 0
+        with self.lock:
+            while left is not None and left.count:
+                if self._closed:
+                    raise Unavailable(f'topic "{self.name}" is closed', hint="the engine is stopping")
+                room = self._admission.admitted(left, self._log.end)
+                if room and self._write(left.slice(0, room)):
+                    accepted += room
+                    # Cutting even nothing off a lazy chunk would frame it.
+                    left = left.slice(room, left.count - room) if room < left.count else None
+                elif self.capacity.write_full is not WriteFull.BLOCK:
+                    dropped = left.count
+                    self.counters.dropped += dropped
+                    break
+                elif not self._wait_for_room(left, cancel):
+                    break
+            self._blocked_since = self._blocked_since if self._waiting else None
+        return Appended(accepted, dropped, self._log.end)
+
+    def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[Letter]]:
+        """The chunk as the log keeps it, and what its framing can't hold; None: nothing is left."""
+        kept, letters = fit(chunk, self._log.framing, self.name, self.inc)
+        self.counters.dead += len(letters)
+        return kept, letters
+
+    def _write(self, chunk: Chunk) -> bool:
+        """Appends and shows; False when the disk is full. Call with the lock held."""
+        try:
+            self.stage_append(chunk, 0)
+        except StorageError as error:
+            self.rollback()
+            self._disk_full = isinstance(error, DiskFull)
+            if self._disk_full:
+                return False
+            raise
+        self._disk_full = False
+        self._blocked_since = None
+        self.reveal()
+        self.trim()
+        return True
+
+    def _wait_for_room(self, chunk: Chunk | None, cancel: threading.Event | None, seconds: float | None = None) -> bool:
+        """Waits until something fits; False when cancelled or closed, or too late. Call with the lock held."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        self._waiting += 1  # before room is looked for again: a reader that moves now sees that somebody waits
+        pause = self._disk_full  # nobody tells when the disk has room: try again after a while
+        try:
+            while not self._closed and not (cancel is not None and cancel.is_set()):
+                if not pause and self._fits(chunk):
+                    return True
+                if self._blocked_since is None:
+                    self._blocked_since = time.monotonic()
+                if deadline is not None and time.monotonic() > deadline:
+                    return False
+                self._room.wait(CANCEL_POLL_SECONDS)
+                pause = False
+            return False
+        finally:
+            self._waiting -= 1
+
+    def _fits(self, chunk: Chunk | None) -> bool:
+        if chunk is None:
+            return self._admission.has_room()
+        return self._admission.admitted(chunk, self._log.end) > 0
+
+    # --- writing, as a publish does it: fit and wait_room; under the lock stage_append, reveal or rollback, trim ---
+
+    def wait_room(self, cancel: threading.Event | None = None, seconds: float | None = None) -> bool:
+        """Waits until one record fits, without holding the lock; False when cancelled, or after so many seconds."""
+        with self.lock:
+            found = self._admission.has_room() or self._wait_for_room(None, cancel, seconds)
+            self._blocked_since = self._blocked_since if self._waiting else None
+            return found
+
+    def stage_append(self, chunk: Chunk, publish: int) -> int:
+        """Appends a fitting chunk behind everything, invisible until `reveal`; gives how many records went in:
+        fewer than it holds only where `drop` refused some."""
+        if not chunk.count:
+            return 0
+        if publish and self.capacity.write_full is WriteFull.DROP:
+            room = self._admission.admitted(chunk, self.staged_end())
+            self.counters.dropped += chunk.count - room
+            if not room:
+                return 0
+            chunk = chunk.slice(0, room)
+        chunk = lifted(chunk, self._last_ts)
+        self._log.append(chunk, publish)
+        self._last_ts = chunk.last_ts()
+        self._staged_records += chunk.count
+        self._staged_bytes += chunk.nbytes
+        return chunk.count
+
+    def staged_end(self) -> int:
+        """Where the visible end will stand after `reveal`."""
+        return self._log.end + self._staged_records
+
+    def reveal(self) -> None:
+        """Moves the visible end over everything staged, and wakes who waits for it."""
+        self._log.reveal()
+        if self.note_end is not None:
+            self.note_end(self._log.end)
+        self.counters.records_in += self._staged_records
+        self.counters.bytes_in += self._staged_bytes
+        self._staged_records = self._staged_bytes = 0
+        self.announce()
+
+    def rollback(self) -> None:
+        """Forgets what is staged."""
+        self._log.rollback()
+        self._last_ts = self._log.last_ts()
+        self._staged_records = self._staged_bytes = 0
+
+    def trim(self) -> None:
+        """Lets go what the capacity no longer holds; but for `overwrite`, never what a registered reader needs."""
+        with self.lock:
+            keep, before = self._admission.keep(), self._log.floor
+            self._over = keep.over
+            if keep.floor > before:
+                self._log.trim(keep.floor)
+                self.counters.overwritten += max(0, self._log.floor - max(before, keep.hold))
+
+    def skip(self, offset: int) -> None:
+        """Leaves offsets out: the next record gets this one."""
+        with self.lock:
+            self._log.skip_to(offset)
+
+    def empty_end(self) -> int:
+        # An offset is left out, so that a log which removes whole segments can remove them all.
+        return self._log.end + (self._log.floor < self._log.end)
+
+    def empty(self, end: int | None = None) -> None:
+        """A reader that had not come to the end is told how much it missed."""
+        with self.lock:
+            end = self.empty_end() if end is None else end
+            if self._log.floor < end:
+                self._log.skip_to(max(end, self._log.end))
+                self._log.trim(end)
+            self._room.notify_all()
+        self.announce()
+
+    # --- reading ---
+
+    def reader(self, name: str, start: str | int, *, keep: bool) -> OffsetReader:
+        """Registers an offset reader; a kept one goes on where it stood."""
+        with self.lock:  # no record gives way between the look at the floor and the registration
+            reader = self.readers.register(name, start, keep, self._log.floor, self._log.end)
+        if keep:
+            self._tell_position(reader)
+        return reader
+
+    def seek(self, name: str, start: str | int) -> int:
+        """Puts a reader elsewhere; gives the offset."""
+        with self.lock:
+            offset = max(place(start, self._log.floor, self._log.end), self._log.floor)
+            self.readers.get(name).seek(offset)
+            return offset
+
+    def drop_reader(self, name: str) -> None:
+        """Forgets a reader: nothing is held for it any more."""
+        self._reader_moved(self.readers.drop(name))
+
+    def bytes_from(self, offset: int) -> int:
+        """Bytes held from `offset` on: how far a reader there is behind."""
+        return self._log.bytes_from(max(offset, self._log.floor))
+
+    def offset_at(self, ts_ms: int) -> int:
+        """The first visible offset whose ts_ms is not below the given one, the end if there is none."""
+        return self._log.offset_at(ts_ms)
+
+    def position_of(self, name: str) -> int:
+        return self.readers.get(name).position
+
+    def _reader_moved(self, reader: OffsetReader) -> None:
+        if reader.keep:
+            self._tell_position(reader)
+        if self._over:
+            self.trim()
+        if self._waiting:
+            with self.lock:
+                self._room.notify_all()
+
+    def _tell_position(self, reader: OffsetReader) -> None:
+        if self._on_position is not None:
+            self._on_position(self.name, reader.name, self.inc, reader.position)
+
+    # --- state ---
+
+    def maintain(self, now_ms: int | None = None) -> None:
+        """Called every second or so: fsync by interval, retention by age."""
+        with self.lock:
+            slowest = self.readers.slowest()
+            passed = self._log.end if slowest is None else min(slowest.position, self._log.end)
+        self._log.maintain(passed, now_ms)  # without the lock: syncing a disk takes its time
+
+    def blocked(self) -> Blocked | None:
+        """Who holds writers back, and for how long; None while nobody waits."""
+        since, now = self._blocked_since, time.monotonic()
+        if since is None:
+            return None
+        seconds = now - since
+        if self._disk_full:
+            return Blocked(self.name, "", "", seconds, 0.0, f'topic "{self.name}": the disk is full')
+        slowest = self.readers.slowest()
+        if slowest is None:
+            return None
+        idle = now - slowest.moved_at
+        who = f"{slowest.name}: client {slowest.peer}" if slowest.peer else slowest.name
+        return Blocked(self.name, slowest.name, slowest.peer, seconds, idle, f"{who} has not read for {idle:.0f} s")
+
+    def fill(self) -> float | None:
+        slowest = self.readers.slowest()
+        start = self._log.floor if slowest is None else max(slowest.position, self._log.floor)
+        return self.filled(self._log.end - start, self.bytes_from(start))
+
+    def stats(self) -> dict[str, object]:
+        end, floor = self._log.end, self._log.floor
+        held, blocked = self._admission.held_from(), self.blocked()
+        records, size = self.capacity.records, self.capacity.bytes
+        return {
+            **self.common_stats(end - floor, self._log.bytes_from(floor)),
+            "overshoot": max(0, end - held - records) if held is not None and records is not None else 0,
+            "overshoot_bytes": max(0, self._log.bytes_from(held) - size) if held is not None and size else 0,
+            "blocked_seconds": round(blocked.seconds, 3) if blocked else 0.0,
+            "blocked_by": blocked.detail if blocked else "",
+            "readers": [reader.stats(end, held is not None) for reader in self.readers.all()],
+        }
+
+    def close(self) -> None:
+        """Wakes everybody and closes the log; appends are refused from now on."""
+        with self.lock:
+            self._closed = True
+            self._room.notify_all()
+            self._log.close()
+        self.announce()

@@ -1,0 +1,188 @@
+"""The registered offset readers of a topic: who they are, where they stand and what they missed."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gauss.clients.engine.positions import At
+from gauss.model.errors import ConfigError, NotFound
+
+
+class ReaderPosition(NamedTuple):
+    """Where a reader stood when it was last heard of."""
+
+    inc: int
+    offset: int
+
+
+class OffsetReader:
+    """A registered offset reader: while it lives, a blocking topic keeps what it has not passed."""
+
+    def __init__(self, name: str, position: int, keep: bool, moved: Callable[[OffsetReader], None]) -> None:
+        self.name = name
+        self.position = position
+        self.keep = keep
+        self.connected = True
+        self.peer = ""
+        """Who reads, for people: the client's address."""
+        self.missed_records = 0
+        self.lost_on_restart = 0
+        self.moved_at = time.monotonic()
+        self._moved = moved
+        self._seek_to: int | None = None
+        self.close_hook: Callable[[OffsetReader], None] = lambda _: None
+
+    def move(self, offset: int) -> None:
+        """Everything below `offset` has been passed; wakes writers that wait for room."""
+        self.position = offset
+        self.moved_at = time.monotonic()
+        self._moved(self)
+
+    def seek(self, offset: int) -> None:
+        """Puts the reader elsewhere; its owner learns it by `take_seek`."""
+        self._seek_to = offset
+        self.move(offset)
+
+    def take_seek(self) -> int | None:
+        """Where somebody has put this reader since the last ask; its owner goes on there."""
+        offset, self._seek_to = self._seek_to, None
+        return offset
+
+    def missed(self, count: int) -> None:
+        """Counts records that were overwritten before this reader came to them."""
+        self.missed_records += count
+
+    def lost(self, count: int) -> None:
+        """Counts records that died with the engine's memory before this reader came to them."""
+        self.lost_on_restart += count
+
+    def close(self) -> None:
+        """The connection is over. A kept reader goes on holding its place."""
+        self.connected = False
+        self.close_hook(self)
+
+    def stats(self, end: int, holds: bool) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "position": self.position,
+            "lag": max(end - self.position, 0),
+            "missed": self.missed_records,
+            "lost_on_restart": self.lost_on_restart,
+            "holds": holds,
+            "kept": self.keep,
+            "connected": self.connected,
+            "idle_seconds": round(time.monotonic() - self.moved_at, 3),
+            "peer": self.peer,
+        }
+
+
+class Readers:
+    """The readers of one topic. Changes are rare and locked; the slowest is asked for at every append."""
+
+    def __init__(self, kept: dict[str, ReaderPosition], moved: Callable[[OffsetReader], None]) -> None:
+        self._lock = threading.Lock()
+        self._moved = moved
+        self._by_name: dict[str, OffsetReader] = {}
+        self._all: tuple[OffsetReader, ...] = ()
+        self._stored = kept
+        self._free_numbers: dict[str, list[int]] = {}  # per name a heap; its last is above all in use
+
+    def all(self) -> tuple[OffsetReader, ...]:
+        return self._all
+
+    def slowest(self) -> OffsetReader | None:
+        """The reader that has passed least, None when there is none."""
+        readers = self._all
+        return min(readers, key=_position) if readers else None
+
+    def restore(self, inc: int, floor: int, ended: At | None = None) -> None:
+        """Registers every kept reader at once, so that nothing gives way before its owner is back."""
+        for name, position in self._stored.items():
+            reader = OffsetReader(name, position.offset, True, self._moved)
+            reader.connected = False
+            if position.inc != inc:
+                reader.position = floor
+                if ended is not None and ended.inc == position.inc:
+                    reader.lost(max(ended.off - position.offset, 0))
+            elif position.offset < floor:
+                reader.missed(floor - position.offset)
+                reader.position = floor
+            self._by_name[name] = reader
+        self._all = tuple(self._by_name.values())
+
+    def register(self, name: str, start: str | int, keep: bool, floor: int, end: int) -> OffsetReader:
+        """A kept reader goes on where it stood; a new one begins at `start`."""
+        with self._lock:
+            known = self._by_name.get(name)
+            if known is not None and known.keep and keep:
+                known.connected = True
+                known.moved_at = time.monotonic()
+                return known
+            unique = self._unique(name)
+            position = place(start, floor, end)
+            reader = OffsetReader(unique, max(position, floor), keep, self._moved)
+            reader.missed(max(floor - position, 0))
+            reader.close_hook = self._closed
+            self._by_name[unique] = reader
+            self._all = tuple(self._by_name.values())
+            return reader
+
+    def _unique(self, name: str) -> str:
+        """The name itself, or with the lowest free number: a sink may have thousands of clients."""
+        if name not in self._by_name:
+            return name
+        free = self._free_numbers.setdefault(name, [2])
+        number = heapq.heappop(free)
+        if not free:
+            free.append(number + 1)
+        return f"{name}#{number}"
+
+    def _forget(self, reader: OffsetReader) -> None:
+        if self._by_name.pop(reader.name, None) is None:
+            return
+        self._all = tuple(self._by_name.values())
+        name, numbered, number = reader.name.partition("#")
+        if numbered and name in self._free_numbers:
+            heapq.heappush(self._free_numbers[name], int(number))
+
+    def get(self, name: str) -> OffsetReader:
+        reader = self._by_name.get(name)
+        if reader is None:
+            known = ", ".join(sorted(self._by_name)) or "none"
+            raise NotFound(f'no reader "{name}"', hint=f"registered here: {known}")
+        return reader
+
+    def drop(self, name: str) -> OffsetReader:
+        with self._lock:
+            reader = self.get(name)
+            self._forget(reader)
+            return reader
+
+    def _closed(self, reader: OffsetReader) -> None:
+        if reader.keep:
+            return
+        with self._lock:
+            if self._by_name.get(reader.name) is reader:
+                self._forget(reader)
+        self._moved(reader)
+
+
+def _position(reader: OffsetReader) -> int:
+    return reader.position
+
+
+def place(start: str | int, floor: int, end: int) -> int:
+    """The offset that `start` means now."""
+    if isinstance(start, int) and not isinstance(start, bool):
+        if start > end:
+            raise ConfigError(f"expected an offset up to {end}, found {start}", hint='use "end" to start at the end')
+        return start
+    if start in ("earliest", "resume"):  # without a kept position, resuming is starting
+        return floor
+    if start == "end":
+        return end
+    raise ConfigError(f'expected "earliest", "end", "resume" or an offset, found "{start}"')

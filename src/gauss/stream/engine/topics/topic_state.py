@@ -1,0 +1,121 @@
+"""What `topics`, health and metrics show of everything that the engine keeps under a topic's name."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gauss.contracts.storage import BackedUp, Capacity, Store
+from gauss.model.errors import Rejected
+
+
+@dataclass
+class Counters:
+    """Counters since the engine started."""
+
+    records_in: int = 0
+    bytes_in: int = 0
+    records_out: int = 0
+    bytes_out: int = 0
+    dropped: int = 0
+    overwritten: int = 0
+    missed: int = 0
+    lost: int = 0
+    set_aside: int = 0
+    """Cut at open because the journal does not commit them; kept beside the topic."""
+    damaged: int = 0
+    """Found by readers to be other bytes than were written."""
+    dead: int = 0
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """The reader that blocks writers of a full topic, and for how long."""
+
+    topic: str
+    reader: str
+    peer: str
+    seconds: float
+    idle_seconds: float
+    detail: str
+
+
+class TopicState(ABC):
+    """A store under a topic's name, with its capacity and counters."""
+
+    def __init__(self, name: str, store: Store, capacity: Capacity) -> None:
+        self.name = name
+        self.inc = store.inc
+        self.capacity = capacity
+        self.counters = Counters()
+        self.lock = threading.RLock()
+        self._store = store
+        self._closed = False
+
+    def version(self) -> int:
+        """The visible end."""
+        return self._store.end
+
+    def floor(self) -> int:
+        """The offset of the oldest record that can be read."""
+        return self._store.floor
+
+    def last_ts(self) -> int:
+        """The largest visible ts_ms so far, 0 when there is none."""
+        return self._store.last_ts()
+
+    def damaged(self) -> int:
+        """Records that readers found to be other bytes on disk than were written."""
+        return int(getattr(self._store, "damaged", 0))
+
+    def backup(self, folder: Path) -> BackedUp:
+        """Copies its files as they are now; writers go on."""
+        copy: Callable[[Path], BackedUp] | None = getattr(self._store, "backup", None)
+        if copy is None:
+            raise Rejected(f'topic "{self.name}" is not kept in files', hint="only a file topic can be copied so")
+        return copy(folder)
+
+    @abstractmethod
+    def maintain(self, now_ms: int | None = None) -> None:
+        """Called every second or so, beside the writers."""
+
+    @abstractmethod
+    def blocked(self) -> Blocked | None:
+        """The reader that blocks writers; `None` while none waits."""
+
+    @abstractmethod
+    def fill(self) -> float | None:
+        """The filled share of the capacity, by records or bytes, whichever is larger; `None` without a bound."""
+
+    @abstractmethod
+    def stats(self) -> dict[str, object]:
+        """Everything that top, health and metrics show of it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wakes everybody who waits and closes the store; appends are refused from now on."""
+
+    def filled(self, records: int, size: int) -> float | None:
+        """So much as a share of the capacity."""
+        bounds = ((records, self.capacity.records), (size, self.capacity.bytes))
+        parts = [held / most for held, most in bounds if most]
+        return round(max(parts), 4) if parts else None
+
+    def common_stats(self, records: int, size: int) -> dict[str, object]:
+        """The stats that do not depend on what it holds."""
+        self.counters.damaged = self.damaged()
+        return {
+            "name": self.name,
+            "inc": self.inc,
+            "floor": self.floor(),
+            "end": self.version(),
+            "records": records,
+            "bytes": size,
+            "capacity_records": self.capacity.records,
+            "capacity_bytes": self.capacity.bytes,
+            "write_full": self.capacity.write_full.value,
+            **vars(self.counters),
+        }

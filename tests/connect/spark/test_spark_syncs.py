@@ -1,0 +1,204 @@
+"""Syncs on a local Spark: partitions as tasks, transforms, lost processes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gauss import registry
+from gauss.clients.embedded import EmbeddedServer
+from gauss.clients.postgres.connect import Connection
+from gauss.connect import placement
+from gauss.connect.spark import runner
+from gauss.contracts.connector.errors import ErrorCategory
+from gauss.spark import session
+from gauss.spark.session import Spark
+from helpers import people
+from helpers.people import same, succeeded
+from helpers.waiting import wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+ROWS = 20_000
+
+# Sources beside the config: the postgres source, whose process dies once, or which stops until it is told.
+SOURCES = """
+import os, pathlib, signal, time
+from gauss.plugins.connectors.postgres.source import PostgresSource
+
+def here(name):
+    return pathlib.Path(os.environ["GAUSS_PLUGIN_DIR"]) / name
+
+class Dying(PostgresSource):
+    def run_read(self, stream):
+        flag = here("died")
+        if not flag.exists():
+            flag.touch()
+            emit, seen = self._host.emit_batch, []
+            def emit_and_die(batch):
+                emit(batch)
+                seen.append(batch)
+                if len(seen) == 3:
+                    time.sleep(0.5)
+                    os.kill(os.getpid(), signal.SIGKILL)
+            self._host.emit_batch = emit_and_die
+        return super().run_read(stream)
+
+class Slow(PostgresSource):
+    def run_read(self, stream):
+        emit = self._host.emit_batch
+        def slowly(batch):
+            emit(batch)
+            here("reading").touch()
+            time.sleep(0.05)
+        self._host.emit_batch = slowly
+        return super().run_read(stream)
+"""
+
+
+@pytest.fixture(autouse=True)
+def on_spark(started_spark: Spark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Syncs of any size run on Spark, and stop nothing at their end."""
+    monkeypatch.setattr(placement, "SMALL_ROWS", 0)
+    monkeypatch.setattr(session, "start", lambda *_, **__: started_spark)
+    monkeypatch.setattr(runner.SparkRunner, "close", lambda _: None)
+    (tmp_path / "sources.py").write_text(SOURCES)
+    monkeypatch.setenv(registry.PLUGIN_DIR, str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.fixture
+def rows(connection: Connection) -> Connection:
+    people.create(connection, ROWS)
+    return connection
+
+
+@pytest.fixture
+def source(server: EmbeddedServer) -> dict[str, Any]:
+    """A source with small partitions and batches."""
+    return {"connector": "postgres", "dsn": server.endpoint.url, "partition_bytes": "256KiB"}
+
+
+SMALL = {"max_batch_bytes": "64KiB"}
+
+
+def test_partitions_are_tasks_and_each_row_lands_once(make: Any, rows: Connection, source: dict[str, Any]) -> None:
+    events: list[dict[str, Any]] = []
+    result = succeeded(make({}, source=source, emit=events.append).run())
+    assert same(rows) and result.streams[0].write.records_written == ROWS
+    assert [each["event"] for each in events].count("checkpoint") >= 4  # one for each partition
+    assert [each["why"] for each in events if each["event"] == "spark"]
+
+
+def test_an_increment_is_one_task_that_goes_on_at_its_cursor(make: Any, rows: Connection) -> None:
+    stream = {"mode": "incremental", "cursor": "id"}
+    succeeded(make(stream, limits=SMALL).run())
+    rows.execute("INSERT INTO people SELECT n, 'late' FROM generate_series(30001, 30010) n")
+    assert succeeded(make(stream).run()).streams[0].read.records_read == 10
+    assert same(rows)
+
+
+def test_a_program_runs_inside_the_tasks(make: Any, rows: Connection, source: dict[str, Any]) -> None:
+    program = "select(.id % 2 == 0) | {id, data, half: .worth / 2}"
+    succeeded(make({"transform": {"program": program}}, source=source).run())
+    expected = "SELECT id, data, (worth / 2)::float8 AS half FROM people WHERE id % 2 = 0"
+    there = "SELECT * FROM landing.people"
+    assert rows.execute(f"({expected}) EXCEPT ALL ({there})".encode()).fetchall() == []
+    assert rows.execute("SELECT count(*), pg_typeof(min(data::text)::jsonb)::text FROM landing.people").fetchall() == [
+        (ROWS // 2, "jsonb")
+    ]
+
+
+def test_a_query_stands_between_source_and_destination(make: Any, rows: Connection, source: dict[str, Any]) -> None:
+    query = "SELECT id, upper(name) AS name, data, worth, born FROM input WHERE id > 10"
+    succeeded(make({"transform": {"sql": query}}, source=source).run())
+    expected = "SELECT id, upper(name), data, worth, born FROM people WHERE id > 10"
+    assert rows.execute(f"({expected}) EXCEPT ALL (SELECT * FROM landing.people)".encode()).fetchall() == []
+    assert rows.execute("SELECT count(*) FROM landing.people").fetchall() == [(ROWS - 10,)]
+    found = rows.execute("SELECT pg_typeof(data)::text, pg_typeof(born)::text FROM landing.people LIMIT 1").fetchall()
+    assert found == [("jsonb", "date")]  # columns that are passed on keep their types
+
+
+def test_a_query_may_aggregate_all_partitions(make: Any, rows: Connection, source: dict[str, Any]) -> None:
+    query = "SELECT id % 4 AS rest, count(*) AS n, sum(worth) AS worth FROM input GROUP BY 1"
+    succeeded(make({"transform": {"sql": query}}, source=source).run())
+    expected = "SELECT id % 4, count(*), sum(worth) FROM people GROUP BY 1"
+    assert rows.execute(f"({expected}) EXCEPT (SELECT * FROM landing.people)".encode()).fetchall() == []
+    assert rows.execute("SELECT count(*) FROM landing.people").fetchall() == [(4,)]
+
+
+def test_the_cursor_moves_with_the_rows_of_a_query(make: Any, rows: Connection) -> None:
+    stream = {
+        "mode": "incremental",
+        "cursor": "id",
+        "transform": {"sql": "SELECT id, name FROM input WHERE id % 2 = 0"},
+    }
+    for _ in range(2):
+        succeeded(make(stream).run())
+        rows.execute("INSERT INTO people SELECT max(id) + 1, 'odd' FROM people")
+    rows.execute("INSERT INTO people SELECT max(id) + 1, 'even' FROM people")
+    assert succeeded(make(stream).run()).streams[0].read.records_read == 2
+    count = rows.execute("SELECT count(*), count(DISTINCT id) FROM landing.people").fetchall()
+    assert count == rows.execute("SELECT count(*), count(*) FROM people WHERE id % 2 = 0").fetchall()
+
+
+def test_a_query_that_spark_refuses_is_a_config_error(make: Any, rows: Connection) -> None:
+    result = make({"transform": {"sql": "SELECT nope FROM input"}}).run()
+    assert result.status == "failed" and result.error.category is ErrorCategory.CONFIG
+    assert "nope" in result.error.message and "\n" not in result.error.message
+    assert rows.execute("SELECT to_regclass('landing.people')").fetchall() == [(None,)]
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        {},
+        {"mode": "incremental", "cursor": "id"},
+        {"transform": {"sql": "SELECT * FROM input"}},
+        {"mode": "incremental", "cursor": "id", "transform": {"sql": "SELECT * FROM input"}},
+    ],
+    ids=["partition", "increment", "query", "query of an increment"],
+)
+def test_a_killed_process_of_a_task_loses_and_doubles_nothing(
+    make: Any, rows: Connection, source: dict[str, Any], stream: dict[str, Any], tmp_path: Path
+) -> None:
+    checkpoint = {"rows": 1_000}
+    sync = make(
+        stream, source={**source, "connector": "sources:Dying"}, limits=SMALL, checkpoint=checkpoint, max_attempts=3
+    )
+    succeeded(sync.run())
+    assert (tmp_path / "died").exists() and same(rows)
+
+
+def test_a_typed_error_of_a_task_ends_the_stream_with_its_category(make: Any, rows: Connection) -> None:
+    stream = {"mode": "incremental", "cursor": "id"}
+    succeeded(make(stream).run())
+    rows.execute("ALTER TABLE landing.people ADD CHECK (id <> 30003)")
+    rows.execute("INSERT INTO people SELECT n, 'new' FROM generate_series(30001, 30005) n")
+    failed = make(stream).run()
+    assert failed.status == "failed" and failed.error.category is ErrorCategory.DATA
+    sync = make(stream, policies={"on_data_error": "dlq"})
+    assert succeeded(sync.run()).streams[0].letters == 1
+    assert [str(letter["row"]["id"]) for letter in sync.letters] == ["30003"]
+
+
+@pytest.mark.parametrize("query", [False, True], ids=["plain", "query"])
+def test_a_drained_sync_keeps_what_is_committed(
+    make: Any, rows: Connection, source: dict[str, Any], tmp_path: Path, query: bool
+) -> None:
+    stream: dict[str, Any] = {"mode": "incremental", "cursor": "id"}
+    if query:
+        stream["transform"] = {"sql": "SELECT * FROM input"}
+    given = {"limits": SMALL, "checkpoint": {"rows": 1_000}}
+    sync = make(stream, source={**source, "connector": "sources:Slow"}, **given)
+    found: list[Any] = []
+    running = threading.Thread(target=lambda: found.append(sync.run()))
+    running.start()
+    wait_until((tmp_path / "reading").exists, 60)
+    sync.drain()
+    running.join(60)
+    assert found[0].status == "cancelled", found[0].error
+    succeeded(make(stream, source=source, **given).run())
+    assert same(rows)

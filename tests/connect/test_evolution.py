@@ -1,0 +1,141 @@
+"""Each policy of schema evolution, and how rows are made to fit the table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gauss.connect.evolution import Change, SchemaPlan, plan_schema
+from gauss.contracts.connector.errors import ConnectorError, ErrorCategory
+from gauss.contracts.connector.stream import (
+    OPERATION,
+    ColumnPolicy,
+    NullabilityPolicy,
+    SchemaEvolutionPolicy,
+    TypeChangePolicy,
+)
+
+ID = pa.field("id", pa.int64(), nullable=False)
+NAME = pa.field("name", pa.string())
+TABLE = pa.schema([ID, NAME])
+
+
+def plan(source: list[pa.Field], live: pa.Schema | None = TABLE, **policy: Any) -> SchemaPlan:
+    schema = pa.schema(source)
+    return plan_schema(schema, schema, live, SchemaEvolutionPolicy(**policy))
+
+
+def kinds(made: SchemaPlan) -> dict[str, Change]:
+    return {each.column: each.change for each in made.changes}
+
+
+def test_a_new_table_gets_the_columns_of_its_stream() -> None:
+    assert plan([ID, NAME], None) == SchemaPlan(TABLE)
+    assert plan([ID, NAME]) == SchemaPlan(TABLE)
+
+
+def test_a_new_column_is_added_ignored_or_refused() -> None:
+    source = [ID, NAME, pa.field("age", pa.int32(), nullable=False)]
+    added = plan(source, new_column=ColumnPolicy.ADD)
+    assert kinds(added) == {"age": Change.ADD}
+    assert added.table.field("age").nullable  # rows from before have none
+    ignored = plan(source, new_column=ColumnPolicy.IGNORE)
+    assert kinds(ignored) == {"age": Change.IGNORE} and ignored.table == TABLE
+    with pytest.raises(ConnectorError, match="age is new"):
+        plan(source, new_column=ColumnPolicy.FAIL)
+
+
+def test_a_removed_column_stays_null_or_is_refused() -> None:
+    made = plan([ID], removed_column=ColumnPolicy.IGNORE)
+    assert kinds(made) == {"name": Change.REMOVED} and made.table == pa.schema([ID])
+    with pytest.raises(ConnectorError, match="name is gone"):
+        plan([ID], removed_column=ColumnPolicy.FAIL)
+
+
+def test_another_type_is_converted_nulled_or_refused() -> None:
+    source = [ID, pa.field("name", pa.int32())]
+    coerced = plan(source, type_change=TypeChangePolicy.COERCE)
+    assert kinds(coerced) == {"name": Change.COERCE} and coerced.table == TABLE
+    batch = pa.record_batch({"id": [1, 2], "name": pa.array([7, None], pa.int32())})
+    assert coerced.fit(batch)[0].to_pydict() == {"id": [1, 2], "name": ["7", None]}
+    nulled = plan(source, type_change=TypeChangePolicy.NULL)
+    assert nulled.fit(batch)[0].to_pydict() == {"id": [1, 2], "name": [None, None]}
+    with pytest.raises(ConnectorError, match="name is int32, in the table string"):
+        plan(source, type_change=TypeChangePolicy.FAIL)
+
+
+def test_a_column_that_may_be_null_now_is_relaxed_or_refused() -> None:
+    source = [ID.with_nullable(True), NAME]
+    assert kinds(plan(source, nullability_change=NullabilityPolicy.ALLOW)) == {"id": Change.NULLABLE}
+    with pytest.raises(ConnectorError, match="id may be null"):
+        plan(source, nullability_change=NullabilityPolicy.FAIL)
+    assert plan([ID, NAME.with_nullable(False)]).changes == []  # stricter than the table: nothing to do
+
+
+def test_values_that_become_null_need_a_column_that_may_be() -> None:
+    source = [pa.field("id", pa.string(), nullable=False), NAME]
+    assert kinds(plan(source, type_change=TypeChangePolicy.NULL)) == {"id": Change.NULLABLE}
+
+
+def test_all_refused_differences_are_named_at_once() -> None:
+    strict = {
+        "new_column": ColumnPolicy.FAIL,
+        "removed_column": ColumnPolicy.FAIL,
+        "type_change": TypeChangePolicy.FAIL,
+    }
+    with pytest.raises(ConnectorError) as caught:
+        plan([pa.field("id", pa.string()), pa.field("age", pa.int32())], **strict)
+    assert caught.value.category is ErrorCategory.SCHEMA
+    for part in ("id is string", "age is new", "name is gone"):
+        assert part in caught.value.message
+
+
+def test_types_are_compared_as_the_system_has_them() -> None:
+    source = pa.schema([pa.field("n", pa.uint64())])
+    landed = pa.schema([pa.field("n", pa.decimal128(20, 0))])
+    assert plan_schema(source, landed, landed, SchemaEvolutionPolicy()).changes == []
+
+
+def test_rows_that_do_not_fit_are_told_by_their_number_and_the_others_pass() -> None:
+    made = plan([pa.field("id", pa.string(), nullable=False), NAME], type_change=TypeChangePolicy.COERCE)
+    batch = pa.record_batch({"id": ["1", "x", "3", "4.5", None], "name": list("abcde")})
+    fitting, bad = made.fit(batch)
+    assert fitting.to_pydict() == {"id": [1, 3], "name": ["a", "c"]}
+    assert [(row, error.code) for row, error in bad] == [(1, "NO_CONVERSION"), (3, "NO_CONVERSION"), (4, "NULL")]
+    assert "'x' does not fit int64" in bad[0][1].message and all(not error.retryable for _, error in bad)
+
+
+def test_types_without_a_conversion_are_an_error_of_the_schema() -> None:
+    made = plan([pa.field("id", pa.list_(pa.int64()), nullable=False), NAME], type_change=TypeChangePolicy.COERCE)
+    with pytest.raises(ConnectorError, match="can't be converted") as caught:
+        made.fit(pa.record_batch({"id": [[1]], "name": ["a"]}))
+    assert caught.value.category is ErrorCategory.SCHEMA
+
+
+def test_the_operation_of_a_change_is_kept_and_a_delete_needs_no_values_but_its_key() -> None:
+    strict = SchemaPlan(pa.schema([ID, NAME.with_nullable(False)]))
+    batch = pa.record_batch({"id": [1, 2, 3], "name": ["a", None, None], OPERATION: ["insert", "delete", "update"]})
+    fitting, bad = strict.fit(batch)
+    assert fitting.to_pydict() == {"id": [1, 2], "name": ["a", None], OPERATION: ["insert", "delete"]}
+    assert [(row, error.code) for row, error in bad] == [(2, "NULL")]
+    stored = SchemaPlan(pa.schema([ID, NAME, pa.field(OPERATION, pa.string(), nullable=False)]))
+    assert stored.fit(batch)[0].schema.names == ["id", "name", OPERATION]
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=4), st.integers(-(2**63), 2**63 - 1).map(str)), min_size=1))
+def test_every_row_is_kept_or_told(values: list[str | None]) -> None:
+    made = plan([pa.field("id", pa.string()), NAME], type_change=TypeChangePolicy.COERCE)
+    batch = pa.record_batch({"id": pa.array(values, pa.string()), "name": [str(n) for n in range(len(values))]})
+    fitting, bad = made.fit(batch)
+    rows = {row for row, _ in bad}
+    assert [int(name) for name in fitting.column("name").to_pylist()] == [
+        n for n in range(len(values)) if n not in rows
+    ]
+    for kept, name in zip(fitting.column("id").to_pylist(), fitting.column("name").to_pylist(), strict=True):
+        given = values[int(name)]
+        assert (kept is None) == (given is None)
+        assert given is None or kept == int(given)

@@ -1,0 +1,76 @@
+"""Dead letters of syncs: kept, counted, removed."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from gauss.connect.letters import SyncLetters, kept_letters, row_of
+from gauss.contracts.connector.errors import ConnectorError
+
+BAD = ConnectorError.data("BAD", "no")
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> SyncLetters:
+    return SyncLetters(tmp_path / "connect" / "letters", "people")
+
+
+def rows(*values: int) -> pa.RecordBatch:
+    return pa.record_batch({"n": pa.array(values, pa.int64())})
+
+
+def numbers(letters: SyncLetters) -> list[int]:
+    return [row_of(letter).column(0)[0].as_py() for letter in letters]
+
+
+def test_a_row_comes_back_as_it_was(letters: SyncLetters) -> None:
+    odd = pa.record_batch({"t": pa.array(['a\n"ü\x00']), "b": pa.array([b"\xff\n"])})
+    letters.add("s", "destination", odd, BAD, "people#1")
+    [found] = letters
+    assert row_of(found).equals(odd)
+    assert (found["stream"], found["reason"], found["attempts"], found["run"]) == ("s", "BAD", 1, "people#1")
+
+
+def test_removing_and_adding_is_one_step_and_keeps_the_order(letters: SyncLetters) -> None:
+    letters.add("s", "destination", rows(1, 2, 3, 4), BAD, "r")
+    [*_, last] = letters
+    assert letters.remove(lambda number, _: number in (1, 3), [{**last, "attempts": 2}]) == 2
+    assert numbers(letters) == [2, 4, 4] and [each["attempts"] for each in letters] == [1, 1, 2]
+    assert letters.count() == 3
+
+
+def test_a_line_that_a_crash_cut_hides_no_other(letters: SyncLetters, tmp_path: Path) -> None:
+    letters.add("s", "destination", rows(1, 2), BAD, "r")
+    path = tmp_path / "connect" / "letters" / "people.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    letters.add("s", "destination", rows(3), BAD, "r")
+    assert numbers(letters) == [1, 3] and letters.count() == 2
+
+
+def test_a_letter_that_is_added_while_others_are_removed_is_kept(letters: SyncLetters, tmp_path: Path) -> None:
+    letters.add("s", "destination", rows(*range(300)), BAD, "r")
+    other = SyncLetters(tmp_path / "connect" / "letters", "people")  # as another process has it
+
+    def add() -> None:
+        for number in range(300, 340):
+            other.add("s", "destination", rows(number), BAD, "r")
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    for n in range(0, 300, 10):
+        letters.remove(lambda _, letter, n=n: n <= letter["row"]["n"] < n + 10)  # type: ignore[misc]
+    adding.join()
+    assert numbers(letters) == list(range(300, 340))
+
+
+def test_letters_of_all_syncs_are_found_by_name(letters: SyncLetters, tmp_path: Path) -> None:
+    assert kept_letters(tmp_path) == []
+    letters.add("s", "destination", rows(1), BAD, "r")
+    SyncLetters(tmp_path / "connect" / "letters", "dotted.name").add("s", "source", rows(1), BAD, "r")
+    assert [each.sync for each in kept_letters(tmp_path)] == ["dotted.name", "people"]
+    letters.remove(lambda *_: True)
+    assert [each.sync for each in kept_letters(tmp_path)] == ["dotted.name"]

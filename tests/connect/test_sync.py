@@ -1,0 +1,219 @@
+"""Whole syncs with connectors of one's own: classes in a file beside the config."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gauss import registry
+from gauss.config.syncs import SyncDef
+from gauss.connect.runs import list_runs
+from gauss.connect.sync import Sync, SyncResult
+from gauss.contracts.connector.cursor import Int64Cursor
+from gauss.contracts.connector.errors import ConnectorError
+from gauss.model.errors import PluginError, Rejected
+from helpers.sync_connectors import CONNECTORS
+from helpers.waiting import wait_until
+
+Settings = dict[str, Any]
+
+
+class World:
+    """A folder with connectors, and syncs in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.events: list[dict[str, Any]] = []
+
+    def sync(
+        self, *, source: dict[str, Any] | None = None, destination: dict[str, Any] | None = None, **more: Any
+    ) -> Sync:
+        both = {"folder": str(self.folder)}
+        text = {
+            "name": "numbers",
+            "source": {"connector": "sample:Numbers", "rows": 35, **both, **(source or {})},
+            "destination": {"connector": "sample:Lines", **both, **(destination or {})},
+            "streams": [{"name": "a", "mode": "incremental", "cursor": "n"}],
+            **more,
+        }
+        return Sync(SyncDef.model_validate(text), self.folder, self.folder / ".gauss", self.events.append)
+
+    def lines(self, stream: str = "a") -> list[int]:
+        path = self.folder / f"{stream}.txt"
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+    def reads(self, stream: str = "a") -> list[int]:
+        """Where each attempt at reading began."""
+        return [int(line) for line in (self.folder / f"{stream}.reads").read_text().split()]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    import sys
+
+    (tmp_path / "sample.py").write_text(CONNECTORS)
+    before = list(sys.path)
+    monkeypatch.setenv(registry.PLUGIN_DIR, os.environ.get(registry.PLUGIN_DIR, ""))
+    registry.look_in(tmp_path)
+    sys.modules.pop("sample", None)
+    yield World(tmp_path)
+    sys.modules.pop("sample", None)
+    sys.path[:] = before
+
+
+def test_an_incremental_stream_goes_on_where_the_last_run_ended(world: World) -> None:
+    assert world.sync().run().status == "succeeded"
+    assert world.lines() == list(range(1, 36))
+    assert world.sync(source={"rows": 42}).run().status == "succeeded"
+    assert world.lines() == list(range(1, 43))
+    assert world.reads() == [1, 36]
+
+
+def test_a_full_refresh_reads_everything_each_time_and_keeps_no_cursor(world: World) -> None:
+    for _ in range(2):
+        result = world.sync(streams="*", max_parallel_streams=2).run()
+        assert {each.stream: each.status for each in result.streams} == {"a": "succeeded", "b": "succeeded"}
+    assert world.reads("a") == world.reads("b") == [1, 1]
+    assert len(world.lines("b")) == 70
+
+
+def test_a_transient_error_is_retried_from_the_safe_cursor(world: World) -> None:
+    (world.folder / "fail").write_text("2")
+    result = world.sync(destination={"fails": "transient_db"}, limits={"max_inflight_batches": 1}).run()
+    assert result.status == "succeeded" and world.lines() == list(range(1, 36))
+    assert len(world.reads()) == 3
+    assert [each["event"] for each in world.events].count("retry") == 2
+
+
+@pytest.mark.parametrize("category", ["config", "auth", "permission", "internal", "schema"])
+def test_an_error_that_a_retry_does_not_help_ends_the_stream_at_once(world: World, category: str) -> None:
+    (world.folder / "fail").write_text("9")
+    result = world.sync(destination={"fails": category}).run()
+    assert result.status == "failed" and len(world.reads()) == 1
+    assert result.error is not None and result.error.category == category
+    assert world.events[-1]["error"]["category"] == category
+
+
+def test_attempts_without_progress_are_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gauss.connect.stream_job.pause_s", lambda *_: 0.01)
+    (world.folder / "fail").write_text("99")
+    result = world.sync(max_attempts=3).run()
+    assert result.status == "failed" and len(world.reads()) == 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "letters"), [("fail", "failed", 0), ("skip", "succeeded", 0), ("dlq", "succeeded", 2)]
+)
+def test_bad_rows_are_skipped_kept_or_end_the_stream(world: World, policy: str, status: str, letters: int) -> None:
+    sync = world.sync(destination={"bad": [7, 23]}, policies={"on_data_error": policy})
+    result = sync.run()
+    assert result.status == status
+    assert [letter["row"] for letter in sync.letters] == [{"n": 7}, {"n": 23}][:letters]
+    if status == "succeeded":
+        assert world.lines() == [n for n in range(1, 36) if n not in (7, 23)]
+    assert result.streams[0].letters == letters
+
+
+def run_in_thread(sync: Sync) -> tuple[threading.Thread, list[SyncResult]]:
+    done: list[SyncResult] = []
+    thread = threading.Thread(target=lambda: done.append(sync.run()))
+    thread.start()
+    return thread, done
+
+
+def test_a_drained_run_keeps_what_it_wrote_and_the_next_one_goes_on(world: World) -> None:
+    sync = world.sync(source={"rows": 100_000, "pause": 0.01})
+    thread, done = run_in_thread(sync)
+    wait_until(lambda: len(world.lines()) > 50)
+    sync.drain()
+    thread.join(30)
+    assert done[0].status == "cancelled"
+    world.sync(source={"rows": len(world.lines()) + 5}).run()
+    assert world.lines() == list(range(1, len(world.lines()) + 1))
+
+
+def test_a_run_past_its_deadline_fails(world: World) -> None:
+    result = world.sync(source={"rows": 100_000, "pause": 0.01}, deadline="300ms").run()
+    assert result.status == "failed" and result.error is not None and result.error.code == "DEADLINE"
+
+
+def test_a_second_run_is_refused_while_the_first_lives(world: World) -> None:
+    sync = world.sync(source={"rows": 100_000, "pause": 0.01})
+    thread, done = run_in_thread(sync)
+    wait_until(lambda: len(world.lines()) > 5)
+    with pytest.raises(Rejected, match=f"process {os.getpid()} on "):
+        world.sync().run()
+    sync.break_off(ConnectorError.internal("CANCELLED", "enough"))
+    thread.join(30)
+    assert done[0].status == "failed"
+
+
+def test_events_tell_start_progress_checkpoints_and_each_stream(world: World) -> None:
+    assert world.sync(source={"pause": 0.3}).run().status == "succeeded"
+    kinds = [each["event"] for each in world.events]
+    assert kinds[0] == "start" and kinds[-1] == "stream" and "progress" in kinds
+    assert [each["id"] for each in world.events if each["event"] == "checkpoint"][-1] == 4
+    last = world.events[-1]
+    assert (last["status"], last["records_read"], last["records_written"]) == ("succeeded", 35, 35)
+
+
+def test_the_store_has_cursors_and_runs(world: World) -> None:
+    sync = world.sync()
+    sync.run()
+    store = sync.store()
+    found = store.cursor("numbers", "a")
+    assert found is not None and found.value == Int64Cursor(35)
+    assert [row["status"] for row in list_runs(store, "numbers")] == ["succeeded"]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("streams", "words"),
+    [
+        ([{"name": "c"}], 'no stream "c"'),
+        ([{"name": "aa"}], "did you mean"),
+        ([{"name": "a", "mode": "cdc"}], "can't be read by cdc"),
+        ([{"name": "a", "mode": "incremental", "cursor": "m"}], 'no field "m"'),
+        ([{"name": "a", "key": ["k"]}], 'no field "k"'),
+        ([{"name": "a"}, {"name": "a"}], "named twice"),
+    ],
+)
+def test_streams_that_the_source_does_not_have_are_refused(world: World, streams: Any, words: str) -> None:
+    result = world.sync(streams=streams).run()
+    assert result.status == "failed" and result.error is not None and words in result.error.message
+
+
+def test_check_and_discover_open_and_close_without_a_run(world: World) -> None:
+    sync = world.sync()
+    assert {role: found.status for role, found in sync.check().items()} == {
+        "source": "success",
+        "destination": "success",
+    }
+    assert [each.name for each in sync.discover().streams] == ["a", "b"]
+    assert [change.stream for change in sync.dry_run()] == ["a"]
+    assert not (world.folder / ".gauss").exists()
+    with pytest.raises(ConnectorError, match="password is wrong"):
+        world.sync(source={"refuses": True}).check()
+
+
+@pytest.mark.parametrize("name", ["nowhere", "sample:Nothing", "sample:not_a_class", "sample:Lines", "nomodule:X"])
+def test_a_connector_that_is_none_is_refused(world: World, name: str) -> None:
+    with pytest.raises(PluginError):
+        world.sync(source={"connector": name})
+
+
+def test_pauses_end_when_the_run_is_drained(world: World) -> None:
+    (world.folder / "fail").write_text("99")
+    sync = world.sync(destination={"fails": "rate_limit"})
+    thread, done = run_in_thread(sync)
+    wait_until(lambda: any(each["event"] == "retry" for each in world.events))
+    began = time.monotonic()
+    sync.drain()
+    thread.join(30)
+    assert time.monotonic() - began < 4 and done[0].status in ("failed", "cancelled")

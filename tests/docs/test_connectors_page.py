@@ -1,0 +1,49 @@
+"""The page on connectors, executed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from helpers.run import GAUSS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "connectors.md").read_text()
+
+
+def test_the_connectors_of_the_page_run_and_go_on_where_they_ended(tmp_path: Path) -> None:
+    config, *_ = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "gauss.toml").write_text(config)
+    (tmp_path / "people.py").write_text(code)
+
+    def gauss(*arguments: str) -> str:
+        done = subprocess.run([GAUSS, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    [commands] = re.findall(r"```\n(gauss check.*?)```", PAGE, re.DOTALL)
+    for line in commands.splitlines():
+        gauss(*line.partition("#")[0].split()[1:])
+    (tmp_path / "gauss.toml").write_text(config.replace("rows = 1000", "rows = 1050"))
+    gauss("sync")
+    assert (tmp_path / "people.txt").read_text().split("\n")[:-1] == [f"person {n}" for n in range(1, 1051)]
+    state = json.loads(gauss("syncs", "state", "get", "people", "--json"))
+    assert state["streams"][0]["cursor"] == {"int64": 1050}
+
+
+def test_the_sync_between_two_servers_is_sound(tmp_path: Path) -> None:
+    _own, config, *_ = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "gauss.toml").write_text(config)
+    servers = {name: f"postgresql://u:p@127.0.0.1:1/{name}" for name in ("SOURCE_DSN", "TARGET_DSN")}
+    done = subprocess.run(
+        [GAUSS, "check", "--offline"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **servers},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,89 @@
+"""A standalone Spark cluster under test: a real master and worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from helpers.run import free_port
+from helpers.waiting import wait_until
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""As the driver's own JVM: five of them start here."""
+SECRET = "of-the-cluster"
+CONF = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.authenticate.secret": SECRET,
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.executor.extraJavaOptions": QUICK,
+    "spark.executor.heartbeatInterval": "1s",
+    "spark.network.timeout": "6s",
+    "spark.network.timeoutInterval": "1s",
+}
+"""Settings of an application on it: two executors of one core, given up after seconds."""
+
+
+@contextmanager
+def standalone_cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
+    """The master's address and the worker's process."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_JAVA_OPTS": f"{QUICK} -Dspark.authenticate=true -Dspark.authenticate.secret={SECRET}",
+    }
+    port, web, worker_web = free_port(), free_port(), free_port()
+    log = (tmp_path / "cluster.log").open("wb")
+
+    def launch(*arguments: str) -> subprocess.Popen[bytes]:
+        command = [str(home / "bin" / "spark-class"), *arguments]
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+    def workers() -> int:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5) as reply:
+                return int(json.load(reply)["aliveworkers"])
+        except OSError:
+            return -1
+
+    base = "org.apache.spark.deploy"
+    master = launch(f"{base}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web))
+    wait_until(lambda: workers() >= 0, 150)
+    worker = launch(
+        *(f"{base}.worker.Worker", "--host", "127.0.0.1", "--webui-port", str(worker_web)),
+        *("--cores", "2", "--memory", "2g", "--work-dir", str(tmp_path / "work"), f"spark://127.0.0.1:{port}"),
+    )
+    wait_until(lambda: workers() == 1, 150)
+    yield f"spark://127.0.0.1:{port}", psutil.Process(worker.pid)
+    for process in (worker, master):
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    log.close()
+
+
+def executors(worker: psutil.Process) -> list[psutil.Process]:
+    return [child for child in worker.children(recursive=True) if is_executor(child)]
+
+
+def is_executor(process: psutil.Process) -> bool:
+    try:
+        return any("CoarseGrainedExecutorBackend" in part for part in process.cmdline())
+    except psutil.NoSuchProcess:  # a worker that has just ended; a zombie counts as such
+        return False
