@@ -6,12 +6,14 @@ import logging
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
 from gauss.model.errors import GaussError
+from gauss.model.memory import keep_heap_small
 from gauss.model.paths import DataDir
-from gauss.stream.child import assignment, report, set_up_logs
+from gauss.process.ready import report
+from gauss.process.signal_event import SignalEvent
+from gauss.stream.child import assignment, set_up_logs
 
 DRAIN_S = 4.0
 
@@ -27,18 +29,19 @@ class NoPandas:
 
 
 def main() -> None:
+    keep_heap_small()  # before any thread: glibc fixes the number of heaps once a few of them have allocated
     sys.meta_path.insert(0, NoPandas)
     data_dir = Path(sys.argv[1])
     paths = DataDir(data_dir)
     # Where the compiled walks over length prefixes are kept; numba looks at it when it is first imported.
     os.environ.setdefault("NUMBA_CACHE_DIR", str(paths.cache / "numba"))
     log = logging.getLogger("gauss.engine")
-    ended = threading.Event()
+    ended = SignalEvent()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     try:
         set_up_logs(paths.logs, "engine", assignment(paths).redactor)
-        from gauss.stream.client import hold_run_lock
+        from gauss.clients.engine.client import hold_run_lock
         from gauss.stream.engine.runtime import Engine
 
         engine = Engine(data_dir)
@@ -51,7 +54,7 @@ def main() -> None:
         report({"error": known.to_dict()})
         # Threads that were started already must not keep a process that failed.
         os._exit(1)
-    report({"ready": True, "pid": os.getpid()})
+    report({"ready": True})
     log.info("ready")
     # A signal arrives between two bytecodes of this thread: it must wake up now and then.
     while not ended.wait(1.0):

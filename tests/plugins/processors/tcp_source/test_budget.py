@@ -11,7 +11,8 @@ import zstandard
 
 from gauss.model.errors import FrameError
 from gauss.plugins.processors.tcp_source.budget import BufferBudget, Holding
-from helpers.edges import Bench, Running, records, until
+from helpers.edges import Bench, Running, records
+from helpers.waiting import wait_until
 
 MIB = 1 << 20
 
@@ -98,6 +99,54 @@ def test_everything_is_given_back() -> None:
     assert shared.room() == 10 * MIB
 
 
+def test_memory_goes_back_to_the_system_also_after_one_that_was_refused_what_it_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    returned: list[int] = []
+    monkeypatch.setattr("gauss.plugins.processors.tcp_source.budget.give_back", lambda: returned.append(1))
+    shared = budget()
+    small, evicted, greedy = Peer(shared), Peer(shared), Peer(shared)
+    small.hold(MIB // 2)
+    small.holding.close()
+    shared.give_back()
+    assert not returned
+    evicted.holding.evicted = True
+    for peer in (evicted, greedy):
+        with pytest.raises(FrameError):
+            peer.hold(11 * MIB)
+        peer.holding.close()
+        shared.give_back()
+    assert len(returned) == 2
+
+
+def test_memory_goes_back_after_each_large_connection_though_another_returned_memory_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    returned: list[int] = []
+    monkeypatch.setattr("gauss.plugins.processors.tcp_source.budget.give_back", lambda: returned.append(1))
+    shared = budget()
+    closed, other_has_returned = threading.Event(), threading.Event()
+
+    def late() -> None:
+        peer = Peer(shared)
+        peer.hold(2 * MIB)
+        peer.holding.close()
+        closed.set()
+        other_has_returned.wait(10)  # its buffers are released only now
+        shared.give_back()
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    closed.wait(10)
+    early = Peer(shared)
+    early.hold(2 * MIB)
+    early.holding.close()
+    shared.give_back()
+    other_has_returned.set()
+    thread.join()
+    assert len(returned) == 2
+
+
 def half_records(source: Running, count: int, size: int, head: bytes = b"") -> list[socket.socket]:
     """Connections that send `size` bytes and no end of a record, as far as they are let."""
     made = []
@@ -118,7 +167,7 @@ def test_senders_that_never_finish_are_closed_and_the_others_go_on(bench: Bench)
     slow = source.connect()
     slow.sendall(b"slow, ")
     hostile = half_records(source, 12, 3 * MIB)
-    until(lambda: any(letter.reason == "over_budget" for letter in bench.dead))
+    wait_until(lambda: any(letter.reason == "over_budget" for letter in bench.dead))
     letter = next(letter for letter in bench.dead if letter.reason == "over_budget")
     assert "max_buffer_bytes" in letter.detail
     assert letter.data.startswith(b"x")
@@ -126,11 +175,11 @@ def test_senders_that_never_finish_are_closed_and_the_others_go_on(bench: Bench)
     honest.sendall(b"y" * 2 * MIB)
     honest.sendall(b"\n")
     slow.sendall(b"but honest\n")
-    until(lambda: topic.version() == 2)
+    wait_until(lambda: topic.version() == 2)
     assert {len(record) for record in records(topic)} == {2 * MIB, 16}
     for sock in (*hostile, slow, honest):
         sock.close()
-    until(lambda: source.status.connections == 0)
+    wait_until(lambda: source.status.connections == 0)
     assert source.edge._budget.room() == 16 * MIB  # type: ignore[attr-defined]
 
 
@@ -145,14 +194,14 @@ def test_windows_count_and_a_frame_with_a_larger_one_is_refused(bench: Bench) ->
         sock.sendall(stream.compress(b"a line\n") + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
         streams.append(stream)
         socks.append(sock)
-    until(lambda: sum(letter.reason == "over_budget" for letter in bench.dead) >= 3)
-    until(lambda: source.status.connections <= 3)
+    wait_until(lambda: sum(letter.reason == "over_budget" for letter in bench.dead) >= 3)
+    wait_until(lambda: source.status.connections <= 3)
     large = zstandard.ZstdCompressionParameters(window_log=27, chain_log=6, hash_log=6)
     made = zstandard.ZstdCompressor(compression_params=large).compressobj()
     with source.connect() as sock:
         sock.sendall(made.compress(b"x" * 100) + made.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
         assert sock.recv(1) == b""
-    until(lambda: any(letter.reason == "bad_compression" for letter in bench.dead))
+    wait_until(lambda: any(letter.reason == "bad_compression" for letter in bench.dead))
     for sock in socks:
         sock.close()
 
@@ -162,7 +211,7 @@ def test_a_waiting_connection_ends_with_its_source(bench: Bench) -> None:
     socks = half_records(source, 4, 3 * MIB)
     began = time.monotonic()
     source.edge.close()
-    until(lambda: source.status.connections == 0)
+    wait_until(lambda: source.status.connections == 0)
     assert time.monotonic() - began < 60
     for sock in socks:
         sock.close()

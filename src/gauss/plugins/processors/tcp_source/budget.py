@@ -1,8 +1,8 @@
-"""The bytes that all connections of a source hold together: unfinished records, headers, dictionaries, windows.
+"""The memory budget of all connections of a source: unfinished records, headers, dictionaries, windows.
 
-Memory is taken before a record is whole, so a sender that never finishes one could take as much as it likes. When the
-budget is used up, the connection is closed that weighs most: the bytes that it holds, times the seconds since it last
-finished a record. So senders that finish records, and those that hold little, outlast whoever fills the budget.
+Memory is used before a record is complete, so a sender that never completes one could use any amount. When the budget
+is exhausted, the connection with the largest weight is closed: the bytes that it holds, times the seconds since its
+last complete record. Senders that complete records, and those that hold little, stay connected.
 """
 
 from __future__ import annotations
@@ -16,29 +16,32 @@ from gauss.model.errors import FrameError
 from gauss.model.memory import give_back
 
 COUNTED_BYTES = 16 << 10
-"""Counted in whole steps of this size: the remainder of a line that comes and goes with every read takes no lock."""
+"""Granularity of the count, so that the small remainder of each read takes no lock."""
 SPARED_BYTES = 64 << 10
-"""A connection that holds no more than this, or than half its share, is not closed for it."""
+"""A connection that holds at most this, or at most half of its share, is never closed."""
 PASSING_BYTES = 32 << 20
-"""Decompressed pieces that may be on their way at once; they are large, and gone as soon as they are cut."""
+"""Maximum number of decompressed pieces in memory at once; they are large, but released as soon as they are split."""
 MUCH_BYTES = 1 << 20
 WAIT_SECONDS = 1.0
 OVER_BUDGET = "over_budget"
 
 
 class Holding:
-    """What one connection holds."""
+    """The memory account of one connection."""
 
     def __init__(self, budget: BufferBudget, hang_up: Callable[[], None]) -> None:
-        self.nbytes = self.most = 0
+        self.nbytes = 0
+        self.most = 0
+        """The most that it held or asked for: what is asked for has been allocated already."""
         self.since = time.monotonic()
-        """When it last finished a record, or began."""
+        """Time of its last complete record, or of its start."""
         self.evicted = False
         self._budget = budget
         self.hang_up = hang_up
 
     def hold(self, nbytes: int) -> None:
-        """It holds so much now. Waits for room if there is none; raises FrameError if it is the one to go."""
+        """Sets the bytes that it holds. Waits for free memory; raises FrameError if this connection is to be closed."""
+        self.most = max(self.most, nbytes)
         if self.evicted:
             raise self._budget.used_up(self)
         nbytes -= nbytes % COUNTED_BYTES
@@ -46,16 +49,16 @@ class Holding:
             self._budget.change(self, nbytes)
 
     def finished(self) -> None:
-        """It has finished a record."""
+        """Notes that it has completed a record."""
         self.since = time.monotonic()
 
     def may_grow(self, nbytes: int) -> bool:
-        """Whether there is room for more without closing anybody."""
+        """Whether it can hold more without another connection being closed."""
         return self._budget.room() >= nbytes
 
     @contextlib.contextmanager
     def passing(self, nbytes: int) -> Iterator[None]:
-        """While pieces of so many bytes are on their way to the topic: waits until there is room for one more."""
+        """Scope in which pieces of this size are passed to the topic; waits until there is memory for one more."""
         self._budget.enter(self, nbytes)
         try:
             yield
@@ -63,7 +66,7 @@ class Holding:
             self._budget.leave(nbytes)
 
     def close(self) -> None:
-        """Lets go of everything."""
+        """Releases everything."""
         self._budget.remove(self)
 
 
@@ -74,12 +77,12 @@ class BufferBudget:
         self._most = most
         self._cancel = cancel
         self._used = self._passing = 0
-        self._much_was_held = False
+        self._closed_here = threading.local()
         self._holdings: set[Holding] = set()
         self._changed = threading.Condition()
 
     def open(self, hang_up: Callable[[], None]) -> Holding:
-        """A new connection's account; `hang_up` ends the connection, whatever it waits for."""
+        """The account of a new connection; `hang_up` closes the connection even while it waits."""
         with self._changed:
             made = Holding(self, hang_up)
             self._holdings.add(made)
@@ -100,13 +103,12 @@ class BufferBudget:
                 if victim is not None:
                     victim.evicted = True
                     victim.hang_up()
-                # Its thread lets go of the bytes; until then nothing more is taken in here.
+                # Its thread releases the bytes; until then nothing more is read here.
                 self._changed.wait(WAIT_SECONDS)
                 if holding.evicted:
                     raise self.used_up(holding)
             self._used += nbytes - holding.nbytes
             holding.nbytes = nbytes
-            holding.most = max(holding.most, nbytes)
             self._changed.notify_all()
 
     def enter(self, holding: Holding, nbytes: int) -> None:
@@ -126,18 +128,19 @@ class BufferBudget:
         with self._changed:
             self._used -= holding.nbytes
             holding.nbytes = 0
-            self._much_was_held |= holding.most >= MUCH_BYTES
+            self._closed_here.most = holding.most
             self._holdings.discard(holding)
             self._changed.notify_all()
 
     def give_back(self) -> None:
-        """Returns memory to the system, if a connection that has held much of it is gone."""
-        if self._much_was_held:
-            self._much_was_held = False
+        """Returns memory to the system if the connection that this thread has closed held much of it. Called after its
+        buffers are released: another thread's call may have come too early for them."""
+        if getattr(self._closed_here, "most", 0) >= MUCH_BYTES:
+            self._closed_here.most = 0
             give_back()
 
     def _victim(self, asking: Holding, nbytes: int) -> Holding | None:
-        """Who is to go; None: somebody is going already."""
+        """The connection to close; None if one is being closed already."""
         going = sum(each.nbytes for each in self._holdings if each.evicted)
         if self._used - going - asking.nbytes + nbytes <= self._most:
             return None
