@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gauss.connect.abi import SCOPES as SCOPE
-from gauss.connect.host import read_batch, write_batch
+from gauss.connect.arrow_ipc import read_batch, write_batch
 from gauss.contracts.connector.host import BATCH_OVERHEAD_BYTES, KEY_BYTES, STATE_BYTES, LogLevel
 from gauss.contracts.connector.json_form import encode
 from gauss.contracts.connector.progress import (

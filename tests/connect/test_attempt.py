@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from gauss.connect.arrow_ipc import write_batch
 from gauss.connect.attempt import LONGEST_PAUSE_S, Attempt, Outcome, Side, pause_s
-from gauss.connect.host import StreamHost, StreamRun, write_batch
+from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.wasm.connector import WasmConnector
 from gauss.contracts.connector.cursor import Int64Cursor
 from gauss.contracts.connector.errors import BackoffClass, ConnectorError, ErrorCategory

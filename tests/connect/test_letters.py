@@ -74,3 +74,11 @@ def test_letters_of_all_syncs_are_found_by_name(letters: SyncLetters, tmp_path: 
     assert [each.sync for each in kept_letters(tmp_path)] == ["dotted.name", "people"]
     letters.remove(lambda *_: True)
     assert [each.sync for each in kept_letters(tmp_path)] == ["dotted.name"]
+
+
+def test_a_row_that_comes_again_is_kept_once_also_by_the_next_process(tmp_path: Path) -> None:
+    kept = SyncLetters(tmp_path, "people")
+    assert kept.add("s", "destination", rows(1, 2), BAD, "r", ids=["a", "b"]) == 2
+    assert kept.add("s", "destination", rows(2, 3), BAD, "r", ids=["b", "c"]) == 1
+    assert SyncLetters(tmp_path, "people").add("s", "destination", rows(3, 4), BAD, "r", ids=["c", "d"]) == 1
+    assert [letter["id"] for letter in kept] == ["a", "b", "c", "d"]

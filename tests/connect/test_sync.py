@@ -120,6 +120,18 @@ def test_bad_rows_are_skipped_kept_or_end_the_stream(world: World, policy: str, 
     assert result.streams[0].letters == letters
 
 
+def test_a_bad_row_that_is_read_again_after_a_failure_is_one_letter(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gauss.connect.stream_job.pause_s", lambda *_: 0.01)
+    bad = {"bad": [3, 7, 23], "fail_behind_bad": True}
+    sync = world.sync(destination=bad, policies={"on_data_error": "dlq"})
+    result = sync.run()
+    assert result.status == "succeeded" and len(world.reads()) == 3
+    assert [letter["row"]["n"] for letter in sync.letters] == [3, 7, 23] and result.streams[0].letters == 3
+    assert world.lines() == [n for n in range(1, 36) if n not in (3, 7, 23)]
+
+
 def run_in_thread(sync: Sync) -> tuple[threading.Thread, list[SyncResult]]:
     done: list[SyncResult] = []
     thread = threading.Thread(target=lambda: done.append(sync.run()))

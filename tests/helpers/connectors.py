@@ -47,6 +47,8 @@ class Seen:
     lines: list[tuple[str, LogLevel, str]] = field(default_factory=list)
     metrics: list[Metric] = field(default_factory=list)
     letters: list[tuple[CheckpointKind, pa.RecordBatch, ConnectorError]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    """Of the rows among the letters."""
 
     def committed(self, checkpoint: Checkpoint) -> None:
         self.safe.append(checkpoint)
@@ -60,7 +62,8 @@ class Seen:
     def measured(self, connector: str, metric: Metric) -> None:  # noqa: ARG002
         self.metrics.append(metric)
 
-    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError) -> None:
+    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:
+        self.ids += ids
         self.letters.append((kind, rows, error))
 
 

@@ -72,6 +72,11 @@ class Lines(Base):
             for row, value in enumerate(values):
                 if value in self.config.get("bad", []):
                     self.host.reject(batch.slice(row, 1), ConnectorError.data("BAD", f"{value} is bad"))
+            if self.config.get("fail_behind_bad") and set(values) & set(self.config["bad"]):
+                failed = Path(self.config["folder"], f"failed-{values[0]}")
+                if not failed.exists():
+                    failed.touch()
+                    raise ConnectorError.transient_db("GONE", "the disk is away")
             good = [value for value in values if value not in self.config.get("bad", [])]
             with Path(self.config["folder"], f"{stream.stream_name}.txt").open("a") as file:
                 file.writelines(f"{value}\\n" for value in good)

@@ -11,7 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from gauss.connect.host import StreamHost, write_batch
+from gauss.connect.arrow_ipc import write_batch
+from gauss.connect.host import StreamHost
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import KEY_BYTES, STATE_BYTES, LogLevel, Opaque
 from gauss.contracts.connector.json_form import decode

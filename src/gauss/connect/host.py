@@ -8,9 +8,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from gauss.connect.channel import Channel
+from gauss.connect.arrow_ipc import read_batch
+from gauss.connect.channel import Channel, Rejection
 from gauss.connect.checkpoints import Correlation
 from gauss.connect.evolution import SchemaPlan
+from gauss.connect.reject_ids import RejectIds
 from gauss.contracts.connector.cursor import CursorValue
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import (
@@ -23,7 +25,7 @@ from gauss.contracts.connector.host import (
     Opaque,
 )
 from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, Metric, StateScope
-from gauss.contracts.connector.stream import DataErrorPolicy, StreamContext
+from gauss.contracts.connector.stream import DataErrorPolicy, StreamContext, SyncMode
 
 
 class StateBackend(Protocol):
@@ -49,8 +51,8 @@ class Observer(Protocol):
 
     def measured(self, connector: str, metric: Metric) -> None: ...
 
-    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError) -> None:
-        """Rows for the dead letters."""
+    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:
+        """Rows for the dead letters, with an id each: rows that come again after a retry have the same."""
         ...
 
 
@@ -115,6 +117,8 @@ class StreamHost:
         self.kind = kind
         self._run = run
         self._cursor: Checkpoint | None = None
+        info = run.stream.cursor_info
+        self._reject_ids = RejectIds(run.partition, None if info is None else info.last_value)
 
     @property
     def stream(self) -> StreamContext:
@@ -174,11 +178,16 @@ class StreamHost:
 
     def next_delivery(self) -> Batch | Mark | None:
         self._only(CheckpointKind.DEST, "next_batch")
-        while isinstance(found := self._run.channel.get(), Batch):
+        while not isinstance(found := self._run.channel.get(), Mark | None):
+            if isinstance(found, Rejection):
+                self._letter(CheckpointKind.SOURCE, found.rows, found.error)
+                continue
             self._run.delivered = found.id
             fitting = self._fitting(found.rows)
             if isinstance(fitting, Opaque) or fitting.num_rows:
                 return Batch(found.id, fitting)
+        if found is not None:
+            self._reject_ids.move(found.cursor)
         return found
 
     def _fitting(self, rows: pa.RecordBatch | Opaque) -> pa.RecordBatch | Opaque:
@@ -204,10 +213,15 @@ class StreamHost:
         policy = self._run.stream.policies.on_data_error
         if policy is DataErrorPolicy.FAIL:
             raise error
-        if policy is DataErrorPolicy.DLQ:
-            self._run.observer.rejected(self.kind, rows, error)
-        else:
+        if policy is not DataErrorPolicy.DLQ:
             self.log(LogLevel.WARN, f"{rows.num_rows} rows skipped: {error.message}")
+        elif self.kind is CheckpointKind.SOURCE:
+            self._run.channel.put(Rejection(rows, error))
+        else:
+            self._letter(self.kind, rows, error)
+
+    def _letter(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError) -> None:
+        self._run.observer.rejected(kind, rows, error, self._reject_ids.of(rows))
 
     # --- state ---
 
@@ -243,8 +257,12 @@ class StreamHost:
 
     def end(self) -> None:
         """Called when the source has returned: marks the end of the stream."""
-        if self._cursor is not None and self._cursor.id == self._run.emitted and not self.cancelled():
-            self._run.channel.put(Mark(self._cursor.id, self._cursor.cursor_value, final=True))
+        run, cursor = self._run, self._cursor
+        is_behind_all = cursor is not None and cursor.id == run.emitted
+        # A full refresh is committed at its end, whether or not the source makes a checkpoint there.
+        if (is_behind_all or run.stream.sync_mode is SyncMode.FULL_REFRESH) and not self.cancelled():
+            value = cursor.cursor_value if cursor is not None and is_behind_all else None
+            run.channel.put(Mark(run.emitted, value, final=True))
         self._run.channel.end()
 
     def log(self, level: LogLevel, message: str) -> None:
@@ -260,37 +278,6 @@ class StreamHost:
         if kind is not self.kind:
             who = "source" if kind is CheckpointKind.SOURCE else "destination"
             raise ConnectorError.internal("WRONG_SIDE", f"{call} is for a {who}")
-
-
-def read_batch(data: bytes) -> pa.RecordBatch:
-    """The one batch of an Arrow IPC stream; raises ConnectorError."""
-    try:
-        with pa.ipc.open_stream(data) as reader:
-            batch = reader.read_next_batch()
-            batch.validate(full=True)
-            if _has_more(reader):
-                raise ConnectorError.data("BAD_BATCH", "an IPC stream of one batch is expected, found several")
-            return batch
-    except StopIteration:
-        raise ConnectorError.config("EMPTY_BATCH", "a batch has at least one row, found none") from None
-    except (pa.ArrowInvalid, pa.ArrowException, OSError, EOFError) as error:
-        raise ConnectorError.data("BAD_BATCH", f"the batch is not an Arrow IPC stream: {error}") from error
-
-
-def write_batch(batch: pa.RecordBatch) -> bytes:
-    """A batch as an Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())
-
-
-def _has_more(reader: Any) -> bool:
-    try:
-        reader.read_next_batch()
-    except StopIteration:
-        return False
-    return True
 
 
 def _size(batch: pa.RecordBatch | Opaque) -> int:

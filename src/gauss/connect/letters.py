@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gauss.connect.host import read_batch, write_batch
+from gauss.connect.arrow_ipc import read_batch, write_batch
 from gauss.contracts.connector.errors import ConnectorError
 
 SHOWN_BYTES = 64 << 10
@@ -33,13 +33,32 @@ class SyncLetters:
         self.sync = sync
         self._path = folder / f"{sync}{SUFFIX}"
         self._lock = threading.Lock()
+        self._known: set[str] | None = None
+        """Ids of letters that are there or were added by this process; read at the first `add`."""
         self._counted: tuple[tuple[int, int, int], int] | None = None
 
-    def add(self, stream: str, side: str, rows: pa.RecordBatch, error: ConnectorError, run: str) -> None:
-        """Keeps rows, one letter each."""
+    def add(
+        self,
+        stream: str,
+        side: str,
+        rows: pa.RecordBatch,
+        error: ConnectorError,
+        run: str,
+        *,
+        ids: list[str] | None = None,
+    ) -> int:
+        """Keeps rows, one letter each, but for those whose id was kept before. Returns how many are new."""
         letters = [make_letter(stream, side, rows.slice(index, 1), error, run) for index in range(rows.num_rows)]
+        if ids is not None:
+            letters = [{**letter, "id": id} for letter, id in zip(letters, ids, strict=True)]
         with self._locked():
-            append_lines(self._path, letters)
+            if self._known is None:
+                self._known = {letter["id"] for letter in self}
+            new = [letter for letter in letters if letter["id"] not in self._known]
+            if new:
+                append_lines(self._path, new)
+                self._known |= {letter["id"] for letter in new}
+        return len(new)
 
     def __iter__(self) -> Iterator[Letter]:
         """All letters, the oldest first. A line that a crash left incomplete is passed over."""

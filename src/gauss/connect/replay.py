@@ -207,7 +207,7 @@ class _Observer:
         self.committed = committed
         self._rejected = rejected
 
-    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError) -> None:  # noqa: ARG002
+    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:  # noqa: ARG002
         self._rejected(rows, error)
 
     def progressed(self, kind: CheckpointKind, records: int, size: int) -> None: ...

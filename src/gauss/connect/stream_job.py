@@ -17,6 +17,7 @@ from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.letters import SyncLetters
 from gauss.connect.plan import StreamPlan
 from gauss.connect.program import program_of, result_schema
+from gauss.connect.reject_ids import digest
 from gauss.connect.runs import SyncRun, check_run
 from gauss.connect.state import StateStore, StreamCursor
 from gauss.contracts.connector.connector import ManagedDestination, OpaqueSource
@@ -321,10 +322,13 @@ class StreamJob:
     def measured(self, connector: str, metric: Metric) -> None:
         log.debug("%s: %s: %s", self._plan.name, connector, metric)
 
-    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError) -> None:
+    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:
         side = "source" if kind is CheckpointKind.SOURCE else "destination"
-        self._context.letters.add(self._plan.name, side, rows, error, self._context.run.id)
-        self._letters += rows.num_rows
+        stream, run = self._plan.name, self._context.run.id
+        # Every full refresh reads all rows, and has letters of its own.
+        whose = run if self._plan.mode is SyncMode.FULL_REFRESH else ""
+        unique = [digest(stream.encode(), side.encode(), whose.encode(), id.encode()) for id in ids]
+        self._letters += self._context.letters.add(stream, side, rows, error, run, ids=unique)
 
     def _emit(self, event: str, **more: Any) -> None:
         self._context.emit({"event": event, "stream": self._plan.name, **more})

@@ -251,6 +251,21 @@ class CommitsEveryBatch(RefDestination):
             self.held = []
 
 
+class WaitsForCheckpoint(RefDestination):
+    """Commits a full refresh only if its source makes checkpoints."""
+
+    def run_write(self, stream: StreamContext) -> WriteSummary:
+        self.source_marks = 0
+        return super().run_write(stream)
+
+    def skip(self, mark: Mark) -> None:  # noqa: ARG002
+        self.source_marks += 1
+
+    def mark(self, mark: Mark, stream: StreamContext) -> None:
+        if self.source_marks or stream.sync_mode is not SyncMode.FULL_REFRESH:
+            super().mark(mark, stream)
+
+
 class IgnoresReplace(RefDestination):
     def emptied(self, rows: pa.Table) -> pa.Table:
         return rows

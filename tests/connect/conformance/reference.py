@@ -292,6 +292,8 @@ class RefDestination(Base):
                 self.take(item, stream)
             elif item.final or stream.sync_mode is not SyncMode.FULL_REFRESH:
                 self.mark(item, stream)
+            else:
+                self.skip(item)
         return self.summary()
 
     def take(self, item: Batch, stream: StreamContext) -> None:
@@ -305,6 +307,9 @@ class RefDestination(Base):
                 rows = rows.filter(pc.invert(missing)) if pc.any(missing).as_py() else rows
         self.held.append(rows)
         self.records, self.batches = self.records + rows.num_rows, self.batches + 1
+
+    def skip(self, mark: Mark) -> None:
+        """A full refresh is committed at its end."""
 
     def mark(self, mark: Mark, stream: StreamContext) -> None:
         self.commit(mark, stream)

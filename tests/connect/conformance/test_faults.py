@@ -50,6 +50,7 @@ DESTINATIONS: dict[str, tuple[str, ...]] = {
     "CreatesWhenAsked": ("write.dry_run",),
     "ForgetsCursor": ("write.watermark", "write.next_run", "write.retry"),
     "CommitsEveryBatch": ("write.retry",),
+    "WaitsForCheckpoint": ("write.no_checkpoints",),
     "IgnoresReplace": ("write.replace",),
     "EmptiesFirst": ("write.replace_is_atomic",),
     "NeverUpdates": ("write.upsert",),

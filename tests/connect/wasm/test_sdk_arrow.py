@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gauss.connect.host import read_batch, write_batch
+from gauss.connect.arrow_ipc import read_batch, write_batch
 from gauss.connect.wasm.guest import Guest, read_module
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.lifecycle import JsonConfig, OpenContext, OpenInfo

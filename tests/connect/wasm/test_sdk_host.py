@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from gauss.connect.abi import HostFunctions
-from gauss.connect.host import read_batch
+from gauss.connect.arrow_ipc import read_batch
 from gauss.connect.wasm.guest import Guest, read_module
 from gauss.contracts.connector.errors import ConnectorError, ErrorCategory
 from gauss.contracts.connector.host import STATE_BYTES, LogLevel

@@ -25,7 +25,7 @@ from gauss.contracts.connector.lifecycle import (
     ValidationStatus,
 )
 from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, WriteSummary
-from gauss.contracts.connector.stream import StreamContext, SyncMode
+from gauss.contracts.connector.stream import StreamContext
 
 NAME = "gauss.connect.conformance.collector:Collector"
 _MARK = b"gauss_mark"
@@ -81,7 +81,7 @@ class Collector:
     def run_write(self, stream: StreamContext) -> WriteSummary:
         folder, held, records, batches = self._folder(stream), list[pa.RecordBatch](), 0, 0
         mark: Mark | None = None
-        checkpoints = last = 0
+        checkpoints = 0
         while (item := self._host.next_delivery()) is not None:
             if isinstance(item, Mark):
                 mark = item
@@ -89,11 +89,8 @@ class Collector:
                 held, checkpoints = [], checkpoints + 1
                 continue
             self._hold(item, held)
-            last, batches, records = item.id, batches + 1, records + held[-1].num_rows
-        if held and stream.sync_mode is SyncMode.FULL_REFRESH and not self._host.cancelled():
-            self._commit(stream, folder, held, Mark(last, None, final=True))  # needs no checkpoint of the source
-            checkpoints += 1
-        elif held and mark is None and not self._host.cancelled():
+            batches, records = batches + 1, records + held[-1].num_rows
+        if held and mark is None and not self._host.cancelled():
             raise ConnectorError.internal("NO_CHECKPOINT", "the source has ended without a checkpoint")
         return WriteSummary(records, 0, batches, checkpoints)
 

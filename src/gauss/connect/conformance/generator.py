@@ -33,8 +33,9 @@ NAME = "gauss.connect.conformance.generator:Generator"
 
 
 class Generator:
-    """Implements `Source`. Config: `files` (an Arrow file per stream), `batch_rows`, `checkpoint_batches`, `pause_s`
-    after each batch, `gate` (wait for a file behind a row), `fail` (raise an error behind a row, once)."""
+    """Implements `Source`. Config: `files` (an Arrow file per stream), `batch_rows`, `checkpoint_batches` (0:
+    no checkpoints), `pause_s` after each batch, `gate` (wait for a file behind a row), `fail` (raise
+    an error behind a row, once)."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -69,12 +70,13 @@ class Generator:
         start = _start(stream, rows)
         size = int(self._config.get("batch_rows", 100))
         every, batches, records, checkpoints = int(self._config.get("checkpoint_batches", 1)), 0, 0, 0
-        self._checkpoint(stream, 0, self._position(stream, rows, start))
+        if every:
+            self._checkpoint(stream, 0, self._position(stream, rows, start))
         for first in range(start, rows.num_rows, size):
             part = rows.slice(first, size)
             self._host.emit_batch(_one_batch(part))
             batches, records, end = batches + 1, records + part.num_rows, first + part.num_rows
-            if batches % every == 0 or end == rows.num_rows:
+            if every and (batches % every == 0 or end == rows.num_rows):
                 self._checkpoint(stream, batches, self._position(stream, rows, end))
                 checkpoints += 1
             self._behind(end)

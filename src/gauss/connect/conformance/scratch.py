@@ -48,5 +48,5 @@ class Observed:
 
     def measured(self, connector: str, metric: Metric) -> None: ...
 
-    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError) -> None:  # noqa: ARG002
+    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:  # noqa: ARG002
         self.letters.append(error)

@@ -12,8 +12,9 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from gauss.connect.arrow_ipc import read_batch
 from gauss.connect.attempt import Side
-from gauss.connect.host import StreamHost, read_batch
+from gauss.connect.host import StreamHost
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Batch, Mark, Opaque
 from gauss.contracts.connector.progress import Checkpoint

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import astuple
 
+from gauss.connect.arrow_ipc import read_batch
 from gauss.connect.attempt import Outcome, Side, close, typed
-from gauss.connect.host import StreamHost, StreamRun, read_batch
+from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.spark.link import LinkServer
 from gauss.contracts.connector.connector import PartitionedSource
 from gauss.contracts.connector.errors import ConnectorError
@@ -129,8 +130,8 @@ class SparkAttempt:
                 observer.committed(decode(checkpoint, Checkpoint))
             case "finished", [number, outcome]:
                 self._finished(number, outcome)
-            case "rejected", [kind, rows, error]:
-                observer.rejected(CheckpointKind(kind), read_batch(rows), ConnectorError.from_json(error)[0])
+            case "rejected", [kind, rows, error, ids]:
+                observer.rejected(CheckpointKind(kind), read_batch(rows), ConnectorError.from_json(error)[0], ids)
             case "logged", [connector, level, message]:
                 observer.logged(connector, LogLevel(level), message)
             case "measured", [connector, metric]:

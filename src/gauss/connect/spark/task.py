@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from gauss import registry
 from gauss.config.syncs import SyncDef
+from gauss.connect.arrow_ipc import write_batch
 from gauss.connect.attempt import Attempt, Outcome, Side
 from gauss.connect.evolution import SchemaPlan
-from gauss.connect.host import StreamRun, write_batch
+from gauss.connect.host import StreamRun
 from gauss.connect.program import ProgramTransform
 from gauss.connect.sides import make_side
 from gauss.connect.spark.link import Link
@@ -101,8 +102,8 @@ class LinkedTask:
     def measured(self, connector: str, metric: Metric) -> None:
         self.link.call("measured", connector, encode(metric))
 
-    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError) -> None:
-        self.link.call("rejected", kind, write_batch(rows), error.to_json())
+    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:
+        self.link.call("rejected", kind, write_batch(rows), error.to_json(), ids)
 
     def tell(self) -> bool:
         """Tells the progress since the last time; whether the source is to end."""

@@ -89,7 +89,7 @@ def test_the_slower_of_two_attempts_at_a_partition_adds_nothing(destination: Des
 
     def overtaken() -> Batch | Mark | None:
         """While the slow attempt waits for its second delivery, a fast one writes the whole partition."""
-        if not run.channel._waiting:
+        if not run.channel._waiting and not run.channel._ended:
             destination.write([batch(a=[1])], stream, partition=1, prepare=False, finish=False)
             source.end()
         return next_delivery()

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from gauss.connect.attempt import Attempt
-from gauss.contracts.connector.connector import ManagedDestination, Watermark
+from gauss.contracts.connector.connector import ManagedDestination, Watermark, partition_key
 from gauss.contracts.connector.cursor import Int64Cursor
 from gauss.contracts.connector.errors import CommitState, ConnectorError, ErrorCategory
 from gauss.contracts.connector.lifecycle import JsonConfig
@@ -134,7 +134,8 @@ def test_partitions_are_one_full_refresh_and_a_repeated_one_counts_once(tmp_path
                 manager.prepare(run.stream, [], 1)
         outcome = Attempt(run, emits(*(numbers(each) for each in parts[part])), writes(tmp_path))()
         assert outcome.error is None
-        assert watermark(tmp_path, wanted, part) == Watermark(1, len(parts[part]), Int64Cursor(len(parts[part])), True)
+        rows = len(parts[part])
+        assert watermark(tmp_path, wanted, partition_key(part)) == Watermark(1, rows, Int64Cursor(rows), True)
     with opened(writes(tmp_path), Wanted()) as manager:
         manager.finish(Wanted().context(), 1)
     assert sorted(ns(tmp_path)) == [1, 2, 3, 4]

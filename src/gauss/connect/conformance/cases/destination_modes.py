@@ -22,6 +22,18 @@ def appends(bench: DestinationBench) -> None:
     bench.must_hold(stream, plain(100))
 
 
+@CASES.destination(
+    "write.no_checkpoints", "A full refresh is written whole though its source makes no checkpoint.", ("write.append",)
+)
+def needs_no_checkpoints(bench: DestinationBench) -> None:
+    bench.needs_mode("append")
+    bench.needs_reading()
+    stream = bench.stream_name("unmarked")
+    how = {"batch_rows": 20, "checkpoint_batches": 0}
+    bench.write(plain(100), stream, mode="full_refresh", write="append", generator=how)
+    bench.must_hold(stream, plain(100))
+
+
 @CASES.destination("write.replace", "replace leaves the rows of the last full refresh only.")
 def replaces(bench: DestinationBench) -> None:
     bench.needs_mode("replace")

@@ -11,7 +11,6 @@ import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pydantic import ValidationError
 
 from gauss.clients.clickhouse import live
 from gauss.clients.clickhouse.connect import connect
@@ -35,6 +34,7 @@ from gauss.contracts.connector.lifecycle import (
     ValidationStatus,
 )
 from gauss.contracts.connector.progress import WriteSummary
+from gauss.contracts.connector.settings import typed_config
 from gauss.contracts.connector.stream import StreamContext
 from gauss.model.errors import GaussError, Unavailable
 from gauss.plugins.connectors.clickhouse import destination_publish
@@ -66,7 +66,7 @@ class ClickHouseDestination:
 
     def open(self, context: OpenContext) -> OpenInfo:
         assert isinstance(context.config, JsonConfig)
-        self._config = _parsed(context.config)
+        self._config = typed_config(context.config, ClickHouseDestinationConfig)
         started = time.monotonic()
         with destination_errors():
             self._open = connect(address_of(self._config))
@@ -145,9 +145,7 @@ class ClickHouseDestination:
         return ""
 
     def run_write(self, stream: StreamContext) -> WriteSummary:
-        writer = Writer(self._client, self._host, self._table(stream))
-        writer.connect_secs = self._connect_secs
-        return writer.run()
+        return Writer(self._client, self._host, self._table(stream), self._connect_secs).run()
 
     def finish(self, stream: StreamContext, generation: int) -> None:
         table = self._table(stream)
@@ -174,12 +172,3 @@ class ClickHouseDestination:
     def _table(self, stream: StreamContext) -> StreamTable:
         with destination_errors():
             return StreamTable(self._config, self._host.pipeline, stream)
-
-
-def _parsed(config: JsonConfig) -> ClickHouseDestinationConfig:
-    """The typed config; the error names keys and rules, but no values, which may be secrets."""
-    try:
-        return ClickHouseDestinationConfig.model_validate(config.value)
-    except ValidationError as error:
-        faults = [f"{'.'.join(map(str, each['loc'])) or 'config'}: {each['msg']}" for each in error.errors()]
-        raise ConnectorError.config("CONFIG", "; ".join(faults)) from None

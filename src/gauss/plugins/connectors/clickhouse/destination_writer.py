@@ -26,12 +26,13 @@ from gauss.clients.clickhouse.stages import TargetTable, count_rows, create_stag
 from gauss.clients.clickhouse.sync_log import Entry, EntryKind, Publishing, SyncState
 from gauss.clients.clickhouse.write import ClickHouseTarget, insert
 from gauss.clients.errors import RowError
+from gauss.contracts.connector.commits import Commits
 from gauss.contracts.connector.connector import partition_key
 from gauss.contracts.connector.errors import FENCED, ConnectorError
 from gauss.contracts.connector.host import Batch, Host, LogLevel, Mark
 from gauss.contracts.connector.json_form import encode
-from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, Histogram, Metric, WritePerf, WriteSummary
-from gauss.contracts.connector.stream import OPERATION, SyncMode
+from gauss.contracts.connector.progress import WriteSummary
+from gauss.contracts.connector.stream import OPERATION
 from gauss.plugins.connectors.clickhouse.destination_errors import (
     check_run,
     committed,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 class Writer:
     """Writes until the source has ended. A full refresh commits at its end, other modes at every mark."""
 
-    def __init__(self, client: Client, host: Host, table: StreamTable) -> None:
+    def __init__(self, client: Client, host: Host, table: StreamTable, connect_secs: float) -> None:
         self._client, self._host, self._table = client, host, table
         self._partition = partition_key(host.partition)
         self._state = SyncState()
@@ -59,9 +60,7 @@ class Writer:
         self._types: ClickHouseTarget | None = None
         self._checked: pa.Schema | None = None
         self._done_by_other = False
-        self._rows = self._bytes = self._batches = self._last = 0
-        self._committed = self._committed_bytes = self._committed_batches = self._checkpoints = 0
-        self.connect_secs = self._flush_secs = self._commit_secs = 0.0
+        self._commits = Commits(host, table.stream.stream_name, connect_secs)
 
     def run(self) -> WriteSummary:
         with destination_errors():
@@ -70,10 +69,9 @@ class Writer:
                 if isinstance(item, Batch):
                     self._write(item)
                 elif item.final or not self._table.is_staged:
-                    self._mark(item)
+                    self._commits.commit(item, self._commit)
             self._end()
-        perf = WritePerf(self.connect_secs, self._flush_secs, self._commit_secs)
-        return WriteSummary(self._committed, self._committed_bytes, self._committed_batches, self._checkpoints, perf)
+        return self._commits.end()
 
     def _start(self) -> None:
         """Looks whether this run, and this partition, is still to be written."""
@@ -106,7 +104,6 @@ class Writer:
 
     def _write(self, batch: Batch) -> None:
         started, rows = time.monotonic(), batch.rows
-        self._last = batch.id
         if self._done_by_other:
             return
         assert isinstance(rows, pa.RecordBatch)
@@ -117,9 +114,7 @@ class Writer:
             rows = keyed_rows(rows, self._table.key, self._host)
         written = self._load(rows, target, batch.id)
         self._staged += written
-        self._flush_secs += time.monotonic() - started
-        self._rows, self._bytes, self._batches = self._rows + written, self._bytes + size, self._batches + 1
-        self._host.report_progress(self._rows, self._bytes)
+        self._commits.wrote(written, size, started)
 
     def _check(self, schema: pa.Schema, target: ClickHouseTarget) -> None:
         """Raises ConnectorError if rows of a schema can't be written to the table."""
@@ -157,27 +152,9 @@ class Writer:
         middle = rows.num_rows // 2
         return self._load(rows.slice(0, middle), target, batch) + self._load(rows.slice(middle), target, batch)
 
-    def _mark(self, mark: Mark) -> None:
-        """Commits what was written, and reports it."""
-        started = time.monotonic()
-        if not self._done_by_other:
-            self._commit(mark)
-        self._commit_secs += time.monotonic() - started
-        self._committed, self._committed_bytes = self._rows, self._bytes
-        self._committed_batches = self._batches
-        self._checkpoints += 1
-        self._host.metric(Metric("commit_ms", Histogram((time.monotonic() - started) * 1000)))
-        self._host.checkpoint(
-            Checkpoint(
-                mark.id,
-                CheckpointKind.DEST,
-                self._table.stream.stream_name,
-                records_processed=self._rows,
-                bytes_processed=self._bytes,
-            )
-        )
-
     def _commit(self, mark: Mark) -> None:
+        if self._done_by_other:
+            return
         client, table, stage = self._client, self._table, self._stage
         publishing = self._publishing()
         head = self._state.heads.get(self._partition)
@@ -225,7 +202,7 @@ class Writer:
         check_run(name, generation, self._state.generation)
         if self._is_done():
             self._done_by_other = True
-            self._rows = self._bytes = self._batches = 0
+            self._commits.discard()
             self._host.log(LogLevel.INFO, "another attempt has written this partition already")
             return
         raise ConnectorError.internal(
@@ -236,15 +213,5 @@ class Writer:
 
     def _end(self) -> None:
         """Handles rows behind the last mark."""
-        rows = self._rows - self._committed
-        if self._types is None or self._host.cancelled():
-            return
-        if self._table.stream.sync_mode is SyncMode.FULL_REFRESH:
-            # A source without checkpoints: the end of a full refresh needs none.
-            self._mark(Mark(self._last, None, final=True))
-        elif rows:
-            raise ConnectorError.internal(
-                "NO_CHECKPOINT",
-                f"the source ended {rows} rows behind its last checkpoint, so that they can't be written exactly once",
-                hint="the source has to emit a checkpoint at its end",
-            )
+        if self._commits.uncommitted and not self._host.cancelled():
+            raise self._commits.no_checkpoint()

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from gauss.contracts.connector.connector import Watermark
+from gauss.contracts.connector.connector import Watermark, partition_key
 from gauss.contracts.connector.cursor import CursorValue
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Host
@@ -23,15 +23,15 @@ from gauss.contracts.connector.lifecycle import (
     ValidationStatus,
 )
 from gauss.contracts.connector.progress import WriteSummary
+from gauss.contracts.connector.settings import typed_config
 from gauss.contracts.connector.stream import Replace, StreamContext, SyncMode, Upsert
 from gauss.plugins.connectors.file.atomic import make_folder
 from gauss.plugins.connectors.file.column_types import check_types, merged
 from gauss.plugins.connectors.file.commit_writer import CommitWriter
 from gauss.plugins.connectors.file.data_folder import Writer
-from gauss.plugins.connectors.file.destination_spec import SPEC, FileDestinationConfig
+from gauss.plugins.connectors.file.destination_spec import FileDestinationConfig
 from gauss.plugins.connectors.file.io_errors import file_errors
 from gauss.plugins.connectors.file.listing import resolve
-from gauss.plugins.connectors.file.source import config_of
 from gauss.plugins.connectors.file.stream_store import StreamStore
 from gauss.plugins.connectors.file.write_run import Target, WriteRun
 
@@ -46,12 +46,12 @@ class FileDestination:
         self._config = FileDestinationConfig(path=".")
 
     def open(self, context: OpenContext) -> OpenInfo:
-        self._config = config_of(context.config, SPEC.config)
+        self._config = typed_config(context.config, FileDestinationConfig)
         return OpenInfo(features=[Feature.EXACTLY_ONCE, Feature.SCHEMA_AUTO_MIGRATE])
 
     def validate(self, config: ConfigBlob) -> ValidationResult:
         """Makes the directory, and writes to it."""
-        root = resolve(config_of(config, SPEC.config).path)
+        root = resolve(typed_config(config, FileDestinationConfig).path)
         probe = root / f".gauss-probe-{id(self)}"
         with file_errors(root, "write"):
             make_folder(root)
@@ -140,13 +140,6 @@ class FileDestination:
     @property
     def _root(self) -> Path:
         return resolve(self._config.path)
-
-
-def partition_key(partition: Any) -> str:
-    """The name of a part of a stream in watermarks; empty for the whole stream."""
-    if partition is None or isinstance(partition, str):
-        return partition or ""
-    return msgspec.json.encode(partition, order="sorted").decode()
 
 
 def _is_staged(stream: StreamContext) -> bool:

@@ -6,25 +6,24 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from pydantic import ValidationError
 
 from gauss.config.validate import did_you_mean
 from gauss.contracts.connector.arrow_types import column_schemas
+from gauss.contracts.connector.emitter import Emitter
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Host
 from gauss.contracts.connector.lifecycle import (
     Catalog,
     CatalogStream,
     ConfigBlob,
-    JsonConfig,
     OpenContext,
     OpenInfo,
     ValidationResult,
     ValidationStatus,
 )
 from gauss.contracts.connector.progress import ReadSummary
+from gauss.contracts.connector.settings import typed_config
 from gauss.contracts.connector.stream import StreamContext, SyncMode
-from gauss.contracts.plugin import PluginConfig
 from gauss.plugins.connectors.file.columnar_reader import read_arrow, read_parquet
 from gauss.plugins.connectors.file.csv_reader import read_csv
 from gauss.plugins.connectors.file.file_cursor import FileCursor, changed, file_row, select
@@ -32,10 +31,9 @@ from gauss.plugins.connectors.file.formats import NULL_TEXT
 from gauss.plugins.connectors.file.io_errors import file_errors
 from gauss.plugins.connectors.file.jsonl_reader import read_jsonl
 from gauss.plugins.connectors.file.listing import DataFile, FileStream, find_streams
-from gauss.plugins.connectors.file.progress import Progress
 from gauss.plugins.connectors.file.reading import Piece, ReadOptions, split, too_large
 from gauss.plugins.connectors.file.schemas import catalog_schema, stream_schema, wanted_schema
-from gauss.plugins.connectors.file.source_spec import SPEC, FileSourceConfig
+from gauss.plugins.connectors.file.source_spec import FileSourceConfig
 
 CURSOR_FIELD = "_file"
 """The name of the cursor in checkpoints and catalogs: the place in the files, not a column."""
@@ -47,17 +45,6 @@ READERS: dict[str, Callable[..., Iterator[Piece]]] = {
 }
 
 
-def config_of(blob: ConfigBlob, model: type[PluginConfig]) -> Any:
-    """The typed config of a connector; raises ConnectorError."""
-    if not isinstance(blob, JsonConfig):
-        raise ConnectorError.config("BAD_CONFIG", "the config is expected as JSON")
-    try:
-        return model.model_validate(blob.value)
-    except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise ConnectorError.config("BAD_CONFIG", faults) from None
-
-
 class FileSource:
     """Reads files. Implements `Source` and `PartitionedSource`."""
 
@@ -66,11 +53,11 @@ class FileSource:
         self._config = FileSourceConfig(path=".")
 
     def open(self, context: OpenContext) -> OpenInfo:
-        self._config = config_of(context.config, SPEC.config)
+        self._config = typed_config(context.config, FileSourceConfig)
         return OpenInfo()
 
     def validate(self, config: ConfigBlob) -> ValidationResult:
-        given = config_of(config, SPEC.config)
+        given = typed_config(config, FileSourceConfig)
         streams = find_streams(given.path, given.format)
         files = sum(len(each.files) for each in streams.values())
         if not streams or not files:
@@ -109,8 +96,12 @@ class FileSource:
         options = self._options(stream)
         schema = wanted_schema(stream.schema, found, options)
         incremental = stream.sync_mode is not SyncMode.FULL_REFRESH
-        field = (stream.cursor_info.cursor_field if stream.cursor_info else "") or CURSOR_FIELD
-        progress = Progress(self._host, stream.stream_name, field if incremental else None, self._config.checkpoint)
+        emitter = Emitter(self._host, stream, self._config.checkpoint)
+
+        def checkpoint() -> None:
+            field = (stream.cursor_info.cursor_field if stream.cursor_info else "") or CURSOR_FIELD
+            emitter.checkpoint(cursor.value(), field) if incremental else emitter.checkpoint(None)
+
         cursor = FileCursor.of(stream.cursor_info) if incremental else FileCursor()
         read: list[DataFile] = []
         for file, skip in select(found.files, cursor, self._host):
@@ -120,25 +111,26 @@ class FileSource:
             cursor = cursor.at(file, skip)
             for piece in self._pieces(file, schema, options, skip, stream.stream_name):
                 for part in split(piece.rows, options.batch_bytes):
-                    self._emit(part, options, progress)
+                    self._emit(part, options, emitter)
                 cursor = cursor.at(file, piece.end)
-                progress.passed(cursor.value() if incremental else None)
+                if emitter.due():
+                    checkpoint()
                 if self._host.cancelled():
-                    return progress.summary()
+                    return emitter.summary()
             read.append(file)
             cursor = cursor.behind(file)
         for file in read:
             if reason := changed(file):
                 self._host.reject(file_row(file), reason)
-        progress.checkpoint(cursor.value() if incremental else None)
-        return progress.summary()
+        checkpoint()
+        return emitter.summary()
 
-    def _emit(self, rows: pa.RecordBatch, options: ReadOptions, progress: Progress) -> None:
+    def _emit(self, rows: pa.RecordBatch, options: ReadOptions, emitter: Emitter) -> None:
         most = min(options.batch_bytes, options.record_bytes)
         if rows.num_rows == 1 and rows.nbytes > most:
             self._host.reject(rows, too_large(rows.nbytes, most))
         else:
-            progress.emit(rows)
+            emitter.emit([rows], rows.nbytes)
 
     def _pieces(
         self, file: DataFile, schema: pa.Schema, options: ReadOptions, skip: int, stream: str

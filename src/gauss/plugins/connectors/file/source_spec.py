@@ -6,23 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gauss.contracts.connector.settings import CheckpointThresholds
 from gauss.contracts.connector.spec import SourceSpec
-from gauss.contracts.plugin import Bytes, PluginConfig
+from gauss.contracts.plugin import PluginConfig
 
 Format = Literal["csv", "jsonl", "parquet", "arrow"]
 Sign = Annotated[str, Field(min_length=1, max_length=1, pattern=r"^[\x09\x20-\x7e]$")]
 """One ASCII character."""
-
-
-class CheckpointConfig(PluginConfig):
-    """When the source makes a checkpoint: at the first of these."""
-
-    bytes: Annotated[Bytes, Field(gt=0)] = 64 << 20
-    """Bytes since the last one."""
-    rows: Annotated[int, Field(gt=0)] = 500_000
-    """Rows since the last one."""
-    secs: Annotated[float, Field(gt=0)] = 5.0
-    """Seconds since the last one."""
 
 
 class FileSourceConfig(PluginConfig):
@@ -42,7 +32,7 @@ class FileSourceConfig(PluginConfig):
     format: Format | None = None
     """Default: by the suffix (`.csv`, `.jsonl`, `.ndjson`, `.parquet`, `.arrow`, `.ipc`, `.feather`; csv and jsonl also
     with `.gz` or `.zst`). In a directory other files are then ignored."""
-    checkpoint: CheckpointConfig = CheckpointConfig()
+    checkpoint: CheckpointThresholds = CheckpointThresholds()
     """When a checkpoint is made."""
     header: bool = True
     """csv: the first row has the names of the columns."""

@@ -7,18 +7,11 @@ import time
 import msgspec
 import pyarrow as pa
 
+from gauss.contracts.connector.commits import Commits
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Batch, Host, Mark, Opaque
 from gauss.contracts.connector.json_form import encode
-from gauss.contracts.connector.progress import (
-    Checkpoint,
-    CheckpointKind,
-    Counter,
-    Gauge,
-    Metric,
-    WritePerf,
-    WriteSummary,
-)
+from gauss.contracts.connector.progress import WriteSummary
 from gauss.contracts.connector.stream import StreamContext
 from gauss.plugins.connectors.file.column_types import check_types
 from gauss.plugins.connectors.file.commit_writer import CommitWriter
@@ -51,18 +44,21 @@ class WriteRun:
         # Another attempt at this partition has written all of it already.
         self._done = target.staged and last is not None and last.done
         self._schema: pa.Schema | None = None
-        self._records = self._bytes = self._batches = self._checkpoints = 0
-        self._flush_s = self._commit_s = 0.0
+        self._commits = Commits(host, stream.stream_name)
 
     def __call__(self) -> WriteSummary:
         while (found := self._host.next_delivery()) is not None:
             if isinstance(found, Batch):
                 self._write(found.rows)
             elif found.final or not self._target.staged:
-                self._commit(found)
-        perf = WritePerf(0.0, self._flush_s, self._commit_s)
-        self._measure()
-        return WriteSummary(self._records, self._bytes, self._batches, self._checkpoints, perf)
+                self._commits.commit(found, self._commit)
+        self._end()
+        return self._commits.end()
+
+    def _end(self) -> None:
+        """Handles rows behind the last mark. Those of a run that is stopped will be read again."""
+        if self._commits.uncommitted and not self._host.cancelled():
+            raise self._commits.no_checkpoint()
 
     def _write(self, rows: pa.RecordBatch | Opaque) -> None:
         if isinstance(rows, Opaque):
@@ -73,44 +69,22 @@ class WriteRun:
             self._schema = rows.schema
         if not self._done:
             self._rows.write(rows)
-        self._batches += 1
-        self._records += rows.num_rows
-        self._bytes += rows.nbytes
-        self._flush_s += time.monotonic() - began
-        self._host.report_progress(self._records, self._bytes)
+        self._commits.wrote(rows.num_rows, rows.nbytes, began)
 
     def _commit(self, mark: Mark) -> None:
-        began = time.monotonic()
-        if not self._done:
-            files = self._rows.take()
-            writer = self._target.writer
-            cursor = None if mark.cursor is None else msgspec.json.decode(encode(mark.cursor))
-            after = Written(
-                pipeline=writer.pipeline,
-                partition=writer.partition,
-                generation=self._host.generation,
-                id=mark.id,
-                cursor=cursor,
-                done=mark.final,
-                files=files,
-                count=self._rows.count,
-            )
-            self._target.commit(after, self._schema)
-        self._commit_s += time.monotonic() - began
-        self._host.checkpoint(
-            Checkpoint(
-                mark.id,
-                CheckpointKind.DEST,
-                self._stream.stream_name,
-                records_processed=self._records,
-                bytes_processed=self._bytes,
-            )
+        if self._done:
+            return
+        files = self._rows.take()
+        writer = self._target.writer
+        cursor = None if mark.cursor is None else msgspec.json.decode(encode(mark.cursor))
+        after = Written(
+            pipeline=writer.pipeline,
+            partition=writer.partition,
+            generation=self._host.generation,
+            id=mark.id,
+            cursor=cursor,
+            done=mark.final,
+            files=files,
+            count=self._rows.count,
         )
-        self._checkpoints += 1
-
-    def _measure(self) -> None:
-        labels = [("stream", self._stream.stream_name)]
-        for name, count in (("records_written", self._records), ("bytes_written", self._bytes)):
-            self._host.metric(Metric(name, Counter(count), labels))
-        for name, secs in (("flush_ms", self._flush_s), ("commit_ms", self._commit_s)):
-            self._host.metric(Metric(name, Gauge(secs * 1000), labels))
+        self._target.commit(after, self._schema)

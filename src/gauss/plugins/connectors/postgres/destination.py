@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import psycopg
 import pyarrow as pa
-from pydantic import ValidationError
 
 from gauss.clients.postgres import live
 from gauss.clients.postgres.connect import Connection, connect
@@ -29,6 +28,7 @@ from gauss.contracts.connector.lifecycle import (
     ValidationStatus,
 )
 from gauss.contracts.connector.progress import WriteSummary
+from gauss.contracts.connector.settings import typed_config
 from gauss.contracts.connector.stream import StreamContext
 from gauss.plugins.connectors.postgres.catalog import find_relation
 from gauss.plugins.connectors.postgres.catalog import opaque_kind as relation_kind
@@ -71,7 +71,7 @@ class PostgresDestination:
 
     def open(self, context: OpenContext) -> OpenInfo:
         assert isinstance(context.config, JsonConfig)
-        self._config = _parsed(context.config)
+        self._config = typed_config(context.config, PostgresDestinationConfig)
         started = time.monotonic()
         with destination_errors():
             self._open = connect(address_of(self._config, self._config.embedded_dir), autocommit=True)
@@ -187,9 +187,7 @@ class PostgresDestination:
             return relation_kind(there.projected(wanted.names)) if set(wanted.names) <= names else ""
 
     def run_write(self, stream: StreamContext) -> WriteSummary:
-        writer = Writer(self._connection, self._host, self._table(stream), self._config.load)
-        writer.connect_secs = self._connect_secs
-        return writer.run()
+        return Writer(self._connection, self._host, self._table(stream), self._config.load, self._connect_secs).run()
 
     def finish(self, stream: StreamContext, generation: int) -> None:
         table, connection = self._table(stream), self._connection
@@ -228,12 +226,3 @@ class PostgresDestination:
                     connection.execute("ROLLBACK")
                 raise
             commit(connection)
-
-
-def _parsed(config: JsonConfig) -> PostgresDestinationConfig:
-    """The typed config; the error names keys and rules, but no values, which may be secrets."""
-    try:
-        return PostgresDestinationConfig.model_validate(config.value)
-    except ValidationError as error:
-        faults = [f"{'.'.join(map(str, each['loc'])) or 'config'}: {each['msg']}" for each in error.errors()]
-        raise ConnectorError.config("CONFIG", "; ".join(faults)) from None

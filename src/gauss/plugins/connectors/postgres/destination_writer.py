@@ -18,18 +18,12 @@ from gauss.clients.postgres.load import Load, load
 from gauss.clients.postgres.quote import qualified
 from gauss.clients.postgres.watermarks import Row
 from gauss.clients.postgres.write import PostgresTarget
+from gauss.contracts.connector.commits import Commits
 from gauss.contracts.connector.connector import partition_key
 from gauss.contracts.connector.errors import FENCED, ConnectorError, fenced
 from gauss.contracts.connector.host import Batch, Host, LogLevel, Mark, Opaque
 from gauss.contracts.connector.json_form import encode
-from gauss.contracts.connector.progress import (
-    Checkpoint,
-    CheckpointKind,
-    Histogram,
-    Metric,
-    WritePerf,
-    WriteSummary,
-)
+from gauss.contracts.connector.progress import WriteSummary
 from gauss.contracts.connector.stream import OPERATION, SyncMode
 from gauss.plugins.connectors.postgres.catalog import COPY_KIND
 from gauss.plugins.connectors.postgres.destination_changes import last_changes
@@ -42,7 +36,7 @@ class Writer:
     """Writes until the source has ended. A full refresh is one transaction into the staging table; other modes commit
     at every mark."""
 
-    def __init__(self, connection: Connection, host: Host, table: StreamTable, how: Load) -> None:
+    def __init__(self, connection: Connection, host: Host, table: StreamTable, how: Load, connect_secs: float) -> None:
         self._connection, self._host, self._table, self._how = connection, host, table, how
         self._partition = partition_key(host.partition)
         self._id = uuid.uuid4().hex
@@ -50,9 +44,7 @@ class Writer:
         self._columns: dict[str, None] = {}
         self._held: Row | None = None
         self._done_by_other = self._starts_anew = False
-        self._rows = self._bytes = self._batches = self._last = 0
-        self._committed = self._committed_bytes = self._committed_batches = self._checkpoints = 0
-        self.connect_secs = self._flush_secs = self._commit_secs = 0.0
+        self._commits = Commits(host, table.stream.stream_name, connect_secs)
 
     def run(self) -> WriteSummary:
         with destination_errors():
@@ -61,10 +53,9 @@ class Writer:
                 if isinstance(item, Batch):
                     self._write(item)
                 elif item.final or not self._table.is_staged:
-                    self._mark(item)
+                    self._commits.commit(item, self._commit)
             self._end()
-        perf = WritePerf(self.connect_secs, self._flush_secs, self._commit_secs)
-        return WriteSummary(self._committed, self._committed_bytes, self._committed_batches, self._checkpoints, perf)
+        return self._commits.end()
 
     def _start(self) -> None:
         """Looks whether this run, and this partition, is still to be written."""
@@ -118,7 +109,6 @@ class Writer:
 
     def _write(self, batch: Batch) -> None:
         rows, started = batch.rows, time.monotonic()
-        self._last = batch.id
         if self._done_by_other:
             return
         target = self._begin()
@@ -133,9 +123,7 @@ class Writer:
             written = self._change(kept, target) if applied else self._load(kept, target)
             size = rows.nbytes
         self._columns |= dict.fromkeys(names)
-        self._flush_secs += time.monotonic() - started
-        self._rows, self._bytes, self._batches = self._rows + written, self._bytes + size, self._batches + 1
-        self._host.report_progress(self._rows, self._bytes)
+        self._commits.wrote(written, size, started)
 
     def _known(self, rows: pa.RecordBatch, target: PostgresTarget) -> list[str]:
         names: list[str] = rows.schema.names
@@ -192,27 +180,9 @@ class Writer:
         middle = rows.num_rows // 2
         return self._halved(rows.slice(0, middle), write) + self._halved(rows.slice(middle), write)
 
-    def _mark(self, mark: Mark) -> None:
-        """Commits what was written, with its watermark, and reports it."""
-        started = time.monotonic()
-        if not self._done_by_other:
-            self._commit(mark)
-        self._commit_secs += time.monotonic() - started
-        self._committed, self._committed_bytes = self._rows, self._bytes
-        self._committed_batches = self._batches
-        self._checkpoints += 1
-        self._host.metric(Metric("commit_ms", Histogram((time.monotonic() - started) * 1000)))
-        self._host.checkpoint(
-            Checkpoint(
-                mark.id,
-                CheckpointKind.DEST,
-                self._table.stream.stream_name,
-                records_processed=self._rows,
-                bytes_processed=self._bytes,
-            )
-        )
-
     def _commit(self, mark: Mark) -> None:
+        if self._done_by_other:
+            return
         connection, marks, generation = self._connection, self._table.marks, self._host.generation
         self._begin()
         self._check_fence("SHARE")
@@ -230,7 +200,7 @@ class Writer:
         """Another attempt at this partition has committed: if it has written all of it, this one has nothing to do."""
         if found and found.done and found.generation == self._host.generation and self._table.is_staged:
             self._done_by_other = True
-            self._rows = self._bytes = self._batches = 0
+            self._commits.discard()
             self._host.log(LogLevel.INFO, "another attempt has written this partition already")
             return
         newest = found.generation if found else 0
@@ -246,16 +216,7 @@ class Writer:
         """Handles rows behind the last mark."""
         if self._target is None:
             return
-        if self._table.is_staged and not self._host.cancelled():
-            # A source without checkpoints: the end of a full refresh needs none.
-            self._mark(Mark(self._last, None, final=True))
-            return
-        rows = self._rows - self._committed
         self._connection.execute("ROLLBACK")
         self._target = None
-        if rows and not self._host.cancelled():
-            raise ConnectorError.internal(
-                "NO_CHECKPOINT",
-                f"the source ended {rows} rows behind its last checkpoint, so that they can't be written exactly once",
-                hint="the source has to emit a checkpoint at its end",
-            )
+        if self._commits.uncommitted and not self._host.cancelled():
+            raise self._commits.no_checkpoint()

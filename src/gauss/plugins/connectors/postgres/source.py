@@ -8,23 +8,23 @@ from typing import Any
 
 import psycopg
 import pyarrow as pa
-import pydantic
 
 from gauss.clients.postgres.connect import Connection, connect
 from gauss.clients.postgres.server import address_of
+from gauss.contracts.connector.emitter import Emitter
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Host
 from gauss.contracts.connector.lifecycle import (
     Catalog,
     ConfigBlob,
     Feature,
-    JsonConfig,
     OpenContext,
     OpenInfo,
     ValidationResult,
     ValidationStatus,
 )
 from gauss.contracts.connector.progress import ReadSummary
+from gauss.contracts.connector.settings import typed_config
 from gauss.contracts.connector.stream import StreamContext, SyncMode
 from gauss.plugins.connectors.postgres.catalog import (
     Relation,
@@ -35,13 +35,12 @@ from gauss.plugins.connectors.postgres.catalog import (
 )
 from gauss.plugins.connectors.postgres.names import StreamName, parse_stream
 from gauss.plugins.connectors.postgres.source_cdc import ChangeCapture
-from gauss.plugins.connectors.postgres.source_emit import Emitter
 from gauss.plugins.connectors.postgres.source_errors import connector_errors
 from gauss.plugins.connectors.postgres.source_identity import CapturedTable, captured
 from gauss.plugins.connectors.postgres.source_partitions import Part, begin_part, plan_parts
 from gauss.plugins.connectors.postgres.source_position import CursorOrder, Position
 from gauss.plugins.connectors.postgres.source_read import Stop, StreamReader
-from gauss.plugins.connectors.postgres.source_spec import SPEC, PostgresSourceConfig
+from gauss.plugins.connectors.postgres.source_spec import PostgresSourceConfig
 from gauss.plugins.processors.pg_source.copy_stream import copy_rows
 
 OLDEST_VERSION = 12
@@ -64,7 +63,7 @@ class PostgresSource:
         self._planning: Connection | None = None
 
     def open(self, context: OpenContext) -> OpenInfo:
-        self._config = _config(context.config)
+        self._config = typed_config(context.config, PostgresSourceConfig)
         return OpenInfo(features=[Feature.CDC])
 
     def close(self) -> None:
@@ -87,7 +86,7 @@ class PostgresSource:
     def validate(self, config: ConfigBlob) -> ValidationResult:
         """Checks the server and its version, and that the stream of this run and those of `columns` are readable."""
         try:
-            checked = _config(config)
+            checked = typed_config(config, PostgresSourceConfig)
             stream: StreamContext | None = getattr(self._host, "stream", None)
             named = [parse_stream(name) for name in checked.columns]
             named += [parse_stream(stream.stream_name)] if stream is not None and stream.stream_name else []
@@ -150,9 +149,7 @@ class PostgresSource:
                 raise
         if self._stop.is_set() and not self._host.cancelled():
             raise ConnectorError.internal("CANCELLED", "the read was interrupted")
-        if not self._stop.is_set():
-            emitter.finish()
-        return emitter.totals.summary()
+        return emitter.summary()
 
     def _capture(self, stream: StreamContext, emitter: Emitter) -> None:
         run = ChangeCapture(
@@ -241,20 +238,6 @@ class PostgresSource:
                 yield connection
             finally:
                 connection.close()
-
-
-def _config(blob: ConfigBlob) -> PostgresSourceConfig:
-    if not isinstance(blob, JsonConfig) or not isinstance(blob.value, dict):
-        raise ConnectorError.config("BAD_CONFIG", "the config of a postgres source is a table of settings")
-    try:
-        found = SPEC.validate(blob.value)
-    except pydantic.ValidationError as error:
-        # Without the values, which may be secrets.
-        faults = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors(include_input=False)]
-        text = "; ".join(f"{key}: {message}" if key else message for key, message in faults)
-        raise ConnectorError.config("BAD_CONFIG", f"postgres source: {text}") from None
-    assert isinstance(found, PostgresSourceConfig)
-    return found
 
 
 def _connect(config: PostgresSourceConfig) -> Connection:

@@ -20,13 +20,13 @@ import pyarrow as pa
 from gauss.clients.endpoint import Endpoint
 from gauss.clients.postgres.connect import Connection
 from gauss.clients.postgres.replication import connect_replication, create_slot, peek_query, wal_end
+from gauss.contracts.connector.emitter import Emitter
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Host
 from gauss.contracts.connector.stream import Operation, StreamContext
 from gauss.plugins.connectors.postgres.catalog import Relation, select_rows
 from gauss.plugins.connectors.postgres.source_changes import ChangeReader, ChangeSchema
 from gauss.plugins.connectors.postgres.source_chunk import Chunk, cut
-from gauss.plugins.connectors.postgres.source_emit import Emitter
 from gauss.plugins.connectors.postgres.source_identity import CapturedTable, change_key
 from gauss.plugins.connectors.postgres.source_partitions import Part, begin_part
 from gauss.plugins.connectors.postgres.source_read import CHUNK_BYTES, Stop, chunks
@@ -110,24 +110,24 @@ class ChangeCapture:
         if self.stop.is_set():
             slot.drop()
         else:
-            self.emitter.checkpoint(None, slot.cursor(made.position))
+            self.emitter.checkpoint(slot.cursor(made.position))
         return made.position
 
     def _copy_snapshot(self, relation: Relation, schema: pa.Schema, snapshot: str) -> None:
-        limits, totals = self.stream.limits, self.emitter.totals
+        limits, emitter = self.stream.limits, self.emitter
         with self._connected() as connection, self._watched(connection):
             begin_part(connection, Part(snapshot, 0, None))
             blocks = copy_rows(connection, select_rows(relation), self.stop)
             for rows in chunks(blocks, min(limits.max_batch_bytes, CHUNK_BYTES), self.emitter.fetched):
                 began = time.monotonic()
                 chunk = Chunk(rows, relation.columns, [], "")
-                totals.decode_s += time.monotonic() - began
+                emitter.decode_s += time.monotonic() - began
                 for batch in chunk.batches(0, len(chunk), limits, self.host):
                     assert isinstance(batch, pa.RecordBatch)
                     inserted = pa.repeat(pa.scalar(str(Operation.INSERT)), batch.num_rows)
                     marked = pa.RecordBatch.from_arrays([*batch.columns, inserted], schema=schema)
                     self.emitter.emit(cut(marked, limits.max_batch_bytes, self.host), 0)
-                totals.size += len(rows.body)
+                emitter.size += len(rows.body)
 
     def _is_over(self) -> bool:
         return self.stop.is_set() or self.host.cancelled()
@@ -145,7 +145,7 @@ class ChangeCapture:
         end = wal_end(control)
         if end <= reader.position:
             return
-        rows = self.emitter.totals.records
+        rows = self.emitter.records
         most: int | None = PEEK_CHANGES
         while True:
             before = reader.messages
@@ -162,7 +162,7 @@ class ChangeCapture:
             most = PEEK_CHANGES if self._confirm(slot, reader.position) else None
         reader.position = max(reader.position, end)
         # The commit of an empty checkpoint may itself be in this WAL: one that follows would never come to rest.
-        if not self.host.follow or self.emitter.totals.records > rows or end - reader.marked > IDLE_WAL_BYTES:
+        if not self.host.follow or self.emitter.records > rows or end - reader.marked > IDLE_WAL_BYTES:
             reader.mark()
 
     def _confirm(self, slot: StreamSlot, position: int) -> bool:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gauss.clients.postgres import pgoutput
 from gauss.contracts.connector.cursor import CursorValue
+from gauss.contracts.connector.emitter import Emitter
 from gauss.contracts.connector.errors import ConnectorError, ErrorScope
 from gauss.contracts.connector.stream import OPERATION
 from gauss.plugins.connectors.postgres.catalog import Column
@@ -23,7 +24,6 @@ from gauss.plugins.connectors.postgres.source_change_rows import (
     layout_of,
 )
 from gauss.plugins.connectors.postgres.source_chunk import cut, too_large
-from gauss.plugins.connectors.postgres.source_emit import Emitter
 from gauss.plugins.connectors.postgres.source_read import CHUNK_BYTES, chunks
 from gauss.plugins.connectors.postgres.source_rejects import no_text_value
 from gauss.plugins.connectors.postgres.source_text import text_column
@@ -80,7 +80,7 @@ class ChangeReader:
 
     def mark(self) -> None:
         """A checkpoint at the position."""
-        self.emitter.checkpoint(None, self.cursor(self.position))
+        self.emitter.checkpoint(self.cursor(self.position))
         self.marked = self.position
 
     def read(self, blocks: Iterator[CopyRows]) -> None:
@@ -141,7 +141,7 @@ class ChangeReader:
             if layout is None:
                 raise ConnectorError.internal("BAD_PGOUTPUT", "Postgres sent a change before its relation")
             rows = change_rows(body, places[start:stop], ends[start:stop], layout)
-            self.emitter.totals.decode_s += time.monotonic() - began
+            self.emitter.decode_s += time.monotonic() - began
             for part in self.lookup.filled(rows):
                 self.emitter.emit(self._batches(part), int(part.sizes.sum()))
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.connector.cursor import CursorValue
+from gauss.contracts.connector.emitter import Emitter
 from gauss.contracts.connector.host import Host
 from gauss.plugins.connectors.postgres.catalog import Relation
 from gauss.plugins.connectors.postgres.source_chunk import Chunk
-from gauss.plugins.connectors.postgres.source_emit import Emitter
 from gauss.plugins.connectors.postgres.source_position import CursorOrder, Position
 from gauss.plugins.processors.pg_source.copy_stream import BLOCK_BYTES, BLOCK_ROWS, CopyRows
 
@@ -56,7 +56,7 @@ class StreamReader:
         for rows in chunks(blocks, self._chunk_bytes, self.emitter.fetched):
             began = time.monotonic()
             chunk = Chunk(rows, self.relation.columns, self._places, self.emitter.host.opaque)
-            self.emitter.totals.decode_s += time.monotonic() - began
+            self.emitter.decode_s += time.monotonic() - began
             if self.order is not None and not self.order.ties and not nulls:
                 self._emit_between_values(self.order, chunk)
                 continue
@@ -92,7 +92,7 @@ class StreamReader:
 
     def end_of_nulls(self) -> None:
         """All rows whose cursor is null are emitted."""
-        if self.position is not None or self.emitter.totals.records:
+        if self.position is not None or self.emitter.records:
             self.position = Position()
             if self.emitter.due():
                 self.checkpoint()
@@ -108,7 +108,7 @@ class StreamReader:
         self.emitter.emit(chunk.batches(start, stop, self.emitter.stream.limits, self.emitter.host), size)
 
     def checkpoint(self) -> None:
-        self.emitter.checkpoint(self.order.column.name if self.order is not None else None, self._cursor())
+        self.emitter.checkpoint(self._cursor(), self.order.column.name if self.order is not None else None)
 
     def _cursor(self) -> CursorValue | None:
         return None if self.order is None or self.position is None else self.order.stored(self.position)

@@ -10,20 +10,10 @@ from pydantic_core import PydanticCustomError
 
 from gauss.clients.postgres.server import PostgresServer, server_of
 from gauss.contracts.connector.errors import ConnectorError
+from gauss.contracts.connector.settings import CheckpointThresholds
 from gauss.contracts.connector.spec import SourceSpec
-from gauss.contracts.plugin import Bytes, PluginConfig
+from gauss.contracts.plugin import Bytes
 from gauss.plugins.connectors.postgres.names import StreamName, parse_stream
-
-
-class CheckpointThresholds(PluginConfig):
-    """When a checkpoint is made: at the first of these. They start again at every checkpoint."""
-
-    bytes: Annotated[Bytes, Field(gt=0)] = 64 << 20
-    """Bytes since the last one."""
-    rows: Annotated[int, Field(gt=0)] = 500_000
-    """Rows since the last one."""
-    secs: Annotated[float, Field(gt=0)] = 5.0
-    """Seconds since the last one."""
 
 
 class PostgresSourceConfig(PostgresServer):

@@ -20,9 +20,9 @@ from gauss.contracts.connector.lifecycle import (
     ValidationStatus,
 )
 from gauss.contracts.connector.progress import WriteSummary
+from gauss.contracts.connector.settings import typed_config
 from gauss.contracts.connector.stream import Append, Columns, StreamContext
-from gauss.plugins.connectors.file.source import config_of
-from gauss.plugins.connectors.topic.destination_spec import SPEC, TopicDestinationConfig
+from gauss.plugins.connectors.topic.destination_spec import TopicDestinationConfig
 from gauss.plugins.connectors.topic.records import RAW, Encoder, declared, no_format
 from gauss.plugins.connectors.topic.run_client import RunClient
 from gauss.plugins.connectors.topic.write_run import WriteRun, writer_of
@@ -38,7 +38,7 @@ class TopicDestination:
         self._run: RunClient | None = None
 
     def open(self, context: OpenContext) -> OpenInfo:
-        self._config = config_of(context.config, SPEC.config)
+        self._config = typed_config(context.config, TopicDestinationConfig)
         self._run = RunClient(self._config)
         return OpenInfo(features=[Feature.EXACTLY_ONCE])
 

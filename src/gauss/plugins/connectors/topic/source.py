@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from gauss.contracts.connector.arrow_types import column_schemas
+from gauss.contracts.connector.emitter import Emitter
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Host, LogLevel
 from gauss.contracts.connector.lifecycle import (
@@ -20,14 +21,13 @@ from gauss.contracts.connector.lifecycle import (
     ValidationStatus,
 )
 from gauss.contracts.connector.progress import Counter, Metric, ReadSummary
+from gauss.contracts.connector.settings import typed_config
 from gauss.contracts.connector.stream import StreamContext, StreamLimits, SyncMode
-from gauss.plugins.connectors.file.progress import Progress
 from gauss.plugins.connectors.file.reading import split, too_large
-from gauss.plugins.connectors.file.source import config_of
 from gauss.plugins.connectors.topic.records import RAW, declared, decoded
 from gauss.plugins.connectors.topic.run_client import RunClient, TopicState
 from gauss.plugins.connectors.topic.source_position import TopicCursor, beginning, removed
-from gauss.plugins.connectors.topic.source_spec import SPEC, TopicSourceConfig
+from gauss.plugins.connectors.topic.source_spec import TopicSourceConfig
 
 CURSOR_FIELD = "_offset"
 """The name of the cursor in checkpoints: the place in the topic, not a column."""
@@ -42,7 +42,7 @@ class TopicSource:
         self._run: RunClient | None = None
 
     def open(self, context: OpenContext) -> OpenInfo:
-        self._config = config_of(context.config, SPEC.config)
+        self._config = typed_config(context.config, TopicSourceConfig)
         self._run = RunClient(self._config)
         return OpenInfo()
 
@@ -81,8 +81,8 @@ class TopicSource:
         if not topic.is_log:
             raise ConnectorError.config("NOT_A_LOG", f'topic "{topic.name}" is a table, which has no offsets')
         incremental = stream.sync_mode is not SyncMode.FULL_REFRESH
-        progress = Progress(self._host, topic.name, CURSOR_FIELD if incremental else None, self._config.checkpoint)
-        reading = _Reading(self._host, run, topic, stream.limits, progress)
+        emitter = Emitter(self._host, stream, self._config.checkpoint)
+        reading = _Reading(self._host, run, topic, stream.limits, emitter)
         if (part := self._host.partition) is not None:
             reading.topic = topic._replace(inc=part["inc"])
             start, stop = part["start"], part["stop"]
@@ -92,7 +92,7 @@ class TopicSource:
                 reading.missing(begin.missed, begin.why)
             start, stop = begin.offset, topic.end
         reading.read(start, stop, incremental=incremental)
-        return progress.summary()
+        return emitter.summary()
 
     def _opened(self) -> RunClient:
         if self._run is None:
@@ -103,8 +103,8 @@ class TopicSource:
 class _Reading:
     """A read of one topic."""
 
-    def __init__(self, host: Host, run: RunClient, topic: TopicState, limits: StreamLimits, progress: Progress) -> None:
-        self._host, self._run, self._limits, self._progress = host, run, limits, progress
+    def __init__(self, host: Host, run: RunClient, topic: TopicState, limits: StreamLimits, emitter: Emitter) -> None:
+        self._host, self._run, self._limits, self._emitter = host, run, limits, emitter
         self.topic = topic
         self._missed = 0
         self._format = run.format_of(topic.name)[1]
@@ -120,12 +120,13 @@ class _Reading:
                 self.missing(gone, removed(self.topic.name, at, first if first > at else last))
             self._emit(records)
             at = last + 1
-            self._progress.passed(self._cursor(at) if incremental else None)
+            if self._emitter.due():
+                self._checkpoint(at, incremental=incremental)
             if self._host.cancelled():
                 return
         if at < stop:
             self.missing(stop - at, removed(self.topic.name, at, stop))
-        self._progress.checkpoint(self._cursor(stop) if incremental else None)
+        self._checkpoint(stop, incremental=incremental)
 
     def missing(self, records: int, why: str) -> None:
         """Reports records that are gone."""
@@ -133,8 +134,9 @@ class _Reading:
         self._host.log(LogLevel.WARN, why)
         self._host.metric(Metric("records_missed", Counter(self._missed), [("stream", self.topic.name)]))
 
-    def _cursor(self, offset: int) -> Any:
-        return TopicCursor(self.topic.inc, offset).value()
+    def _checkpoint(self, offset: int, *, incremental: bool) -> None:
+        cursor = TopicCursor(self.topic.inc, offset).value()
+        self._emitter.checkpoint(cursor, CURSOR_FIELD) if incremental else self._emitter.checkpoint(None)
 
     def _emit(self, records: pa.RecordBatch) -> None:
         if self._format is None or self._fields is None:
@@ -153,4 +155,4 @@ class _Reading:
             if part.num_rows == 1 and part.nbytes > most:
                 self._host.reject(part, too_large(part.nbytes, most))
             else:
-                self._progress.emit(part)
+                self._emitter.emit([part], part.nbytes)

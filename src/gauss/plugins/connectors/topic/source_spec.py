@@ -7,9 +7,9 @@ from typing import Self
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from gauss.contracts.connector.settings import CheckpointThresholds
 from gauss.contracts.connector.spec import SourceSpec
 from gauss.contracts.plugin import PluginConfig
-from gauss.plugins.connectors.file.source_spec import CheckpointConfig
 
 
 class TopicConfig(PluginConfig):
@@ -44,7 +44,7 @@ class TopicSourceConfig(TopicConfig):
     removes before it is read is reported and counted.
     """
 
-    checkpoint: CheckpointConfig = CheckpointConfig()
+    checkpoint: CheckpointThresholds = CheckpointThresholds()
     """When a checkpoint is made."""
 
 

@@ -8,19 +8,12 @@ import msgspec
 import pyarrow as pa
 
 from gauss.clients.engine.task_messages import Feed
+from gauss.contracts.connector.commits import Commits
 from gauss.contracts.connector.errors import CommitState, ConnectorError
-from gauss.contracts.connector.host import Batch, Host, LogLevel, Mark, Opaque
+from gauss.contracts.connector.host import Host, LogLevel, Mark, Opaque
 from gauss.contracts.connector.json_form import encode
-from gauss.contracts.connector.progress import (
-    Checkpoint,
-    CheckpointKind,
-    Counter,
-    Gauge,
-    Metric,
-    WritePerf,
-    WriteSummary,
-)
-from gauss.contracts.connector.stream import StreamContext, SyncMode
+from gauss.contracts.connector.progress import Counter, Metric, WriteSummary
+from gauss.contracts.connector.stream import StreamContext
 from gauss.plugins.connectors.topic.records import Encoder
 from gauss.plugins.connectors.topic.run_client import RunClient
 
@@ -36,53 +29,36 @@ class WriteRun:
     def __init__(self, host: Host, stream: StreamContext, run: RunClient, topic: str, encoder: Encoder) -> None:
         self._host, self._stream, self._run, self._topic, self._encoder = host, stream, run, topic, encoder
         self._kept: list[pa.Array] = []
-        self._marks = self._last = 0
-        self._records = self._bytes = self._batches = self._checkpoints = self._dropped = 0
-        self._encode_s = self._append_s = 0.0
+        self._marks = 0
+        self._dropped = 0
+        self._commits = Commits(host, stream.stream_name)
 
     def __call__(self) -> WriteSummary:
         while (found := self._host.next_delivery()) is not None:
             if isinstance(found, Mark):
-                self._commit(found)
+                self._commits.commit(found, self._append)
             else:
-                self._take(found)
+                self._take(found.rows)
         self._end()
-        self._measure()
-        perf = WritePerf(0.0, self._encode_s, self._append_s)
-        return WriteSummary(self._records, self._bytes, self._batches, self._checkpoints, perf)
+        return self._commits.end()
 
-    def _take(self, batch: Batch) -> None:
-        rows = batch.rows
+    def _take(self, rows: pa.RecordBatch | Opaque) -> None:
         if isinstance(rows, Opaque):
             raise ConnectorError.internal("OPAQUE", f"expected Arrow batches, found {rows.kind}")
         began = time.monotonic()
         records, bad = self._encoder.encode(rows)
-        self._encode_s += time.monotonic() - began
         for row, error in bad:
             self._host.reject(rows.slice(row, 1), error)
-        self._batches += 1
-        self._last = batch.id
         if len(records):
             self._kept.append(records)
-            self._records += rows.num_rows - len(bad)
-            self._bytes += records.nbytes
-        self._host.report_progress(self._records, self._bytes)
+        self._commits.wrote(len(records), records.nbytes, began)
 
     def _end(self) -> None:
         """Handles rows behind the last mark. Those of a run that is stopped will be read again."""
-        if not self._kept or self._host.cancelled():
-            return
-        if self._stream.sync_mode is not SyncMode.FULL_REFRESH:
-            rows = sum(len(each) for each in self._kept)
-            raise ConnectorError.internal(
-                "NO_CHECKPOINT",
-                f"the source ended {rows} records behind its last checkpoint, which can't be written exactly once",
-                hint="the source has to emit a checkpoint at its end",
-            )
-        self._commit(Mark(self._last, None, final=True))
+        if self._commits.uncommitted and not self._host.cancelled():
+            raise self._commits.no_checkpoint()
 
     def _append(self, mark: Mark) -> None:
-        began = time.monotonic()
         self._marks += 1
         try:
             if self._host.partition is None:
@@ -98,35 +74,10 @@ class WriteRun:
                 error.commit_state, error.safe_to_retry = CommitState.AFTER_COMMIT_UNKNOWN, False
             raise
         self._kept = []
-        self._append_s += time.monotonic() - began
 
     def _drop(self, records: int) -> None:
         if records:
             self._dropped += records
             message = f'topic "{self._topic}" is full and has dropped {records} records (write_full)'
             self._host.log(LogLevel.WARN, message)
-
-    def _commit(self, mark: Mark) -> None:
-        self._append(mark)
-        self._host.checkpoint(
-            Checkpoint(
-                mark.id,
-                CheckpointKind.DEST,
-                self._stream.stream_name,
-                records_processed=self._records,
-                bytes_processed=self._bytes,
-            )
-        )
-        self._checkpoints += 1
-
-    def _measure(self) -> None:
-        labels = [("stream", self._stream.stream_name)]
-        counts = (
-            ("records_written", self._records),
-            ("bytes_written", self._bytes),
-            ("records_dropped", self._dropped),
-        )
-        for name, count in counts:
-            self._host.metric(Metric(name, Counter(count), labels))
-        for name, secs in (("encode_ms", self._encode_s), ("commit_ms", self._append_s)):
-            self._host.metric(Metric(name, Gauge(secs * 1000), labels))
+            self._host.metric(Metric("records_dropped", Counter(self._dropped), [("stream", self._stream.stream_name)]))
