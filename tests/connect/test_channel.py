@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gauss.connect.channel import Channel
+from gauss.connect.channel import Channel, Rejection, Weight
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Batch, Mark
 from helpers.connectors import rows
@@ -25,7 +25,7 @@ def mark(number: int) -> Mark:
 
 @given(st.lists(st.booleans(), max_size=50), st.integers(1, 5))
 def test_everything_arrives_once_and_in_order(kinds: list[bool], capacity: int) -> None:
-    channel, got = Channel(capacity), []
+    channel, got = Channel(capacity, Weight(2, 1 << 20)), []
     items = [batch(number) if is_batch else mark(number) for number, is_batch in enumerate(kinds)]
 
     def take() -> None:
@@ -91,3 +91,25 @@ def test_a_broken_channel_ends_both_sides_with_the_first_error() -> None:
         assert done == ["FIRST"]
     with pytest.raises(ConnectorError, match="gone"):
         full.get()
+
+
+@pytest.mark.parametrize("most", [Weight(4, 1 << 20), Weight(100, 4 * 8)], ids=["rows", "bytes"])
+def test_a_batch_waits_while_those_before_it_hold_too_much(most: Weight) -> None:
+    channel, two = Channel(8, most), rows(1, 2)
+    first, second, third = Batch(1, two), Rejection(two, ConnectorError.data("BAD", "bad")), Batch(2, two)
+    channel.put(first)
+    channel.put(second)
+    channel.put(mark(1))
+    thread, done = waits(lambda: channel.put(third))
+    assert channel.get() == first
+    thread.join(10)
+    assert done == [None] and [channel.get(), channel.get(), channel.get()] == [second, mark(1), third]
+
+
+def test_a_batch_that_is_larger_than_all_may_hold_passes_alone() -> None:
+    channel, large = Channel(8, Weight(1, 1)), Batch(1, rows(1, 2, 3))
+    channel.put(large)
+    thread, _ = waits(lambda: channel.put(Batch(2, rows(1))))
+    assert channel.get() == large
+    thread.join(10)
+    assert channel.get() == Batch(2, rows(1))

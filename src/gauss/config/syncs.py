@@ -127,14 +127,15 @@ class PoliciesDef(Section):
 
 
 class CheckpointDef(Section):
-    """When a source makes a checkpoint: at the first of these."""
+    """How much is read again after a crash, at most. A source makes a checkpoint when half of `bytes` or `rows` has
+    come since the last one; the other half may be on its way to the destination."""
 
     bytes: Annotated[Bytes, Field(gt=0)] = 64 << 20
-    """Bytes since the last one."""
+    """Bytes that are read again."""
     rows: Annotated[int, Field(gt=0)] = 500_000
-    """Rows since the last one."""
+    """Rows that are read again."""
     secs: Annotated[float, Field(gt=0)] = 5.0
-    """Seconds since the last one."""
+    """Seconds between two checkpoints, if rows come."""
 
 
 class SyncDef(Section):
@@ -158,7 +159,7 @@ class SyncDef(Section):
     policies: PoliciesDef = PoliciesDef()
     """What happens to rows and schemas that do not fit."""
     checkpoint: CheckpointDef = CheckpointDef()
-    """When a source makes a checkpoint."""
+    """How much is read again after a crash, at most."""
     max_parallel_streams: Annotated[int, Field(ge=1, le=64)] = 1
     """Streams that run at once."""
     deadline: Annotated[Millis, Field(gt=0)] | None = None

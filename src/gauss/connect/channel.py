@@ -8,8 +8,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from gauss.config.syncs import CheckpointDef
 from gauss.contracts.connector.errors import ConnectorError
-from gauss.contracts.connector.host import Batch, Mark
+from gauss.contracts.connector.host import Batch, Mark, Opaque
+
+MOST_BYTES = 8 << 20
+"""What waits between source and destination: more makes no sync faster, only larger."""
 
 
 class Rejection(NamedTuple):
@@ -23,33 +27,63 @@ class Rejection(NamedTuple):
 Item = Batch | Mark | Rejection
 
 
+class Weight(NamedTuple):
+    """An amount of rows."""
+
+    rows: int
+    size: int
+
+    @staticmethod
+    def of(item: Item) -> Weight:
+        if isinstance(item, Mark):
+            return Weight(0, 0)
+        rows = item.rows
+        return Weight(rows.rows, len(rows.payload)) if isinstance(rows, Opaque) else Weight(rows.num_rows, rows.nbytes)
+
+
+def most_in_flight(checkpoint: CheckpointDef) -> Weight:
+    """What may wait between source and destination, so that no more than a checkpoint's bound is read again."""
+    return Weight(checkpoint.rows // 4, min(checkpoint.bytes // 4, MOST_BYTES))
+
+
 class Channel:
     """Batches, marks and rejections of one stream in order. Used by one thread on each side; any thread may end it."""
 
-    def __init__(self, capacity: int) -> None:
-        """`capacity`: how many batches and rejections may wait; marks do not count."""
+    def __init__(self, capacity: int, most: Weight | None = None) -> None:
+        """`capacity`: how many batches and rejections may wait; marks do not count. `most`: how much they may hold
+        together; a single one may be larger."""
         self._capacity = max(capacity, 1)
+        self._most = most
         self._waiting: deque[Item] = deque()
-        self._size = 0
+        self._size = self._rows = self._bytes = 0
         self._ended = self._draining = False
         self._broken: ConnectorError | None = None
         self._changed = threading.Condition()
 
     def put(self, item: Item) -> None:
         """Adds an item. All but marks wait for room. Raises ConnectorError if the other side failed or the run ends."""
+        weight = Weight.of(item)
         with self._changed:
             if not isinstance(item, Mark):
-                self._changed.wait_for(self._has_room)
+                self._changed.wait_for(lambda: self._has_room(weight) or self._broken is not None or self._draining)
             if self._broken is not None:
                 raise self._broken
             if self._draining:
                 raise cancelled()
             self._waiting.append(item)
-            self._size += not isinstance(item, Mark)
+            self._count(item, weight, 1)
             self._changed.notify_all()
 
-    def _has_room(self) -> bool:
-        return self._size < self._capacity or self._broken is not None or self._draining
+    def _has_room(self, more: Weight) -> bool:
+        if not self._size or self._most is None:
+            return self._size < self._capacity
+        rows, size = self._rows + more.rows, self._bytes + more.size
+        return self._size < self._capacity and rows <= self._most.rows and size <= self._most.size
+
+    def _count(self, item: Item, weight: Weight, by: int) -> None:
+        self._size += by * (not isinstance(item, Mark))
+        self._rows += by * weight.rows
+        self._bytes += by * weight.size
 
     def get(self) -> Item | None:
         """Removes the next item; None after the last. Raises ConnectorError if the other side failed."""
@@ -60,7 +94,7 @@ class Channel:
             if not self._waiting:
                 return None
             item = self._waiting.popleft()
-            self._size -= not isinstance(item, Mark)
+            self._count(item, Weight.of(item), -1)
             self._changed.notify_all()
             return item
 
@@ -86,7 +120,7 @@ class Channel:
         with self._changed:
             self._broken = self._broken or error
             self._waiting.clear()
-            self._size = 0
+            self._size = self._rows = self._bytes = 0
             self._changed.notify_all()
 
 

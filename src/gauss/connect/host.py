@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from gauss.connect.arrow_ipc import read_batch
-from gauss.connect.channel import Channel, Rejection
+from gauss.connect.channel import Channel, Rejection, Weight
 from gauss.connect.checkpoints import Correlation
 from gauss.connect.evolution import SchemaPlan
 from gauss.connect.reject_ids import RejectIds
@@ -72,6 +72,7 @@ class StreamRun:
         schema: SchemaPlan | None = None,
         program: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
         follow: bool = False,
+        most_in_flight: Weight | None = None,
     ) -> None:
         """`program`: what is made of rows; `schema`: how they are made to fit the destination's table. None: rows are
         delivered as they are."""
@@ -85,7 +86,7 @@ class StreamRun:
         self.schema = schema
         self.program = program
         self.follow = follow
-        self.channel = Channel(stream.limits.max_inflight_batches)
+        self.channel = Channel(stream.limits.max_inflight_batches, most_in_flight)
         self.correlation = Correlation()
         self.emitted = self.delivered = 0
         self.cancel = threading.Event()

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from gauss.config.syncs import CheckpointDef
 from gauss.connect.attempt import Attempt, Outcome, Side, close, pause_s, typed
+from gauss.connect.channel import most_in_flight
 from gauss.connect.evolution import SchemaPlan, plan_schema
 from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.letters import SyncLetters
@@ -30,6 +32,8 @@ from gauss.contracts.connector.stream import StreamContext, SyncMode
 log = logging.getLogger("gauss.connect")
 ATTEMPTS = 1 << 16
 """A run's generation times this, and the number of its attempt: each attempt fences the ones before it."""
+STORE_S = 1.0
+"""How often the cursor is stored of a stream whose destination has a watermark: for people, and if that is lost."""
 PROGRESS_S = 0.5
 LEVELS = {
     LogLevel.ERROR: logging.ERROR,
@@ -104,6 +108,7 @@ class SyncContext:
     runner: Runner
     max_attempts: int
     follow: bool
+    checkpoint: CheckpointDef
     emit: Emit
 
 
@@ -124,6 +129,9 @@ class StreamJob:
         self._number = self._floor = 0
         self._advanced = False
         self._letters = 0
+        self._has_watermark = False
+        self._unstored: StreamCursor | None = None
+        self._stored_at = 0.0
         self._totals = {CheckpointKind.SOURCE: (0, 0), CheckpointKind.DEST: (0, 0)}
         self._told_at = 0.0
         self._stop: ConnectorError | None = None
@@ -191,6 +199,7 @@ class StreamJob:
         """One attempt, from the cursor that is safe."""
         stream = self._plan.context(self._stored())
         manager = self._manager(stream)
+        self._has_watermark = isinstance(manager, ManagedDestination)
         try:
             schema = None
             rows = self._context.runner.result_schema(self._plan)
@@ -207,6 +216,7 @@ class StreamJob:
                 opaque=opaque,
                 schema=schema,
                 follow=self._context.follow,
+                most_in_flight=most_in_flight(self._context.checkpoint),
             )
             self._attempt = self._context.runner.attempt(
                 self._plan, run, self._context.source, self._context.destination
@@ -214,6 +224,7 @@ class StreamJob:
             if self._draining.is_set():
                 self.drain()
             outcome = self._attempt()
+            self._store_cursor()
             if outcome.error is None and isinstance(manager, ManagedDestination) and not self._draining.is_set():
                 self._finish(stream)
             return outcome
@@ -299,9 +310,17 @@ class StreamJob:
         self._advanced = True
         if self._plan.mode is not SyncMode.FULL_REFRESH:
             now = time.time_ns() // 1_000_000
-            cursor = StreamCursor(self.generation, checkpoint.cursor_value, checkpoint.id, now)
-            self._context.store.move(self._context.sync, self._plan.name, cursor, self._context.run.id)
+            self._unstored = StreamCursor(self.generation, checkpoint.cursor_value, checkpoint.id, now)
+            # The watermark in the destination is what the next attempt starts from, if there is one.
+            exact = not self._has_watermark or self._context.follow
+            if exact or time.monotonic() - self._stored_at >= STORE_S:
+                self._store_cursor()
         self._emit("checkpoint", id=checkpoint.id)
+
+    def _store_cursor(self) -> None:
+        if self._unstored is not None:
+            self._context.store.move(self._context.sync, self._plan.name, self._unstored, self._context.run.id)
+            self._unstored, self._stored_at = None, time.monotonic()
 
     def progressed(self, kind: CheckpointKind, records: int, size: int) -> None:
         self._totals[kind] = records, size

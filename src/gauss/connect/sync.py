@@ -209,7 +209,7 @@ class Sync:
             return SyncResult("failed", [], error)
         context = SyncContext(
             *(run.sync, run, store, self.letters, self._sides[SOURCE], self._sides[DEST], runner),
-            *(self.definition.max_attempts, self.definition.follow, self._emit),
+            *(self.definition.max_attempts, self.definition.follow, self.definition.checkpoint, self._emit),
         )
         try:
             return self._move([StreamJob(context, plan) for plan in plans])

@@ -65,7 +65,8 @@ def kill_runs(bench: Bench, calls: int, make: Callable[[], KitSync], after: Call
     try:
         for number in range(kills):
             point = bench.random.randint(1, max(2, calls // (kills + 1)))
-            delay = bench.random.choice([0.0, LONGEST_DELAY_S * bench.random.random()])
+            # The first without: a fast connector would be done before it is killed.
+            delay = bench.random.choice([0.0, LONGEST_DELAY_S * bench.random.random()]) if number else 0.0
             last = number == kills - 1
             killed += children.run(
                 make(), bench.target.base_dir, point, delay, last=last, timeout_s=bench.settings.timeout_secs

@@ -14,6 +14,7 @@ from gauss import registry
 from gauss.config.syncs import SyncDef
 from gauss.connect.arrow_ipc import write_batch
 from gauss.connect.attempt import Attempt, Outcome, Side
+from gauss.connect.channel import most_in_flight
 from gauss.connect.evolution import SchemaPlan
 from gauss.connect.host import StreamRun
 from gauss.connect.program import ProgramTransform
@@ -67,6 +68,7 @@ class TaskOrder:
             opaque=self.opaque,
             schema=self.schema,
             follow=self.definition.follow,
+            most_in_flight=most_in_flight(self.definition.checkpoint),
             program=ProgramTransform(self.program, self.rows) if self.program is not None else None,
         )
 

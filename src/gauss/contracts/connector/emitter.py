@@ -25,7 +25,7 @@ class Emitter:
         self.records = self.size = self.batches = self.checkpoints = 0
         self.fetch_s = self.decode_s = 0.0
         """Time that the source has spent to get rows, and to make batches of them."""
-        self._thresholds = thresholds
+        self.thresholds = thresholds
         self._since = (0, 0, time.monotonic())
 
     def emit(self, batches: Iterable[pa.RecordBatch | Opaque], size: int) -> None:
@@ -40,10 +40,10 @@ class Emitter:
     def due(self) -> bool:
         """Whether a checkpoint is to be made at the next position that can have one."""
         records, size, moment = self._since
-        limits = self._thresholds
+        limits = self.thresholds
         return (
-            self.records - records >= limits.rows
-            or self.size - size >= limits.bytes
+            2 * (self.records - records) >= limits.rows
+            or 2 * (self.size - size) >= limits.bytes
             or (self.records > records and time.monotonic() - moment >= limits.secs)
         )
 

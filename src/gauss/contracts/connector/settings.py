@@ -14,14 +14,24 @@ C = TypeVar("C", bound=PluginConfig)
 
 
 class CheckpointThresholds(PluginConfig):
-    """When a source makes a checkpoint: at the first of these. They start again at every checkpoint."""
+    """How much is read again after a crash, at most. A source makes a checkpoint when half of it has come since the
+    last one; the other half may be on its way to the destination."""
 
     bytes: Annotated[Bytes, Field(gt=0)] = 64 << 20
-    """Bytes since the last one."""
+    """Bytes that are read again."""
     rows: Annotated[int, Field(gt=0)] = 500_000
-    """Rows since the last one."""
+    """Rows that are read again."""
     secs: Annotated[float, Field(gt=0)] = 5.0
-    """Seconds since the last one."""
+    """Seconds between two checkpoints, if rows come."""
+
+    @property
+    def batch_bytes(self) -> int:
+        """The largest batch with which the bound can be kept: one is on its way, one is about to follow."""
+        return max(self.bytes // 4, 1)
+
+    @property
+    def batch_rows(self) -> int:
+        return max(self.rows // 4, 1)
 
 
 def typed_config(blob: ConfigBlob, model: type[C]) -> C:

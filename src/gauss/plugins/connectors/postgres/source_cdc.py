@@ -29,7 +29,7 @@ from gauss.plugins.connectors.postgres.source_changes import ChangeReader, Chang
 from gauss.plugins.connectors.postgres.source_chunk import Chunk, cut
 from gauss.plugins.connectors.postgres.source_identity import CapturedTable, change_key
 from gauss.plugins.connectors.postgres.source_partitions import Part, begin_part
-from gauss.plugins.connectors.postgres.source_read import CHUNK_BYTES, Stop, chunks
+from gauss.plugins.connectors.postgres.source_read import ChunkSize, Stop, chunks
 from gauss.plugins.connectors.postgres.source_slot import StreamSlot
 from gauss.plugins.connectors.postgres.source_toast import ToastLookup
 from gauss.plugins.processors.pg_source.copy_stream import copy_rows
@@ -118,7 +118,7 @@ class ChangeCapture:
         with self._connected() as connection, self._watched(connection):
             begin_part(connection, Part(snapshot, 0, None))
             blocks = copy_rows(connection, select_rows(relation), self.stop)
-            for rows in chunks(blocks, min(limits.max_batch_bytes, CHUNK_BYTES), self.emitter.fetched):
+            for rows in chunks(blocks, ChunkSize.of(emitter), emitter.fetched):
                 began = time.monotonic()
                 chunk = Chunk(rows, relation.columns, [], "")
                 emitter.decode_s += time.monotonic() - began

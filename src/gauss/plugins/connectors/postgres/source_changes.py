@@ -24,7 +24,7 @@ from gauss.plugins.connectors.postgres.source_change_rows import (
     layout_of,
 )
 from gauss.plugins.connectors.postgres.source_chunk import cut, too_large
-from gauss.plugins.connectors.postgres.source_read import CHUNK_BYTES, chunks
+from gauss.plugins.connectors.postgres.source_read import ChunkSize, chunks
 from gauss.plugins.connectors.postgres.source_rejects import no_text_value
 from gauss.plugins.connectors.postgres.source_text import text_column
 from gauss.plugins.connectors.postgres.source_toast import ToastLookup
@@ -76,7 +76,7 @@ class ChangeReader:
         self._layouts: dict[int, Layout] = {}
         self._from = self.position
         self._skipping = False
-        self._chunk_bytes = min(self.emitter.stream.limits.max_batch_bytes, CHUNK_BYTES)
+        self._size = ChunkSize.of(self.emitter)
 
     def mark(self) -> None:
         """A checkpoint at the position."""
@@ -87,7 +87,7 @@ class ChangeReader:
         """Emits what lies behind the position. The messages begin with a transaction."""
         self._from, self._skipping = self.position, False
         self._layouts = {}
-        for rows in chunks(blocks, self._chunk_bytes, self.emitter.fetched):
+        for rows in chunks(blocks, self._size, self.emitter.fetched):
             self._read(rows)
 
     def _read(self, rows: CopyRows) -> None:

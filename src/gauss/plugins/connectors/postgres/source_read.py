@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -49,11 +50,11 @@ class StreamReader:
         self._places = [names.index(column.name) for column in self.order.columns] if self.order else []
         # The last row without a key that was emitted: more with its cursor may follow.
         self._last: dict[str, pa.Scalar] | None = None
-        self._chunk_bytes = min(self.emitter.stream.limits.max_batch_bytes, CHUNK_BYTES)
+        self._size = ChunkSize.of(self.emitter)
 
     def read(self, blocks: Iterator[CopyRows], *, nulls: bool = False) -> None:
         """Emits all rows of a COPY. `nulls`: those whose cursor is null."""
-        for rows in chunks(blocks, self._chunk_bytes, self.emitter.fetched):
+        for rows in chunks(blocks, self._size, self.emitter.fetched):
             began = time.monotonic()
             chunk = Chunk(rows, self.relation.columns, self._places, self.emitter.host.opaque)
             self.emitter.decode_s += time.monotonic() - began
@@ -114,9 +115,21 @@ class StreamReader:
         return None if self.order is None or self.position is None else self.order.stored(self.position)
 
 
-def chunks(blocks: Iterator[CopyRows], enough: int, fetched: Callable[[float], None]) -> Iterator[CopyRows]:
+class ChunkSize(NamedTuple):
+    """What is decoded and emitted at once, at most."""
+
+    rows: int
+    size: int
+
+    @staticmethod
+    def of(emitter: Emitter) -> ChunkSize:
+        most, bound = emitter.stream.limits.max_batch_bytes, emitter.thresholds
+        return ChunkSize(bound.batch_rows, min(most, CHUNK_BYTES, bound.batch_bytes))
+
+
+def chunks(blocks: Iterator[CopyRows], most: ChunkSize, fetched: Callable[[float], None]) -> Iterator[CopyRows]:
     """Blocks put together up to a size; at once if the server has no more rows for now."""
-    held, size = [], 0
+    held, rows, size = list[CopyRows](), 0, 0
     while True:
         began = time.monotonic()
         block = next(blocks, None)
@@ -124,11 +137,11 @@ def chunks(blocks: Iterator[CopyRows], enough: int, fetched: Callable[[float], N
         if block is not None:
             # Many blocks are joined at once: each join copies all rows.
             held.append(block)
-            size += len(block.body)
+            rows, size = rows + len(block), size + len(block.body)
         idle = block is not None and len(block) < BLOCK_ROWS and len(block.body) < BLOCK_BYTES
-        if held and (block is None or idle or size + BLOCK_BYTES > enough):
+        if held and (block is None or idle or size + BLOCK_BYTES > most.size or rows + BLOCK_ROWS > most.rows):
             yield _joined(held)
-            held, size = [], 0
+            held, rows, size = [], 0, 0
         if block is None:
             return
 
