@@ -16,6 +16,7 @@ from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageContext, StorageSpec
 from gauss.contracts.transport import TransportSpec
+from gauss.model.memory import keep_heap_small
 from gauss.stream.engine.topics.captured_streams import CapturedStreams
 from gauss.stream.engine.topics.log_topic import LogTopic
 from gauss.stream.engine.topics.topic import Topic
@@ -30,6 +31,7 @@ def framing(name: str, parameters: dict[str, Any]) -> Framing:
 
 
 def start_topic(storage: str, config: dict[str, Any], folder: Path) -> Topic:
+    keep_heap_small()  # as the engine at its start
     spec = registry.spec(StorageSpec, storage)
     checked = spec.validate(config)
     context = StorageContext(
