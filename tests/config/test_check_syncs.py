@@ -109,6 +109,13 @@ def test_each_fault_has_its_sentence(judge: Judge, before: str, after: str, mess
     assert all('sync "people"' in fault.message and fault.line > 1 for fault in faults)
 
 
+def test_a_fault_inside_a_stream_is_not_reported_for_all_streams_as_well(judge: Judge) -> None:
+    [fault] = judge(SOUND.replace('"incremental"', '"increment"')).errors
+    assert "streams[0].mode" in fault.message and fault.hint == 'did you mean "incremental"?'
+    [fault] = judge(SOUND.replace("streams = [", "streams = 5 #")).errors
+    assert fault.expected == 'an array or "*"'
+
+
 def test_two_streams_for_one_table_are_a_fault_unless_one_is_renamed(judge: Judge) -> None:
     both = SOUND.replace("streams = [", 'streams = [{ name = "other.people" }, ')
     [fault] = judge(both).errors

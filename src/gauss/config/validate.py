@@ -62,8 +62,15 @@ def report(
     for item in error.errors(include_url=False):
         grouped.setdefault(_key_path(item, value), []).append(item)
     for keys, items in grouped.items():
-        if not (only_new and scope.has(*keys)):
+        if not (only_new and scope.has(*keys)) and not _of_another_type(items, keys, grouped):
             _report_one(items, model, keys, scope)
+
+
+def _of_another_type(items: list[Any], keys: KeyPath, grouped: typing.Iterable[KeyPath]) -> bool:
+    """Whether errors only say that a value is not of a type, while its parts were judged by another one of a union."""
+    if any(item["type"] != "literal_error" and not item["type"].endswith("_type") for item in items):
+        return False
+    return any(len(other) > len(keys) and other[: len(keys)] == keys for other in grouped)
 
 
 def without_faults(error: ValidationError, value: Any) -> Any:
