@@ -153,6 +153,37 @@ def test_whatever_a_connector_raises_ends_both_with_a_typed_error(
     made.closed()
 
 
+class Unmade(Plain):
+    def __init__(self, host: StreamHost) -> None:
+        super().__init__(host)
+        raise ValueError("no")
+
+
+class Silent(Plain):
+    def open(self, context: OpenContext) -> OpenInfo:
+        super().open(context)
+        return None  # type: ignore[return-value]
+
+
+class Exiting(Plain):
+    def run_read(self, stream: StreamContext) -> ReadSummary:  # noqa: ARG002
+        raise SystemExit(1)
+
+    def run_write(self, stream: StreamContext) -> WriteSummary:  # noqa: ARG002
+        raise SystemExit(1)
+
+
+@pytest.mark.parametrize("wrong", [Unmade, Silent, Exiting])
+@pytest.mark.parametrize("role", ["source", "destination"])
+def test_the_other_side_does_not_wait_for_a_connector_that_ends_in_an_unusual_way(wrong: Any, role: str) -> None:
+    made = Fixture(wrong if role == "source" else Endless, wrong if role == "destination" else Collecting, OneStream())
+    done: list[Outcome] = []
+    threading.Thread(target=lambda: done.append(made.attempt()), daemon=True).start()
+    wait_until(lambda: done, 20, what="the end of both sides")
+    assert done[0].error is not None and done[0].error.category is ErrorCategory.INTERNAL
+    made.closed()
+
+
 def test_a_destination_that_returns_before_the_end_is_an_error() -> None:
     class Hasty(Plain):
         def run_write(self, stream: StreamContext) -> WriteSummary:  # noqa: ARG002

@@ -33,8 +33,13 @@ class Side:
 
     def open(self, host: StreamHost) -> tuple[Any, OpenInfo]:
         """A connector that has been opened; closed again if it does not speak the protocol."""
-        made = self.make(host)
+        made = typed(lambda: self.make(host))
         info = typed(lambda: made.open(OpenContext(self.config, self.id, self.version)))
+        if not isinstance(info, OpenInfo):
+            close(made)
+            raise ConnectorError.internal(
+                "BAD_OPEN", f"{self.id}: open returns an OpenInfo, found {type(info).__name__}"
+            )
         if info.protocol_version != PROTOCOL_VERSION:
             close(made)
             raise ConnectorError.config(
@@ -85,9 +90,11 @@ class Attempt:
 
     def _guarded(self, side: Callable[[], None]) -> None:
         try:
-            side()
+            typed(side)
         except ConnectorError as error:
             self._fail(error)
+        except BaseException as error:  # such as SystemExit: the other side must not wait for this one
+            self._fail(ConnectorError.internal("UNEXPECTED", f"{type(error).__name__}: {error}"))
 
     def _fail(self, error: ConnectorError) -> None:
         with self._lock:
