@@ -320,6 +320,28 @@ def test_a_module_that_never_ends_is_interrupted(tmp_path: Path) -> None:
     assert done[0].error is not None and done[0].error.code == "DEADLINE"
 
 
+@pytest.mark.parametrize("where", ["start", "rb_open", "rb_run_read", "rb_close"])
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_module_is_interrupted_wherever_it_loops(tmp_path: Path, where: str, when: str) -> None:
+    loop = "(loop (br 0)) unreachable"
+    more = f"(func $endless {loop}) (start $endless)" if where == "start" else ""
+    path = tmp_path / "endless.wasm"
+    path.write_bytes(module(bodies={where: loop}, more=more))
+    made = Fixture(lambda host: WasmConnector(path, host), Collecting, OneStream())
+    late = ConnectorError.internal("DEADLINE", "too late")
+    if when == "before":
+        made.attempt.break_off(late)
+    done: list[Outcome] = []
+    thread = threading.Thread(target=lambda: done.append(made.attempt()), daemon=True)
+    thread.start()
+    if when == "meanwhile":
+        wait_until(lambda: "source" in made.made, what="the source")
+        time.sleep(0.1)  # it is in its loop by now, or will be
+        made.attempt.break_off(late)
+    wait_until(lambda: done, 20, what="the end of both sides")
+    assert done[0].error is not None and done[0].error.code == "DEADLINE"
+
+
 def test_pauses_follow_the_class_of_the_error_and_the_peers_wish() -> None:
     fast = ConnectorError.transient_db("C", "m", backoff_class=BackoffClass.FAST)
     normal, slow = ConnectorError.transient_db("C", "m"), ConnectorError.rate_limit("C", "m")

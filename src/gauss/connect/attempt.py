@@ -34,6 +34,7 @@ class Side:
     def open(self, host: StreamHost) -> tuple[Any, OpenInfo]:
         """A connector that has been opened; closed again if it does not speak the protocol."""
         made = typed(lambda: self.make(host))
+        host.attach(made)
         info = typed(lambda: made.open(OpenContext(self.config, self.id, self.version)))
         if not isinstance(info, OpenInfo):
             close(made)
@@ -65,7 +66,6 @@ class Attempt:
     def __init__(self, run: StreamRun, source: Side, destination: Side) -> None:
         self.run = run
         self._sides = {CheckpointKind.SOURCE: source, CheckpointKind.DEST: destination}
-        self._open: list[Any] = []
         self._outcome = Outcome()
         self._lock = threading.Lock()
 
@@ -76,9 +76,7 @@ class Attempt:
     def break_off(self, error: ConnectorError) -> None:
         """Ends both sides where they are."""
         self._fail(error)
-        for connector in list(self._open):
-            if interrupt := getattr(connector, "interrupt", None):
-                interrupt()
+        self.run.interrupt()
 
     def __call__(self) -> Outcome:
         """Runs to the end of both sides; raises nothing."""
@@ -136,11 +134,9 @@ class Attempt:
 
     def _opened(self, host: StreamHost, work: Callable[[Any, OpenInfo], None]) -> None:
         connector, info = self._sides[host.kind].open(host)
-        self._open.append(connector)
         try:
             work(connector, info)
         finally:
-            self._open.remove(connector)
             close(connector)
 
 

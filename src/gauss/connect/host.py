@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -26,6 +27,8 @@ from gauss.contracts.connector.host import (
 )
 from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, Metric, StateScope
 from gauss.contracts.connector.stream import DataErrorPolicy, StreamContext, SyncMode
+
+log = logging.getLogger("gauss.connect")
 
 
 class StateBackend(Protocol):
@@ -91,6 +94,9 @@ class StreamRun:
         self.emitted = self.delivered = 0
         self.cancel = threading.Event()
         self._lock = threading.Lock()
+        self._connectors: list[Any] = []
+        self._interrupted = False
+        self._attaching = threading.Lock()
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         with self._lock:
@@ -109,6 +115,22 @@ class StreamRun:
         self.cancel.set()
         self.channel.break_off(error)
 
+    def attach(self, connector: Any) -> None:
+        """A connector of this run is about to be opened."""
+        with self._attaching:
+            self._connectors.append(connector)
+            late = self._interrupted
+        if late:
+            _interrupt(connector)
+
+    def interrupt(self) -> None:
+        """Ends connectors that can be interrupted where they are, also those that are attached later."""
+        with self._attaching:
+            self._interrupted = True
+            found = list(self._connectors)
+        for connector in found:
+            _interrupt(connector)
+
 
 class StreamHost:
     """The host of one connector in a run of a stream. Implements `contracts.connector.host.Host`."""
@@ -120,6 +142,10 @@ class StreamHost:
         self._cursor: Checkpoint | None = None
         info = run.stream.cursor_info
         self._reject_ids = RejectIds(run.partition, None if info is None else info.last_value)
+
+    def attach(self, connector: Any) -> None:
+        """The connector of this host is about to be opened."""
+        self._run.attach(connector)
 
     @property
     def stream(self) -> StreamContext:
@@ -279,6 +305,14 @@ class StreamHost:
         if kind is not self.kind:
             who = "source" if kind is CheckpointKind.SOURCE else "destination"
             raise ConnectorError.internal("WRONG_SIDE", f"{call} is for a {who}")
+
+
+def _interrupt(connector: Any) -> None:
+    try:
+        if interrupt := getattr(connector, "interrupt", None):
+            interrupt()
+    except Exception as error:
+        log.warning("%s: interrupt failed: %s", type(connector).__name__, error)
 
 
 def _size(batch: pa.RecordBatch | Opaque) -> int:

@@ -78,10 +78,15 @@ def test_an_error_of_a_module_is_typed_and_one_that_breaks_the_rules_is_correcte
 
 
 def test_another_protocol_version_is_refused_and_the_module_closed(tmp_path: Path) -> None:
-    made = connector(tmp_path, module({"rb_open": b'{"ok":{"protocol_version":"2"}}'}))
+    both = OneStream()
+    says = "(drop (call $rb_host_log (i32.const 2) (i32.const 0) (i32.const 0))) (i32.const 0)"
+    wasm = module({"rb_open": b'{"ok":{"protocol_version":"2"}}'}, bodies={"rb_close": says})
+    made = connector(tmp_path, wasm, both)
     with pytest.raises(ConnectorError, match='version "2", expected "1"'):
         made.open(OPEN)
+    assert len(both.seen.lines) == 1
     made.close()
+    assert len(both.seen.lines) == 1
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gauss.connect.host import StreamHost
-from gauss.connect.wasm.guest import Guest, read_module
+from gauss.connect.wasm.guest import Guest, Interrupts, read_module
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.lifecycle import (
     PROTOCOL_VERSION,
@@ -26,12 +26,14 @@ class WasmConnector:
         self._path, self._host = path, host
         self._guest: Guest | None = None
         self._opened = False
+        self._interrupts = Interrupts()
 
     def open(self, context: OpenContext) -> OpenInfo:
-        self._guest = Guest(read_module(self._path), self._path.name, self._host)
+        self._guest = Guest(read_module(self._path), self._path.name, self._host, interrupts=self._interrupts)
         info = self._guest.call("rb_open", context, OpenInfo)
         self._opened = True
         if info.protocol_version != PROTOCOL_VERSION:
+            self.close()
             raise ConnectorError.config(
                 "WRONG_PROTOCOL",
                 f'{self._path.name} speaks protocol version "{info.protocol_version}", expected "{PROTOCOL_VERSION}"',
@@ -51,9 +53,8 @@ class WasmConnector:
         return self._running().call("rb_run_write", stream, WriteSummary)
 
     def interrupt(self) -> None:
-        """Ends the module where it is. Called by another thread."""
-        if self._guest is not None:
-            self._guest.interrupt()
+        """Ends the module where it is, also while it is opened or closed. Called by another thread."""
+        self._interrupts()
 
     def close(self) -> None:
         guest, opened, self._guest, self._opened = self._guest, self._opened, None, False

@@ -48,23 +48,44 @@ class GuestMemory:
         return self.memory
 
 
-class Guest:
-    """An instance of a module, with a host. Used by one thread; `interrupt` by any."""
+class Interrupts:
+    """Ends a guest where it is, in a loop or before it has started. Called by any thread."""
 
-    def __init__(self, wasm: bytes, name: str, host: StreamHost, memory_bytes: int = MEMORY_BYTES) -> None:
+    def __init__(self) -> None:
         config = wasmtime.Config()
         config.epoch_interruption = True
+        self.engine = wasmtime.Engine(config)
+        self.happened = False
+
+    def __call__(self) -> None:
+        self.happened = True
+        self.engine.increment_epoch()
+
+
+class Guest:
+    """An instance of a module, with a host. Used by one thread."""
+
+    def __init__(
+        self,
+        wasm: bytes,
+        name: str,
+        host: StreamHost,
+        memory_bytes: int = MEMORY_BYTES,
+        interrupts: Interrupts | None = None,
+    ) -> None:
         self._name = name
-        self._engine = wasmtime.Engine(config)
-        self._store = wasmtime.Store(self._engine)
+        self._interrupts = interrupts or Interrupts()
+        engine = self._interrupts.engine
+        self._store = wasmtime.Store(engine)
         self._store.set_limits(memory_size=memory_bytes)
         self._store.set_epoch_deadline(1)
+        if self._interrupts.happened:  # before this deadline was set
+            raise ConnectorError.internal("CANCELLED", f"{name} was interrupted before its start")
         self._memory = GuestMemory(self._store)
         self.functions = HostFunctions(host, self._memory)
-        self._interrupted = False
-        module = _compiled(self._engine, wasm, name)
+        module = _compiled(engine, wasm, name)
         self.roles = check_module(module, name)
-        linker = wasmtime.Linker(self._engine)
+        linker = wasmtime.Linker(engine)
         for function, (parameters, _results) in IMPORTS.items():
             self._define(linker, function, parameters)
         try:
@@ -85,11 +106,6 @@ class Guest:
 
         kind = wasmtime.FuncType([kinds[each] for each in parameters], [wasmtime.ValType.i32()])
         linker.define_func("env", function, kind, call)
-
-    def interrupt(self) -> None:
-        """Ends the guest where it is, also in a loop; the call into it raises."""
-        self._interrupted = True
-        self._engine.increment_epoch()
 
     def call(self, function: str, argument: object, kind: type[T]) -> T:
         """Calls an export with a JSON argument and decodes its result; raises ConnectorError, its own or the host's."""
@@ -143,7 +159,7 @@ class Guest:
             )
 
     def _failed(self, function: str, error: Exception) -> ConnectorError:
-        if self._interrupted:
+        if self._interrupts.happened:
             return ConnectorError.internal("CANCELLED", f"{self._name} was interrupted in {function}")
         if isinstance(error, MemoryFault):
             return ConnectorError.internal("BAD_POINTER", f"{self._name}: {function}: {error}")
