@@ -52,6 +52,11 @@ class HostFunctions:
         self.failure: ConnectorError | None = None
         """The last error of the host, for a guest that ends without one of its own."""
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether a batch was received that the guest has not taken."""
+        return self._pending is not None
+
     def emit_batch(self, pointer: int, length: int) -> int:
         def work() -> int:
             self._limited(length, self._host.batch_bytes, "BATCH_TOO_LARGE", "a batch")

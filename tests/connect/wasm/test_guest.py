@@ -20,7 +20,7 @@ from gauss.contracts.connector.lifecycle import (
     ValidationStatus,
 )
 from gauss.contracts.connector.progress import ReadSummary
-from helpers.connectors import OneStream, module
+from helpers.connectors import OneStream, module, rows, segment
 
 OPEN = OpenContext(JsonConfig({"dsn": "x"}), "sample", "1.0")
 
@@ -145,6 +145,30 @@ def test_a_module_gets_no_more_memory_than_its_limit() -> None:
     assert size == 1  # the growth was refused
     guest = Guest(module(bodies={"rb_open": grows}), "x.wasm", OneStream().source)
     assert guest._exports["rb_open"](guest._store, 0, 0) == 1601
+
+
+def test_a_module_gets_no_memory_as_tables_or_further_memories() -> None:
+    grows = "(i64.extend_i32_s (table.grow 0 (ref.null func) (i32.const 100000000)))"
+    guest = Guest(module(bodies={"rb_open": grows}, more="(table 1 funcref)"), "x.wasm", OneStream().source)
+    assert guest._exports["rb_open"](guest._store, 0, 0) == -1
+    with pytest.raises(ConnectorError, match="memory count"):
+        Guest(module(more="(memory 1)"), "x.wasm", OneStream().source)
+
+
+def test_a_destination_that_returns_without_the_last_batch_is_an_error(tmp_path: Path) -> None:
+    both = OneStream()
+    small = "(drop (call $rb_host_next_batch (i32.const 0) (i32.const 8)))"
+    path = tmp_path / "small.wasm"
+    path.write_bytes(
+        module(bodies={"rb_run_write": f"{small} {packed(20_000, 10)}"}, more=segment(20_000, b'{"ok":{}}  '))
+    )
+    made = WasmConnector(path, both.destination)
+    made.open(OPEN)
+    both.source.emit_batch(rows(1))
+    both.source.end()
+    with pytest.raises(ConnectorError) as caught:
+        made.run_write(both.run.stream)
+    assert caught.value.code == "ENDED_EARLY"
 
 
 def test_a_host_function_may_be_called_from_the_allocator() -> None:

@@ -50,7 +50,13 @@ class WasmConnector:
         return self._running().call("rb_run_read", stream, ReadSummary)
 
     def run_write(self, stream: StreamContext) -> WriteSummary:
-        return self._running().call("rb_run_write", stream, WriteSummary)
+        guest = self._running()
+        summary = guest.call("rb_run_write", stream, WriteSummary)
+        if guest.functions.has_pending:
+            raise ConnectorError.internal(
+                "ENDED_EARLY", f"{self._path.name} returned without the batch for which its buffer was too small"
+            )
+        return summary
 
     def interrupt(self) -> None:
         """Ends the module where it is, also while it is opened or closed. Called by another thread."""

@@ -19,6 +19,8 @@ T = TypeVar("T")
 U32 = (1 << 32) - 1
 MEMORY_BYTES = 512 << 20
 """The most memory that a guest gets."""
+TABLE_ELEMENTS = 1 << 20
+"""The largest table of functions that a guest gets: a table is memory, too."""
 MOST_MODULES = 16
 """Compiled modules that are kept."""
 RESULT_BYTES = 64 << 20
@@ -77,7 +79,9 @@ class Guest:
         self._interrupts = interrupts or Interrupts()
         engine = self._interrupts.engine
         self._store = wasmtime.Store(engine)
-        self._store.set_limits(memory_size=memory_bytes)
+        self._store.set_limits(
+            memory_size=memory_bytes, memories=1, tables=4, table_elements=TABLE_ELEMENTS, instances=1
+        )
         self._store.set_epoch_deadline(1)
         if self._interrupts.happened:  # before this deadline was set
             raise ConnectorError.internal("CANCELLED", f"{name} was interrupted before its start")
