@@ -91,7 +91,7 @@ class StreamRun:
         self.follow = follow
         self.channel = Channel(stream.limits.max_inflight_batches, most_in_flight)
         self.correlation = Correlation()
-        self.emitted = self.delivered = 0
+        self.emitted = self.delivered = self.rejections = 0
         self.cancel = threading.Event()
         self._lock = threading.Lock()
         self._connectors: list[Any] = []
@@ -101,8 +101,14 @@ class StreamRun:
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         with self._lock:
             most = self.emitted if checkpoint.kind is CheckpointKind.SOURCE else self.delivered
-            safe = self.correlation.add(checkpoint, most)
+            safe = self.correlation.add(checkpoint, most, self.rejections)
             if safe is not None:
+                self.observer.committed(safe)
+
+    def lettered(self) -> None:
+        """A rejection of the source is kept, so that the cursor may move over it."""
+        with self._lock:
+            if (safe := self.correlation.lettered()) is not None:
                 self.observer.committed(safe)
 
     def drain(self) -> None:
@@ -208,6 +214,7 @@ class StreamHost:
         while not isinstance(found := self._run.channel.get(), Mark | None):
             if isinstance(found, Rejection):
                 self._letter(CheckpointKind.SOURCE, found.rows, found.error)
+                self._run.lettered()
                 continue
             self._run.delivered = found.id
             fitting = self._fitting(found.rows)
@@ -244,6 +251,7 @@ class StreamHost:
             self.log(LogLevel.WARN, f"{rows.num_rows} rows skipped: {error.message}")
         elif self.kind is CheckpointKind.SOURCE:
             self._run.channel.put(Rejection(rows, error))
+            self._run.rejections += 1
         else:
             self._letter(self.kind, rows, error)
 
