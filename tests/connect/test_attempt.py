@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from gauss.connect.arrow_ipc import write_batch
@@ -193,6 +194,35 @@ def test_a_destination_that_returns_before_the_end_is_an_error() -> None:
     made, outcome = attempt(Endless, Hasty)
     assert outcome.error is not None and outcome.error.code == "ENDED_EARLY"
     made.closed()
+
+
+class Stubborn(Collecting):
+    """Goes on after an error."""
+
+    def run_write(self, stream: StreamContext) -> WriteSummary:
+        while True:
+            try:
+                return super().run_write(stream)
+            except ConnectorError as error:
+                if error.code == self.code:
+                    self.errors += 1
+                if self.errors > 3:
+                    return WriteSummary()
+
+    code, errors = "BAD", 0
+
+
+def test_a_destination_that_goes_on_after_an_error_does_not_pass_over_rows() -> None:
+    def refuse_three(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.column(0).to_pylist() == [3]:
+            raise ConnectorError.data("BAD", "3 is bad")
+        return batch
+
+    both = OneStream()
+    both.run.program = refuse_three
+    made, outcome = attempt(destination=Stubborn, both=both)
+    assert outcome.error is not None and outcome.error.code == "BAD"
+    assert made.made["destination"].got == [1, 2] and both.seen.safe[-1].cursor_value == Int64Cursor(2)
 
 
 def started(made: Fixture) -> tuple[threading.Thread, list[Outcome]]:

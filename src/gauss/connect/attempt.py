@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gauss.connect.host import StreamHost, StreamRun
+from gauss.connect.typed import typed as typed
 from gauss.contracts.connector.connector import Connector, Destination, Source
 from gauss.contracts.connector.errors import BackoffClass, ConnectorError
 from gauss.contracts.connector.lifecycle import PROTOCOL_VERSION, ConfigBlob, Feature, OpenContext, OpenInfo
 from gauss.contracts.connector.progress import CheckpointKind, ReadSummary, WriteSummary
 from gauss.contracts.connector.stream import SyncMode, Upsert
-from gauss.model.errors import ConfigError, GaussError, Unavailable
 
 log = logging.getLogger("gauss.connect")
-T = TypeVar("T")
 C = TypeVar("C", bound=Connector)
 
 
@@ -127,6 +126,8 @@ class Attempt:
                     hint='set write = "append", which stores each change',
                 )
             self._outcome.write = typed(lambda: destination.run_write(self.run.stream))
+            if self.run.channel.broken is not None:  # it went on after an error
+                raise self.run.channel.broken
             if not self.run.channel.is_over():
                 raise ConnectorError.internal("ENDED_EARLY", f"{host.connector} returned before the end of the stream")
 
@@ -138,24 +139,6 @@ class Attempt:
             work(connector, info)
         finally:
             close(connector)
-
-
-def typed(call: Callable[[], T]) -> T:
-    """The result of a call into a connector; whatever it raises becomes a ConnectorError."""
-    try:
-        return call()
-    except ConnectorError:
-        raise
-    except ConfigError as error:
-        raise ConnectorError.config("CONFIG", error.message, hint=error.hint) from error
-    except Unavailable as error:
-        raise ConnectorError.transient_network("UNAVAILABLE", error.message, hint=error.hint) from error
-    except GaussError as error:
-        make = ConnectorError.transient_db if error.retryable else ConnectorError.internal
-        raise make(error.code.upper(), error.message, hint=error.hint) from error
-    except Exception as error:
-        log.debug("a connector raised", exc_info=True)
-        raise ConnectorError.internal("UNEXPECTED", f"{type(error).__name__}: {error}") from error
 
 
 def close(connector: Connector) -> None:

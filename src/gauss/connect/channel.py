@@ -57,7 +57,8 @@ class Channel:
         self._waiting: deque[Item] = deque()
         self._size = self._rows = self._bytes = 0
         self._ended = self._draining = False
-        self._broken: ConnectorError | None = None
+        self.broken: ConnectorError | None = None
+        """The error by which it was broken off."""
         self._changed = threading.Condition()
 
     def put(self, item: Item) -> None:
@@ -65,9 +66,9 @@ class Channel:
         weight = Weight.of(item)
         with self._changed:
             if not isinstance(item, Mark):
-                self._changed.wait_for(lambda: self._has_room(weight) or self._broken is not None or self._draining)
-            if self._broken is not None:
-                raise self._broken
+                self._changed.wait_for(lambda: self._has_room(weight) or self.broken is not None or self._draining)
+            if self.broken is not None:
+                raise self.broken
             if self._draining:
                 raise cancelled()
             self._waiting.append(item)
@@ -88,9 +89,9 @@ class Channel:
     def get(self) -> Item | None:
         """Removes the next item; None after the last. Raises ConnectorError if the other side failed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._ended or self._broken is not None)
-            if self._broken is not None:
-                raise self._broken
+            self._changed.wait_for(lambda: self._waiting or self._ended or self.broken is not None)
+            if self.broken is not None:
+                raise self.broken
             if not self._waiting:
                 return None
             item = self._waiting.popleft()
@@ -118,7 +119,7 @@ class Channel:
     def break_off(self, error: ConnectorError) -> None:
         """Ends both sides with an error; what waits is not delivered. The first error counts."""
         with self._changed:
-            self._broken = self._broken or error
+            self.broken = self.broken or error
             self._waiting.clear()
             self._size = self._rows = self._bytes = 0
             self._changed.notify_all()

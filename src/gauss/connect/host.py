@@ -14,6 +14,7 @@ from gauss.connect.channel import Channel, Rejection, Weight
 from gauss.connect.checkpoints import Correlation
 from gauss.connect.evolution import SchemaPlan
 from gauss.connect.reject_ids import RejectIds
+from gauss.connect.typed import typed
 from gauss.contracts.connector.cursor import CursorValue
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import (
@@ -211,6 +212,14 @@ class StreamHost:
 
     def next_delivery(self) -> Batch | Mark | None:
         self._only(CheckpointKind.DEST, "next_batch")
+        try:
+            return typed(self._next)
+        except ConnectorError as error:
+            # What was taken from the channel is lost: a destination that asks again must not go on behind it.
+            self._run.break_off(error)
+            raise
+
+    def _next(self) -> Batch | Mark | None:
         while not isinstance(found := self._run.channel.get(), Mark | None):
             if isinstance(found, Rejection):
                 self._letter(CheckpointKind.SOURCE, found.rows, found.error)
