@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from gauss.connect.arrow_ipc import write_batch
-from gauss.connect.attempt import LONGEST_PAUSE_S, Attempt, Outcome, Side, pause_s
+from gauss.connect.attempt import LONGEST_PAUSE_S, LONGEST_WISH_S, Attempt, Outcome, Side, pause_s
 from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.wasm.connector import WasmConnector
 from gauss.contracts.connector.cursor import Int64Cursor
@@ -379,3 +379,4 @@ def test_pauses_follow_the_class_of_the_error_and_the_peers_wish() -> None:
     assert [pause_s(normal, failures) for failures in (1, 2, 3)] == [1.0, 2.0, 4.0]
     assert pause_s(slow, 100) == LONGEST_PAUSE_S
     assert pause_s(ConnectorError.rate_limit("C", "m", 250), 9) == 0.25
+    assert pause_s(ConnectorError.rate_limit("C", "m", 10**30), 1) == LONGEST_WISH_S

@@ -8,15 +8,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from gauss.connect.runs import LAPSE_S, Me, SyncRun, check_run, list_runs, start_run
 from gauss.connect.state import StateStore
 from gauss.connect.state_schema import RUNS
 from gauss.model.errors import Fenced, Rejected
 from gauss.process.identity import start_time
+from helpers.waiting import wait_until
 
 
 @pytest.fixture
@@ -118,3 +121,37 @@ def test_of_many_that_start_at_once_one_gets_the_run(file: Path, store: StateSto
         thread.join(60)
     assert got == [1] and len(refused) == 5
     assert len(list_runs(store)) == 1
+
+
+def test_a_run_outlives_a_store_that_does_not_answer_for_a_moment(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gauss.connect.runs.BEAT_S", 0.01)
+    begin, failures = store.transaction, [sa.exc.OperationalError("UPDATE", {}, OSError("gone"))] * 3
+    run = start_run(store, "people")
+
+    @contextmanager
+    def failing() -> Iterator[sa.Connection]:
+        with begin() as connection:
+            if failures:
+                raise failures.pop()
+            yield connection
+
+    monkeypatch.setattr(store, "transaction", failing)
+    wait_until(lambda: not failures, what="failed beats")
+    seen = list_runs(store)[0]["seen_ms"]
+    wait_until(lambda: list_runs(store)[0]["seen_ms"] > seen, 20, what="a beat")
+    run.end("succeeded")
+
+
+def test_a_run_learns_that_it_was_taken_over(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gauss.connect.runs.BEAT_S", 0.01)
+    lost = threading.Event()
+    run = start_run(store, "people")
+    run.on_lost = lost.set
+    with store.transaction() as connection:
+        connection.execute(RUNS.update().values(host="elsewhere", seen_ms=0))
+        connection.execute(RUNS.update().values(ended_ms=1, status="lost"))
+    assert lost.wait(20)
+    run.end("succeeded")
+    assert list_runs(store)[0]["status"] == "lost"

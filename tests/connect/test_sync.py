@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from gauss import registry
 from gauss.config.syncs import SyncDef
 from gauss.connect.runs import list_runs
+from gauss.connect.state import StateStore
 from gauss.connect.sync import Sync, SyncResult
 from gauss.contracts.connector.cursor import Int64Cursor
 from gauss.contracts.connector.errors import ConnectorError
@@ -229,3 +231,113 @@ def test_pauses_end_when_the_run_is_drained(world: World) -> None:
     sync.drain()
     thread.join(30)
     assert time.monotonic() - began < 4 and done[0].status in ("failed", "cancelled")
+
+
+STRANGE = '''
+import time
+from pathlib import Path
+import sample
+from gauss.contracts.connector.errors import ConnectorError
+from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, WriteSummary
+
+class Stuck(sample.Numbers):
+    def run_read(self, stream):
+        time.sleep(600)
+
+class StuckAtOnce(sample.Numbers):
+    def discover(self):
+        time.sleep(600)
+
+class Broken(sample.Lines):
+    """Commits one batch and fails."""
+    def run_write(self, stream):
+        Path(self.config["folder"], "writes").open("a").write("x")
+        self.host.next_batch()
+        self.host.checkpoint(Checkpoint(1, CheckpointKind.DEST, stream.stream_name))
+        raise ConnectorError.transient_db("GONE", "the disk is away")
+
+class Unfinished(sample.Lines):
+    """Manages its table, but does not know whether its rows have become visible."""
+    def landed(self, schema): return schema
+    def describe(self, stream): return None
+    def statements(self, stream, live, wanted): return []
+    def prepare(self, stream, statements, generation): Path(self.config["folder"], "prepared").open("a").write("x")
+    def watermark(self, stream, partition): return None
+    def opaque_kind(self, stream, wanted): return ""
+    def finish(self, stream, generation):
+        Path(self.config["folder"], "finished").open("a").write(f"{generation}\\n")
+        raise ConnectorError.transient_network("CUT", "no answer", commit_state="after_commit_unknown")
+'''
+
+
+@pytest.fixture
+def strange(world: World) -> Iterator[World]:
+    import sys
+
+    (world.folder / "strange.py").write_text(STRANGE)
+    sys.modules.pop("strange", None)
+    yield world
+    sys.modules.pop("strange", None)
+
+
+@pytest.mark.parametrize("source", ["Stuck", "StuckAtOnce"])
+def test_a_connector_that_does_not_end_is_left_behind_after_the_deadline(
+    strange: World, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gauss.connect.sync.GRACE_S", 0.2)
+    thread, done = run_in_thread(strange.sync(source={"connector": f"strange:{source}"}, deadline="200ms"))
+    thread.join(20)
+    assert done and done[0].status == "failed" and done[0].error is not None and done[0].error.code == "DEADLINE"
+    assert strange.sync().run().status == "succeeded"
+
+
+def test_a_full_refresh_that_always_fails_behind_a_commit_is_given_up(
+    strange: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gauss.connect.stream_job.pause_s", lambda *_: 0.01)
+    destination = {"connector": "strange:Broken"}
+    thread, done = run_in_thread(strange.sync(destination=destination, streams=[{"name": "a"}], max_attempts=3))
+    thread.join(20)
+    assert done and done[0].status == "failed"
+    assert len((strange.folder / "writes").read_text()) == 3
+
+
+def test_rows_that_may_be_visible_are_not_written_again_by_another_attempt(
+    strange: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gauss.connect.stream_job.pause_s", lambda *_: 0.01)
+    destination = {"connector": "strange:Unfinished"}
+    result = strange.sync(destination=destination, streams=[{"name": "a", "write": "append"}], max_attempts=3).run()
+    assert result.status == "failed" and result.error is not None and result.error.code == "CUT"
+    finished = (strange.folder / "finished").read_text().split()
+    assert len(finished) == 3 and len(set(finished)) == 1
+    assert (strange.folder / "prepared").read_text() == "x"
+
+
+def test_streams_that_wait_for_their_turn_do_not_start_after_a_stop(world: World) -> None:
+    streams = [{"name": name, "mode": "incremental", "cursor": "n"} for name in ("a", "b")]
+    sync = world.sync(source={"rows": 100_000, "pause": 0.01}, streams=streams)
+    thread, done = run_in_thread(sync)
+    wait_until(lambda: len(world.lines()) > 5)
+    sync.drain()
+    thread.join(30)
+    assert [each.status for each in done[0].streams] == ["cancelled", "cancelled"]
+    assert not (world.folder / "b.reads").exists()
+
+
+def test_a_state_store_that_fails_for_a_moment_is_a_transient_error(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gauss.connect.stream_job.pause_s", lambda *_: 0.01)
+    store, failures = StateStore.cursor, [sa.exc.OperationalError("SELECT", {"value": "secret"}, OSError("gone"))]
+
+    def cursor(self: StateStore, sync: str, stream: str) -> Any:
+        with self.transaction():
+            if failures:
+                raise failures.pop()
+        return store(self, sync, stream)
+
+    monkeypatch.setattr(StateStore, "cursor", cursor)
+    assert world.sync().run().status == "succeeded" and world.lines() == list(range(1, 36))
+    [retry] = [each for each in world.events if each["event"] == "retry"]
+    assert retry["code"] == "UNAVAILABLE" and "secret" not in retry["error"]

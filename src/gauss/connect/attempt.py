@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gauss.connect.host import StreamHost, StreamRun
-from gauss.connect.typed import typed as typed
+from gauss.connect.typed import typed as typed  # noqa: PLC0414 (others import it with the names below)
 from gauss.contracts.connector.connector import Connector, Destination, Source
 from gauss.contracts.connector.errors import BackoffClass, ConnectorError
 from gauss.contracts.connector.lifecycle import PROTOCOL_VERSION, ConfigBlob, Feature, OpenContext, OpenInfo
@@ -79,7 +79,7 @@ class Attempt:
 
     def __call__(self) -> Outcome:
         """Runs to the end of both sides; raises nothing."""
-        writing = threading.Thread(target=self._guarded, args=(self._write,), name="destination")
+        writing = threading.Thread(target=self._guarded, args=(self._write,), name="destination", daemon=True)
         writing.start()
         self._guarded(self._read)
         writing.join()
@@ -151,10 +151,12 @@ def close(connector: Connector) -> None:
 
 PAUSES_S = {BackoffClass.FAST: 0.1, BackoffClass.NORMAL: 1.0, BackoffClass.SLOW: 5.0}
 LONGEST_PAUSE_S = 60.0
+LONGEST_WISH_S = 3_600.0
+"""A peer that asks for a longer pause is asked again after this one."""
 
 
 def pause_s(error: ConnectorError, failures: int) -> float:
     """How long to wait before the next attempt, after so many failures in a row."""
     if error.retry_after_ms is not None:
-        return error.retry_after_ms / 1000
+        return min(error.retry_after_ms, LONGEST_WISH_S * 1000) / 1000
     return min(PAUSES_S[error.backoff_class] * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE_S)

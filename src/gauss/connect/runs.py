@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +15,10 @@ import sqlalchemy as sa
 
 from gauss.connect.state import StateStore
 from gauss.connect.state_schema import RUNS
-from gauss.model.errors import Fenced, Rejected
+from gauss.model.errors import Fenced, GaussError, Rejected
 from gauss.process.identity import alive, boot_id, start_time
 
+log = logging.getLogger("gauss.connect")
 BEAT_S = 5.0
 LAPSE_S = 30.0
 """A run on another machine that has not been heard of for so long is dead."""
@@ -42,6 +45,8 @@ class SyncRun:
 
     def __init__(self, store: StateStore, sync: str, generation: int) -> None:
         self.sync, self.generation = sync, generation
+        self.on_lost: Callable[[], None] = lambda: None
+        """Called once if another run has taken over."""
         self._store = store
         self._ended = threading.Event()
         self._beats = threading.Thread(target=self._beat, name="sync-beat", daemon=True)
@@ -61,19 +66,26 @@ class SyncRun:
 
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_S):
-            self._update(seen_ms=_now())
+            if not self._update(seen_ms=_now()):
+                self.on_lost()
+                return
 
-    def _update(self, **values: Any) -> None:
+    def _update(self, **values: Any) -> bool:
+        """Returns whether the run is still this one's. A store that does not answer is asked again by the next beat."""
         mine = (RUNS.c.sync == self.sync, RUNS.c.generation == self.generation, RUNS.c.ended_ms.is_(None))
-        with self._store.engine.begin() as connection:
-            connection.execute(RUNS.update().where(*mine).values(**values))
+        try:
+            with self._store.transaction() as connection:
+                return bool(connection.execute(RUNS.update().where(*mine).values(**values)).rowcount)
+        except GaussError as error:
+            log.warning("%s: %s", self.id, error.message)
+            return True
 
 
 def start_run(store: StateStore, sync: str, me: Me | None = None) -> SyncRun:
     """Starts a run with the next generation. Raises Rejected while another run lives; a dead one is taken over."""
     me, now = me or Me.here(), _now()
     try:
-        with store.engine.begin() as connection:
+        with store.transaction() as connection:
             last = connection.execute(
                 sa.select(RUNS).where(RUNS.c.sync == sync).order_by(RUNS.c.generation.desc()).limit(1)
             ).first()
@@ -98,7 +110,7 @@ def start_run(store: StateStore, sync: str, me: Me | None = None) -> SyncRun:
 
 def check_run(store: StateStore, run: SyncRun) -> None:
     """Raises Fenced if a later run has taken over."""
-    with store.engine.connect() as connection:
+    with store.transaction() as connection:
         newest = connection.execute(sa.select(sa.func.max(RUNS.c.generation)).where(RUNS.c.sync == run.sync)).scalar()
     if newest != run.generation:
         raise Fenced(f'sync "{run.sync}" belongs to a later run (generation {newest})')
@@ -108,7 +120,7 @@ def list_runs(store: StateStore, sync: str = "", limit: int = 100) -> list[dict[
     """The last runs, of one sync or of all, the newest first; `status` is `lost` for those that have died."""
     me, now = Me.here(), _now()
     query = sa.select(RUNS).order_by(RUNS.c.started_ms.desc(), RUNS.c.generation.desc()).limit(limit)
-    with store.engine.connect() as connection:
+    with store.transaction() as connection:
         rows = connection.execute(query.where(RUNS.c.sync == sync) if sync else query).all()
     found = []
     for row in rows:

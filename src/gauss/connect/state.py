@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,20 +48,34 @@ class StateStore:
     def close(self) -> None:
         self.engine.dispose()
 
+    @contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        """Raises Unavailable if the database does not answer, StorageError if it fails otherwise."""
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        except sa.exc.IntegrityError:
+            raise
+        except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
+            # Without the statement, whose parameters are values of connectors.
+            raise Unavailable(f"the state store does not answer: {type(error).__name__}") from error
+        except sa.exc.SQLAlchemyError as error:
+            raise StorageError(f"the state store failed: {type(error).__name__}") from error
+
     # --- values of connectors ---
 
     def get(self, owner: str, key: str) -> bytes | None:
-        with self.engine.connect() as connection:
+        with self.transaction() as connection:
             found = connection.execute(sa.select(VALUES.c.value).where(*_is(VALUES, owner=owner, key=key))).scalar()
         return None if found is None else bytes(found)
 
     def put(self, owner: str, key: str, value: bytes) -> None:
-        with self.engine.begin() as connection:
+        with self.transaction() as connection:
             if not connection.execute(_update(owner, key, value)).rowcount:
                 _insert(connection, owner, key, value)
 
     def compare_and_set(self, owner: str, key: str, expected: bytes | None, value: bytes) -> bool:
-        with self.engine.begin() as connection:
+        with self.transaction() as connection:
             if expected is None:
                 return _insert(connection, owner, key, value, only=True)
             return bool(connection.execute(_update(owner, key, value).where(VALUES.c.value == expected)).rowcount)
@@ -67,7 +83,7 @@ class StateStore:
     # --- cursors of streams ---
 
     def cursor(self, sync: str, stream: str) -> StreamCursor | None:
-        with self.engine.connect() as connection:
+        with self.transaction() as connection:
             found = connection.execute(sa.select(CURSORS).where(*_is(CURSORS, sync=sync, stream=stream))).first()
         if found is None:
             return None
@@ -76,7 +92,7 @@ class StateStore:
     def cursors(self, sync: str) -> dict[str, StreamCursor]:
         """The cursors of all streams of a sync, by stream."""
         query = sa.select(CURSORS).where(*_is(CURSORS, sync=sync)).order_by(CURSORS.c.stream)
-        with self.engine.connect() as connection:
+        with self.transaction() as connection:
             rows = connection.execute(query).all()
         return {
             row.stream: StreamCursor(row.generation, _cursor(row.cursor), row.checkpoint, row.at_ms) for row in rows
@@ -92,7 +108,7 @@ class StateStore:
             "at_ms": cursor.at_ms,
         }
         where = _is(CURSORS, sync=sync, stream=stream)
-        with self.engine.begin() as connection:
+        with self.transaction() as connection:
             known = connection.execute(sa.select(CURSORS.c.generation).where(*where).with_for_update()).scalar()
             if known is not None and known > generation:
                 raise Fenced(f'stream "{stream}" of sync "{sync}" belongs to a later run (generation {known})')
@@ -105,14 +121,14 @@ class StateStore:
 
     def forget(self, sync: str, stream: str) -> bool:
         """Removes the cursor of a stream, so that it starts again; returns whether there was one."""
-        with self.engine.begin() as connection:
+        with self.transaction() as connection:
             return bool(connection.execute(CURSORS.delete().where(*_is(CURSORS, sync=sync, stream=stream))).rowcount)
 
     def history(self, sync: str, stream: str = "") -> list[dict[str, Any]]:
         """The last cursors of a sync, or of one of its streams, the newest first."""
         asked = {"sync": sync, "stream": stream} if stream else {"sync": sync}
         query = sa.select(HISTORY).where(*_is(HISTORY, **asked)).order_by(HISTORY.c.id.desc()).limit(KEPT_CURSORS)
-        with self.engine.connect() as connection:
+        with self.transaction() as connection:
             return [dict(row._mapping) for row in connection.execute(query)]
 
 

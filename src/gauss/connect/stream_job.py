@@ -22,6 +22,7 @@ from gauss.connect.program import program_of, result_schema
 from gauss.connect.reject_ids import digest
 from gauss.connect.runs import SyncRun, check_run
 from gauss.connect.state import StateStore, StreamCursor
+from gauss.connect.typed import typed_error
 from gauss.contracts.connector.connector import ManagedDestination, OpaqueSource
 from gauss.contracts.connector.cursor import CursorValue
 from gauss.contracts.connector.errors import FENCED, ConnectorError
@@ -136,6 +137,14 @@ class StreamJob:
         self._told_at = 0.0
         self._stop: ConnectorError | None = None
         self._draining = threading.Event()
+        self._idle: list[StreamRun] = []
+        """Runs of connectors that read and write no rows."""
+        self._is_unfinished = False
+        """Whether it is unknown if the rows of an attempt have become visible."""
+
+    @property
+    def stream(self) -> str:
+        return self._plan.name
 
     # --- ending ---
 
@@ -151,25 +160,29 @@ class StreamJob:
         self._draining.set()
         if self._attempt is not None:
             self._attempt.break_off(error)
+        for run in list(self._idle):
+            run.interrupt()
 
     # --- running ---
 
     def __call__(self) -> StreamResult:
         """Runs to the end; raises nothing."""
         began, failures = time.monotonic(), 0
-        while True:
+        outcome, error = Outcome(), self._stop
+        while not self._draining.is_set():
             self._advanced = False
             outcome = self._try()
             error = self._stop or outcome.error
             if error is None or self._draining.is_set():
                 break
             failures = 1 if self._advanced else failures + 1
-            if not error.retryable or failures >= self._context.max_attempts:
+            if not error.retryable or self._is_unfinished or failures >= self._context.max_attempts:
                 break
             wait = pause_s(error, failures)
             log.warning("%s: %s; next attempt in %.1f s", self._plan.name, error.message, wait)
             self._emit("retry", error=error.message, code=error.code, wait_s=round(wait, 1))
             self._draining.wait(wait)
+            error = self._stop
         status = "failed" if error is not None else "cancelled" if self._draining.is_set() else "succeeded"
         return StreamResult(
             self._plan.name,
@@ -188,8 +201,8 @@ class StreamJob:
         except _Above as above:
             self._floor = above.newest
             return self._try()
-        except ConnectorError as error:
-            return Outcome(error=error)
+        except Exception as error:  # also of the state store
+            return Outcome(error=typed_error(error))
 
     @property
     def generation(self) -> int:
@@ -197,6 +210,7 @@ class StreamJob:
 
     def _run_once(self) -> Outcome:
         """One attempt, from the cursor that is safe."""
+        self._idle.clear()
         stream = self._plan.context(self._stored())
         manager = self._manager(stream)
         self._has_watermark = isinstance(manager, ManagedDestination)
@@ -221,7 +235,9 @@ class StreamJob:
             self._attempt = self._context.runner.attempt(
                 self._plan, run, self._context.source, self._context.destination
             )
-            if self._draining.is_set():
+            if self._stop is not None:
+                self.break_off(self._stop)
+            elif self._draining.is_set():
                 self.drain()
             outcome = self._attempt()
             self._store_cursor()
@@ -255,6 +271,7 @@ class StreamJob:
     def _finish(self, stream: StreamContext) -> None:
         """Makes the rows visible. Tried again with the same generation: a new attempt might add them twice if only the
         answer was lost."""
+        self._is_unfinished = True
         for failures in range(1, self._context.max_attempts + 1):
             try:
                 manager = self._manager(stream)
@@ -262,6 +279,7 @@ class StreamJob:
                     typed(lambda each=manager: each.finish(stream, self.generation))  # type: ignore[misc]
                 finally:
                     close(manager)
+                self._is_unfinished = False
                 return
             except ConnectorError as error:
                 if not error.retryable or failures == self._context.max_attempts or self._stop is not None:
@@ -271,9 +289,15 @@ class StreamJob:
 
     def _manager(self, stream: StreamContext) -> Any:
         """A destination that manages the table of the stream; to be closed."""
+        return self._opened(stream, CheckpointKind.DEST, self._context.destination)
+
+    def _opened(self, stream: StreamContext, kind: CheckpointKind, side: Side) -> Any:
+        """A connector that reads and writes no rows; to be closed."""
         idle = StreamRun(stream, self._context.store, self, pipeline=self._context.sync, generation=self.generation)
-        side = self._context.destination
-        return side.open(StreamHost(idle, CheckpointKind.DEST, side.id))[0]
+        self._idle.append(idle)
+        if self._stop is not None:
+            idle.interrupt()
+        return side.open(StreamHost(idle, kind, side.id))[0]
 
     def _stored(self) -> CursorValue | None:
         found = self._context.store.cursor(self._context.sync, self._plan.name)
@@ -296,8 +320,7 @@ class StreamJob:
         kind = str(manager.opaque_kind(stream, schema.table))
         if not kind:
             return ""
-        idle = StreamRun(stream, self._context.store, self, pipeline=self._context.sync)
-        source, _ = self._context.source.open(StreamHost(idle, CheckpointKind.SOURCE, self._context.source.id))
+        source = self._opened(stream, CheckpointKind.SOURCE, self._context.source)
         try:
             same = isinstance(source, OpaqueSource) and typed(lambda: source.opaque_kind(stream)) == kind
             return kind if same else ""
@@ -307,8 +330,8 @@ class StreamJob:
     # --- what both connectors report ---
 
     def committed(self, checkpoint: Checkpoint) -> None:
-        self._advanced = True
-        if self._plan.mode is not SyncMode.FULL_REFRESH:
+        if self._plan.mode is not SyncMode.FULL_REFRESH:  # which starts again with every attempt
+            self._advanced = True
             now = time.time_ns() // 1_000_000
             self._unstored = StreamCursor(self.generation, checkpoint.cursor_value, checkpoint.id, now)
             # The watermark in the destination is what the next attempt starts from, if there is one.

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -33,13 +36,17 @@ from gauss.connect.stream_job import (
     planned_table,
 )
 from gauss.contracts.connector.connector import ManagedDestination, SchemaSource
-from gauss.contracts.connector.errors import ConnectorError
+from gauss.contracts.connector.errors import FENCED, ConnectorError
 from gauss.contracts.connector.lifecycle import Catalog, OpenInfo, ValidationResult
 from gauss.contracts.connector.progress import CheckpointKind
 from gauss.contracts.connector.stream import Columns, StreamContext, SyncMode
 
 log = logging.getLogger("gauss.connect")
 SOURCE, DEST = CheckpointKind.SOURCE, CheckpointKind.DEST
+GRACE_S = 10.0
+"""How long connectors get to end when a sync is broken off; those that do not are left behind."""
+LOOK_S = 0.2
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -89,8 +96,11 @@ class Sync:
             DEST: make_side("destination", definition, base_dir, data_dir),
         }
         self._jobs: list[StreamJob] = []
+        self._looking: list[StreamRun] = []
+        """Runs of connectors that are only looked at."""
         self._draining = threading.Event()
         self._broken: ConnectorError | None = None
+        self._broken_at: float | None = None
 
     # --- looking, without a run ---
 
@@ -171,6 +181,9 @@ class Sync:
     def _open(self, kind: CheckpointKind, stream: StreamContext | None = None) -> tuple[Any, OpenInfo]:
         stream = stream or StreamContext("", Columns([]), SyncMode.FULL_REFRESH)
         run = StreamRun(stream, _NoState(), _Nobody(), pipeline=self.definition.name)
+        self._looking.append(run)
+        if self._broken is not None:
+            run.interrupt()
         side: Side = self._sides[kind]
         return side.open(StreamHost(run, kind, side.id))
 
@@ -190,9 +203,11 @@ class Sync:
         store = self.store()
         try:
             run = start_run(store, self.definition.name)
+            run.on_lost = lambda: self.break_off(_taken_over(run))
             status, detail = "failed", "it was interrupted"
             try:
-                result = self._run(run, store)
+                with _Deadline(self, self.definition.deadline):
+                    result = self._in_time(lambda: self._run(run, store))
                 status, detail = result.status, result.error.message if result.error else ""
             finally:
                 run.end(status, detail)
@@ -200,16 +215,28 @@ class Sync:
         finally:
             store.close()
 
+    def _in_time(self, work: Callable[[], SyncResult]) -> SyncResult:
+        """The result of `work`, which runs in a thread: signals are served meanwhile, and a connector that does not
+        return after the sync was broken off is not waited for."""
+        done = _in_thread(work, "sync")
+        while not done.done():
+            if self._broken_at is not None and time.monotonic() - self._broken_at > GRACE_S:
+                log.warning("%s: a connector does not end, and is left behind", self.definition.name)
+                self._emit = lambda _: None  # what it does from here on is no part of the run
+                return SyncResult("failed", [], self._broken)
+            wait([done], LOOK_S)
+        return done.result()
+
     def _run(self, run: SyncRun, store: StateStore) -> SyncResult:
         self._emit({"event": "start", "sync": run.sync, "run": run.id})
         try:
             plans = self.plan()
             runner = typed(lambda: self._runner(plans))
         except ConnectorError as error:
-            return SyncResult("failed", [], error)
+            return SyncResult("failed", [], self._broken or error)
         context = SyncContext(
             *(run.sync, run, store, self.letters, self._sides[SOURCE], self._sides[DEST], runner),
-            *(self.definition.max_attempts, self.definition.follow, self.definition.checkpoint, self._emit),
+            *(self.definition.max_attempts, self.definition.follow, self.definition.checkpoint, self._tell),
         )
         try:
             return self._move([StreamJob(context, plan) for plan in plans])
@@ -221,8 +248,21 @@ class Sync:
         if self._broken is not None or self._draining.is_set():
             self.drain() if self._broken is None else self.break_off(self._broken)
         parallel = len(jobs) if self.definition.follow else self.definition.max_parallel_streams
-        with _Deadline(self, self.definition.deadline), ThreadPoolExecutor(parallel, "stream") as pool:
-            results = list(pool.map(self._one, self._jobs))
+        waiting = deque(jobs)
+
+        def work() -> list[StreamResult]:
+            found = []
+            while waiting:
+                try:
+                    job = waiting.popleft()
+                except IndexError:  # another thread was first
+                    break
+                found.append(self._one(job))
+            return found
+
+        threads = [_in_thread(work, "stream") for _ in range(min(parallel, len(jobs)))]
+        places = {job.stream: place for place, job in enumerate(jobs)}
+        results = sorted((each for thread in threads for each in thread.result()), key=lambda each: places[each.stream])
         failed = next((each for each in results if each.status == "failed"), None)
         cancelled = any(each.status == "cancelled" for each in results)
         status = "failed" if failed is not None else "cancelled" if cancelled else "succeeded"
@@ -238,6 +278,9 @@ class Sync:
             )
         return result
 
+    def _tell(self, event: dict[str, Any]) -> None:
+        self._emit(event)
+
     def drain(self) -> None:
         """Ends the sources; what they have emitted is still written."""
         self._draining.set()
@@ -245,10 +288,34 @@ class Sync:
             job.drain()
 
     def break_off(self, error: ConnectorError) -> None:
-        """Ends all streams where they are."""
-        self._broken = error
+        """Ends all streams where they are. The first error counts."""
+        self._broken = error = self._broken or error
+        self._broken_at = self._broken_at or time.monotonic()
         for job in self._jobs:
             job.break_off(error)
+        for run in list(self._looking):
+            run.interrupt()
+
+
+def _in_thread(work: Callable[[], T], name: str) -> Future[T]:
+    """Runs `work` in a thread that does not keep the process alive, as those of a pool do."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return done
+
+
+def _taken_over(run: SyncRun) -> ConnectorError:
+    return ConnectorError.internal(
+        FENCED,
+        f"run {run.id} was taken over by another one: no sign of life of it has reached the state store",
+    )
 
 
 def _schema(source: SchemaSource, plan: StreamPlan) -> pa.Schema:

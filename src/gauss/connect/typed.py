@@ -19,13 +19,22 @@ def typed(call: Callable[[], T]) -> T:
         return call()
     except ConnectorError:
         raise
-    except ConfigError as error:
-        raise ConnectorError.config("CONFIG", error.message, hint=error.hint) from error
-    except Unavailable as error:
-        raise ConnectorError.transient_network("UNAVAILABLE", error.message, hint=error.hint) from error
-    except GaussError as error:
-        make = ConnectorError.transient_db if error.retryable else ConnectorError.internal
-        raise make(error.code.upper(), error.message, hint=error.hint) from error
     except Exception as error:
-        log.debug("a connector raised", exc_info=True)
-        raise ConnectorError.internal("UNEXPECTED", f"{type(error).__name__}: {error}") from error
+        raise typed_error(error) from error
+
+
+def typed_error(error: Exception) -> ConnectorError:
+    """An exception as a ConnectorError."""
+    match error:
+        case ConnectorError():
+            return error
+        case ConfigError():
+            return ConnectorError.config("CONFIG", error.message, hint=error.hint)
+        case Unavailable():
+            return ConnectorError.transient_network("UNAVAILABLE", error.message, hint=error.hint)
+        case GaussError():
+            make = ConnectorError.transient_db if error.retryable else ConnectorError.internal
+            return make(error.code.upper(), error.message, hint=error.hint)
+        case _:
+            log.debug("a connector raised", exc_info=error)
+            return ConnectorError.internal("UNEXPECTED", f"{type(error).__name__}: {error}")
