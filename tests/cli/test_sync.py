@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helpers.connectors import module
 from helpers.run import GAUSS
 from helpers.sync_connectors import CONNECTORS
 from helpers.waiting import wait_until
@@ -131,6 +133,76 @@ def test_runs_and_cursors_are_listed_set_and_reset(gauss: Gauss, tmp_path: Path)
     assert [run["status"] for run in runs] == ["succeeded", "edited", "succeeded", "edited", "succeeded"]
     bad = gauss("syncs", "state", "set", "numbers", "a", '{"int65": 30}')
     assert bad.returncode == 1 and "expected one of null, int64" in bad.stderr
+
+
+@pytest.mark.usefixtures("write")
+def test_a_cursor_is_set_of_a_stream_that_has_one_only(gauss: Gauss) -> None:
+    refused = gauss("syncs", "state", "set", "numbers", "aa", '{"int64": 30}')
+    assert refused.returncode == 3 and 'no stream "aa" with a cursor' in refused.stderr
+    assert "with one: a" in refused.stderr
+
+
+def test_secrets_in_errors_are_hidden_wherever_they_are_printed(gauss: Gauss, write: Write, tmp_path: Path) -> None:
+    write(more='password = "hunter22"', last="max_attempts = 1")
+    sample = tmp_path / "sample.py"
+    sample.write_text(
+        sample.read_text()
+        .replace('"the disk is away"', '"hunter22 is wrong"')
+        .replace("    def close(self):\n        pass", '    def close(self):\n        raise OSError("hunter22")')
+    )
+    (tmp_path / "fail").write_text("9")
+    done = gauss("sync")
+    assert done.returncode == 3 and "*** is wrong" in done.stderr
+    assert "close failed: ***" in done.stderr and "hunter22" not in done.stdout + done.stderr
+    for arguments in (["history", "numbers"], ["ls", "--json"]):
+        shown = gauss("syncs", *arguments)
+        assert "*** is wrong" in shown.stdout and "hunter22" not in shown.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
+def test_a_state_that_can_not_be_reached_is_a_failure_and_a_wrong_address_of_it_a_config_error(
+    gauss: Gauss, write: Write, arguments: list[str]
+) -> None:
+    write(last='state = "postgresql://u:p@127.0.0.1:1/none"')
+    gone = gauss("sync", *arguments)
+    assert gone.returncode == 3 and "state store does not answer" in gone.stdout + gone.stderr
+    write(last='state = "mysql://x"')
+    wrong = gauss("sync", *arguments)
+    assert wrong.returncode == 1 and "expected postgresql://" in wrong.stdout + wrong.stderr
+    if arguments:
+        assert [each["event"] for each in events(wrong.stdout)] == ["error", "result"]
+
+
+def test_an_interrupt_starts_no_other_sync(write: Write, tmp_path: Path) -> None:
+    write(rows=100_000, pause=0.01)
+    config = tmp_path / "gauss.toml"
+    config.write_text(config.read_text() + config.read_text().replace('"numbers"', '"others"').replace('"a"', '"b"'))
+    with subprocess.Popen([GAUSS, "sync", "--json"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as child:
+        wait_until(lambda: len(lines(tmp_path)) > 50)
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert [each["sync"] for each in events(out) if each["event"] in ("start", "result")] == ["numbers", "numbers"]
+
+
+def test_a_second_interrupt_ends_a_module_that_loops_while_it_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "endless.wasm").write_bytes(module(bodies={"rb_discover": "(loop (br 0)) unreachable"}))
+    (tmp_path / "gauss.toml").write_text(
+        """
+        [[syncs]]
+        name = "endless"
+        source = { connector = "endless.wasm" }
+        destination = { connector = "file", path = "out", format = "csv" }
+        """
+    )
+    with subprocess.Popen([GAUSS, "sync", "--json"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert json.loads(child.stdout.readline())["event"] == "start"
+        child.send_signal(signal.SIGINT)
+        time.sleep(0.3)  # two signals at once are one
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=30)
+    assert child.returncode == 3 and [each["event"] for each in events(out)] == ["error", "result"]
 
 
 @pytest.mark.usefixtures("write")

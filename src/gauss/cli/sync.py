@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import typer
 
 from gauss.cli import complete
 from gauss.cli.arguments import file_and_name
 from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
-from gauss.cli.output import CommandOutput, JsonOption
+from gauss.cli.output import CommandOutput, JsonOption, visible
 from gauss.cli.sync_progress import shown_progress
 from gauss.config.check import check_or_raise
 from gauss.config.spec import SparkSection
@@ -24,7 +28,7 @@ from gauss.model.units import counted, human_bytes
 if TYPE_CHECKING:
     from gauss.connect.sync import Sync, SyncResult
 
-FAILED = 3
+CONFIG, FAILED = 1, 3
 
 
 def command(
@@ -58,11 +62,15 @@ def command(
     if not chosen:
         known = ", ".join(sync.name for sync in pipeline.syncs)
         raise ConfigError(f'no sync "{name}"', hint=f"syncs of this pipeline: {known}")
-    run = _dry_run if dry_run else _run
     where = _Where(checked.base_dir, data_dir.absolute(), pipeline.spark, local)
-    results = [run(sync, where, output) for sync in chosen]
-    if not all(results):
-        raise typer.Exit(FAILED)
+    codes = []
+    with _logs(output), _Stops(output) as stops:
+        for sync in chosen:
+            codes.append(_dry_run(sync, where, output) if dry_run else _run(sync, where, output, stops))
+            if stops.asked:
+                break
+    if any(codes):
+        raise typer.Exit(max(codes))
 
 
 class _Where(NamedTuple):
@@ -79,28 +87,29 @@ class _Where(NamedTuple):
         return Sync(sync, self.base_dir, self.data_dir, emit, spark=self.spark, local=self.local)
 
 
-def _run(definition: SyncDef, where: _Where, output: CommandOutput) -> bool:
-    """Runs a sync; returns whether it succeeded."""
+def _run(definition: SyncDef, where: _Where, output: CommandOutput, stops: _Stops) -> int:
+    """Runs a sync; returns its exit code."""
     from gauss.connect.embedded_sides import embedded_servers
 
-    with embedded_servers(definition, DataDir(where.data_dir)) as sync, shown_progress(output, sync.name) as progress:
+    name = definition.name
+    try:
+        with embedded_servers(definition, DataDir(where.data_dir)) as sync, shown_progress(output, name) as progress:
 
-        def emit(event: dict[str, Any]) -> None:
-            output.event(event)
-            progress(event)
+            def emit(event: dict[str, Any]) -> None:
+                output.event(event)
+                progress(event)
 
-        made = where.make(sync, emit)
-        try:
-            with _Stops(made, output):
+            made = where.make(sync, emit)
+            with stops.of(made):
                 result = made.run()
-        except GaussError as error:
-            output.event({"event": "error", "error": error.to_dict()})
-            output.event({"event": "result", "sync": sync.name, "status": "failed", "streams": []})
-            if not output.json:
-                raise
-            return False
-    _summary(sync.name, result, output)
-    return result.status != "failed"
+    except GaussError as error:
+        output.event({"event": "error", "error": error.to_dict()})
+        output.event({"event": "result", "sync": name, "status": "failed", "streams": []})
+        if not output.json:
+            output.error(error)
+        return CONFIG if isinstance(error, ConfigError) else FAILED
+    _summary(name, result, output)
+    return FAILED if result.status == "failed" else 0
 
 
 def _summary(name: str, result: SyncResult, output: CommandOutput) -> None:
@@ -132,7 +141,7 @@ def _summary(name: str, result: SyncResult, output: CommandOutput) -> None:
     output.line(f"{name}: {result.status}, {counted(len(result.streams), 'stream')}")
 
 
-def _dry_run(definition: SyncDef, where: _Where, output: CommandOutput) -> bool:
+def _dry_run(definition: SyncDef, where: _Where, output: CommandOutput) -> int:
     from gauss.connect.embedded_sides import embedded_servers
 
     with embedded_servers(definition, DataDir(where.data_dir)) as sync:
@@ -157,33 +166,72 @@ def _dry_run(definition: SyncDef, where: _Where, output: CommandOutput) -> bool:
             output.line("  " + statement.replace("\n", "\n  ") + ";")
         if not each.statements:
             output.line("  the table stays as it is" if each.managed else "  the destination makes its own tables")
-    return True
+    return 0
 
 
 class _Stops:
-    """The first signal drains a sync, the second one breaks it off."""
+    """The first signal drains the sync that runs, and starts no other; the second one breaks it off."""
 
-    def __init__(self, sync: Sync, output: CommandOutput) -> None:
-        self._sync, self._output = sync, output
-        self._asked = threading.Event()
+    def __init__(self, output: CommandOutput) -> None:
+        self.asked = False
+        self._sync: Sync | None = None
+        self._output = output
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._on_signal)
+        return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    @contextmanager
+    def of(self, sync: Sync) -> Iterator[None]:
+        """While it is open, signals are for this sync."""
+        self._sync = sync
+        if self.asked:
+            sync.drain()
+        try:
+            yield
+        finally:
+            self._sync = None
+
     def _on_signal(self, *_: object) -> None:
         from gauss.contracts.connector.errors import ConnectorError
 
+        sync, again, self.asked = self._sync, self.asked, True
+        if sync is None:
+            if again:  # what takes so long is the start of a server
+                raise KeyboardInterrupt
         # In threads of their own: a handler must not wait for a lock that the interrupted code may hold.
-        if self._asked.is_set():
+        elif again:
             error = ConnectorError.internal("CANCELLED", "interrupted")
-            threading.Thread(target=self._sync.break_off, args=(error,), daemon=True).start()
+            threading.Thread(target=sync.break_off, args=(error,), daemon=True).start()
         else:
-            self._asked.set()
-            threading.Thread(target=self._sync.drain, daemon=True).start()
+            threading.Thread(target=sync.drain, daemon=True).start()
+        if not again:
             self._output.note("Stopping… press Ctrl-C again to force.")
+
+
+@contextmanager
+def _logs(output: CommandOutput) -> Iterator[None]:
+    """Warnings go to stderr as they would by default, but without secrets."""
+    handler = _RedactedLog(output)
+    logger = logging.getLogger("gauss")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _RedactedLog(logging.Handler):
+    def __init__(self, output: CommandOutput) -> None:
+        super().__init__(logging.WARNING)
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        redactor, text = self._output.redactor, record.getMessage()
+        sys.stderr.write(visible(redactor.redact(text) if redactor is not None else text, keep="\n\t") + "\n")

@@ -39,7 +39,7 @@ def ls(file: FileOption = Path(), data_dir: DataDirOption = DEFAULT_DATA_DIR, js
 
     output = CommandOutput(json=json)
     found: list[tuple[SyncDef, dict[str, Any] | None]] = []
-    for sync in check_or_raise(file)[0].syncs:
+    for sync in _syncs(file, output):
         store = _store(sync, data_dir)
         found.append((sync, next(iter(list_runs(store, sync.name, 1)), None)))
         store.close()
@@ -67,7 +67,7 @@ def history(
     from gauss.connect.runs import list_runs
 
     output = CommandOutput(json=json)
-    store = _store(_sync(file, name), data_dir)
+    store = _store(_sync(file, name, output), data_dir)
     runs = list_runs(store, name)
     store.close()
     output.data({"runs": runs})
@@ -105,7 +105,7 @@ def get(
     Example: gauss syncs state get people
     """
     output = CommandOutput(json=json)
-    store = _store(_sync(file, name), data_dir)
+    store = _store(_sync(file, name, output), data_dir)
     found = store.cursors(name)
     store.close()
     if stream and stream not in found:
@@ -153,7 +153,8 @@ def set_(
         value = decode(cursor.encode(), CursorValue)
     except msgspec.MsgspecError as error:
         raise ConfigError(f"the cursor can't be read: {error}", hint="""for example '{"int64": 5}'""") from error
-    _edit(_sync(file, name), stream, value, data_dir, CommandOutput(json=json))
+    output = CommandOutput(json=json)
+    _edit(_sync(file, name, output), stream, value, data_dir, output)
 
 
 @state.command()
@@ -168,7 +169,8 @@ def reset(
 
     Example: gauss syncs state reset people public.people
     """
-    _edit(_sync(file, name), stream, None, data_dir, CommandOutput(json=json))
+    output = CommandOutput(json=json)
+    _edit(_sync(file, name, output), stream, None, data_dir, output)
 
 
 def _edit(sync: SyncDef, stream: str, value: Any, data_dir: Path, output: CommandOutput) -> None:
@@ -179,6 +181,11 @@ def _edit(sync: SyncDef, stream: str, value: Any, data_dir: Path, output: Comman
     from gauss.connect.state import StreamCursor
     from gauss.connect.stream_job import ATTEMPTS
 
+    known = [] if sync.streams == "*" else [each.name for each in sync.streams if each.mode != "full_refresh"]
+    if stream not in known:
+        raise NotFound(
+            f'sync "{sync.name}" has no stream "{stream}" with a cursor', hint=f"with one: {', '.join(known) or 'none'}"
+        )
     store = _store(sync, data_dir)
     try:
         run = start_run(store, sync.name)
@@ -193,8 +200,15 @@ def _edit(sync: SyncDef, stream: str, value: Any, data_dir: Path, output: Comman
     )
 
 
-def _sync(file: Path, name: str) -> SyncDef:
-    syncs = check_or_raise(file)[0].syncs
+def _syncs(file: Path, output: CommandOutput) -> list[SyncDef]:
+    """The syncs of a pipeline; from here on the output hides its secrets."""
+    pipeline, checked = check_or_raise(file)
+    output.redactor = checked.redactor
+    return pipeline.syncs
+
+
+def _sync(file: Path, name: str, output: CommandOutput) -> SyncDef:
+    syncs = _syncs(file, output)
     found = next((sync for sync in syncs if sync.name == name), None)
     if found is None:
         known = ", ".join(sync.name for sync in syncs) or "none"

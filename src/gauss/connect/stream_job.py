@@ -179,7 +179,7 @@ class StreamJob:
             if not error.retryable or self._is_unfinished or failures >= self._context.max_attempts:
                 break
             wait = pause_s(error, failures)
-            log.warning("%s: %s; next attempt in %.1f s", self._plan.name, error.message, wait)
+            log.info("%s: %s; next attempt in %.1f s", self._plan.name, error.message, wait)
             self._emit("retry", error=error.message, code=error.code, wait_s=round(wait, 1))
             self._draining.wait(wait)
             error = self._stop
