@@ -40,7 +40,7 @@ class Dying(PostgresSource):
             def emit_and_die(batch):
                 emit(batch)
                 seen.append(batch)
-                if len(seen) == 3:
+                if len(seen) == (15 if here("late").exists() else 3):
                     time.sleep(0.5)
                     os.kill(os.getpid(), signal.SIGKILL)
             self._host.emit_batch = emit_and_die
@@ -169,6 +169,32 @@ def test_a_killed_process_of_a_task_loses_and_doubles_nothing(
         stream, source={**source, "connector": "sources:Dying"}, limits=SMALL, checkpoint=checkpoint, max_attempts=3
     )
     succeeded(sync.run())
+    assert (tmp_path / "died").exists() and same(rows)
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark passes on rows long before the end of a query."""
+    made = runner.SparkRunner._session
+
+    def session_of(self: runner.SparkRunner) -> Any:
+        session = made(self)
+        session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
+        return session
+
+    monkeypatch.setattr(runner.SparkRunner, "_session", session_of)
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("mode", ["full_refresh", "incremental"])
+def test_a_query_whose_source_is_killed_after_the_first_rows_were_written_loses_nothing(
+    make: Any, rows: Connection, server: EmbeddedServer, mode: str, tmp_path: Path
+) -> None:
+    (tmp_path / "late").touch()
+    stream = {"mode": mode, "transform": {"sql": "SELECT * FROM input"}}
+    stream |= {"cursor": "id"} if mode == "incremental" else {}
+    source = {"connector": "sources:Dying", "dsn": server.endpoint.url}
+    succeeded(make(stream, source=source, limits=SMALL, checkpoint={"rows": 1_000}, max_attempts=3).run())
     assert (tmp_path / "died").exists() and same(rows)
 
 

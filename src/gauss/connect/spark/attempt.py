@@ -17,10 +17,11 @@ from gauss.connect.arrow_ipc import read_batch
 from gauss.connect.attempt import Outcome, Side, close, typed
 from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.spark.link import LinkServer
+from gauss.connect.typed import typed_error
 from gauss.contracts.connector.connector import PartitionedSource
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import LogLevel
-from gauss.contracts.connector.json_form import decode
+from gauss.contracts.connector.json_form import decode, encode
 from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, Metric, ReadSummary, WritePerf, WriteSummary
 
 log = logging.getLogger("gauss.connect")
@@ -50,16 +51,21 @@ class SparkAttempt:
     """Runs the two sides of a stream in the tasks of a job. Has the methods of `attempt.Attempt`, and those that tasks
     call through their link."""
 
-    def __init__(self, run: StreamRun, source: Side, submit: Submit, *, parts: int, host: str, drains: bool) -> None:
+    def __init__(
+        self, run: StreamRun, source: Side, submit: Submit, *, parts: int, host: str, drains: bool, reports: bool
+    ) -> None:
         """`parts`: about how many partitions are wanted; `host`: where tasks reach this process; `drains`: whether a
-        part of the stream can be written."""
+        part of the stream can be written; `reports`: whether each partition has a task that reports its end, as
+        opposed to a query that need not read all of them."""
         self.run = run
         self.draining = False
-        self._drains = drains
+        self._drains, self._reports = drains, reports
         self._source, self._submit, self._parts, self._host = source, submit, parts, host
         self._outcomes: dict[int, Outcome] = {}
         self._totals: dict[tuple[str, int], tuple[int, int]] = {}
-        self._cursor: bytes | None = None
+        self._claimed: set[int] = set()
+        start = run.stream.cursor_info.last_value if run.stream.cursor_info is not None else None
+        self._cursor = None if start is None else encode(start)  # stays if the source has nothing new
         self._error: ConnectorError | None = None
         self._lock = threading.Lock()
 
@@ -73,6 +79,7 @@ class SparkAttempt:
         """Ends all tasks where they are."""
         with self._lock:
             self._error = self._error or error
+        self.run.interrupt()  # the source that plans the partitions
 
     def __call__(self) -> Outcome:
         """Runs to the end of the job; raises nothing."""
@@ -84,8 +91,8 @@ class SparkAttempt:
         try:
             partitions = self._partitions(source)  # consistent with each other as long as this source is open
             self._run(partitions)
-        except ConnectorError as error:
-            self.break_off(error)
+        except Exception as error:
+            self.break_off(typed_error(error))
         finally:
             close(source)
         return self._outcome()
@@ -110,6 +117,9 @@ class SparkAttempt:
             elif (failure := job.error()) is not None:
                 log.debug("the job failed", exc_info=failure)
                 self.break_off(lost_tasks(failure))
+            elif self._reports and (missing := set(range(len(partitions))) - self._outcomes.keys()):
+                # A task that could not reach this process has done nothing, and is no failure to Spark.
+                self.break_off(lost_tasks(f"{len(missing)} of {len(partitions)} tasks have reported nothing"))
         finally:
             server.close()
 
@@ -142,6 +152,8 @@ class SparkAttempt:
                 state.put(owner, key, value)
             case "compare_and_set", [owner, key, expected, value]:
                 return state.compare_and_set(owner, key, expected, value)
+            case "claim", [number]:
+                return self._claim(number)
             case "cursor", [cursor]:
                 self._cursor = cursor
             case "last_cursor", []:
@@ -149,6 +161,13 @@ class SparkAttempt:
             case _:
                 raise ConnectorError.internal("NO_CALL", f"no call {name} with {len(arguments)} arguments")
         return None
+
+    def _claim(self, number: int) -> bool:
+        """Whether a task is the first of its number in this attempt."""
+        with self._lock:
+            is_first = number not in self._claimed
+            self._claimed.add(number)
+        return is_first
 
     def _progressed(self, number: int, totals: list[tuple[str, int, int]]) -> None:
         with self._lock:
@@ -170,7 +189,7 @@ class SparkAttempt:
             self.break_off(ConnectorError.from_json(error)[0])
 
 
-def lost_tasks(failure: BaseException) -> ConnectorError:
+def lost_tasks(failure: BaseException | str) -> ConnectorError:
     """Spark has given the job up: its tasks died several times, or have no executor."""
     text = str(failure).strip().split("\n", 1)[0]
     return ConnectorError.transient_network("TASKS_LOST", f"Spark ended the job: {text[:300]}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from gauss.connect.spark.frames import arrow_schema_of, spark_schema
-from gauss.connect.spark.query_ends import read_rows, write_rows
+from gauss.connect.spark.query_ends import END, read_rows, write_rows
 from gauss.connect.spark.task import TaskOrder
 from gauss.contracts.connector.errors import ConnectorError
 
@@ -41,6 +41,15 @@ def _queried(session: SparkSession, rows: DataFrame, query: str) -> DataFrame:
     return made
 
 
+def _with_end(session: SparkSession, rows: DataFrame) -> DataFrame:
+    """The rows and a last one that tells that none is missing: if what is before a task is lost, its rows just end."""
+    from pyspark.sql.functions import lit
+
+    nothing = [lit(None).cast(field.dataType).alias(field.name) for field in rows.schema]
+    last = session.range(0, 1, 1, 1).select(*nothing, lit(True).alias(END))
+    return rows.withColumn(END, lit(False)).unionAll(last)
+
+
 class QueryJob:
     """The query of an attempt. Implements `attempt.Job`."""
 
@@ -50,7 +59,7 @@ class QueryJob:
         rows = session.range(0, parts, 1, parts).mapInArrow(partial(read_rows, order), spark_schema(order.rows))
         made = _queried(session, rows, query)
         # The rows of an increment are committed at once, with the cursor behind them.
-        made = made if order.staged else made.coalesce(1)
+        made = made if order.staged else _with_end(session, made).coalesce(1)
         self._work = made.mapInArrow(partial(write_rows, order), "done int")
         self._context = session.sparkContext
         self._group = f"sync-{uuid.uuid4().hex}"

@@ -14,7 +14,7 @@ from gauss.connect.attempt import Attempt, Outcome, Side
 from gauss.connect.host import StreamHost
 from gauss.connect.spark.frames import as_spark
 from gauss.connect.spark.link import Link
-from gauss.connect.spark.task import TASK_LOST, LinkedTask, Pulse, TaskOrder, lost, outcome_json
+from gauss.connect.spark.task import LinkedTask, Pulse, TaskOrder, lost, outcome_json
 from gauss.contracts.connector.cursor import CursorValue
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Mark, Opaque
@@ -25,6 +25,8 @@ from gauss.contracts.connector.stream import StreamContext
 
 FIRST_WRITER = 1 << 20
 """The number of the first task that writes; those that read have smaller ones."""
+END = "_gauss_end"
+"""The column that is true in a row behind all others of an increment."""
 Rows = queue.Queue[pa.RecordBatch | None]
 
 
@@ -32,8 +34,8 @@ def read_rows(order: TaskOrder, numbers: Iterator[pa.RecordBatch]) -> Iterator[p
     """The rows of one partition of the source."""
     number = next(batch.column(0)[0].as_py() for batch in numbers)
     link = Link(order.link)
-    if _is_repeated() and not order.staged:
-        _end(link, number, Outcome(error=lost()))
+    if not order.staged:
+        _claim(link, number)
     task = _Reader(link, number)
     run = replace(order, schema=None).run(task, order.partitions[number])
     rows: Rows = queue.Queue(run.stream.limits.max_inflight_batches)
@@ -67,31 +69,27 @@ def write_rows(order: TaskOrder, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.
     assert context is not None
     part, link = context.partitionId(), Link(order.link)
     number = FIRST_WRITER + part
-    if _is_repeated() and not order.staged:
-        _end(link, number, Outcome(error=lost()))
+    _claim(link, number)
     task = LinkedTask(link, number)
     run = order.run(task, {"result": part} if order.staged else None)
-    source = Side(partial(_FromIterator, rows, link), "source-query", "1", JsonConfig({}))
+    source = Side(partial(_FromIterator, rows, link, order.staged), "source-query", "1", JsonConfig({}))
     attempt = Attempt(run, source, order.side("destination"))
     with Pulse(task, attempt):
         outcome = attempt()
-    _end(link, number, Outcome(write=outcome.write, error=outcome.error), repeatable=order.staged)
+    _end(link, number, Outcome(write=outcome.write, error=outcome.error))
     yield from ()
 
 
-def _is_repeated() -> bool:
-    """Whether Spark has started this task before."""
-    from pyspark import TaskContext
+def _claim(link: Link, number: int) -> None:
+    """Ends a task that Spark has started before. The rows of the first one may have ended too early, since what was
+    before it was lost: it has then written some of them as if they were all."""
+    if not link.call("claim", number):
+        _end(link, number, Outcome(error=lost()))
 
-    context = TaskContext.get()
-    return context is not None and context.attemptNumber() > 0
 
-
-def _end(link: Link, number: int, outcome: Outcome, *, repeatable: bool = False) -> None:
-    """Tells the coordinator how a task has ended; raises its error, so that Spark ends the job. `repeatable`: Spark may
-    start a lost task again, of which the coordinator need not know."""
-    if not (repeatable and outcome.error is not None and outcome.error.code == TASK_LOST):
-        link.call("finished", number, outcome_json(outcome))
+def _end(link: Link, number: int, outcome: Outcome) -> None:
+    """Tells the coordinator how a task has ended; raises its error, so that Spark ends the job."""
+    link.call("finished", number, outcome_json(outcome))
     if outcome.error is not None:
         raise outcome.error
 
@@ -127,8 +125,8 @@ class _IntoQueue:
 class _FromIterator:
     """A source of the rows that a query makes."""
 
-    def __init__(self, rows: Iterator[pa.RecordBatch], link: Link, host: StreamHost) -> None:
-        self._rows, self._link, self._host = rows, link, host
+    def __init__(self, rows: Iterator[pa.RecordBatch], link: Link, staged: bool, host: StreamHost) -> None:
+        self._rows, self._link, self._staged, self._host = rows, link, staged, host
 
     def open(self, context: OpenContext) -> OpenInfo:  # noqa: ARG002
         return OpenInfo()
@@ -153,12 +151,22 @@ class _FromIterator:
 
     def _spark_rows(self) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._rows
+            yield from self._rows if self._staged else complete(self._rows)
         except Exception as error:  # what is before this end of the query was lost
             raise lost() from error
 
     def close(self) -> None:
         pass
+
+
+def complete(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows before the one that ends them; raises EOFError if there is none."""
+    for batch in rows:
+        is_last = batch.num_rows and batch.column(END)[-1].as_py()
+        yield batch.slice(0, batch.num_rows - bool(is_last)).drop_columns([END])
+        if is_last:
+            return
+    raise EOFError("the rows of the query ended without their end")
 
 
 def pieces(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -96,7 +96,8 @@ class SparkRunner:
         # An increment that goes through a query has no checkpoint before its end: rows without one are not written.
         drains = staged or not _query(plan)
         parts = self._context.defaultParallelism * PARTS_PER_CORE if staged else 1
-        return SparkAttempt(run, source, submit, parts=parts, host=self._host, drains=drains)
+        reports = not _query(plan)
+        return SparkAttempt(run, source, submit, parts=parts, host=self._host, drains=drains, reports=reports)
 
     def close(self) -> None:
         self._spark.stop()

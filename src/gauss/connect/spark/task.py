@@ -20,6 +20,7 @@ from gauss.connect.host import StreamRun
 from gauss.connect.program import ProgramTransform
 from gauss.connect.sides import make_side
 from gauss.connect.spark.link import Link
+from gauss.connect.typed import typed_error
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import LogLevel
 from gauss.contracts.connector.json_form import encode
@@ -168,8 +169,8 @@ class StreamTask:
             attempt = Attempt(run, order.side("source"), order.side("destination"))
             with Pulse(task, attempt):
                 return attempt()
-        except ConnectorError as error:
-            return Outcome(error=error)
+        except Exception as error:  # such as a connector that is not installed there
+            return Outcome(error=typed_error(error))
 
     def close(self) -> None:
         if self._link is not None:
