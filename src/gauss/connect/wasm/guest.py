@@ -76,14 +76,14 @@ class Guest:
         interrupts: Interrupts | None = None,
     ) -> None:
         self._name = name
-        self._interrupts = interrupts or Interrupts()
-        engine = self._interrupts.engine
+        self.interrupt = interrupts or Interrupts()
+        engine = self.interrupt.engine
         self._store = wasmtime.Store(engine)
         self._store.set_limits(
             memory_size=memory_bytes, memories=1, tables=4, table_elements=TABLE_ELEMENTS, instances=1
         )
         self._store.set_epoch_deadline(1)
-        if self._interrupts.happened:  # before this deadline was set
+        if self.interrupt.happened:  # before this deadline was set
             raise ConnectorError.internal("CANCELLED", f"{name} was interrupted before its start")
         self._memory = GuestMemory(self._store)
         self.functions = HostFunctions(host, self._memory)
@@ -163,7 +163,7 @@ class Guest:
             )
 
     def _failed(self, function: str, error: Exception) -> ConnectorError:
-        if self._interrupts.happened:
+        if self.interrupt.happened:
             return ConnectorError.internal("CANCELLED", f"{self._name} was interrupted in {function}")
         if isinstance(error, MemoryFault):
             return ConnectorError.internal("BAD_POINTER", f"{self._name}: {function}: {error}")
