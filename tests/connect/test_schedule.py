@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from gauss.api.syncs import describe
 from gauss.config.syncs import SyncDef
-from gauss.connect.runs import start_run
+from gauss.connect.runs import StreamRows, start_run
 from gauss.connect.schedule import SyncSchedule
 from gauss.connect.scheduled import ScheduledSync, next_start
 from gauss.connect.state import StateStore
@@ -202,3 +203,14 @@ def test_a_sync_that_does_not_stop_is_killed(start: Start) -> None:
     wait_until(lambda: sync.last is not None and sync.last.run)
     assert schedule.stop(threading.Event(), 0.3) == ["copy"]
     assert sync.join(60) and sync.runs == {"cancelled": 1}
+
+
+def test_the_last_run_of_another_process_is_shown_with_its_rows(start: Start, tmp_path: Path) -> None:
+    store = StateStore(tmp_path / "connect" / "state.db")
+    written = [StreamRows("a", "succeeded", 7, 70), StreamRows("b", "failed", 3, 30)]
+    start_run(store, "copy").end("failed", "the disk is away", written)
+    found = describe(start(printing(*DONE), begin=False).get("copy"))
+    assert (found["last"]["status"], found["last"]["rows"], found["last"]["bytes"]) == ("failed", 10, 100)
+    shown = {each["name"]: (each["status"], each["rows"]) for each in found["streams"]}
+    assert shown == {"a": ("succeeded", 7), "b": ("failed", 3)}
+    store.close()

@@ -93,6 +93,15 @@ def test_a_transient_error_is_retried_from_the_safe_cursor(world: World) -> None
     assert [each["event"] for each in world.events].count("retry") == 2
 
 
+def test_rows_of_all_attempts_are_counted(strange: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gauss.connect.stream_job.pause_s", lambda *_: 0.01)
+    destination = {"connector": "strange:Tiring"}
+    result = strange.sync(source={"connector": "strange:Counting"}, destination=destination).run()
+    assert result.status == "succeeded" and strange.lines() == list(range(1, 36)) and len(strange.reads()) == 4
+    [stream] = result.streams
+    assert (stream.read.records_read, stream.write.records_written) == (35, 35)
+
+
 @pytest.mark.parametrize("category", ["config", "auth", "permission", "internal", "schema"])
 def test_an_error_that_a_retry_does_not_help_ends_the_stream_at_once(world: World, category: str) -> None:
     (world.folder / "fail").write_text("9")
@@ -183,7 +192,9 @@ def test_the_store_has_cursors_and_runs(world: World) -> None:
     store = sync.store()
     found = store.cursor("numbers", "a")
     assert found is not None and found.value == Int64Cursor(35)
-    assert [row["status"] for row in list_runs(store, "numbers")] == ["succeeded"]
+    [run] = list_runs(store, "numbers")
+    assert run["status"] == "succeeded"
+    assert run["streams"] == [{"stream": "a", "status": "succeeded", "rows": 35, "bytes": 0}]
     store.close()
 
 
@@ -239,6 +250,27 @@ from pathlib import Path
 import sample
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, WriteSummary
+
+class Counting(sample.Numbers):
+    """Says in its checkpoints how many rows are before them."""
+    def run_read(self, stream):
+        checkpoint, last = self.host.checkpoint, stream.cursor_info.last_value
+        def counted(made):
+            rows = made.cursor_value.value - (last.value if last else 0)
+            checkpoint(Checkpoint(made.id, made.kind, made.stream, "n", made.cursor_value, rows, 8 * rows))
+        self.host.checkpoint = counted
+        return super().run_read(stream)
+
+class Tiring(sample.Lines):
+    """Fails behind each batch but the last."""
+    def run_write(self, stream):
+        checkpoint = self.host.checkpoint
+        def failing(made):
+            checkpoint(made)
+            if len(Path(self.config["folder"], "a.txt").read_text().split()) < 35:
+                raise ConnectorError.transient_db("TIRED", "enough")
+        self.host.checkpoint = failing
+        return super().run_write(stream)
 
 class Stuck(sample.Numbers):
     def run_read(self, stream):

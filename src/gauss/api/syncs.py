@@ -10,6 +10,7 @@ from fastapi import APIRouter
 
 from gauss.connect.schedule import SyncSchedule
 from gauss.connect.scheduled import ScheduledSync
+from gauss.connect.sync_child import StreamProgress
 from gauss.contracts.connector.cursor import CursorValue, TimestampMicrosCursor, TimestampMillisCursor
 from gauss.model.errors import GaussError
 from gauss.stream.control.run import Running
@@ -53,7 +54,7 @@ def describe(sync: ScheduledSync) -> dict[str, Any]:
         state = "failed"
     every = definition.every
     known = [] if definition.streams == "*" else [each.name for each in definition.streams]
-    report = sync.last.streams if sync.last is not None else {}
+    report = _streams(sync, history)
     return {
         "name": definition.name,
         "source": definition.source.connector,
@@ -78,6 +79,16 @@ def describe(sync: ScheduledSync) -> dict[str, Any]:
     }
 
 
+def _streams(sync: ScheduledSync, history: list[dict[str, Any]]) -> dict[str, StreamProgress]:
+    """What the last run has done of each stream."""
+    newest = sync.later_elsewhere(history)
+    if newest is not None:
+        return {
+            each["stream"]: StreamProgress(each["status"], each["rows"], each["bytes"]) for each in newest["streams"]
+        }
+    return sync.last.streams if sync.last is not None else {}
+
+
 def _last(sync: ScheduledSync, history: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The last run: what its process here has told, or what the history has of one elsewhere."""
     mine, newest = sync.last, sync.later_elsewhere(history)
@@ -94,15 +105,15 @@ def _last(sync: ScheduledSync, history: list[dict[str, Any]]) -> dict[str, Any] 
         }
     if newest is None:
         return None
-    ended = newest["ended_ms"]
+    ended, streams = newest["ended_ms"], newest["streams"]
     return {
         "run": f"{newest['sync']}#{newest['generation']}",
         "status": newest["status"],
         "started_ms": newest["started_ms"],
         "ended_ms": ended,
         "seconds": None if ended is None else (ended - newest["started_ms"]) / 1000,
-        "rows": None,
-        "bytes": None,
+        "rows": sum(each["rows"] for each in streams) if streams else None,
+        "bytes": sum(each["bytes"] for each in streams) if streams else None,
         "error": newest["detail"],
     }
 

@@ -75,13 +75,14 @@ def history(
         output.line("it has never run")
         return
     output.table(
-        ["run", "started", "seconds", "status", "process", "host", "detail"],
+        ["run", "started", "seconds", "status", "rows", "process", "host", "detail"],
         [
             [
                 row["generation"],
                 _time(row["started_ms"]),
                 _seconds(row),
                 row["status"],
+                sum(each["rows"] for each in row["streams"]) if row["streams"] else "",
                 row["pid"],
                 row["host"],
                 row["detail"],

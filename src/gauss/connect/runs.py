@@ -7,14 +7,14 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from gauss.connect.state import StateStore
-from gauss.connect.state_schema import RUNS
+from gauss.connect.state_schema import RUN_STREAMS, RUNS
 from gauss.model.errors import Fenced, GaussError, Rejected
 from gauss.process.identity import alive, boot_id, start_time
 
@@ -40,6 +40,15 @@ class Me:
         return cls(socket.gethostname(), boot_id(), os.getpid(), start_time(os.getpid()) or 0)
 
 
+class StreamRows(NamedTuple):
+    """What a run has written of a stream."""
+
+    stream: str
+    status: str
+    rows: int
+    bytes: int
+
+
 class SyncRun:
     """A run of a sync that this process holds. A thread tells others that it lives."""
 
@@ -56,13 +65,13 @@ class SyncRun:
     def id(self) -> str:
         return f"{self.sync}#{self.generation}"
 
-    def end(self, status: str, detail: str = "") -> None:
-        """Records its end. Idempotent; a run that was taken over records nothing."""
+    def end(self, status: str, detail: str = "", streams: Sequence[StreamRows] = ()) -> None:
+        """Records its end, and what it has written. Idempotent; a run that was taken over records nothing."""
         if not self._ended.is_set():
             self._ended.set()
             self._beats.join()
             now = _now()
-            self._update(seen_ms=now, ended_ms=now, status=status, detail=detail)
+            self._update(streams, seen_ms=now, ended_ms=now, status=status, detail=detail)
 
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_S):
@@ -70,12 +79,16 @@ class SyncRun:
                 self.on_lost()
                 return
 
-    def _update(self, **values: Any) -> bool:
+    def _update(self, streams: Sequence[StreamRows] = (), **values: Any) -> bool:
         """Returns whether the run is still this one's. A store that does not answer is asked again by the next beat."""
         mine = (RUNS.c.sync == self.sync, RUNS.c.generation == self.generation, RUNS.c.ended_ms.is_(None))
         try:
             with self._store.transaction() as connection:
-                return bool(connection.execute(RUNS.update().where(*mine).values(**values)).rowcount)
+                is_mine = bool(connection.execute(RUNS.update().where(*mine).values(**values)).rowcount)
+                if is_mine and streams:
+                    which = {"sync": self.sync, "generation": self.generation}
+                    connection.execute(RUN_STREAMS.insert(), [{**which, **each._asdict()} for each in streams])
+                return is_mine
         except GaussError as error:
             log.warning("%s: %s", self.id, error.message)
             return True
@@ -102,7 +115,9 @@ def start_run(store: StateStore, sync: str, me: Me | None = None) -> SyncRun:
             generation = (last.generation if last is not None else 0) + 1
             row = {"generation": generation, "started_ms": now, "seen_ms": now, "status": RUNNING, "detail": ""}
             connection.execute(RUNS.insert().values(sync=sync, **vars(me), **row))
-            connection.execute(RUNS.delete().where(RUNS.c.sync == sync, RUNS.c.generation <= generation - KEPT_RUNS))
+            for table in (RUNS, RUN_STREAMS):
+                old = (table.c.sync == sync, table.c.generation <= generation - KEPT_RUNS)
+                connection.execute(table.delete().where(*old))
     except sa.exc.IntegrityError:
         raise Rejected(f'sync "{sync}" was started by another process just now') from None
     return SyncRun(store, sync, generation)
@@ -117,15 +132,25 @@ def check_run(store: StateStore, run: SyncRun) -> None:
 
 
 def list_runs(store: StateStore, sync: str = "", limit: int = 100) -> list[dict[str, Any]]:
-    """The last runs, of one sync or of all, the newest first; `status` is `lost` for those that have died."""
+    """The last runs, of one sync or of all, the newest first; `status` is `lost` for those that have died. `streams`:
+    what a run that has ended has written of each of its streams."""
     me, now = Me.here(), _now()
     query = sa.select(RUNS).order_by(RUNS.c.started_ms.desc(), RUNS.c.generation.desc()).limit(limit)
     with store.transaction() as connection:
         rows = connection.execute(query.where(RUNS.c.sync == sync) if sync else query).all()
+        which = sa.tuple_(RUN_STREAMS.c.sync, RUN_STREAMS.c.generation).in_(
+            [(row.sync, row.generation) for row in rows]
+        )
+        written = connection.execute(sa.select(RUN_STREAMS).where(which).order_by(RUN_STREAMS.c.stream)).all()
+    streams: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for each in written:
+        shown = StreamRows(each.stream, each.status, each.rows, each.bytes)._asdict()
+        streams.setdefault((each.sync, each.generation), []).append(shown)
     found = []
     for row in rows:
         lost = row.ended_ms is None and not _lives(row, me, now)
-        found.append({**row._mapping, "status": "lost" if lost else row.status})
+        status = "lost" if lost else row.status
+        found.append({**row._mapping, "status": status, "streams": streams.get((row.sync, row.generation), [])})
     return found
 
 

@@ -199,17 +199,12 @@ class ScheduledSync:
 
     def _read(self, reading: Callable[[StateStore], T]) -> T:
         """Reads the state of the sync; raises GaussError."""
-        from sqlalchemy.exc import SQLAlchemyError  # takes a while, and not every run has syncs
-
-        from gauss.connect.state import StateStore
+        from gauss.connect.state import StateStore  # imports SQLAlchemy, and not every run has syncs
 
         with self._opening:
             if self._store is None:
                 self._store = StateStore(self.definition.state or self._folder / "state.db")
-        try:
-            return reading(self._store)
-        except SQLAlchemyError as error:
-            raise Unavailable(f"the state store does not answer: {type(error).__name__}") from error
+        return reading(self._store)
 
     # --- its thread ---
 

@@ -47,3 +47,12 @@ RUNS = sa.Table(
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("detail", sa.Text, nullable=False),
 )  # fmt: skip
+RUN_STREAMS = sa.Table(
+    "gauss_sync_run_streams", SCHEMA,
+    sa.Column("sync", sa.Text, primary_key=True),
+    sa.Column("generation", sa.BigInteger, primary_key=True),
+    sa.Column("stream", sa.Text, primary_key=True),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+)  # fmt: skip

@@ -7,19 +7,20 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
+import msgspec
 import pyarrow as pa
 
 from gauss.config.syncs import CheckpointDef
-from gauss.connect.attempt import Attempt, Outcome, Side, close, pause_s, typed
+from gauss.connect.attempt import Outcome, Side, close, pause_s, typed
 from gauss.connect.channel import most_in_flight
 from gauss.connect.evolution import SchemaPlan, plan_schema
 from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.letters import SyncLetters
 from gauss.connect.plan import StreamPlan
-from gauss.connect.program import program_of, result_schema
 from gauss.connect.reject_ids import digest
+from gauss.connect.runner import Runner, RunningAttempt
 from gauss.connect.runs import SyncRun, check_run
 from gauss.connect.state import StateStore, StreamCursor
 from gauss.connect.typed import typed_error
@@ -44,6 +45,7 @@ LEVELS = {
     LogLevel.TRACE: logging.DEBUG,
 }
 Emit = Callable[[dict[str, Any]], None]
+S = TypeVar("S", ReadSummary, WriteSummary)
 
 
 @dataclass
@@ -58,42 +60,6 @@ class StreamResult:
     error: ConnectorError | None = None
     letters: int = 0
     seconds: float = 0.0
-
-
-class RunningAttempt(Protocol):
-    """One attempt at a stream; `drain` and `break_off` may be called by any thread."""
-
-    def __call__(self) -> Outcome: ...
-
-    def drain(self) -> None: ...
-
-    def break_off(self, error: ConnectorError) -> None: ...
-
-
-class Runner(Protocol):
-    """Where the connectors of a stream run."""
-
-    def result_schema(self, plan: StreamPlan) -> pa.Schema:
-        """The columns of the rows that a stream's transform makes."""
-        ...
-
-    def attempt(self, plan: StreamPlan, run: StreamRun, source: Side, destination: Side) -> RunningAttempt: ...
-
-    def close(self) -> None: ...
-
-
-class LocalRunner:
-    """Runs both connectors in this process."""
-
-    def result_schema(self, plan: StreamPlan) -> pa.Schema:
-        return result_schema(plan)
-
-    def attempt(self, plan: StreamPlan, run: StreamRun, source: Side, destination: Side) -> RunningAttempt:
-        run.program = program_of(plan)
-        return Attempt(run, source, destination)
-
-    def close(self) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -134,6 +100,8 @@ class StreamJob:
         self._unstored: StreamCursor | None = None
         self._stored_at = 0.0
         self._totals = {CheckpointKind.SOURCE: (0, 0), CheckpointKind.DEST: (0, 0)}
+        self._safe_rows = self._before = (0, 0)
+        """Rows and bytes before the last safe checkpoint of this attempt, and of those before it."""
         self._told_at = 0.0
         self._stop: ConnectorError | None = None
         self._draining = threading.Event()
@@ -183,15 +151,28 @@ class StreamJob:
             self._emit("retry", error=error.message, code=error.code, wait_s=round(wait, 1))
             self._draining.wait(wait)
             error = self._stop
+            (rows, size), (more, more_size) = self._before, self._safe_rows
+            self._before, self._safe_rows = (rows + more, size + more_size), (0, 0)
         status = "failed" if error is not None else "cancelled" if self._draining.is_set() else "succeeded"
         return StreamResult(
             self._plan.name,
             status,
-            outcome.read or ReadSummary(),
-            outcome.write or WriteSummary(),
+            self._whole(outcome.read or ReadSummary(), "read"),
+            self._whole(outcome.write or WriteSummary(), "written"),
             error,
             self._letters,
             time.monotonic() - began,
+        )
+
+    def _whole(self, summary: S, done: str) -> S:
+        """The summary of the last attempt with the rows of those before it."""
+        rows, size = self._before
+        return msgspec.structs.replace(
+            summary,
+            **{
+                f"records_{done}": getattr(summary, f"records_{done}") + rows,
+                f"bytes_{done}": getattr(summary, f"bytes_{done}") + size,
+            },
         )
 
     def _try(self) -> Outcome:
@@ -332,6 +313,7 @@ class StreamJob:
     def committed(self, checkpoint: Checkpoint) -> None:
         if self._plan.mode is not SyncMode.FULL_REFRESH:  # which starts again with every attempt
             self._advanced = True
+            self._safe_rows = checkpoint.records_processed, checkpoint.bytes_processed
             now = time.time_ns() // 1_000_000
             self._unstored = StreamCursor(self.generation, checkpoint.cursor_value, checkpoint.id, now)
             # The watermark in the destination is what the next attempt starts from, if there is one.
@@ -346,7 +328,7 @@ class StreamJob:
             self._unstored, self._stored_at = None, time.monotonic()
 
     def progressed(self, kind: CheckpointKind, records: int, size: int) -> None:
-        self._totals[kind] = records, size
+        self._totals[kind] = self._before[0] + records, self._before[1] + size
         if time.monotonic() - self._told_at >= PROGRESS_S:
             self._told_at = time.monotonic()
             (read, read_bytes), (written, written_bytes) = self._totals.values()

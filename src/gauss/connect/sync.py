@@ -23,18 +23,11 @@ from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.letters import SyncLetters
 from gauss.connect.placement import Placement, needs_spark, place
 from gauss.connect.plan import StreamPlan, plan_streams
-from gauss.connect.runs import SyncRun, start_run
+from gauss.connect.runner import LocalRunner, Runner
+from gauss.connect.runs import StreamRows, SyncRun, start_run
 from gauss.connect.sides import make_side
 from gauss.connect.state import StateStore
-from gauss.connect.stream_job import (
-    Emit,
-    LocalRunner,
-    Runner,
-    StreamJob,
-    StreamResult,
-    SyncContext,
-    planned_table,
-)
+from gauss.connect.stream_job import Emit, StreamJob, StreamResult, SyncContext, planned_table
 from gauss.contracts.connector.connector import ManagedDestination, SchemaSource
 from gauss.contracts.connector.errors import FENCED, ConnectorError
 from gauss.contracts.connector.lifecycle import Catalog, OpenInfo, ValidationResult
@@ -205,12 +198,17 @@ class Sync:
             run = start_run(store, self.definition.name)
             run.on_lost = lambda: self.break_off(_taken_over(run))
             status, detail = "failed", "it was interrupted"
+            streams: list[StreamRows] = []
             try:
                 with _Deadline(self, self.definition.deadline):
                     result = self._in_time(lambda: self._run(run, store))
                 status, detail = result.status, result.error.message if result.error else ""
+                streams = [
+                    StreamRows(each.stream, each.status, each.write.records_written, each.write.bytes_written)
+                    for each in result.streams
+                ]
             finally:
-                run.end(status, detail)
+                run.end(status, detail, streams)
             return result
         finally:
             store.close()

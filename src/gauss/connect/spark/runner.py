@@ -36,7 +36,7 @@ PARTS_PER_CORE = 2
 
 
 class SparkRunner:
-    """Runs the streams of a sync on Spark. Implements `stream_job.Runner`."""
+    """Runs the streams of a sync on Spark. Implements `runner.Runner`."""
 
     def __init__(self, sync: SyncDef, section: SparkSection, base_dir: Path, data_dir: Path) -> None:
         """Starts Spark in a folder of the sync's own: a run may use the same data directory."""
