@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from pydantic_core import PydanticCustomError
 
 from gauss.config.section import Name, Section
+from gauss.contracts.connector.settings import CheckpointThresholds
 from gauss.contracts.connector.stream import ColumnPolicy, DataErrorPolicy, NullabilityPolicy, TypeChangePolicy
 from gauss.contracts.plugin import Bytes, Millis
 from gauss.model.units import interval
@@ -126,18 +127,6 @@ class PoliciesDef(Section):
     """How a table follows the schema of its stream."""
 
 
-class CheckpointDef(Section):
-    """How much is read again after a crash, at most. A source makes a checkpoint when half of `bytes` or `rows` has
-    come since the last one; the other half may be on its way to the destination."""
-
-    bytes: Annotated[Bytes, Field(gt=0)] = 64 << 20
-    """Bytes that are read again."""
-    rows: Annotated[int, Field(gt=0)] = 500_000
-    """Rows that are read again."""
-    secs: Annotated[float, Field(gt=0)] = 5.0
-    """Seconds between two checkpoints, if rows come."""
-
-
 class SyncDef(Section):
     """`[[syncs]]`: streams that connectors move from a source to a destination."""
 
@@ -158,7 +147,7 @@ class SyncDef(Section):
     """Bounds of every stream."""
     policies: PoliciesDef = PoliciesDef()
     """What happens to rows and schemas that do not fit."""
-    checkpoint: CheckpointDef = CheckpointDef()
+    checkpoint: CheckpointThresholds = CheckpointThresholds()
     """How much is read again after a crash, at most."""
     max_parallel_streams: Annotated[int, Field(ge=1, le=64)] = 1
     """Streams that run at once."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from gauss.config.syncs import CheckpointDef
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Batch, Mark, Opaque
+from gauss.contracts.connector.settings import CheckpointThresholds
 
 MOST_BYTES = 8 << 20
 """What waits between source and destination: more makes no sync faster, only larger."""
@@ -41,9 +41,9 @@ class Weight(NamedTuple):
         return Weight(rows.rows, len(rows.payload)) if isinstance(rows, Opaque) else Weight(rows.num_rows, rows.nbytes)
 
 
-def most_in_flight(checkpoint: CheckpointDef) -> Weight:
+def most_in_flight(checkpoint: CheckpointThresholds) -> Weight:
     """What may wait between source and destination, so that no more than a checkpoint's bound is read again."""
-    return Weight(checkpoint.rows // 4, min(checkpoint.bytes // 4, MOST_BYTES))
+    return Weight(checkpoint.batch_rows, min(checkpoint.batch_bytes, MOST_BYTES))
 
 
 class Channel:

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import msgspec
 import pyarrow as pa
 
-from gauss.config.syncs import CheckpointDef
 from gauss.connect.attempt import Outcome, Side, close, pause_s, typed
 from gauss.connect.channel import most_in_flight
 from gauss.connect.evolution import SchemaPlan, plan_schema
@@ -29,6 +28,7 @@ from gauss.contracts.connector.cursor import CursorValue
 from gauss.contracts.connector.errors import FENCED, ConnectorError
 from gauss.contracts.connector.host import LogLevel
 from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, Metric, ReadSummary, WriteSummary
+from gauss.contracts.connector.settings import CheckpointThresholds
 from gauss.contracts.connector.stream import StreamContext, SyncMode
 
 log = logging.getLogger("gauss.connect")
@@ -75,7 +75,7 @@ class SyncContext:
     runner: Runner
     max_attempts: int
     follow: bool
-    checkpoint: CheckpointDef
+    checkpoint: CheckpointThresholds
     emit: Emit
 
 

@@ -8,7 +8,6 @@ import time
 import pyarrow as pa
 import pytest
 
-from gauss.config.syncs import CheckpointDef
 from gauss.connect.channel import most_in_flight
 from gauss.connect.host import StreamHost, StreamRun
 from gauss.contracts.connector.cursor import Int64Cursor
@@ -55,11 +54,10 @@ def test_a_summary_counts_and_is_reported_as_metrics() -> None:
 
 
 def test_what_is_read_and_not_committed_never_exceeds_the_bound() -> None:
-    bound = CheckpointDef(rows=400)
+    bound = CheckpointThresholds(rows=400)
     stream = StreamContext("s", Columns([]), SyncMode.INCREMENTAL)
     run = StreamRun(stream, Values(), Seen(), pipeline="p", most_in_flight=most_in_flight(bound))
-    thresholds = CheckpointThresholds(rows=bound.rows)
-    emitter = Emitter(StreamHost(run, CheckpointKind.SOURCE, "source"), stream, thresholds)
+    emitter = Emitter(StreamHost(run, CheckpointKind.SOURCE, "source"), stream, bound)
     destination = StreamHost(run, CheckpointKind.DEST, "destination")
     committed, waiting = 0, 0
     most = 0
@@ -77,11 +75,11 @@ def test_what_is_read_and_not_committed_never_exceeds_the_bound() -> None:
     thread.start()
     for _ in range(60):
         # What is about to be emitted was read already.
-        most = max(most, emitter.records + thresholds.batch_rows - committed)
-        emitter.emit([rows(thresholds.batch_rows)], 8 * thresholds.batch_rows)
+        most = max(most, emitter.records + bound.batch_rows - committed)
+        emitter.emit([rows(bound.batch_rows)], 8 * bound.batch_rows)
         if emitter.due():
             emitter.checkpoint(Int64Cursor(emitter.records))
     run.channel.end()
     thread.join(10)
-    assert committed == emitter.records == 60 * thresholds.batch_rows
+    assert committed == emitter.records == 60 * bound.batch_rows
     assert bound.rows // 2 < most <= bound.rows

@@ -14,8 +14,8 @@ C = TypeVar("C", bound=PluginConfig)
 
 
 class CheckpointThresholds(PluginConfig):
-    """How much is read again after a crash, at most. A source makes a checkpoint when half of it has come since the
-    last one; the other half may be on its way to the destination."""
+    """How much is read again after a crash, at most. A source makes a checkpoint when half of `bytes` or `rows` has
+    come since the last one; the other half may be on its way to the destination."""
 
     bytes: Annotated[Bytes, Field(gt=0)] = 64 << 20
     """Bytes that are read again."""
