@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -107,6 +109,25 @@ def test_rows_that_do_not_fit_are_told_by_their_number_and_the_others_pass() -> 
     assert fitting.to_pydict() == {"id": [1, 3], "name": ["a", "c"]}
     assert [(row, error.code) for row, error in bad] == [(1, "NO_CONVERSION"), (3, "NO_CONVERSION"), (4, "NULL")]
     assert "'x' does not fit int64" in bad[0][1].message and all(not error.retryable for _, error in bad)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1e300, math.inf, 1.5, None], pa.float64()),
+        ([Decimal(10) ** 60, Decimal(2), Decimal(1), None], pa.decimal256(76, 0)),
+        (["1e300", "-Infinity", "2", None], pa.string()),
+    ],
+)
+def test_a_number_that_is_too_large_for_the_table_does_not_become_infinite(
+    values: list[Any], kind: pa.DataType
+) -> None:
+    made = plan([ID, pa.field("x", kind)], pa.schema([ID, pa.field("x", pa.float32())]))
+    fitting, bad = made.fit(pa.record_batch({"id": [1, 2, 3, 4], "x": pa.array(values, kind)}))
+    assert [row for row, _ in bad] == [0] and fitting.column("id").to_pylist() == [2, 3, 4]
+    needed = SchemaPlan(pa.schema([ID, pa.field("x", pa.float32(), nullable=False)]), made.changes)
+    _, bad = needed.fit(pa.record_batch({"id": [1, 2, 3, 4], "x": pa.array(values, kind)}))
+    assert [(row, error.code) for row, error in bad] == [(0, "NO_CONVERSION"), (3, "NULL")]
 
 
 def test_types_without_a_conversion_are_an_error_of_the_schema() -> None:

@@ -89,7 +89,7 @@ class SchemaPlan:
             columns.append(column)
             for row in misfits:
                 bad.setdefault(row, _misfit(wanted, given[row]))
-            if not wanted.nullable and column.null_count > len(misfits):
+            if not wanted.nullable and given.null_count:
                 missing = ConnectorError.data("NULL", f"{wanted.name}: null, but the table needs a value")
                 absent = pc.is_null(given)
                 if operation is not None:
@@ -170,15 +170,14 @@ def _cast(given: pa.Array, wanted: pa.Field) -> tuple[pa.Array, list[int]]:
     """The values in the type of the table, and the rows whose value has no equal there."""
     if given.type == wanted.type:
         return given, []
-    try:
-        return given.cast(wanted.type, safe=True), []
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
-        pass
-    return _cast_some(given, wanted, 0)
+    made, misfits = _cast_some(given, wanted, 0)
+    if pa.types.is_floating(wanted.type):
+        misfits = sorted({*misfits, *_too_large(given, made)})
+    return made, misfits
 
 
 def _cast_some(given: pa.Array, wanted: pa.Field, first: int) -> tuple[pa.Array, list[int]]:
-    """The same by halves, until the rows are found."""
+    """The same by halves, until the rows are found that can't be cast."""
     try:
         return given.cast(wanted.type, safe=True), []
     except pa.ArrowNotImplementedError as error:
@@ -192,6 +191,12 @@ def _cast_some(given: pa.Array, wanted: pa.Field, first: int) -> tuple[pa.Array,
     left, bad = _cast_some(given[:middle], wanted, first)
     right, more = _cast_some(given[middle:], wanted, first + middle)
     return pa.concat_arrays([left, right]), [*bad, *more]
+
+
+def _too_large(given: pa.Array, made: pa.Array) -> list[int]:
+    """The rows whose number became infinite, which Arrow does not refuse."""
+    infinite = pc.indices_nonzero(pc.is_inf(made.cast(pa.float64()))).to_pylist()
+    return [row for row in infinite if "inf" not in str(given[row].as_py()).lower()]
 
 
 def _misfit(wanted: pa.Field, value: pa.Scalar) -> ConnectorError:
