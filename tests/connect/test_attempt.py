@@ -245,6 +245,18 @@ def test_a_drained_stream_writes_what_was_emitted_and_is_no_failure() -> None:
     made.closed()
 
 
+def test_a_stream_that_is_drained_as_its_source_ends_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drained_meanwhile(host: StreamHost) -> bool:
+        before = host._run.cancel.is_set()
+        host._run.drain()
+        return before
+
+    monkeypatch.setattr(StreamHost, "cancelled", drained_meanwhile)
+    made, outcome = attempt()
+    assert outcome.error is None and made.made["destination"].got == [1, 2, 3, 4, 5]
+    made.closed()
+
+
 def test_a_broken_off_stream_ends_with_that_error() -> None:
     made = Fixture(Endless, Collecting, OneStream())
     thread, done = started(made)

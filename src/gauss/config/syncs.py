@@ -21,6 +21,8 @@ def _written(value: int | str) -> str:
 Every = Annotated[int | str, BeforeValidator(interval), PlainSerializer(_written, when_used="json")]
 """A duration in ms, or a cron expression."""
 
+LEAST_BATCH_BYTES, MOST_BATCH_BYTES = 1 << 10, 1 << 30
+
 
 class ConnectorDef(BaseModel):
     """A connector and its settings, in one table."""
@@ -95,7 +97,7 @@ class StreamDef(Section):
 class LimitsDef(Section):
     """Bounds of every stream."""
 
-    max_batch_bytes: Annotated[Bytes, Field(ge=1 << 10, le=1 << 30)] | None = None
+    max_batch_bytes: Annotated[Bytes, Field(ge=LEAST_BATCH_BYTES, le=MOST_BATCH_BYTES)] | None = None
     """Maximum bytes of a batch. Default: what the connectors propose."""
     max_record_bytes: Annotated[Bytes, Field(ge=1)] = 4 << 20
     """Maximum bytes of a record; larger ones are data errors."""

@@ -106,11 +106,12 @@ class Attempt:
                 raise ConnectorError.config("NO_CDC", f"{host.connector} has no change data capture (feature cdc)")
             try:
                 self._outcome.read = typed(lambda: source.run_read(self.run.stream))
+                host.end()
             except ConnectorError as error:
                 # A source that is drained is interrupted in its emit, and has done what was asked of it.
                 if not (self.run.cancel.is_set() and error.code == "CANCELLED" and self._outcome.error is None):
                     raise
-            host.end()
+                host.end()
 
         self._opened(host, work)
 

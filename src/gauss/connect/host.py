@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import msgspec
 import pyarrow as pa
 
 from gauss.connect.arrow_ipc import read_batch
@@ -294,10 +295,19 @@ class StreamHost:
             raise ConnectorError.internal(
                 "BAD_CHECKPOINT", f'expected stream "{self._run.stream.stream_name}", found "{checkpoint.stream}"'
             )
+        if checkpoint.kind is CheckpointKind.SOURCE and checkpoint.cursor_value is None:
+            # Nothing new: without a cursor the next run would read everything again.
+            checkpoint = msgspec.structs.replace(checkpoint, cursor_value=self._last_cursor())
         self._run.checkpoint(checkpoint)
         if checkpoint.kind is CheckpointKind.SOURCE:
             self._cursor = checkpoint
             self._run.channel.put(Mark(checkpoint.id, checkpoint.cursor_value, final=False))
+
+    def _last_cursor(self) -> CursorValue | None:
+        info = self._run.stream.cursor_info
+        if self._cursor is not None:
+            return self._cursor.cursor_value
+        return None if info is None else info.last_value
 
     def end(self) -> None:
         """Called when the source has returned: marks the end of the stream."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from gauss.config.syncs import StreamDef, SyncDef
+from gauss.config.syncs import LEAST_BATCH_BYTES, MOST_BATCH_BYTES, StreamDef, SyncDef
 from gauss.config.validate import did_you_mean
 from gauss.contracts.connector.arrow_types import arrow_schema
 from gauss.contracts.connector.cursor import CursorInfo, CursorType, CursorValue
@@ -113,11 +113,13 @@ def _fault(wanted: StreamDef, known: dict[str, CatalogStream]) -> str:
 
 
 def _limits(sync: SyncDef, opened: list[OpenInfo]) -> StreamLimits:
-    """The configured limits; the size of batches is by default the smaller one of those that the connectors propose."""
+    """The configured limits; the size of batches is by default the smaller one of those that the connectors propose,
+    within what could be configured."""
     given = sync.limits
     proposed = [each.default_max_batch_bytes for each in opened if each.default_max_batch_bytes]
+    wanted = min(proposed, default=StreamLimits().max_batch_bytes)
     return StreamLimits(
-        given.max_batch_bytes or min(proposed, default=StreamLimits().max_batch_bytes),
+        given.max_batch_bytes or min(max(wanted, LEAST_BATCH_BYTES), MOST_BATCH_BYTES),
         given.max_record_bytes,
         given.max_inflight_batches,
         given.max_parallel_requests,
