@@ -130,6 +130,13 @@ def test_a_number_that_is_too_large_for_the_table_does_not_become_infinite(
     assert [(row, error.code) for row, error in bad] == [(0, "NO_CONVERSION"), (3, "NULL")]
 
 
+def test_a_misfit_that_python_has_no_value_for_is_told() -> None:
+    given = pa.array([2**60, 5], pa.timestamp("us"))
+    made = plan([ID, pa.field("at", given.type)], pa.schema([ID, pa.field("at", pa.timestamp("ns"))]))
+    _, [(row, error)] = made.fit(pa.record_batch({"id": [1, 2], "at": given}))
+    assert row == 0 and "does not fit" in error.message
+
+
 def test_types_without_a_conversion_are_an_error_of_the_schema() -> None:
     made = plan([pa.field("id", pa.list_(pa.int64()), nullable=False), NAME], type_change=TypeChangePolicy.COERCE)
     with pytest.raises(ConnectorError, match="can't be converted") as caught:

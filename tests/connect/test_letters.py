@@ -82,3 +82,19 @@ def test_a_row_that_comes_again_is_kept_once_also_by_the_next_process(tmp_path: 
     assert kept.add("s", "destination", rows(2, 3), BAD, "r", ids=["b", "c"]) == 1
     assert SyncLetters(tmp_path, "people").add("s", "destination", rows(3, 4), BAD, "r", ids=["c", "d"]) == 1
     assert [letter["id"] for letter in kept] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([2**60], pa.timestamp("us")),
+        pa.array([2**30], pa.date32()),
+        pa.array([[2**60]], pa.list_(pa.timestamp("us"))),
+    ],
+)
+def test_a_value_that_python_does_not_have_is_kept_and_shown_as_text(column: pa.Array, tmp_path: Path) -> None:
+    letters = SyncLetters(tmp_path, "s")
+    row = pa.record_batch({"at": column})
+    assert letters.add("a", "destination", row, ConnectorError.data("BAD", "bad"), "s#1") == 1
+    [letter] = letters
+    assert isinstance(letter["row"]["at"], str) and row_of(letter).equals(row)

@@ -10,6 +10,7 @@ from enum import StrEnum
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gauss.connect.letters import shown_value
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.stream import (
     OPERATION,
@@ -200,6 +201,6 @@ def _too_large(given: pa.Array, made: pa.Array) -> list[int]:
 
 
 def _misfit(wanted: pa.Field, value: pa.Scalar) -> ConnectorError:
-    shown = str(value.as_py())
+    shown = str(shown_value(value))
     shown = shown if len(shown) <= 100 else f"{shown[:97]}…"
     return ConnectorError.data("NO_CONVERSION", f"{wanted.name}: {shown!r} does not fit {wanted.type}")

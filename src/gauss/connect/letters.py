@@ -156,9 +156,21 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def shown(row: pa.RecordBatch) -> dict[str, Any]:
     """A row as JSON types, for people."""
-    found: dict[str, Any] = json.loads(json.dumps(row.to_pylist()[0], default=_plain))
+    values = {name: shown_value(column[0]) for name, column in zip(row.schema.names, row.columns, strict=True)}
+    found: dict[str, Any] = json.loads(json.dumps(values, default=_plain))
     text = json.dumps(found)
     return found if len(text) <= SHOWN_BYTES else {"truncated": text[:SHOWN_BYTES]}
+
+
+def shown_value(value: pa.Scalar) -> Any:
+    """A value for people; as text if Python has no such value, such as a time in the year 30000."""
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        try:
+            return value.cast(pa.string()).as_py()
+        except pa.ArrowException:
+            return f"a {value.type} that can't be shown"
 
 
 def _plain(value: object) -> object:
