@@ -105,6 +105,13 @@ def test_a_sync_that_never_ran_runs_at_once_and_then_waits(start: Start) -> None
     stays(lambda: sum(sync.runs.values()) == 1 and not sync.is_running(), 0.5)
 
 
+def test_what_a_connector_prints_is_not_taken_for_an_event(start: Start) -> None:
+    odd: list[dict[str, Any]] = [{"event": "start"}, {"event": "progress", "stream": ["a"]}, {"event": "error"}]
+    sync = start(printing(*odd, *DONE), "1h").get("copy")
+    ended(sync)
+    assert sync.runs == {"succeeded": 1} and sync.failure == ""
+
+
 def test_times_that_pass_while_it_runs_are_made_up_once(start: Start) -> None:
     sync = start(printing({"event": "start", "run": "r"}, then=f"time.sleep(1); {printing(*DONE)}"), "10ms").get("copy")
     ended(sync, 2)

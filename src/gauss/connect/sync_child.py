@@ -142,11 +142,12 @@ class _Events:
         for line in lines:
             try:
                 event = json.loads(line)
-            except ValueError:
-                event = None
-            if isinstance(event, dict) and "event" in event:
-                self._report.add(event)
-            else:
+                is_event = isinstance(event, dict) and "event" in event
+                if is_event:
+                    self._report.add(event)
+            except (ValueError, KeyError, TypeError):  # what a connector has printed
+                is_event = False
+            if not is_event:
                 self._loose.append(line.decode(errors="replace"))
 
     def reason(self) -> str:
