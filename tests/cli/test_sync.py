@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from gauss.connect.state import StateStore, StreamCursor
+from gauss.contracts.connector.cursor import Int64Cursor
 from helpers.connectors import module
 from helpers.run import GAUSS
 from helpers.sync_connectors import CONNECTORS
@@ -140,6 +142,16 @@ def test_a_cursor_is_set_of_a_stream_that_has_one_only(gauss: Gauss) -> None:
     refused = gauss("syncs", "state", "set", "numbers", "aa", '{"int64": 30}')
     assert refused.returncode == 3 and 'no stream "aa" with a cursor' in refused.stderr
     assert "with one: a" in refused.stderr
+
+
+@pytest.mark.usefixtures("write")
+def test_a_cursor_can_be_set_after_the_state_of_the_sync_was_lost(gauss: Gauss, tmp_path: Path) -> None:
+    store = StateStore(tmp_path / ".gauss" / "connect" / "state.db")
+    store.move("numbers", "a", StreamCursor(1 << 40, Int64Cursor(35), 4, 0), "numbers#1")
+    assert gauss("syncs", "state", "set", "numbers", "a", '{"int64": 30}').returncode == 0
+    found = store.cursor("numbers", "a")
+    assert found is not None and found.generation > 1 << 40 and found.value == Int64Cursor(30)
+    store.close()
 
 
 def test_secrets_in_errors_are_hidden_wherever_they_are_printed(gauss: Gauss, write: Write, tmp_path: Path) -> None:

@@ -182,15 +182,19 @@ def _edit(sync: SyncDef, stream: str, value: Any, data_dir: Path, output: Comman
     from gauss.connect.state import StreamCursor
     from gauss.connect.stream_job import ATTEMPTS
 
-    known = [] if sync.streams == "*" else [each.name for each in sync.streams if each.mode != "full_refresh"]
-    if stream not in known:
+    streams = [] if sync.streams == "*" else [each.name for each in sync.streams if each.mode != "full_refresh"]
+    if stream not in streams:
         raise NotFound(
-            f'sync "{sync.name}" has no stream "{stream}" with a cursor', hint=f"with one: {', '.join(known) or 'none'}"
+            f'sync "{sync.name}" has no stream "{stream}" with a cursor',
+            hint=f"with one: {', '.join(streams) or 'none'}",
         )
     store = _store(sync, data_dir)
     try:
         run = start_run(store, sync.name)
-        cursor = StreamCursor(run.generation * ATTEMPTS, value, 0, time.time_ns() // 1_000_000)
+        known = store.cursor(sync.name, stream)
+        # A run whose state was lost has gone on above the generation that the destination knew.
+        generation = max(run.generation * ATTEMPTS, known.generation + 1 if known is not None else 0)
+        cursor = StreamCursor(generation, value, 0, time.time_ns() // 1_000_000)
         store.move(sync.name, stream, cursor, "edited")
         run.end("edited", f"cursor of {stream}")
     finally:
