@@ -196,6 +196,20 @@ def test_a_destination_that_returns_before_the_end_is_an_error() -> None:
     made.closed()
 
 
+def test_a_connector_that_returns_something_else_than_a_summary_has_none() -> None:
+    class Wordless(Numbers, Collecting):
+        def run_read(self, stream: StreamContext) -> ReadSummary:
+            super().run_read(stream)
+            return 5  # type: ignore[return-value]
+
+        def run_write(self, stream: StreamContext) -> WriteSummary:
+            super().run_write(stream)
+            return {}  # type: ignore[return-value]
+
+    made, outcome = attempt(Wordless, Wordless)
+    assert outcome == Outcome() and made.made["destination"].got == [1, 2, 3, 4, 5]
+
+
 class Stubborn(Collecting):
     """Goes on after an error."""
 

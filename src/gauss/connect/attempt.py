@@ -105,7 +105,8 @@ class Attempt:
             if self.run.stream.sync_mode is SyncMode.CDC and Feature.CDC not in info.features:
                 raise ConnectorError.config("NO_CDC", f"{host.connector} has no change data capture (feature cdc)")
             try:
-                self._outcome.read = typed(lambda: source.run_read(self.run.stream))
+                found = typed(lambda: source.run_read(self.run.stream))
+                self._outcome.read = found if isinstance(found, ReadSummary) else None
                 host.end()
             except ConnectorError as error:
                 # A source that is drained is interrupted in its emit, and has done what was asked of it.
@@ -126,7 +127,8 @@ class Attempt:
                     f"{host.connector} can't delete rows (feature cdc), so that it can't upsert changes",
                     hint='set write = "append", which stores each change',
                 )
-            self._outcome.write = typed(lambda: destination.run_write(self.run.stream))
+            found = typed(lambda: destination.run_write(self.run.stream))
+            self._outcome.write = found if isinstance(found, WriteSummary) else None
             if self.run.channel.broken is not None:  # it went on after an error
                 raise self.run.channel.broken
             if not self.run.channel.is_over():

@@ -151,29 +151,29 @@ class StreamJob:
             self._emit("retry", error=error.message, code=error.code, wait_s=round(wait, 1))
             self._draining.wait(wait)
             error = self._stop
-            (rows, size), (more, more_size) = self._before, self._safe_rows
-            self._before, self._safe_rows = (rows + more, size + more_size), (0, 0)
+            self._before, self._safe_rows = self._safely_moved(), (0, 0)
         status = "failed" if error is not None else "cancelled" if self._draining.is_set() else "succeeded"
         return StreamResult(
             self._plan.name,
             status,
-            self._whole(outcome.read or ReadSummary(), "read"),
-            self._whole(outcome.write or WriteSummary(), "written"),
+            self._whole(outcome.read, ReadSummary(), "read"),
+            self._whole(outcome.write, WriteSummary(), "written"),
             error,
             self._letters,
             time.monotonic() - began,
         )
 
-    def _whole(self, summary: S, done: str) -> S:
-        """The summary of the last attempt with the rows of those before it."""
-        rows, size = self._before
-        return msgspec.structs.replace(
-            summary,
-            **{
-                f"records_{done}": getattr(summary, f"records_{done}") + rows,
-                f"bytes_{done}": getattr(summary, f"bytes_{done}") + size,
-            },
-        )
+    def _safely_moved(self) -> tuple[int, int]:
+        """Rows and bytes before the last safe checkpoint, of all attempts."""
+        return self._before[0] + self._safe_rows[0], self._before[1] + self._safe_rows[1]
+
+    def _whole(self, last: S | None, nothing: S, done: str) -> S:
+        """The summary of the last attempt, if it came to its end, with the rows of those before it."""
+        rows, size = self._safely_moved() if last is None else self._before
+        summary = last or nothing
+        names = f"records_{done}", f"bytes_{done}"
+        given = (getattr(summary, name) + more for name, more in zip(names, (rows, size), strict=True))
+        return msgspec.structs.replace(summary, **dict(zip(names, given, strict=True)))
 
     def _try(self) -> Outcome:
         self._number += 1

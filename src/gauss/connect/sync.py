@@ -36,7 +36,7 @@ from gauss.contracts.connector.stream import Columns, StreamContext, SyncMode
 
 log = logging.getLogger("gauss.connect")
 SOURCE, DEST = CheckpointKind.SOURCE, CheckpointKind.DEST
-GRACE_S = 10.0
+GRACE_S = 30.0
 """How long connectors get to end when a sync is broken off; those that do not are left behind."""
 LOOK_S = 0.2
 T = TypeVar("T")
@@ -259,6 +259,7 @@ class Sync:
             return found
 
         threads = [_in_thread(work, "stream") for _ in range(min(parallel, len(jobs)))]
+        wait(threads)
         places = {job.stream: place for place, job in enumerate(jobs)}
         results = sorted((each for thread in threads for each in thread.result()), key=lambda each: places[each.stream])
         failed = next((each for each in results if each.status == "failed"), None)
