@@ -1,4 +1,4 @@
-"""State and observer of connectors that the kit opens itself, outside a sync."""
+"""State and observer of connectors that run outside a sync: opened by the kit, or by tests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class MemoryState:
     """Implements `host.StateBackend`."""
 
     def __init__(self) -> None:
-        self._values: dict[tuple[str, str], bytes] = {}
+        self.values: dict[tuple[str, str], bytes] = {}
 
     def get(self, owner: str, key: str) -> bytes | None:
-        return self._values.get((owner, key))
+        return self.values.get((owner, key))
 
     def put(self, owner: str, key: str, value: bytes) -> None:
-        self._values[owner, key] = value
+        self.values[owner, key] = value
 
     def compare_and_set(self, owner: str, key: str, expected: bytes | None, value: bytes) -> bool:
         if self.get(owner, key) != expected:
@@ -32,21 +32,28 @@ class MemoryState:
 
 @dataclass
 class Observed:
-    """Implements `host.Observer`."""
+    """Keeps what a run reports. Implements `host.Observer`."""
 
-    committed_checkpoints: list[Checkpoint] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    letters: list[ConnectorError] = field(default_factory=list)
+    safe: list[Checkpoint] = field(default_factory=list)
+    totals: dict[CheckpointKind, tuple[int, int]] = field(default_factory=dict)
+    lines: list[tuple[str, LogLevel, str]] = field(default_factory=list)
+    metrics: list[Metric] = field(default_factory=list)
+    letters: list[tuple[CheckpointKind, pa.RecordBatch, ConnectorError]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    """Of the rows among the letters."""
 
     def committed(self, checkpoint: Checkpoint) -> None:
-        self.committed_checkpoints.append(checkpoint)
+        self.safe.append(checkpoint)
 
-    def progressed(self, kind: CheckpointKind, records: int, size: int) -> None: ...
+    def progressed(self, kind: CheckpointKind, records: int, size: int) -> None:
+        self.totals[kind] = records, size
 
-    def logged(self, connector: str, level: LogLevel, message: str) -> None:  # noqa: ARG002
-        self.lines.append(message)
+    def logged(self, connector: str, level: LogLevel, message: str) -> None:
+        self.lines.append((connector, level, message))
 
-    def measured(self, connector: str, metric: Metric) -> None: ...
+    def measured(self, connector: str, metric: Metric) -> None:  # noqa: ARG002
+        self.metrics.append(metric)
 
-    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:  # noqa: ARG002
-        self.letters.append(error)
+    def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:
+        self.ids += ids
+        self.letters.append((kind, rows, error))

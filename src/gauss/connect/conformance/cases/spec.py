@@ -103,7 +103,7 @@ def _tried(bench: Bench, config: dict[str, Any]) -> list[str]:
         said.append(_text(error))
     finally:
         close(made.connector)
-    return [*said, *made.observed.lines]
+    return [*said, *(line for _, _, line in made.observed.lines)]
 
 
 def _text(error: ConnectorError) -> str:
