@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from gauss.connect.arrow_ipc import read_batch, write_batch
 from gauss.contracts.connector.errors import ConnectorError
+from gauss.model.errors import DiskFull, StorageError
 
 SHOWN_BYTES = 64 << 10
 """Maximum size of the readable form of a row; the row itself is kept whole."""
@@ -56,8 +58,9 @@ class SyncLetters:
                 self._known = {letter["id"] for letter in self}
             new = [letter for letter in letters if letter["id"] not in self._known]
             if new:
+                known, self._known = self._known, None  # read again if only some of them get there
                 append_lines(self._path, new)
-                self._known |= {letter["id"] for letter in new}
+                self._known = known | {letter["id"] for letter in new}
         return len(new)
 
     def __iter__(self) -> Iterator[Letter]:
@@ -95,11 +98,18 @@ class SyncLetters:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Against other threads and processes: a file that is replaced must not be appended to."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._lock, open(self._path.with_name(f".{self._path.name}.lock"), "a", opener=_private) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        """Against other threads and processes: a file that is replaced must not be appended to. Raises StorageError if
+        it can't be written."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._lock, open(self._path.with_name(f".{self._path.name}.lock"), "a", opener=_private) as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield
+        except OSError as error:
+            message = f"dead letters can't be written to {self._path}: "
+            if error.errno == errno.ENOSPC:
+                raise DiskFull(message + "the disk is full", hint="free some space, then run it again") from error
+            raise StorageError(message + str(error.strerror or error)) from error
 
 
 def kept_letters(data_dir: Path) -> list[SyncLetters]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +16,7 @@ import sqlalchemy as sa
 from gauss.connect.state_schema import CURSORS, HISTORY, SCHEMA, VALUES
 from gauss.contracts.connector.cursor import CursorValue
 from gauss.contracts.connector.json_form import decode, encode
-from gauss.model.errors import ConfigError, Fenced, StorageError, Unavailable
+from gauss.model.errors import ConfigError, DiskFull, Fenced, GaussError, StorageError, Unavailable
 
 KEPT_CURSORS = 100
 """Entries of the history of a stream."""
@@ -38,10 +41,11 @@ class StateStore:
     def __init__(self, address: str | Path) -> None:
         """`address`: the file of a SQLite database, or a Postgres URL."""
         self.engine = _engine(address)
+        self._address = address
         try:
             SCHEMA.create_all(self.engine)
         except sa.exc.OperationalError as error:
-            raise Unavailable("the state store does not answer", hint="check the URL of `state`") from error
+            raise self._unusable(error) from error
         except sa.exc.SQLAlchemyError as error:
             raise StorageError(f"the state store can't be opened: {type(error).__name__}") from error
 
@@ -50,17 +54,24 @@ class StateStore:
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
-        """Raises Unavailable if the database does not answer, StorageError if it fails otherwise."""
+        """Raises DiskFull or Unavailable if the database can't be used for now, StorageError if it fails otherwise."""
         try:
             with self.engine.begin() as connection:
                 yield connection
         except sa.exc.IntegrityError:
             raise
         except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
-            # Without the statement, whose parameters are values of connectors.
-            raise Unavailable(f"the state store does not answer: {type(error).__name__}") from error
+            raise self._unusable(error) from error
         except sa.exc.SQLAlchemyError as error:
             raise StorageError(f"the state store failed: {type(error).__name__}") from error
+
+    def _unusable(self, error: sa.exc.SQLAlchemyError) -> GaussError:
+        """The error without the statement, whose parameters are values of connectors."""
+        cause = getattr(error, "orig", None)
+        # SQLite tells a full disk also as a failed operation of the disk.
+        if "disk is full" in str(cause) or getattr(cause, "sqlstate", None) == "53100" or _is_full(self._address):
+            return _full(self._address)
+        return Unavailable(f"the state store does not answer: {type(error).__name__}", hint="check the URL of `state`")
 
     # --- values of connectors ---
 
@@ -134,7 +145,12 @@ class StateStore:
 
 def _engine(address: str | Path) -> sa.Engine:
     if isinstance(address, Path):
-        address.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            address.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise _full(address) from error
+            raise StorageError(f"{address.parent} can't be made: {error.strerror}") from error
         engine = sa.create_engine(f"sqlite:///{address}", connect_args={"timeout": 30})
         sa.event.listen(engine, "connect", _durable)
         # A transaction that reads first and then writes would fail, not wait, if another one has written meanwhile.
@@ -144,6 +160,17 @@ def _engine(address: str | Path) -> sa.Engine:
     if not separator or scheme not in ("postgresql", "postgres"):
         raise ConfigError("state: expected postgresql://user:password@host:port/database")
     return sa.create_engine(f"postgresql+psycopg://{rest}", pool_pre_ping=True)
+
+
+def _is_full(address: str | Path) -> bool:
+    """Whether the disk of a file has no page left."""
+    return isinstance(address, Path) and shutil.disk_usage(address.parent).free < mmap.PAGESIZE
+
+
+def _full(address: str | Path) -> DiskFull:
+    place = str(address) if isinstance(address, Path) else "its database"
+    hint = "free some space, then run it again"
+    return DiskFull(f"the state can't be written to {place}: the disk is full", hint=hint)
 
 
 def _durable(connection: Any, _record: Any) -> None:

@@ -1,0 +1,73 @@
+"""The state and the letters of syncs on a full disk: typed errors, and everything goes on when there is space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from gauss.connect.letters import SyncLetters
+from gauss.connect.runs import list_runs, start_run
+from gauss.connect.state import StateStore, StreamCursor
+from gauss.contracts.connector.cursor import Int64Cursor
+from gauss.contracts.connector.errors import ConnectorError
+from gauss.model.errors import DiskFull
+from helpers.disks import fill, small_file_system
+
+pytestmark = pytest.mark.fault
+BALLAST = "ballast"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_file_system(tmp_path / "small", "1m") as made:
+        yield made
+
+
+def test_state_can_be_read_on_a_full_disk_and_written_when_there_is_space(disk: Path) -> None:
+    file = disk / "connect" / "state.db"
+    store = StateStore(file)
+    run = start_run(store, "people")
+    store.put("people", "key", b"old")
+    fill(disk / BALLAST)
+    with pytest.raises(DiskFull, match="the disk is full") as caught:
+        for _ in range(100):  # pages that the log of the database has already can still be used
+            store.put("people", "key", bytes(4096))
+    assert str(file) in caught.value.message and caught.value.retryable
+    with pytest.raises(DiskFull):
+        store.move("people", "s", StreamCursor(1, Int64Cursor(5), 1, 0), "run")
+    with pytest.raises(DiskFull):
+        start_run(store, "others")
+    assert store.cursor("people", "s") is None and store.get("people", "key") is not None
+    run.end("failed", "no space")  # only logged: the result of the run counts
+    (disk / BALLAST).unlink()
+    store.move("people", "s", StreamCursor(1, Int64Cursor(5), 1, 0), "run")
+    start_run(store, "others").end("succeeded")
+    assert [row["status"] for row in list_runs(store, "others")] == ["succeeded"]
+    store.close()
+
+
+def test_a_store_that_can_not_be_made_says_that_the_disk_is_full(disk: Path) -> None:
+    fill(disk / BALLAST)
+    for file in (disk / "state.db", disk / "new" / "folder" / "state.db"):
+        with pytest.raises(DiskFull, match="the disk is full"):
+            StateStore(file)
+    (disk / BALLAST).unlink()
+    StateStore(disk / "state.db").close()
+
+
+def test_letters_are_all_there_once_after_a_full_disk(disk: Path) -> None:
+    letters = SyncLetters(disk, "people")
+    rows = pa.record_batch({"text": pa.array([f"{number}".ljust(3000, "x") for number in range(20)])})
+    ids = [f"id {number}" for number in range(20)]
+    error = ConnectorError.data("BAD", "bad")
+    letters.add("s", "source", rows.slice(0, 1), error, "run", ids=ids[:1])
+    fill(disk / BALLAST)
+    with pytest.raises(DiskFull, match="the disk is full") as caught:
+        letters.add("s", "source", rows, error, "run", ids=ids)
+    assert str(disk) in caught.value.message
+    (disk / BALLAST).unlink()
+    letters.add("s", "source", rows, error, "run", ids=ids)
+    assert [letter["id"] for letter in letters] == ids
