@@ -24,10 +24,10 @@ def read_batch(data: bytes) -> pa.RecordBatch:
         raise ConnectorError.data("BAD_BATCH", f"the batch is not an Arrow IPC stream: {error}") from error
 
 
-def write_batch(batch: pa.RecordBatch) -> bytes:
-    """A batch as an Arrow IPC stream."""
+def write_batch(batch: pa.RecordBatch, compression: str | None = None) -> bytes:
+    """A batch as an Arrow IPC stream. `compression`: `lz4` or `zstd`."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue())
 

@@ -196,6 +196,9 @@ class StreamHost:
 
     def emit_batch(self, batch: pa.RecordBatch | bytes | Opaque) -> None:
         self._only(CheckpointKind.SOURCE, "emit_batch")
+        if isinstance(batch, Opaque) and batch.kind != self.opaque:
+            agreed = self.opaque or "Arrow batches"
+            raise ConnectorError.internal("OPAQUE", f"source and destination agreed on {agreed}, found {batch.kind}")
         # A batch in Arrow's memory gets its envelope when a guest reads it.
         whole = isinstance(batch, bytes)
         size, most = (len(batch), self.batch_bytes) if whole else (_size(batch), self.stream.limits.max_batch_bytes)
@@ -205,11 +208,23 @@ class StreamHost:
                 f"a batch has at most {most:,} bytes (max_batch_bytes{' and 64 KiB' if whole else ''}), found {size:,}",
                 hint="emit fewer rows at once, or raise max_batch_bytes",
             )
-        rows = read_batch(batch) if isinstance(batch, bytes) else batch
+        rows = self._decoded(batch) if isinstance(batch, bytes) else batch
         if not (rows.rows if isinstance(rows, Opaque) else rows.num_rows):
             raise ConnectorError.config("EMPTY_BATCH", "a batch has at least one row")
         self._run.channel.put(Batch(self._run.emitted + 1, rows))
         self._run.emitted += 1
+
+    def _decoded(self, data: bytes) -> pa.RecordBatch:
+        """A batch of Arrow IPC, which may be compressed: the limit is for what it holds, since that is passed on."""
+        rows = read_batch(data)
+        if rows.nbytes > self.batch_bytes:
+            raise ConnectorError.config(
+                "BATCH_TOO_LARGE",
+                f"a batch has at most {self.batch_bytes:,} bytes (max_batch_bytes and 64 KiB), found {rows.nbytes:,}"
+                " when it is decompressed",
+                hint="emit fewer rows at once, or raise max_batch_bytes",
+            )
+        return rows
 
     def next_delivery(self) -> Batch | Mark | None:
         self._only(CheckpointKind.DEST, "next_batch")
