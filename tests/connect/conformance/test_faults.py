@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from connect.conformance import encoded
 from connect.conformance.kit_runs import failures, needed_by, reference_settings, run_kit
 from gauss.connect.conformance.case import Role
 from helpers.connectors import module
@@ -21,6 +22,11 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "EmitsEmptyBatch": ("read.no_empty_batches",),
     "IgnoresBatchSize": ("read.batch_size",),
     "CheckpointsAhead": ("read.checkpoint_ids",),
+    "BreaksCompressed": ("read.ipc_batches",),
+    "HidesSizeByCompression": ("read.ipc_batches",),
+    "EmitsOpaqueUnasked": ("read.agreed_encoding",),
+    "LosesOpaqueRows": ("opaque.rows",),
+    "MiscountsOpaque": ("opaque.batches",),
     "LosesLastRow": ("read.full_refresh",),
     "ReadsDifferently": ("read.twice",),
     "MiscountsRead": ("read.summary",),
@@ -59,6 +65,10 @@ DESTINATIONS: dict[str, tuple[str, ...]] = {
     "WritesNullAsEmpty": ("write.null_row",),
     "TruncatesWritten": ("write.edge.long_text", "write.large_record"),
     "NeverAddsColumns": ("evolution.new_column.add",),
+    "TakesOneBlock": ("compression.lz4", "compression.zstd"),
+    "WritesFirstOpaque": ("opaque.rows",),
+    "TakesColumnsByPlace": ("opaque.column_order",),
+    "CommitsOpaqueAtOnce": ("opaque.retry",),
     "DoesNotFence": ("fence.incremental", "fence.replace", "fence.older_prepare"),
 }
 
@@ -81,7 +91,8 @@ def _looked_at(name: str, named: tuple[str, ...], role: Role) -> bool:
 )
 def test_a_fault_fails_the_case_that_names_it(tmp_path: Path, fault: str, named: tuple[str, ...], role: Role) -> None:
     settings = reference_settings(tmp_path, kills=0)
-    target = f"connect.conformance.faults:{fault}"
+    place = "encoded" if hasattr(encoded, fault) else "faults"
+    target = f"connect.conformance.{place}:{fault}"
     found = failures(run_kit(target, settings, role, only=lambda name: _looked_at(name, named, role)))
     assert set(found) == {f"{role}: {each}" for each in named}, found
     assert all(found.values())

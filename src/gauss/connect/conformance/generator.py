@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gauss.connect.arrow_ipc import write_batch
 from gauss.contracts.connector.arrow_types import column_schemas
 from gauss.contracts.connector.cursor import CursorValue, Int64Cursor, JsonCursor
 from gauss.contracts.connector.errors import BackoffClass, ConnectorError, ErrorCategory
@@ -34,8 +35,8 @@ NAME = "gauss.connect.conformance.generator:Generator"
 
 class Generator:
     """Implements `Source`. Config: `files` (an Arrow file per stream), `batch_rows`, `checkpoint_batches` (0:
-    no checkpoints), `pause_s` after each batch, `gate` (wait for a file behind a row), `fail` (raise
-    an error behind a row, once)."""
+    no checkpoints), `compression` (`lz4` or `zstd`: batches are Arrow IPC), `pause_s` after each batch, `gate` (wait
+    for a file behind a row), `fail` (raise an error behind a row, once)."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -74,7 +75,7 @@ class Generator:
             self._checkpoint(stream, 0, self._position(stream, rows, start))
         for first in range(start, rows.num_rows, size):
             part = rows.slice(first, size)
-            self._host.emit_batch(_one_batch(part))
+            self._emit(_one_batch(part))
             batches, records, end = batches + 1, records + part.num_rows, first + part.num_rows
             if every and (batches % every == 0 or end == rows.num_rows):
                 self._checkpoint(stream, batches, self._position(stream, rows, end))
@@ -83,6 +84,10 @@ class Generator:
             if self._host.cancelled():
                 break
         return ReadSummary(records, rows.nbytes, batches, checkpoints)
+
+    def _emit(self, batch: pa.RecordBatch) -> None:
+        compression = self._config.get("compression")
+        self._host.emit_batch(batch if compression is None else write_batch(batch, compression))
 
     def _position(self, stream: StreamContext, rows: pa.Table, end: int) -> CursorValue | None:
         if stream.sync_mode is SyncMode.FULL_REFRESH:

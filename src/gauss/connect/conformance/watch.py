@@ -28,8 +28,14 @@ class Emitted:
 
     rows: int
     size: int
-    schema: pa.Schema | None
+    schema: pa.Schema | None = None
     """None for an opaque batch."""
+    kind: str = ""
+    """The encoding of an opaque batch."""
+    unpacked: int | None = None
+    """The size of the rows of a batch in Arrow IPC, which may be compressed."""
+    fault: str = ""
+    """Why a batch in Arrow IPC can't be read."""
 
 
 @dataclass
@@ -112,12 +118,13 @@ class WatchedHost:
 
 def _emitted(batch: pa.RecordBatch | bytes | Opaque) -> Emitted:
     if isinstance(batch, Opaque):
-        return Emitted(batch.rows, len(batch.payload), None)
+        return Emitted(batch.rows, len(batch.payload), kind=batch.kind)
     if isinstance(batch, bytes):
         try:
-            return Emitted(read_batch(batch).num_rows, len(batch), read_batch(batch).schema)
-        except ConnectorError:  # the host refuses it, with the reason
-            return Emitted(0, len(batch), None)
+            rows = read_batch(batch)
+            return Emitted(rows.num_rows, len(batch), rows.schema, unpacked=rows.nbytes)
+        except ConnectorError as error:  # the host refuses it, with the reason
+            return Emitted(0, len(batch), fault="" if error.code == "EMPTY_BATCH" else error.message)
     return Emitted(batch.num_rows, batch.nbytes, batch.schema)
 
 

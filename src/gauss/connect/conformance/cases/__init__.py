@@ -8,7 +8,8 @@ ORDER = (
     *("gate", "lifecycle", "spec"),
     *("source_read", "source_types", "source_incremental", "source_parts"),
     *("destination_write", "destination_modes", "destination_types", "destination_evolution"),
-    *("destination_letters", "destination_fences", "errors", "stops", "cdc", "crashes"),
+    *("destination_letters", "destination_fences", "compression", "opaque"),
+    *("errors", "stops", "cdc", "crashes"),
 )
 """The order in which they run: what others build on comes first."""
 

@@ -16,6 +16,7 @@ from gauss.connect.conformance.kit_sync import described, start, succeeded, wait
 from gauss.connect.conformance.source_bench import ROWS, Read, SourceBench
 from gauss.contracts.connector.arrow_types import arrow_schema
 from gauss.contracts.connector.errors import ErrorCategory
+from gauss.contracts.connector.host import BATCH_OVERHEAD_BYTES
 from gauss.contracts.connector.stream import SyncMode
 
 READ = ("read.full_refresh",)
@@ -34,7 +35,8 @@ def full(bench: SourceBench) -> Read:
 
 @CASES.source("read.no_empty_batches", "Every batch that is emitted has at least one row.", FOUND)
 def emits_no_empty_batches(bench: SourceBench) -> None:
-    empty = [number for number, each in enumerate(bench.record(full(bench).sync).emitted, 1) if not each.rows]
+    emitted = bench.record(full(bench).sync).emitted
+    empty = [number for number, each in enumerate(emitted, 1) if not each.rows and not each.fault]
     check(not empty, f"batch {empty[0] if empty else 0} has no rows")
 
 
@@ -42,10 +44,29 @@ def emits_no_empty_batches(bench: SourceBench) -> None:
 def keeps_the_batch_limit(bench: SourceBench) -> None:
     found = full(bench)
     limit = found.sync.plan()[0].limits.max_batch_bytes
-    large = [each.size for each in bench.record(found.sync).emitted if each.size > limit + (64 << 10)]
-    if bench.is_own:
-        large = [each.size for each in bench.record(found.sync).emitted if each.size > limit]
+    large = [each.size for each in bench.record(found.sync).emitted if each.size > _most(bench, limit)]
     check(not large, f"a batch of {max(large, default=0):,} bytes, max_batch_bytes is {limit:,}")
+
+
+@CASES.source(
+    "read.ipc_batches", "Batches in Arrow IPC, compressed or not, can be read and hold at most max_batch_bytes.", FOUND
+)
+def emits_readable_batches(bench: SourceBench) -> None:
+    found = full(bench)
+    packed = [each for each in bench.record(found.sync).emitted if each.fault or each.unpacked is not None]
+    if not packed:
+        raise NotApplicable("the source emits record batches of pyarrow")
+    most = _most(bench, found.sync.plan()[0].limits.max_batch_bytes)
+    fault = next((each.fault for each in packed if each.fault), "")
+    check(not fault, fault)
+    largest = max(each.unpacked or 0 for each in packed)
+    check(largest <= most, f"a batch of {largest:,} bytes when it is decompressed, at most {most:,} are allowed")
+
+
+@CASES.source("read.agreed_encoding", "Opaque batches are emitted only if both sides agreed on their encoding.", FOUND)
+def emits_arrow_batches(bench: SourceBench) -> None:
+    kinds = sorted({each.kind for each in bench.record(full(bench).sync).emitted if each.kind})
+    check(not kinds, f"opaque batches of {', '.join(kinds)}, which the destination does not take")
 
 
 @CASES.source("read.checkpoint_ids", "Checkpoint ids grow, and count batches that were emitted before them.", FOUND)
@@ -59,7 +80,10 @@ def numbers_checkpoints(bench: SourceBench) -> None:
 @CASES.source(
     "read.full_refresh",
     "A full refresh emits all rows of the stream and succeeds.",
-    (*FOUND, "read.no_empty_batches", "read.batch_size", "read.checkpoint_ids"),
+    (
+        *(*FOUND, "read.no_empty_batches", "read.batch_size", "read.ipc_batches"),
+        *("read.agreed_encoding", "read.checkpoint_ids"),
+    ),
 )
 def reads_everything(bench: SourceBench) -> None:
     found = full(bench)
@@ -166,6 +190,11 @@ def projects(bench: SourceBench) -> None:
     check(found.rows.column_names == wanted, f"columns {', '.join(found.rows.column_names)}")
     text = same_rows(full(bench).rows.select(wanted), found.rows)
     check(not text, text)
+
+
+def _most(bench: SourceBench, limit: int) -> int:
+    """The largest batch; of a stream that is not the kit's own, with an envelope."""
+    return limit if bench.is_own else limit + BATCH_OVERHEAD_BYTES
 
 
 def _has_full(bench: SourceBench) -> bool:
