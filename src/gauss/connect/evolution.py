@@ -71,6 +71,25 @@ class SchemaPlan:
     table: pa.Schema
     """All columns that rows are written to, in the order of the stream, with the types of the table."""
     changes: list[ColumnChange] = field(default_factory=list)
+    policy: SchemaEvolutionPolicy = field(default_factory=SchemaEvolutionPolicy)
+
+    def _check(self, names: list[str], operation: pa.Array | None) -> None:
+        """Raises ConnectorError if the stream has other columns than those of the plan. Rows without the values of a
+        new one would never be read again."""
+        needed = [each.name for each in self.table if self._must_be_there(each)] if operation is None else []
+        known = {OPERATION, *self.table.names, *(each.column for each in self.changes)}
+        found = [f"{name} is gone" for name in needed if name not in names]
+        if self.policy.new_column is not ColumnPolicy.IGNORE:
+            found += [f"{name} is new" for name in names if name not in known]
+        if found:
+            raise ConnectorError.schema(
+                "SCHEMA_CHANGED",
+                f"the columns of the stream have changed since the run was planned: {'; '.join(found)}",
+                hint="start the sync again, which follows schema_evolution in policies",
+            )
+
+    def _must_be_there(self, column: pa.Field) -> bool:
+        return not column.nullable or self.policy.removed_column is ColumnPolicy.FAIL
 
     def fit(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[tuple[int, ConnectorError]]]:
         """The rows that fit, as the table has them, and the index of each other row with the reason. The operation of
@@ -80,6 +99,8 @@ class SchemaPlan:
         bad: dict[int, ConnectorError] = {}
         columns = []
         operation = _operation(self.table, batch)
+        if batch.schema.names != self.table.names:
+            self._check(batch.schema.names, operation)
         for wanted in self.table:
             given = batch.column(wanted.name) if wanted.name in batch.schema.names else None
             if given is None or wanted.name in nulls:
@@ -113,7 +134,7 @@ def plan_schema(
     """How a table follows its stream. `landed`: the columns of a new table for the stream; `live`: those of the table
     that there is. Raises ConnectorError with all differences that the policy refuses."""
     if live is None:
-        return SchemaPlan(landed)
+        return SchemaPlan(landed, policy=policy)
     found = list(_differences(source, landed, live, policy))
     if refused := [text for text, change in found if change is None]:
         raise ConnectorError.schema(
@@ -130,7 +151,7 @@ def plan_schema(
             continue
         there = live.field(wanted.name) if wanted.name in live.names else wanted.with_nullable(True)
         columns.append(there.with_nullable(True) if wanted.name in relaxed else there)
-    return SchemaPlan(pa.schema(columns), changes)
+    return SchemaPlan(pa.schema(columns), changes, policy)
 
 
 def _differences(
