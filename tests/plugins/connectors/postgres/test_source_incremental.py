@@ -96,11 +96,15 @@ def test_run_can_be_resumed_at_every_mark(source: Any, schema: str, run_sql: Sql
     resumed_everywhere(source, f"{schema}.t", "at", marks=4, max_batch_bytes=200_000)
 
 
-def test_equal_cursors_without_a_key_are_never_parted(source: Any, schema: str, run_sql: Sql) -> None:
-    run_sql("CREATE TABLE t (id int, c numeric)")
+@pytest.mark.parametrize("values", [("numeric", "1.0", "1.00", "2"), ("bpchar", "a", "a  ", "b")])
+def test_equal_cursors_without_a_key_are_never_parted(
+    source: Any, schema: str, run_sql: Sql, values: tuple[str, ...]
+) -> None:
+    kind, one, same, later = values
+    run_sql(f"CREATE TABLE t (id int, c {kind})")
     # Postgres takes 1.0 and 1.00 for equal: so must the source.
-    run_sql("INSERT INTO t SELECT i, (ARRAY[1.0, 1.00])[1 + i % 2] FROM generate_series(1, 9000) i")
-    run_sql("INSERT INTO t VALUES (9001, 2), (9002, 3)")
+    run_sql(f"INSERT INTO t SELECT i, (ARRAY['{one}', '{same}']::{kind}[])[1 + i % 2] FROM generate_series(1, 9000) i")
+    run_sql(f"INSERT INTO t VALUES (9001, '{later}'), (9002, '{later}')")
     resumed_everywhere(source, f"{schema}.t", "c", marks=2, max_batch_bytes=20_000)
 
 

@@ -125,6 +125,8 @@ class CursorOrder:
         """Whether Postgres takes two cursors for equal."""
         if self.column.base == "numeric":
             return Decimal(left.as_py()) == Decimal(right.as_py())
+        if self.column.base == "bpchar":  # spaces at the end count for nothing
+            return bool((left.as_py() or "").rstrip(" ") == (right.as_py() or "").rstrip(" "))
         return bool(left.equals(right))
 
     def stored(self, position: Position) -> CursorValue:
