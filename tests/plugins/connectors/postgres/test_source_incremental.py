@@ -151,6 +151,26 @@ def test_bad_value_behind_the_cursor_does_not_stop_it(source: Any, schema: str, 
     assert source.read(f"{schema}.t", "c", found.cursor).seen.letters == []
 
 
+@pytest.mark.parametrize("lane", ["arrow", "opaque"])
+@pytest.mark.parametrize("value", [("timestamptz", "infinity"), ("date", "-infinity"), ("numeric(9,2)", "NaN")])
+def test_row_whose_cursor_has_no_position_is_rejected_and_never_read_twice(
+    source: Any, schema: str, run_sql: Sql, value: tuple[str, str], lane: str
+) -> None:
+    kind, endless = value
+    low, high = ("1", "2") if kind.startswith("numeric") else ("2020-01-01", "2021-01-01")
+    run_sql(f"CREATE TABLE t (id int PRIMARY KEY, c {kind})")
+    run_sql(f"INSERT INTO t VALUES (1, '{low}'), (2, '{endless}')")
+    stream = source.stream(f"{schema}.t", "c")
+    opaque = source.make(source.start(stream)).opaque_kind(stream) if lane == "opaque" else ""
+    assert bool(opaque) == (lane == "opaque")
+    first = source.read(stream, opaque=opaque)
+    run_sql(f"INSERT INTO t VALUES (3, '{high}')")
+    second = source.read(source.stream(f"{schema}.t", "c", first.cursor), opaque=opaque)
+    assert [first.summary.records_read, second.summary.records_read] == [1, 1]
+    (letter,) = first.seen.letters
+    assert letter[2].category is ErrorCategory.DATA and endless in letter[2].message
+
+
 @pytest.mark.parametrize(
     "last",
     [

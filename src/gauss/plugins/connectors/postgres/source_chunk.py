@@ -27,7 +27,8 @@ class Chunk:
             found = locate(rows, len(columns)) if places else []
             made = {place: column(found[place], columns[place].reading) for place in places}
             self.position = {columns[place].name: values for place, (values, _) in made.items()}
-            odd = [bad for _, bad in made.values() if bad is not None]
+            # Without a position a row would be read again by every run.
+            self._bad = {place: bad for place, (_, bad) in made.items() if bad is not None and bad.any()}
         else:
             decoded = decode(rows, [each.reading for each in columns])
             self._batch = pa.RecordBatch.from_arrays(
@@ -36,7 +37,7 @@ class Chunk:
             self._schema = pa.schema([each.field for each in columns])
             self._bad = decoded.bad
             self.position = {columns[place].name: decoded.columns[place] for place in places}
-            odd = [decoded.bad[place] for place in places if place in decoded.bad]
+        odd = [self._bad[place] for place in places if place in self._bad]
         self._unplaced = np.logical_or.reduce(odd) if odd else None
 
     def __len__(self) -> int:
