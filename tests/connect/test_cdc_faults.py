@@ -158,3 +158,14 @@ def test_a_change_from_before_a_new_type_is_read_in_the_new_one(make: Any, conne
     assert ran(make(UPSERT)) == (2, 2)
     found = connection.execute("SELECT id, worth FROM landing.people WHERE id <= 2 ORDER BY id").fetchall()
     assert [(number, float(worth)) for number, worth in found] == [(1, 12.5), (2, 7.0)]
+
+
+def test_a_large_unchanged_value_from_before_a_full_identity_is_looked_up(make: Any, connection: Connection) -> None:
+    connection.execute("ALTER TABLE people ALTER COLUMN name SET STORAGE EXTERNAL")
+    connection.execute("UPDATE people SET name = repeat(md5(id::text), 200) WHERE id <= 3")
+    ran(make(UPSERT))
+    connection.execute("UPDATE people SET worth = 7 WHERE id <= 3; ALTER TABLE people REPLICA IDENTITY FULL")
+    assert ran(make(UPSERT)) == (3, 3) and same(connection)
+    connection.execute("ALTER TABLE people REPLICA IDENTITY DEFAULT; UPDATE people SET worth = 8 WHERE id <= 3")
+    connection.execute("ALTER TABLE people REPLICA IDENTITY FULL; ALTER TABLE people DROP CONSTRAINT people_pkey")
+    assert "name" in failed(make(UPSERT).run(), "NO_IDENTITY")

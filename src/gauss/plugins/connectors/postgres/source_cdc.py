@@ -27,7 +27,7 @@ from gauss.contracts.connector.stream import Operation, StreamContext
 from gauss.plugins.connectors.postgres.catalog import Relation, select_rows
 from gauss.plugins.connectors.postgres.source_changes import ChangeReader, ChangeSchema
 from gauss.plugins.connectors.postgres.source_chunk import Chunk, cut
-from gauss.plugins.connectors.postgres.source_identity import CapturedTable, change_key
+from gauss.plugins.connectors.postgres.source_identity import CapturedTable, change_key, lookup_key
 from gauss.plugins.connectors.postgres.source_partitions import Part, begin_part
 from gauss.plugins.connectors.postgres.source_read import ChunkSize, Stop, chunks
 from gauss.plugins.connectors.postgres.source_slot import StreamSlot
@@ -78,7 +78,7 @@ class ChangeCapture:
             position = self._snapshot(slot, table.relation, schema.arrow, address)
         if self.stop.is_set():
             return
-        lookup = ToastLookup(table.relation, table.identity, self.connect)
+        lookup = ToastLookup(table.relation, lookup_key(table), self.connect)
         reader = ChangeReader(
             self.emitter, schema, lookup, slot.cursor, lambda: self._check_schema(control, table), position
         )

@@ -85,6 +85,12 @@ def _identity(relation: Relation, identities: set[str], index: tuple[str, ...]) 
     )
 
 
+def lookup_key(table: CapturedTable) -> tuple[str, ...]:
+    """The columns by which a row can be looked up; empty if there are none that are read."""
+    names, key = {column.name for column in table.relation.columns}, table.identity or table.relation.key
+    return key if names.issuperset(key) else ()
+
+
 def change_key(table: CapturedTable, stream: StreamContext) -> tuple[str, ...]:
     """The columns that a delete has values of: the key of an upsert, else the primary key or what identifies a row.
     Raises ConnectorError if changes, or the stream, do not have them."""

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from gauss.clients.postgres.connect import Connection
 from gauss.clients.postgres.quote import identifier
+from gauss.contracts.connector.errors import ConnectorError
 from gauss.plugins.connectors.postgres.catalog import Column, Relation
 from gauss.plugins.connectors.postgres.source_change_rows import ChangeRows
 
@@ -24,7 +25,7 @@ FIRST_ROWS, MOST_ROWS = 64, 1_000
 
 
 class ToastLookup:
-    """Looks up values of one table by its key."""
+    """Looks up values of one table by the columns that identify its rows."""
 
     def __init__(self, relation: Relation, key: Sequence[str], connect: Callable[[], Connection]) -> None:
         self._relation, self._connect = relation, connect
@@ -65,6 +66,13 @@ class ToastLookup:
 
     def _ask(self, rows: ChangeRows, needed: np.ndarray, wanted: Sequence[Column]) -> list[pa.Array]:
         """The columns of the rows with these numbers, null for those that are gone."""
+        if not self._key:
+            raise ConnectorError.config(
+                "NO_IDENTITY",
+                f"{self._relation.name}: a change from before REPLICA IDENTITY FULL does not carry the value of"
+                f" {', '.join(column.name for column in wanted)}, and there is no primary key to look it up by",
+                hint="add a primary key, or reset the state of the stream, which reads it anew",
+            )
         if self._connection is None:
             self._connection = self._connect()
         keys = [self._relation.columns[number] for number in self._key]
