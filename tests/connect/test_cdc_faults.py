@@ -169,3 +169,14 @@ def test_a_large_unchanged_value_from_before_a_full_identity_is_looked_up(make: 
     connection.execute("ALTER TABLE people REPLICA IDENTITY DEFAULT; UPDATE people SET worth = 8 WHERE id <= 3")
     connection.execute("ALTER TABLE people REPLICA IDENTITY FULL; ALTER TABLE people DROP CONSTRAINT people_pkey")
     assert "name" in failed(make(UPSERT).run(), "NO_IDENTITY")
+
+
+def test_a_child_that_was_added_later_is_an_error_until_the_stream_is_reset(make: Any, connection: Connection) -> None:
+    ran(make(UPSERT))
+    connection.execute("CREATE TABLE child (PRIMARY KEY (id)) INHERITS (people)")
+    connection.execute("INSERT INTO child VALUES (1001, 'in the child')")
+    assert "state reset" in failed(make(UPSERT).run(), "PUBLICATION_CHANGED")
+    reset(make(UPSERT))
+    assert ran(make(UPSERT)) == (501, 501) and same(connection)
+    connection.execute("UPDATE child SET name = 'changed'")
+    assert ran(make(UPSERT)) == (1, 1) and same(connection)

@@ -18,6 +18,9 @@ SELECT coalesce(r.oid, 0)::bigint,
     AND to_jsonb(r) ->> 'prqual' IS NULL AND to_jsonb(r) ->> 'prattrs' IS NULL
     AND (NOT %(root)s OR to_jsonb(p) ->> 'pubviaroot' = 'true')
     AND (NOT %(generated)s OR to_jsonb(p) ->> 'pubgencols' = 's')
+    AND (%(root)s OR NOT EXISTS (
+        SELECT FROM tree t JOIN pg_class c ON c.oid = t.oid AND c.relkind = 'r' AND c.relpersistence = 'p'
+        WHERE NOT EXISTS (SELECT FROM pg_publication_rel o WHERE o.prpubid = p.oid AND o.prrelid = t.oid)))
     AND NOT EXISTS (
         SELECT FROM pg_publication_rel o WHERE o.prpubid = p.oid AND o.prrelid NOT IN (SELECT oid FROM tree))
 FROM pg_publication p LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = %(oid)s::oid
@@ -43,7 +46,7 @@ class Publication(NamedTuple):
     """The oid of the table's entry: another one if the publication, the table or its entry was made anew. 0: the
     publication does not have the table."""
     fits: bool
-    """Whether it publishes all changes of the table, and nothing else."""
+    """Whether it publishes all changes of the table and of its children, and nothing else."""
 
 
 def find_publication(connection: Connection, name: str, table: PublishedTable) -> Publication | None:
