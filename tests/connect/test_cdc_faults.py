@@ -180,3 +180,18 @@ def test_a_child_that_was_added_later_is_an_error_until_the_stream_is_reset(make
     assert ran(make(UPSERT)) == (501, 501) and same(connection)
     connection.execute("UPDATE child SET name = 'changed'")
     assert ran(make(UPSERT)) == (1, 1) and same(connection)
+
+
+@pytest.mark.parametrize("key", ["", ", PRIMARY KEY (other)"], ids=["none", "another"])
+def test_a_child_without_the_key_is_refused_before_its_updates_would_fail(
+    make: Any, connection: Connection, key: str
+) -> None:
+    connection.execute(f"CREATE TABLE child (other int{key}) INHERITS (people)".encode())
+    connection.execute("INSERT INTO child VALUES (1001, 'in the child', 1, NULL, 1)")
+    message = failed(make(UPSERT).run(), "NO_IDENTITY")
+    assert "child" in message and slots(connection) == []
+    connection.execute("UPDATE child SET name = 'still works'")
+    connection.execute("ALTER TABLE child REPLICA IDENTITY FULL")
+    ran(make(UPSERT))
+    connection.execute("UPDATE child SET name = 'captured'")
+    assert ran(make(UPSERT)) == (1, 1) and same(connection, "(SELECT * FROM people) p")

@@ -22,6 +22,11 @@ SELECT c.relpersistence::text,
           CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, place)
           JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
           WHERE i.indrelid = c.oid AND i.indisreplident ORDER BY k.place),
+    ARRAY(SELECT l.oid::regclass::text FROM tree t JOIN pg_class l ON l.oid = t.oid
+          WHERE l.relkind = 'r' AND l.relreplident = 'd' AND NOT %(key)s::text[] <@ ARRAY(
+              SELECT a.attname::text FROM pg_index i
+              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
+              WHERE i.indrelid = l.oid AND i.indisprimary)),
     ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attgenerated = 's' AND NOT attisdropped),
     ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attgenerated = 'v' AND NOT attisdropped)
 FROM pg_class c WHERE c.oid = %(oid)s::oid
@@ -47,10 +52,10 @@ def captured(connection: Connection, relation: Relation, *, projected: bool) -> 
         raise ConnectorError.config("NO_CDC", f"{relation.name} is no table: its changes can't be captured")
     if relation.kind == "p" and version < ROOT_VERSION:
         raise ConnectorError.config("NO_CDC", f"{relation.name} is partitioned, which needs Postgres 13 for CDC")
-    row = connection.execute(_TABLE, {"oid": relation.oid}).fetchone()
+    row = connection.execute(_TABLE, {"oid": relation.oid, "key": list(relation.key)}).fetchone()
     if row is None:
         raise ConnectorError.config("NO_STREAM", f"{relation.name} was dropped just now")
-    persistence, identities, index, stored, virtual = row
+    persistence, identities, index, unkeyed, stored, virtual = row
     if persistence != "p":
         raise ConnectorError.config(
             "NO_CDC", f"{relation.name} is unlogged or temporary: its changes are not in the WAL", hint="SET LOGGED"
@@ -66,7 +71,14 @@ def captured(connection: Connection, relation: Relation, *, projected: bool) -> 
     kept = relation.projected([name for name in names if name not in unpublished])
     generated = version >= GENERATED_VERSION and bool(stored)
     published = PublishedTable(relation.oid, relation.name.sql, relation.kind == "p", generated)
-    return CapturedTable(kept, published, _identity(relation, set(identities), tuple(index)))
+    identity = _identity(relation, set(identities), tuple(index))
+    if unkeyed:  # the server would refuse their updates and deletes as soon as they are published
+        raise ConnectorError.config(
+            "NO_IDENTITY",
+            f"{relation.name} has children without the primary key ({', '.join(relation.key)}): {', '.join(unkeyed)}",
+            hint=f"ALTER TABLE {unkeyed[0]} ADD PRIMARY KEY (…), or ALTER TABLE {unkeyed[0]} REPLICA IDENTITY FULL",
+        )
+    return CapturedTable(kept, published, identity)
 
 
 def _identity(relation: Relation, identities: set[str], index: tuple[str, ...]) -> tuple[str, ...]:
