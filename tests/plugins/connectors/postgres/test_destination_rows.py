@@ -230,6 +230,24 @@ def test_a_table_with_types_of_its_own_takes_no_binary_copy_rows(
     text.close()
 
 
+def test_an_upsert_by_a_key_that_may_be_null_takes_no_binary_copy_rows(
+    destination: DestinationFixture, connection: Connection, schema: str
+) -> None:
+    """A row without a key would be added again by every run: such rows are rejected as Arrow."""
+    connection.execute(f"CREATE TABLE {schema}.t (a bigint UNIQUE, b bigint)".encode())
+    wanted = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    kinds = []
+    for write in (Append(), Upsert(["a"])):
+        stream = destination.stream(INCREMENTAL, write)
+        made = destination.open(destination.start(stream)[0])
+        kinds.append(made.opaque_kind(stream, wanted))
+        connection.execute(f"ALTER TABLE {schema}.t ALTER COLUMN a SET NOT NULL".encode())
+        assert made.opaque_kind(stream, wanted) != ""
+        connection.execute(f"ALTER TABLE {schema}.t ALTER COLUMN a DROP NOT NULL".encode())
+        made.close()
+    assert kinds[0] != "" and kinds[1] == ""
+
+
 def test_types_of_users_are_written_as_text(
     destination: DestinationFixture, connection: Connection, schema: str
 ) -> None:

@@ -183,8 +183,12 @@ class PostgresDestination:
             if self._config.load != "copy_binary" or live.describe(self._connection, table.sql) is None:
                 return ""
             there = find_relation(self._connection, StreamName(table.schema, table.name))
-            names = {column.name for column in there.columns}
-            return relation_kind(there.projected(wanted.names)) if set(wanted.names) <= names else ""
+            if not set(wanted.names) <= {column.name for column in there.columns}:
+                return ""
+            # Rows without a key are found and rejected as Arrow; the table itself would add them again in every run.
+            if any(column.nullable for column in there.columns if column.name in table.key):
+                return ""
+            return relation_kind(there.projected(wanted.names))
 
     def run_write(self, stream: StreamContext) -> WriteSummary:
         return Writer(self._connection, self._host, self._table(stream), self._config.load, self._connect_secs).run()
