@@ -48,9 +48,11 @@ WHERE (held.generation, held.id, held.done, held.writer)
     = (%(held_generation)s::bigint, %(held_id)s::bigint, %(held_done)s::boolean, %(held_writer)s::text)
 RETURNING 1
 """
+# A lock has the last 32 bits of a generation: it is older if it lies less than half of their range behind.
 _END_OLDER = """
 SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = %s::bigint::oid AND l.objid::bigint < %s::bigint
+WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = %s::bigint::oid
+    AND (%s::bigint - l.objid::bigint + 4294967296) %% 4294967296 BETWEEN 1 AND 2147483647
     AND a.datname = current_database() AND a.usename = current_user AND l.pid <> pg_backend_pid()
 """
 
@@ -101,11 +103,12 @@ class Watermarks:
 
     def enter(self, connection: Connection, generation: int) -> None:
         """Marks the transaction as one of a generation, so that `end_older` finds it."""
-        connection.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", [self._class, min(generation, 2**31 - 1)])
+        signed = (generation + 2**31) % 2**32 - 2**31
+        connection.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", [self._class, signed])
 
     def end_older(self, connection: Connection, generation: int) -> None:
         """Ends the open transactions of smaller generations, whose locks would stop this one."""
-        connection.execute(_END_OLDER, [self._class % 2**32, min(generation, 2**31 - 1)])
+        connection.execute(_END_OLDER, [self._class % 2**32, generation % 2**32])
 
     def fence(self, connection: Connection, lock: str) -> tuple[int, int] | None:
         """The newest generation and the last one that was finished; None if the stream was never prepared. `lock`:
