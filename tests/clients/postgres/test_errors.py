@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from gauss.clients.endpoint import Endpoint
-from gauss.clients.errors import Unclear
+from gauss.clients.errors import RowError, Unclear
 from gauss.clients.postgres.connect import Connection, connect
 from gauss.clients.postgres.errors import sort_error
 from gauss.clients.postgres.types import parse_type
@@ -25,6 +25,7 @@ from helpers.run import free_port
         (psycopg.errors.TooManyConnections("x"), Unavailable),
         (psycopg.errors.AdminShutdown("x"), Unavailable),
         (psycopg.errors.LockNotAvailable("x"), Unavailable),
+        (psycopg.errors.IdleInTransactionSessionTimeout("x"), Unavailable),
         (psycopg.errors.UndefinedColumn("x"), ConfigError),
         (psycopg.errors.InsufficientPrivilege("x"), ConfigError),
         (psycopg.errors.InternalError_("x"), StorageError),
@@ -35,6 +36,10 @@ def test_a_state_says_what_can_be_done(error: Exception, kind: type[GaussError])
     found = sort_error(error)
     assert type(found) is kind and found.hint
     assert found.retryable == (kind in (Unavailable, Unclear, DiskFull))
+
+
+def test_a_value_that_is_too_large_for_an_index_is_an_error_of_its_row() -> None:
+    assert isinstance(sort_error(psycopg.errors.ProgramLimitExceeded("x")), RowError)
 
 
 def test_a_server_that_is_down_is_unavailable(postgres: Endpoint) -> None:

@@ -14,10 +14,13 @@ _REASONS = {
     "22001": "too_long", "22003": "out_of_range", "22P02": "not_parsed", "22021": "encoding", "23502": "null",
     "23505": "duplicate", "23514": "constraint", "23503": "constraint",
 }  # fmt: skip
+# Besides values and constraints: what a trigger raises, and values too large for an index or too deep to parse.
+_ROW = ("22", "23", "P0001", "54000", "54001")
 _CONFIG = ("28", "3D", "3F", "42", "0A", "26", "34", "55006", "428C9")
-_TRANSIENT = ("40", "53", "55", "57", "25006", "58")
+_TRANSIENT = ("40", "53", "55", "57", "25006", "25P03", "25P04", "58")
 _AT_CONNECT = (
     *("password authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied"),
+    "permission denied for database",
     *("certificate verify failed", "does not support SSL", "does not match host name", "root certificate file"),
 )
 
@@ -36,7 +39,7 @@ def sort_error(error: Exception) -> GaussError:
         return DiskFull(message, hint="free some space on Postgres's disk; the write is retried")
     if state.startswith(_CONFIG):
         return ConfigError(message, hint=_hint(state))
-    if state.startswith(("22", "23", "P0001")):
+    if state.startswith(_ROW):
         column = (diag.column_name if diag else None) or _column(diag.context if diag else None)
         return RowError(message, reason=_REASONS.get(state, "insert"), column=column)
     if state.startswith(_TRANSIENT):

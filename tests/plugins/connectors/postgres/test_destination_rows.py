@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -31,6 +32,7 @@ def destination(postgres: Endpoint, schema: str) -> Iterator[DestinationFixture]
     made.close()
 
 
+TOO_LONG_FOR_AN_INDEX = "".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(250))
 BAD: list[tuple[str, pa.Array, int, str]] = [
     ("varchar(3)", pa.array(["ok", "too long", "yes"]), 1, "TOO_LONG"),
     ("text", pa.array(["ok", "a\0b", "yes"]), 1, "ENCODING"),
@@ -47,6 +49,7 @@ BAD: list[tuple[str, pa.Array, int, str]] = [
     ("bit(3)", pa.array(["101", "1011", "111"]), 1, "INSERT"),
     ("varchar(3)[]", pa.array([["a"], ["long"], ["b"]]), 1, "TOO_LONG"),
     ("numeric(4,2)", pa.array(["1", "123.4", "2"]), 1, "OUT_OF_RANGE"),
+    ("text UNIQUE", pa.array(["a", TOO_LONG_FOR_AN_INDEX, "b"]), 1, "INSERT"),
 ]
 
 

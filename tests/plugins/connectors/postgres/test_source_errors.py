@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from gauss.clients.endpoint import Endpoint
+from gauss.clients.postgres.connect import Connection
 from gauss.connect.attempt import Attempt, Side
 from gauss.contracts.connector.errors import ConnectorError, ErrorCategory
 from gauss.contracts.connector.lifecycle import JsonConfig, OpenContext, OpenInfo
@@ -45,6 +46,20 @@ def test_refused_connections_have_their_category(source: Any, postgres: Endpoint
         assert error.category is category, error.message
         assert "hunter2@" not in error.message and postgres.password not in error.message
         assert error.retryable == (category is ErrorCategory.TRANSIENT_NETWORK)
+
+
+def test_database_without_the_right_to_connect_is_a_permission_error(
+    source: Any, connection: Connection, schema: str, postgres: Endpoint
+) -> None:
+    connection.execute(f"CREATE DATABASE {schema}".encode())
+    connection.execute(f"REVOKE CONNECT ON DATABASE {schema} FROM PUBLIC".encode())
+    connection.execute(f"CREATE ROLE u_{schema} LOGIN PASSWORD 'pw'".encode())
+    try:
+        error = caught(source, "public.t", dsn=f"postgresql://u_{schema}:pw@{postgres.host}:{postgres.port}/{schema}")
+        assert error.category is ErrorCategory.PERMISSION and "CONNECT" in error.hint
+    finally:
+        connection.execute(f"DROP ROLE u_{schema}".encode())
+        connection.execute(f"DROP DATABASE {schema}".encode())
 
 
 def test_config_that_cannot_be_read_shows_no_secret(source: Any) -> None:
@@ -97,6 +112,8 @@ def test_failing_expression_is_a_data_error(source: Any, schema: str, run_sql: S
         (psycopg.errors.NumericValueOutOfRange("x"), ErrorCategory.DATA),
         (psycopg.errors.NotNullViolation("x"), ErrorCategory.DATA),
         (psycopg.OperationalError("server closed the connection"), ErrorCategory.TRANSIENT_NETWORK),
+        (psycopg.errors.ReadOnlySqlTransaction("x"), ErrorCategory.TRANSIENT_DB),
+        (psycopg.errors.IdleInTransactionSessionTimeout("x"), ErrorCategory.TRANSIENT_DB),
         (psycopg.errors.InternalError_("x"), ErrorCategory.INTERNAL),
     ],
 )

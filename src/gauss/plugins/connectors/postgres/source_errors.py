@@ -5,7 +5,7 @@
 | 28 | auth |
 | 42501 | permission |
 | 22, 23 | data |
-| 40, 53, 55, 57, 58, and a lost snapshot | transient_db |
+| 40, 53, 55, 57, 58, 25006 (read-only), 25P03 and 25P04 (timeouts), and a lost snapshot | transient_db |
 | other 42, 3D, 3F, 0A | config |
 | none: the connection failed | transient_network; auth and config by the text of the server |
 """
@@ -31,6 +31,9 @@ _CATEGORIES = (
     ("55", ErrorCategory.TRANSIENT_DB),
     ("57", ErrorCategory.TRANSIENT_DB),
     ("58", ErrorCategory.TRANSIENT_DB),
+    ("25006", ErrorCategory.TRANSIENT_DB),
+    ("25P03", ErrorCategory.TRANSIENT_DB),
+    ("25P04", ErrorCategory.TRANSIENT_DB),
     ("08", ErrorCategory.TRANSIENT_NETWORK),
     ("42", ErrorCategory.CONFIG),
     ("3D", ErrorCategory.CONFIG),
@@ -39,7 +42,7 @@ _CATEGORIES = (
 )
 _HINTS = {
     ErrorCategory.AUTH: "check user and password, and pg_hba.conf of the server",
-    ErrorCategory.PERMISSION: "GRANT SELECT on the table and USAGE on its schema to the user",
+    ErrorCategory.PERMISSION: "GRANT SELECT on the table, USAGE on its schema and CONNECT on its database to the user",
     ErrorCategory.CONFIG: "check the database, the stream and its columns",
     ErrorCategory.TRANSIENT_NETWORK: "check that the server is up, and its address",
 }
@@ -47,6 +50,7 @@ _HINTS = {
 _AT_CONNECT = (
     (("password authentication failed", "no pg_hba.conf entry", "no password supplied"), ErrorCategory.AUTH),
     (("to start WAL sender", "must be superuser or replication role"), ErrorCategory.PERMISSION),
+    (("permission denied for database",), ErrorCategory.PERMISSION),
     (("authentication failed", "is not permitted to log in"), ErrorCategory.AUTH),
     (("too many", "starting up", "shutting down", "recovery mode", "connection slots"), ErrorCategory.TRANSIENT_DB),
     (("certificate", "does not support SSL", "does not match host name"), ErrorCategory.CONFIG),
