@@ -14,6 +14,12 @@ from gauss.clients.postgres.server import UNREADABLE
 from gauss.model.errors import ConfigError, Unavailable
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+# The last two are settings of servers from 14 and 17 on.
+NO_TIME_LIMITS = """
+SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN (
+    'statement_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')
+"""
+"""Lifts the time limits of a user or server from a session whose transactions last as long as there are rows."""
 
 
 def connect(address: str | Endpoint, *, connect_seconds: int = 10, autocommit: bool = False) -> Connection:

@@ -198,6 +198,16 @@ def test_a_finish_whose_answer_was_lost_can_be_repeated(
     assert destination.rows() == [(1,)]
 
 
+@pytest.mark.parametrize("setting", ["statement_timeout", "transaction_timeout"])
+def test_time_limits_of_the_user_do_not_end_a_write(
+    destination: DestinationFixture, connection: Connection, schema: str, setting: str
+) -> None:
+    connection.execute(f"CREATE TABLE {schema}.t (a bigint CHECK (pg_sleep(0.1)::text IS NOT NULL))".encode())
+    dsn = f"{destination.config['dsn']}?options=-c%20{setting}%3D250"
+    destination.write([batch(a=[1, 2, 3, 4])], dsn=dsn)
+    assert len(destination.rows()) == 4
+
+
 def test_a_connection_that_breaks_before_commit_is_transient_and_nothing_is_written(
     destination: DestinationFixture, connection: Connection
 ) -> None:

@@ -72,6 +72,13 @@ def test_config_that_cannot_be_read_shows_no_secret(source: Any) -> None:
         assert "hunter2" not in str(found.value) and "er2" not in str(found.value)
 
 
+@pytest.mark.parametrize("setting", ["statement_timeout", "transaction_timeout"])
+def test_time_limits_of_the_user_do_not_end_a_read(source: Any, schema: str, run_sql: Sql, setting: str) -> None:
+    run_sql("CREATE VIEW v AS SELECT i, pg_sleep(0.1)::text AS x FROM generate_series(1, 4) i")
+    dsn = f"{source.config['dsn']}?options=-c%20{setting}%3D250"
+    assert source.read(f"{schema}.v", config={"dsn": dsn}).summary.records_read == 4
+
+
 def test_unknown_table_is_a_config_error(source: Any, schema: str) -> None:
     error = caught(source, f"{schema}.gone")
     assert error.category is ErrorCategory.CONFIG and f"{schema}.gone" in error.message

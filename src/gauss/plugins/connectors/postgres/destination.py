@@ -10,7 +10,7 @@ import psycopg
 import pyarrow as pa
 
 from gauss.clients.postgres import live
-from gauss.clients.postgres.connect import Connection, connect
+from gauss.clients.postgres.connect import NO_TIME_LIMITS, Connection, connect
 from gauss.clients.postgres.quote import identifier, qualified
 from gauss.clients.postgres.server import address_of
 from gauss.contracts.connector.connector import Watermark
@@ -44,11 +44,8 @@ FEATURES = [
     *(Feature.BULK_LOAD_COPY, Feature.BULK_LOAD_COPY_BINARY),
 ]
 MIN_VERSION = 120_000
-# A slow source may leave a transaction idle; text is written as these settings read it.
-_SESSION = (
-    "SET client_encoding = 'UTF8'; SET idle_in_transaction_session_timeout = 0; SET statement_timeout = 0;"
-    " SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'"
-)
+# Text is written as these settings read it.
+_SESSION = "SET client_encoding = 'UTF8'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'"
 _MAY_CREATE = """
 SELECT CASE WHEN n.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE')
             ELSE has_schema_privilege(n.oid, 'CREATE') END
@@ -76,6 +73,7 @@ class PostgresDestination:
         with destination_errors():
             self._open = connect(address_of(self._config, self._config.embedded_dir), autocommit=True)
             self._open.execute(_SESSION)
+            self._open.execute(NO_TIME_LIMITS)
         self._connect_secs = time.monotonic() - started
         return OpenInfo(features=FEATURES)
 

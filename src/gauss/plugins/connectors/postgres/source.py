@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from gauss.clients.postgres.connect import Connection, connect
+from gauss.clients.postgres.connect import NO_TIME_LIMITS, Connection, connect
 from gauss.clients.postgres.server import address_of
 from gauss.contracts.connector.emitter import Emitter
 from gauss.contracts.connector.errors import ConnectorError
@@ -46,8 +46,7 @@ from gauss.plugins.processors.pg_source.copy_stream import copy_rows
 OLDEST_VERSION = 12
 _SETTINGS = """
 SET client_encoding = 'UTF8'; SET timezone = 'UTC'; SET datestyle = 'ISO, YMD'; SET intervalstyle = 'iso_8601';
-SET bytea_output = 'hex'; SET extra_float_digits = 1; SET statement_timeout = 0;
-SET idle_in_transaction_session_timeout = 0
+SET bytea_output = 'hex'; SET extra_float_digits = 1
 """
 CANCEL_S = 5.0
 
@@ -249,6 +248,7 @@ def _connect(config: PostgresSourceConfig) -> Connection:
                 "OLD_SERVER", f"Postgres {OLDEST_VERSION} or later is needed, the server has {version}"
             )
         connection.execute(_SETTINGS)
+        connection.execute(NO_TIME_LIMITS)
     except BaseException:
         connection.close()
         raise
