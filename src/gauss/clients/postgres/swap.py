@@ -47,6 +47,11 @@ FROM pg_attribute o JOIN pg_class c ON c.oid = o.attrelid CROSS JOIN LATERAL acl
 LEFT JOIN pg_roles g ON g.oid = a.grantee
 WHERE c.oid = to_regclass(%(table)s) AND a.grantee <> c.relowner AND NOT o.attisdropped
 """
+_GRANTEES = """
+SELECT DISTINCT g.rolname
+FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a LEFT JOIN pg_roles g ON g.oid = a.grantee
+WHERE c.oid = to_regclass(%s) AND a.grantee <> c.relowner
+"""
 _OWNER = """
 SELECT pg_get_userbyid(relowner), obj_description(oid, 'pg_class') FROM pg_class WHERE oid = to_regclass(%s)
 """
@@ -109,16 +114,23 @@ def _named(index: _Index, name: str, table: str, schema: str) -> str:
 
 def _grant(connection: Connection, old: str, new: str) -> None:
     """Copies owner, privileges and comment."""
+    # A new table has the default privileges of its schema, which the old one may not have.
+    for (role,) in connection.execute(_GRANTEES, [new]).fetchall():
+        _run(connection, f"REVOKE ALL ON {new} FROM {_grantee(role)}")
     for privilege, role, grantable, column in connection.execute(_GRANTS, {"table": old}).fetchall():
         columns = f" ({identifier(column)})" if column else ""
         option = " WITH GRANT OPTION" if grantable else ""
-        _run(connection, f"GRANT {privilege}{columns} ON {new} TO {identifier(role) if role else 'PUBLIC'}{option}")
+        _run(connection, f"GRANT {privilege}{columns} ON {new} TO {_grantee(role)}{option}")
     found = connection.execute(_OWNER, [old]).fetchone()
     assert found is not None
     owner, comment = found
     if comment is not None:
         _run(connection, f"COMMENT ON TABLE {new} IS {sql.Literal(comment).as_string(connection)}")
     _run(connection, f"ALTER TABLE {new} OWNER TO {identifier(owner)}")
+
+
+def _grantee(role: str | None) -> str:
+    return identifier(role) if role else "PUBLIC"
 
 
 def _run(connection: Connection, statement: str) -> None:

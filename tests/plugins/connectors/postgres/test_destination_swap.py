@@ -62,6 +62,21 @@ def test_a_swapped_table_keeps_keys_indexes_privileges_defaults_and_comments(
     run_sql(f"DROP TABLE t; DROP ROLE {reader}")
 
 
+def test_a_privilege_that_was_revoked_does_not_come_back_with_a_swap(
+    destination: DestinationFixture, connection: Connection, schema: str, run_sql: Sql
+) -> None:
+    reader = f"reader_{schema}"
+    run_sql(f"CREATE ROLE {reader}; CREATE TABLE t (a bigint, b text)")
+    for role in (reader, "PUBLIC"):
+        run_sql(f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT, INSERT ON TABLES TO {role}")
+    run_sql(f"GRANT INSERT ON t TO {reader}")
+    acl, before = "SELECT relacl::text FROM pg_class WHERE oid = 't'::regclass", oid(connection, schema)
+    expected = run_sql(acl)
+    replace(destination)
+    assert run_sql(acl) == expected and oid(connection, schema) != before
+    run_sql(f"DROP OWNED BY {reader}; DROP ROLE {reader}")
+
+
 @pytest.mark.parametrize(
     "belongs",
     [
