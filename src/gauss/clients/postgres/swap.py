@@ -14,8 +14,17 @@ from gauss.clients.postgres.quote import identifier, qualified
 _SIMPLE = """
 SELECT c.relkind = 'r' AND NOT c.relispartition AND NOT c.relrowsecurity AND c.reloptions IS NULL
     AND c.relreplident = 'd' AND c.reltablespace = 0 AND c.relpersistence = 'p' AND pg_has_role(c.relowner, 'USAGE')
+    AND c.reloftype = 0
+    AND c.relam = (SELECT oid FROM pg_am WHERE amname = current_setting('default_table_access_method'))
+    AND NOT EXISTS (
+        SELECT FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped
+            AND (attoptions IS NOT NULL OR coalesce(attstattarget, -1) <> -1))
+    AND NOT EXISTS (
+        SELECT FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = c.oid
+            AND (x.indisclustered OR i.reltablespace <> 0 OR obj_description(i.oid, 'pg_class') IS NOT NULL))
     AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND NOT tgisinternal)
-    AND NOT EXISTS (SELECT FROM pg_constraint WHERE conrelid = c.oid AND contype NOT IN ('p', 'u', 'c', 'n'))
+    AND NOT EXISTS (SELECT FROM pg_constraint WHERE conrelid = c.oid
+        AND (contype NOT IN ('p', 'u', 'c', 'n') OR conexclop IS NOT NULL))
     AND NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = c.oid)
     AND NOT EXISTS (SELECT FROM pg_publication_rel WHERE prrelid = c.oid)
     AND NOT EXISTS (SELECT FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent))

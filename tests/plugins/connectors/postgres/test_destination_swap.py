@@ -90,6 +90,13 @@ def test_a_privilege_that_was_revoked_does_not_come_back_with_a_swap(
         "ALTER TABLE t SET (fillfactor = 50)",
         "ALTER TABLE t REPLICA IDENTITY FULL",
         "CREATE TABLE child () INHERITS (t)",
+        "ALTER TABLE t ALTER COLUMN b SET STATISTICS 500",
+        "ALTER TABLE t ALTER COLUMN b SET (n_distinct = 9)",
+        "CLUSTER t USING t_pkey",
+        "COMMENT ON INDEX t_pkey IS 'mine'",
+        "CREATE ACCESS METHOD heap_own TYPE TABLE HANDLER heap_tableam_handler;"
+        "ALTER TABLE t SET ACCESS METHOD heap_own",
+        "ALTER TABLE t ADD COLUMN r int4range, ADD COLUMN v int4range, ADD UNIQUE (r, v WITHOUT OVERLAPS)",
     ],
     ids=lambda text: text[:20],
 )
@@ -101,7 +108,7 @@ def test_a_table_that_cannot_be_swapped_is_filled_in_place(
     replace(destination)
     assert run_sql("SELECT a, b FROM ONLY t ORDER BY 1") == [(7, "x"), (8, "y")]
     assert oid(connection, schema) == before
-    run_sql("DROP PUBLICATION IF EXISTS p_own")
+    run_sql("DROP PUBLICATION IF EXISTS p_own; DROP ACCESS METHOD IF EXISTS heap_own CASCADE")
 
 
 def test_a_partitioned_table_is_filled_in_place(destination: DestinationFixture, run_sql: Sql) -> None:
