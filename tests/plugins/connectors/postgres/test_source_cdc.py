@@ -278,3 +278,43 @@ def test_a_run_that_waits_for_other_transactions_can_be_cancelled(
         reading.join(30)
         assert not reading.is_alive()
     assert run.emitted == 0
+
+
+def test_value_from_before_a_new_type_that_fits_it_is_read(source: Any, schema: str, run_sql: Sql) -> None:
+    run_sql("CREATE TABLE t (id int PRIMARY KEY, a date, b int, c timestamp, d varchar(9))")
+    begun = started(source, f"{schema}.t")
+    run_sql("INSERT INTO t VALUES (1, '2020-01-01', 5, '2020-01-01 12:00', '7')")
+    run_sql(
+        "ALTER TABLE t ALTER a TYPE timestamp, ALTER b TYPE numeric(9,2), ALTER c TYPE date, ALTER d TYPE int USING 7"
+    )
+    assert changed(source, f"{schema}.t", begun).table.drop_columns([OPERATION]) == source.read(f"{schema}.t").table
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("int", "1", "bool USING v <> 0"),
+        ("text", "abcdef", "bytea USING v::bytea"),
+        ("text", "abc", "bytea USING v::bytea"),
+        ("text", "a,b", "text[] USING string_to_array(v, ',')"),
+        ("text", "noon", "time USING '12:00'"),
+        ("text", "today", "timestamp USING now()"),
+        ("timestamp", "2020-01-01 12:00", "timestamptz"),
+        ("timestamptz", "2020-01-01 12:00Z", "timestamp"),
+        ("numeric", "12.5", "money USING v::money"),
+        ("text", "12 pounds", "int USING 12"),
+    ],
+)
+def test_value_from_before_a_new_type_that_does_not_fit_it_is_rejected(
+    source: Any, schema: str, run_sql: Sql, change: tuple[str, str, str]
+) -> None:
+    before, value, after = change
+    run_sql(f"CREATE TABLE t (id int PRIMARY KEY, v {before})")
+    begun = started(source, f"{schema}.t")
+    run_sql(f"INSERT INTO t VALUES (1, '{value}'); ALTER TABLE t ALTER COLUMN v TYPE {after}; INSERT INTO t VALUES (2)")
+    run_sql("INSERT INTO t SELECT 3, v FROM t WHERE id = 1")
+    expected = source.read(f"{schema}.t").table["v"].to_pylist()
+    found = changed(source, f"{schema}.t", begun)
+    assert found.table["id"].to_pylist() == [2, 3] and found.table["v"].to_pylist() == expected[1:]
+    ((_, rows, error),) = found.seen.letters
+    assert rows["id"].to_pylist() == ["1"] and error.category is ErrorCategory.DATA

@@ -1,7 +1,8 @@
 """Values in Postgres' text form as Arrow: equal to what `source_decode` makes of their binary form.
 
 The text is that of a session with `DateStyle = ISO`, `TimeZone = UTC`, `IntervalStyle = iso_8601` and
-`bytea_output = hex`.
+`bytea_output = hex`. A column may have had another type when a value was written: text that is not of the type is
+no value, since the server has converted the rest of the column in ways that are not known here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ def text_column(pieces: pa.Array, reading: Reading, money_scale: int) -> Values:
     values, odd = _text(pieces)
     if reading.kind == "text" or not len(values):
         return (values if len(values) else pa.array([], reading.arrow)), odd
-    made, bad = _typed(values, reading, money_scale)
+    try:
+        made, bad = _typed(values, reading, money_scale)
+    except ValueError:
+        made, bad = _one_by_one(values, reading, money_scale)
     return made, bad if odd is None else odd if bad is None else odd | bad
 
 
@@ -38,7 +42,7 @@ def _typed(values: pa.Array, reading: Reading, money_scale: int) -> Values:
     if reading.kind == "list":
         return _list(values, reading, money_scale)
     if reading.kind == "money":
-        return _money(values, money_scale), None
+        return _money(values, money_scale)
     return _CONVERTERS.get(reading.kind, _cast)(values, reading)
 
 
@@ -50,26 +54,31 @@ def _text(values: pa.Array) -> Values:
         return pc.if_else(pa.array(odd), pa.scalar(None, pa.binary()), values).cast(pa.string()), odd
 
 
-def _cast(values: pa.Array, reading: Reading) -> Values:
-    """Numbers. Text of a column that had another type when it was written may not fit."""
-    try:
-        return values.cast(reading.arrow), None
-    except pa.ArrowInvalid:
-        return _one_by_one(values, reading)
-
-
-def _one_by_one(values: pa.Array, reading: Reading) -> Values:
+def _one_by_one(values: pa.Array, reading: Reading, money_scale: int) -> Values:
+    """The same for values of which some are not of the type."""
     odd, made = np.zeros(len(values), bool), []
-    for place, value in enumerate(values):
+    for place in range(len(values)):
         try:
-            made.append(value.cast(reading.arrow))
-        except pa.ArrowInvalid:
-            odd[place] = True
-            made.append(None)
-    return pa.array([None if each is None else each.as_py() for each in made], reading.arrow), odd
+            one, bad = _typed(values[place : place + 1], reading, money_scale)
+            odd[place] = bad is not None and bad[0]
+        except ValueError:
+            one, odd[place] = pa.nulls(1, reading.arrow), True
+        made.append(one)
+    return pa.concat_arrays(made), odd
+
+
+def _must_match(values: pa.Array, pattern: str, *, matches: bool = True) -> None:
+    """Raises ValueError if the text of a value matches the pattern, or does not."""
+    if pc.any(pc.not_equal(pc.match_substring_regex(values, pattern), matches)).as_py():
+        raise ValueError(f"a value {'does not match' if matches else 'matches'} {pattern}")
+
+
+def _cast(values: pa.Array, reading: Reading) -> Values:
+    return values.cast(reading.arrow), None
 
 
 def _bool(values: pa.Array, _: Reading) -> Values:
+    _must_match(values, "^[tf]$")
     return pc.equal(values, "t"), None
 
 
@@ -84,13 +93,14 @@ def _inet(values: pa.Array, _: Reading) -> Values:
     return pc.if_else(pc.match_substring(values, "/"), values, whole), None
 
 
-def _money(values: pa.Array, scale: int) -> pa.Array:
+def _money(values: pa.Array, scale: int) -> Values:
     """`-$1,234.50` as `-1234.50`; sign, separators and currency depend on the locale, the digits do not."""
     digits = pc.replace_substring_regex(values, "[^0-9]", "")
     if scale:
+        _must_match(values, rf"[0-9][^0-9][0-9]{{{scale}}}[^0-9]*$")
         digits = pc.replace_substring_regex(digits, rf"^0*([0-9]+)([0-9]{{{scale}}})$", r"\1.\2")
     negative = pc.match_substring_regex(values, r"[-(]")
-    return pc.if_else(negative, pc.binary_join_element_wise("-", digits, ""), digits)
+    return pc.if_else(negative, pc.binary_join_element_wise("-", digits, ""), digits), None
 
 
 def _number(values: pa.Array, _: Reading) -> Values:
@@ -100,12 +110,12 @@ def _number(values: pa.Array, _: Reading) -> Values:
 
 def _decimal(values: pa.Array, reading: Reading) -> Values:
     numbers, odd = _number(values, reading)
-    made, bad = _cast(numbers, reading)
-    return made, odd if bad is None else odd | bad
+    return numbers.cast(reading.arrow), odd
 
 
 def _bytea(values: pa.Array, _: Reading) -> Values:
     """`\\x` and hexadecimal digits, all rows at once."""
+    _must_match(values, r"^\\x")
     digits = pc.utf8_slice_codeunits(values, 2)
     if digits.offset or digits.null_count == len(digits):
         digits = pa.concat_arrays([digits, pa.array([""])])[:-1]
@@ -118,7 +128,10 @@ def _bytea(values: pa.Array, _: Reading) -> Values:
 
 
 def _timestamp(values: pa.Array, reading: Reading) -> Values:
-    plain = pc.replace_substring_regex(values, r"\+00( BC)?$", r"\1") if reading.arrow.tz else values
+    zoned = bool(reading.arrow.tz)
+    # Between a time with and one without a zone, the zone of a session decides.
+    _must_match(values, r"(\+00( BC)?|infinity)$" if zoned else r"\+00( BC)?$", matches=zoned)
+    plain = pc.replace_substring_regex(values, r"\+00( BC)?$", r"\1") if zoned else values
     numbers, odd = _moments(plain, _COMMON_TIME, pa.timestamp("us"), 1)
     return numbers.view(reading.arrow), odd
 

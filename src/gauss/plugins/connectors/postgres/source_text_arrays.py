@@ -13,8 +13,8 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def split_arrays(values: pa.Array, delimiter: str) -> tuple[np.ndarray, pa.Array, np.ndarray]:
-    """(number of elements of each array, all elements, which arrays have several dimensions). A null array has no
-    elements."""
+    """(number of elements of each array, all elements, which texts are arrays of several dimensions or none). A null
+    array has no elements."""
     if pc.all(pc.match_substring_regex(values, _PLAIN), min_count=0).as_py():
         return _split_plain(values, delimiter)
     return _split_quoted(values, delimiter)
@@ -40,7 +40,7 @@ def _split_quoted(values: pa.Array, delimiter: str) -> tuple[np.ndarray, pa.Arra
         if text is None:
             continue
         body = text.partition("=")[2] if text.startswith("[") else text  # `[0:1]={…}` has bounds of its own
-        if body.startswith("{{"):
+        if body.startswith("{{") or not (body.startswith("{") and body.endswith("}")):
             odd[place] = True
             continue
         before = len(found)
