@@ -44,6 +44,23 @@ def test_a_truncate_is_an_error_until_the_stream_is_reset(make: Any, connection:
     assert ran(make(UPSERT)) == (1, 1) and same(connection)
 
 
+def test_a_truncate_of_a_partition_is_an_error_until_the_stream_is_reset(make: Any, connection: Connection) -> None:
+    connection.execute(
+        "DROP TABLE people; CREATE TABLE people (id bigint PRIMARY KEY, name text) PARTITION BY RANGE (id);"
+        "CREATE TABLE people_1 PARTITION OF people FOR VALUES FROM (0) TO (100);"
+        "CREATE TABLE people_2 PARTITION OF people DEFAULT;"
+        "INSERT INTO people SELECT n, 'person ' || n FROM generate_series(1, 199) n"
+    )
+    ran(make(UPSERT))
+    connection.execute("CREATE TABLE people_3 PARTITION OF people FOR VALUES FROM (200) TO (300)")
+    connection.execute("INSERT INTO people VALUES (250, 'in a new partition')")
+    assert ran(make(UPSERT)) == (1, 1) and same(connection)
+    connection.execute("TRUNCATE people_1")
+    failed(make(UPSERT).run(), "TRUNCATED")
+    reset(make(UPSERT))
+    assert ran(make(UPSERT)) == (101, 101) and same(connection)
+
+
 def test_a_slot_that_vanished_is_never_replaced_silently(make: Any, connection: Connection) -> None:
     ran(make(UPSERT))
     connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")

@@ -149,7 +149,7 @@ def test_a_large_unchanged_value_is_kept(make: Any, connection: Connection) -> N
     assert same(connection)
 
 
-def test_a_partitioned_table_is_captured_by_its_root(make: Any, connection: Connection) -> None:
+def test_a_partitioned_table_is_captured_by_its_partitions(make: Any, connection: Connection) -> None:
     connection.execute(
         "DROP TABLE people; CREATE TABLE people (id bigint PRIMARY KEY, name text) PARTITION BY RANGE (id);"
         "CREATE TABLE people_1 PARTITION OF people FOR VALUES FROM (0) TO (100);"

@@ -16,7 +16,7 @@ WITH RECURSIVE tree AS (
 SELECT coalesce(r.oid, 0)::bigint,
     r.oid IS NOT NULL AND p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate
     AND to_jsonb(r) ->> 'prqual' IS NULL AND to_jsonb(r) ->> 'prattrs' IS NULL
-    AND (NOT %(root)s OR to_jsonb(p) ->> 'pubviaroot' = 'true')
+    AND (NOT %(root)s OR to_jsonb(p) ->> 'pubviaroot' = 'false')
     AND (NOT %(generated)s OR to_jsonb(p) ->> 'pubgencols' = 's')
     AND (%(root)s OR NOT EXISTS (
         SELECT FROM tree t JOIN pg_class c ON c.oid = t.oid AND c.relkind = 'r' AND c.relpersistence = 'p'
@@ -58,7 +58,8 @@ def find_publication(connection: Connection, name: str, table: PublishedTable) -
 def publication_ddl(name: str, table: PublishedTable) -> str:
     """The statement that creates the publication."""
     options = ["publish = 'insert, update, delete, truncate'"]
-    options += ["publish_via_partition_root = true"] if table.partitioned else []
+    # In the name of the root, a TRUNCATE of a single partition would not be sent.
+    options += ["publish_via_partition_root = false"] if table.partitioned else []
     options += ["publish_generated_columns = stored"] if table.generated else []
     return f"CREATE PUBLICATION {identifier(name)} FOR TABLE {table.sql} WITH ({', '.join(options)})"
 
