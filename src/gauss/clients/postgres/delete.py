@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from gauss.clients.postgres.connect import Connection
 from gauss.clients.postgres.ddl import names_list
-from gauss.clients.postgres.load import Load, input_type, load
+from gauss.clients.postgres.load import Load, from_text, load
 from gauss.clients.postgres.plain_columns import plain_column
 from gauss.clients.postgres.quote import identifier
 from gauss.clients.postgres.text_columns import text_column
@@ -41,7 +41,7 @@ def _delete_given(connection: Connection, table: PostgresTarget, keys: pa.Record
         given.append(text_column(name, column, table.types[name]).to_pylist())
     aliases = ", ".join(f"c{place}" for place in range(len(names)))
     same = " AND ".join(
-        f"t.{identifier(name)} = k.c{place}::{input_type(table.types[name])}" for place, name in enumerate(names)
+        f"t.{identifier(name)} = {from_text(f'k.c{place}', table.types[name])}" for place, name in enumerate(names)
     )
     statement = f"DELETE FROM {table.name} AS t USING unnest({_GIVEN}) AS k ({aliases}) WHERE {same}"
     arrays = ", ".join(["%s::text[]"] * len(names))

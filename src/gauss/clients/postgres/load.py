@@ -76,13 +76,15 @@ def _binary(connection: Connection, table: PostgresTarget, rows: pa.Table) -> No
 
 def _copied_text(connection: Connection, table: PostgresTarget, rows: pa.Table) -> None:
     names = rows.schema.names
-    target = _batch_table(connection, table, names, ()) if table.key else table.name
+    casts = {name for name in names if _is_money(table.types[name])}
+    through = bool(casts or table.key)
+    target = _batch_table(connection, table, names, casts) if through else table.name
     sink = pa.BufferOutputStream()
     pyarrow.csv.write_csv(rows, sink, _CSV)
     with connection.cursor() as cursor, cursor.copy(_copy(target, names, "CSV")) as copy:
         copy.write(memoryview(sink.getvalue()))
-    if table.key:
-        _move(connection, table, names, ())
+    if through:
+        _move(connection, table, names, casts)
 
 
 def _inserted(connection: Connection, table: PostgresTarget, rows: pa.Table) -> None:
@@ -90,7 +92,7 @@ def _inserted(connection: Connection, table: PostgresTarget, rows: pa.Table) -> 
     names = rows.schema.names
     aliases = [f"c{place}" for place in range(len(names))]
     source = f"unnest({_GIVEN}) WITH ORDINALITY AS batch ({', '.join([*aliases, _ORDER])})"
-    values = {name: f"{alias}::{input_type(table.types[name])}" for name, alias in zip(names, aliases, strict=True)}
+    values = {name: from_text(alias, table.types[name]) for name, alias in zip(names, aliases, strict=True)}
     arrays = ", ".join(["%s::text[]"] * len(names))
     statement = _insert(table, values, source, _ORDER).replace("%", "%%").replace(_GIVEN, arrays)
     try:
@@ -108,11 +110,28 @@ def _is_varchar_array(field_type: FieldType) -> bool:
     return canonical(as_field_type(field_type.attrs["element"])).name == "VARCHAR"
 
 
-def input_type(field_type: FieldType) -> str:
+def from_text(value: str, field_type: FieldType) -> str:
+    """The SQL that makes a value of text for a column."""
+    wanted = _input_type(field_type)
+    if not _is_money(field_type):
+        return f"{value}::{wanted}"
+    # A plain number is one in every locale; the input of `money` may take its point for a separator of thousands.
+    number = "numeric[]" if field_type.name == "ARRAY" else "numeric"
+    return f"CASE WHEN {value} ~ '[^-0-9.{{}}\",NUL]' THEN {value}::{wanted} ELSE {value}::{number}::{wanted} END"
+
+
+def _is_money(field_type: FieldType) -> bool:
+    """Whether values are `money`, or arrays of it."""
+    if field_type.name == "ARRAY":
+        return _is_money(as_field_type(field_type.attrs["element"]))
+    return field_type.name.upper() == "MONEY"
+
+
+def _input_type(field_type: FieldType) -> str:
     """The type to which text is cast before it is assigned to a column: without its length, since a cast to
     `varchar(3)` or `bit(3)` cuts values, and the assignment refuses them."""
     if field_type.name == "ARRAY":
-        return f"{input_type(as_field_type(field_type.attrs['element']))}[]"
+        return f"{_input_type(as_field_type(field_type.attrs['element']))}[]"
     kept = {key: value for key, value in field_type.attrs.items() if key == "timezone"}
     # `char` and `bit` alone mean a length of 1.
     name = {"CHAR": "bpchar", "BIT": "varbit"}.get(field_type.name.upper(), field_type.name)
@@ -136,8 +155,7 @@ def _batch_table(connection: Connection, table: PostgresTarget, names: Sequence[
 def _move(connection: Connection, table: PostgresTarget, names: Sequence[str], casts: Collection[str]) -> None:
     """Moves the batch into the table. One COPY has filled it, so its rows lie in their order."""
     values = {
-        name: f"{identifier(name)}::{input_type(table.types[name])}" if name in casts else identifier(name)
-        for name in names
+        name: from_text(identifier(name), table.types[name]) if name in casts else identifier(name) for name in names
     }
     connection.execute(_insert(table, values, f"pg_temp.{_BATCH}", "ctid").encode())
     connection.execute(f"DROP TABLE pg_temp.{_BATCH}".encode())

@@ -75,7 +75,7 @@ def same(connection: Connection, schema: str) -> None:
     shown = [
         connection.execute(
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
-            " WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum",
+            " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             [f"{schema}.{name}"],
         ).fetchall()
         for name in ("t", "origin")
@@ -104,6 +104,8 @@ def test_a_table_is_copied_with_its_types_and_values_by_arrow(
 def test_a_table_is_copied_as_it_is_by_binary_copy(
     destination: DestinationFixture, connection: Connection, schema: str, source: Any, origin: str
 ) -> None:
+    money = list(VALUES).index("money")  # what its bytes mean depends on the locale of a server
+    connection.execute(f"ALTER TABLE {origin} DROP COLUMN c{money}".encode())
     stream = destination.stream(FULL, Replace(), origin)
     wanted = source.read(origin).batches[0].schema
     run, _ = destination.start(stream)

@@ -126,10 +126,10 @@ def reading(types: Mapping[int, PgTypeRow], found: Resolved) -> Reading:
 
 
 def is_portable(types: Mapping[int, PgTypeRow], found: Resolved) -> bool:
-    """Whether the binary form means the same in every database: user-defined types have other oids elsewhere, and the
-    `reg…` types are oids."""
+    """Whether the binary form means the same in every database: user-defined types have other oids elsewhere, the
+    `reg…` types are oids, and the digits of `money` depend on the locale."""
     row = types[found.row.element] if found.row.element else found.row
-    return row.schema == _BUILT_IN and row.kind != "d" and not row.name.startswith("reg")
+    return row.schema == _BUILT_IN and row.kind != "d" and not row.name.startswith("reg") and row.name != "money"
 
 
 def _scalar(row: PgTypeRow, modifier: int) -> Reading:
