@@ -172,6 +172,32 @@ def test_row_whose_cursor_has_no_position_is_rejected_and_never_read_twice(
 
 
 @pytest.mark.parametrize(
+    "case",
+    [
+        ("timestamptz", "infinity", "2020-01-01"),
+        ("timestamp", "294276-12-31 12:30:00.5", "294276-12-31 12:30:00.500001"),
+        ("date", "-infinity", "2020-01-01"),
+        ("time", "24:00", "23:59"),
+        ("numeric(9,2)", "NaN", "1"),
+    ],
+)
+def test_row_whose_key_has_no_arrow_value_has_a_position_in_the_opaque_lane(
+    source: Any, schema: str, run_sql: Sql, case: tuple[str, str, str]
+) -> None:
+    kind, key, later = case
+    run_sql(f"CREATE TABLE t (c int, id {kind}, n int, PRIMARY KEY (id, n))")
+    run_sql(f"INSERT INTO t VALUES (1, '{later}', 1), (1, '{key}', 2), (1, '{key}', 3), (1, '{later}', 4)")
+    stream = source.stream(f"{schema}.t", "c")
+    opaque = source.make(source.start(stream)).opaque_kind(stream)
+    for rows in (4, 0, 1, 0):
+        found = source.read(stream, opaque=opaque)
+        assert (found.summary.records_read, found.seen.letters) == (rows, [])
+        stream = source.stream(f"{schema}.t", "c", found.cursor)
+        if rows == 0:
+            run_sql(f"INSERT INTO t VALUES (2, '{key}', 5) ON CONFLICT DO NOTHING")
+
+
+@pytest.mark.parametrize(
     "last",
     [
         Utf8Cursor("x"),

@@ -11,7 +11,8 @@ from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Host, Opaque
 from gauss.contracts.connector.stream import StreamLimits
 from gauss.plugins.connectors.postgres.catalog import Column
-from gauss.plugins.connectors.postgres.source_decode import column, decode, locate
+from gauss.plugins.connectors.postgres.source_decode import Pieces, column, decode, locate
+from gauss.plugins.connectors.postgres.source_position import special_text
 from gauss.plugins.connectors.postgres.source_rejects import no_value, reject_row
 from gauss.plugins.processors.pg_source.copy_stream import CopyRows
 
@@ -23,12 +24,20 @@ class Chunk:
         """`places`: which columns make a position."""
         self.rows, self._columns, self._opaque = rows, columns, opaque
         self._bad: dict[int, np.ndarray] = {}
+        self._special: dict[str, dict[int, str | None]] = {}
         if opaque:
             found = locate(rows, len(columns)) if places else []
             made = {place: column(found[place], columns[place].reading) for place in places}
             self.position = {columns[place].name: values for place, (values, _) in made.items()}
-            # Without a position a row would be read again by every run.
-            self._bad = {place: bad for place, (_, bad) in made.items() if bad is not None and bad.any()}
+            for place, (_, bad) in made.items():
+                if bad is None or not bad.any():
+                    continue
+                texts = _special_texts(found[place], columns[place].reading.kind, bad)
+                # A key can have any value that is text; behind a cursor of infinity nothing would ever be read.
+                if place == places[0] or None in texts.values():
+                    self._bad[place] = bad
+                else:
+                    self._special[columns[place].name] = texts
         else:
             decoded = decode(rows, [each.reading for each in columns])
             self._batch = pa.RecordBatch.from_arrays(
@@ -57,7 +66,9 @@ class Chunk:
 
     def row(self, number: int) -> dict[str, pa.Scalar]:
         """The position's columns in a row."""
-        return {name: values[number] for name, values in self.position.items()}
+        found = {name: values[number] for name, values in self.position.items()}
+        special = {name: texts[number] for name, texts in self._special.items() if number in texts}
+        return {**found, **{name: pa.scalar(text) for name, text in special.items()}}
 
     def batches(self, start: int, stop: int, limits: StreamLimits, host: Host) -> Iterator[pa.RecordBatch | Opaque]:
         """The rows from `start` to `stop` in batches of the allowed size; rows that can't be read are rejected."""
@@ -100,6 +111,15 @@ class Chunk:
             host.reject(pa.record_batch({"copy_row": pa.array([self.rows.row(number)])}), error)
             return
         reject_row(self.rows.part(number, number + 1), self._columns, host, error)
+
+
+def _special_texts(pieces: Pieces, kind: str, odd: np.ndarray) -> dict[int, str | None]:
+    """By row: the text of a value without an Arrow value."""
+    found = {}
+    for number in np.flatnonzero(odd).tolist():
+        start = int(pieces.starts[number])
+        found[number] = special_text(pieces.body[start : start + int(pieces.lengths[number])].tobytes(), kind)
+    return found
 
 
 def cut(batch: pa.RecordBatch, most: int, host: Host) -> Iterator[pa.RecordBatch]:

@@ -34,6 +34,7 @@ from gauss.contracts.connector.cursor import (
 )
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.plugins.connectors.postgres.catalog import CURSOR_TYPES, Column, Relation
+from gauss.plugins.connectors.postgres.source_decode import Y2K_DAYS
 
 DAY_MS = 86_400_000
 _TIMES = ("timestamp", "timestamptz")
@@ -232,6 +233,18 @@ def date_text(days: int) -> str:
 def time_text(micros: int) -> str:
     """Microseconds since 1970 as Postgres writes a timestamp, in UTC."""
     return _with_era(np.datetime_as_string(np.datetime64(micros, "us")).replace("T", " "))
+
+
+def special_text(piece: bytes, kind: str) -> str | None:
+    """A value without an Arrow value, in the binary form of COPY, as text that Postgres reads as the same value; None
+    if there is none."""
+    number = int.from_bytes(piece, "big", signed=True)
+    if kind in ("timestamp", "date") and number in (largest := 2 ** (8 * len(piece) - 1) - 1, -largest - 1):
+        return "infinity" if number > 0 else "-infinity"
+    if kind == "timestamp":  # of a year that Arrow does not have
+        days, micros = divmod(number, DAY_MS * 1_000)
+        return f"{date_text(days + Y2K_DAYS)} {time_text(micros).split()[1]}"
+    return {"time": "24:00:00", "numeric": "NaN"}.get(kind)
 
 
 def _with_era(text: str) -> str:
