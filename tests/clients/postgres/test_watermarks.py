@@ -1,4 +1,4 @@
-"""Transactions of older runs are ended, however many runs there were."""
+"""Transactions of older runs are ended, however many runs there were, and no others."""
 
 from __future__ import annotations
 
@@ -27,3 +27,10 @@ def test_an_older_transaction_is_ended_and_a_newer_one_is_not(
             each.execute("SELECT 1")
         with pytest.raises(psycopg.OperationalError):
             older.execute("SELECT 1")
+
+
+def test_a_sync_of_the_same_name_into_another_schema_is_left_alone(postgres: Endpoint, connection: Connection) -> None:
+    with connect(postgres) as other:
+        Watermarks("development", "sync", "stream").enter(other, ATTEMPTS)
+        Watermarks("production", "sync", "stream").end_older(connection, 2 * ATTEMPTS)
+        other.execute("SELECT 1")

@@ -85,7 +85,9 @@ class Watermarks:
         digest = hashlib.sha256(f"{len(sync)} {sync}{stream}".encode(errors="surrogatepass")).digest()
         self.short = digest.hex()[:16]
         """A name of the stream for other objects that belong to it."""
-        self._class = int.from_bytes(digest[:4], "big", signed=True)
+        # Locks belong to the whole database: syncs of one name may write to several of its schemas.
+        locked = hashlib.sha256(digest + schema.encode(errors="surrogatepass")).digest()
+        self._class = int.from_bytes(locked[:4], "big", signed=True)
 
     def create(self, connection: Connection) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
