@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -48,6 +49,14 @@ VALUES = {
     "uuid[]": ["{00000000-0000-0000-0000-000000000000}"],
     "timestamp with time zone[]": ['{"2024-02-29 12:00:00+00"}'],
 }
+
+
+SETTINGS = (
+    *("search_path=", "DateStyle=SQL,DMY", "TimeZone=Asia/Kolkata", "IntervalStyle=sql_standard", "array_nulls=off"),
+    *("bytea_output=escape", "extra_float_digits=-5", "client_encoding=LATIN1", "quote_all_identifiers=on"),
+    *("standard_conforming_strings=off", "default_transaction_isolation=serializable"),
+)
+"""Settings that a user may have, and that change how values and types are read or written."""
 
 
 @pytest.fixture
@@ -98,6 +107,17 @@ def test_a_table_is_copied_with_its_types_and_values_by_arrow(
     stream = destination.stream(FULL, Replace(), origin)
     done = destination.write(read.batches, stream, load=load)
     assert not done.seen.letters
+    same(connection, destination.schema)
+
+
+@pytest.mark.parametrize("load", ["copy_binary", "copy", "insert"])
+def test_settings_of_the_user_change_no_value(
+    destination: DestinationFixture, connection: Connection, source: Any, origin: str, load: str
+) -> None:
+    dsn = f"{destination.config['dsn']}?options={quote(' '.join(f'-c {setting}' for setting in SETTINGS))}"
+    read = source.read(origin, config={"dsn": dsn})
+    done = destination.write(read.batches, destination.stream(FULL, Replace(), origin), load=load, dsn=dsn)
+    assert not read.seen.letters and not done.seen.letters
     same(connection, destination.schema)
 
 

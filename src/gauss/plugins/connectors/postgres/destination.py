@@ -44,8 +44,11 @@ FEATURES = [
     *(Feature.BULK_LOAD_COPY, Feature.BULK_LOAD_COPY_BINARY),
 ]
 MIN_VERSION = 120_000
-# Text is written as these settings read it.
-_SESSION = "SET client_encoding = 'UTF8'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'"
+# Text is written, and types are described, as with these settings.
+_SESSION = (
+    "SET client_encoding = 'UTF8'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; SET array_nulls = on;"
+    " SET quote_all_identifiers = off"
+)
 _MAY_CREATE = """
 SELECT CASE WHEN n.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE')
             ELSE has_schema_privilege(n.oid, 'CREATE') END

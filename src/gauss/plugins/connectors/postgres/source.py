@@ -46,7 +46,7 @@ from gauss.plugins.processors.pg_source.copy_stream import copy_rows
 OLDEST_VERSION = 12
 _SETTINGS = """
 SET client_encoding = 'UTF8'; SET timezone = 'UTC'; SET datestyle = 'ISO, YMD'; SET intervalstyle = 'iso_8601';
-SET bytea_output = 'hex'; SET extra_float_digits = 1
+SET bytea_output = 'hex'; SET extra_float_digits = 1; SET quote_all_identifiers = off
 """
 CANCEL_S = 5.0
 
