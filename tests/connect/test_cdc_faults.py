@@ -44,7 +44,10 @@ def test_a_truncate_is_an_error_until_the_stream_is_reset(make: Any, connection:
     assert ran(make(UPSERT)) == (1, 1) and same(connection)
 
 
-def test_a_truncate_of_a_partition_is_an_error_until_the_stream_is_reset(make: Any, connection: Connection) -> None:
+@pytest.mark.parametrize("truncated", ["people", "people_1"])
+def test_a_truncate_of_partitions_is_an_error_until_the_stream_is_reset(
+    make: Any, connection: Connection, truncated: str
+) -> None:
     connection.execute(
         "DROP TABLE people; CREATE TABLE people (id bigint PRIMARY KEY, name text) PARTITION BY RANGE (id);"
         "CREATE TABLE people_1 PARTITION OF people FOR VALUES FROM (0) TO (100);"
@@ -55,10 +58,11 @@ def test_a_truncate_of_a_partition_is_an_error_until_the_stream_is_reset(make: A
     connection.execute("CREATE TABLE people_3 PARTITION OF people FOR VALUES FROM (200) TO (300)")
     connection.execute("INSERT INTO people VALUES (250, 'in a new partition')")
     assert ran(make(UPSERT)) == (1, 1) and same(connection)
-    connection.execute("TRUNCATE people_1")
+    connection.execute(f"TRUNCATE {truncated}".encode())
     failed(make(UPSERT).run(), "TRUNCATED")
     reset(make(UPSERT))
-    assert ran(make(UPSERT)) == (101, 101) and same(connection)
+    ran(make(UPSERT))
+    assert same(connection)
 
 
 def test_a_slot_that_vanished_is_never_replaced_silently(make: Any, connection: Connection) -> None:
