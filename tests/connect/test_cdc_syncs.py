@@ -263,3 +263,22 @@ def test_an_idle_sync_that_follows_comes_to_rest(make: Any, connection: Connecti
     finally:
         sync.drain()
         running.join(60)
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_of_another_encoding_is_captured(
+    make: Any, connection: Connection, server: EmbeddedServer, encoding: str
+) -> None:
+    connection.execute(f"CREATE DATABASE other TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'".encode())
+    source = {"connector": "postgres", "dsn": f"{server.endpoint.url.rpartition('/')[0]}/other"}
+    with connect(source["dsn"], autocommit=True) as other:
+        try:
+            other.execute("SET client_encoding = 'UTF8'")
+            other.execute("CREATE TABLE people (id bigint PRIMARY KEY, näme text); INSERT INTO people VALUES (1, 'é')")
+            ran(make(UPSERT, source=source))
+            other.execute("UPDATE people SET näme = 'ß'; INSERT INTO people VALUES (2, 'ÿ')")
+            ran(make(UPSERT, source=source))
+            assert connection.execute("SELECT * FROM landing.people ORDER BY 1").fetchall() == [(1, "ß"), (2, "ÿ")]
+        finally:
+            drop_replication(other)
+            connection.execute("DROP DATABASE other WITH (FORCE)")

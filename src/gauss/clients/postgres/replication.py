@@ -71,7 +71,9 @@ def lsn_number(text: str) -> int:
 def connect_replication(address: str | Endpoint) -> Connection:
     """A connection that takes replication commands, and SQL by the simple protocol."""
     url = address.url if isinstance(address, Endpoint) else address
-    return connect(psycopg.conninfo.make_conninfo(url, replication="database"), autocommit=True)
+    # In a database of encoding SQL_ASCII, answers would else be bytes.
+    given = psycopg.conninfo.make_conninfo(url, replication="database", client_encoding="UTF8")
+    return connect(given, autocommit=True)
 
 
 def create_slot(connection: Connection, name: str) -> NewSlot:
