@@ -129,10 +129,11 @@ def _is_money(field_type: FieldType) -> bool:
 
 def _input_type(field_type: FieldType) -> str:
     """The type to which text is cast before it is assigned to a column: without its length, since a cast to
-    `varchar(3)` or `bit(3)` cuts values, and the assignment refuses them."""
+    `varchar(3)` or `bit(3)` cuts values, and the assignment refuses them. Numbers and times are rounded by both; keys
+    that become equal by it must be equal before they are inserted."""
     if field_type.name == "ARRAY":
         return f"{_input_type(as_field_type(field_type.attrs['element']))}[]"
-    kept = {key: value for key, value in field_type.attrs.items() if key == "timezone"}
+    kept = {key: value for key, value in field_type.attrs.items() if key in ("timezone", "precision", "scale")}
     # `char` and `bit` alone mean a length of 1.
     name = {"CHAR": "bpchar", "BIT": "varbit"}.get(field_type.name.upper(), field_type.name)
     return render_type(FieldType(name, kept))

@@ -118,6 +118,29 @@ def test_rows_without_a_key_are_rejected(destination: DestinationFixture, mode: 
     ]
 
 
+@pytest.mark.parametrize("load", LOADS)
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("numeric(4,2)", pa.array(["1.001", "1.004", "2"])),
+        ("timestamp(0)", pa.array([100_000, 200_000, 1_000_000], pa.timestamp("us"))),
+    ],
+    ids=["numeric", "timestamp"],
+)
+def test_keys_that_the_table_rounds_to_one_are_one_row_and_the_last_counts(
+    destination: DestinationFixture, connection: Connection, kind: str, keys: pa.Array, load: str
+) -> None:
+    connection.execute(f"CREATE TABLE {destination.schema}.t (a {kind} PRIMARY KEY, b text)".encode())
+    stream = destination.stream(INCREMENTAL, Upsert(["a"]))
+    run, source = destination.start(stream)
+    emit(source, [pa.record_batch({"a": keys, "b": pa.array(["x", "y", "z"])})])
+    made = destination.open(run, load=load)
+    made.prepare(stream, [], 1)
+    made.run_write(stream)
+    made.close()
+    assert [b for (b,) in destination.rows(columns="b")] == ["y", "z"]
+
+
 HOSTILE = [
     *('a"b.c d', "ünïcode ☃", "'; DROP TABLE t; --", 'x"); DROP TABLE t; /*', "%s %(a)s % {0} $1", "SELECT"),
     *("a\n\t\\b\x7f", "ä" * 31, "x" * 63, "_gauss"),
