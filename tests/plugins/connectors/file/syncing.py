@@ -213,3 +213,25 @@ def numbers(*values: int) -> pa.RecordBatch:
 def ns(path: Path, stream: str = "s") -> list[int]:
     """The column n of a stream of files."""
     return [row["n"] for row in read(path, Wanted(stream)).rows()]
+
+
+class Increments:
+    """Runs of an incremental stream, each from the cursor of the one before."""
+
+    def __init__(self, path: Path, **config: Any) -> None:
+        self.path, self.config = path, config
+        self.cursor: Any = None
+        self.seen: list[int] = []
+
+    def run(self, on_data_error: DataErrorPolicy = DataErrorPolicy.FAIL) -> Moved:
+        kept = Kept()
+        wanted = Wanted(self.path.name, INCREMENTAL, cursor=self.cursor, on_data_error=on_data_error)
+        moved = move(reads(self.path, **self.config), kept.side, wanted)
+        if moved.outcome.error is None:
+            self.cursor = moved.cursor
+            self.seen = [row["n"] for row in kept.rows()]
+        return moved
+
+
+def write_numbers(path: Path, *values: int) -> None:
+    path.write_text("".join(f'{{"n":{n}}}\n' for n in values))

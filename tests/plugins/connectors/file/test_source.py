@@ -21,7 +21,19 @@ from gauss.contracts.connector.lifecycle import JsonConfig
 from gauss.contracts.connector.progress import CheckpointKind, ReadSummary
 from gauss.contracts.connector.stream import ColumnSchema, DataErrorPolicy, StreamContext, StreamLimits
 from gauss.plugins.connectors.file.source import FileSource
-from plugins.connectors.file.syncing import INCREMENTAL, Kept, Moved, Wanted, emits, move, opened, read, reads, writes
+from plugins.connectors.file.syncing import (
+    INCREMENTAL,
+    Increments,
+    Kept,
+    Wanted,
+    emits,
+    move,
+    opened,
+    read,
+    reads,
+    write_numbers,
+    writes,
+)
 
 SOURCE = CheckpointKind.SOURCE
 
@@ -185,28 +197,6 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, form: str) -> None:
 
 
 # --- incremental ---
-
-
-class Increments:
-    """Runs of an incremental stream, each from the cursor of the one before."""
-
-    def __init__(self, path: Path, **config: Any) -> None:
-        self.path, self.config = path, config
-        self.cursor: Any = None
-        self.seen: list[int] = []
-
-    def run(self, on_data_error: DataErrorPolicy = DataErrorPolicy.FAIL) -> Moved:
-        kept = Kept()
-        wanted = Wanted(self.path.name, INCREMENTAL, cursor=self.cursor, on_data_error=on_data_error)
-        moved = move(reads(self.path, **self.config), kept.side, wanted)
-        if moved.outcome.error is None:
-            self.cursor = moved.cursor
-            self.seen = [row["n"] for row in kept.rows()]
-        return moved
-
-
-def write_numbers(path: Path, *values: int) -> None:
-    path.write_text("".join(f'{{"n":{n}}}\n' for n in values))
 
 
 def test_each_run_reads_the_files_that_were_added(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -10,7 +11,8 @@ import pyarrow as pa
 from gauss.contracts.connector.cursor import CursorInfo, CursorValue, JsonCursor
 from gauss.contracts.connector.errors import ConnectorError, ErrorScope
 from gauss.contracts.connector.host import Host
-from gauss.plugins.connectors.file.listing import DataFile
+from gauss.plugins.connectors.file.formats import kind_of
+from gauss.plugins.connectors.file.listing import DataFile, FileStream
 
 
 class FileCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,6 +27,9 @@ class FileCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     newest_ns: int = 0
     """The last time at which one of the files that were read had changed. A file before the cursor that is newer has
     changed since, or was added."""
+    files: int = -1
+    """How many files there were up to this one; -1: not known. One that is moved here keeps its time: only the count
+    tells that it was added."""
 
     @classmethod
     def of(cls, info: CursorInfo | None) -> FileCursor:
@@ -45,15 +50,38 @@ class FileCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def at(self, file: DataFile, rows: int) -> FileCursor:
         """Inside a file."""
-        return FileCursor(file.name, rows, False, file.size, file.mtime_ns, max(self.newest_ns, file.mtime_ns))
+        newest = max(self.newest_ns, file.mtime_ns)
+        return FileCursor(
+            file.name, rows, False, file.size, file.mtime_ns, newest, self.files + (file.name > self.file)
+        )
 
     def behind(self, file: DataFile) -> FileCursor:
         """At the end of a file. One that sorts before the cursor was only looked at."""
         newest = max(self.newest_ns, file.mtime_ns)
         if file.name < self.file:
             return msgspec.structs.replace(self, newest_ns=newest)
-        rows = self.rows if file.name == self.file else 0
-        return FileCursor(file.name, rows, True, file.size, file.mtime_ns, newest)
+        return msgspec.structs.replace(self.at(file, self.rows if file.name == self.file else 0), done=True)
+
+
+def resumed(cursor: FileCursor, stream: FileStream, host: Host) -> FileCursor:
+    """The cursor of the last run among the files of this one. Files before it that are gone though they were not read
+    to their end, or were added since, are rejected."""
+    before = [each for each in stream.files if each.name <= cursor.file]
+    if not cursor.done and (not before or before[-1].name != cursor.file):
+        path = stream.folder / cursor.file
+        lost = DataFile(cursor.file, path, cursor.size, cursor.mtime_ns, kind_of(path.name))
+        host.reject(
+            file_row(lost), _changed(lost.path, cursor.file, "was removed or renamed before it was read to its end")
+        )
+        cursor = msgspec.structs.replace(cursor, done=True)
+    # Those that are newer are rejected one by one.
+    older = sum(each.mtime_ns <= cursor.newest_ns for each in before)
+    if 0 <= cursor.files < older:
+        added = older - cursor.files
+        how = f"has {added} new file{'s' if added > 1 else ''} before {cursor.file}, which was read already"
+        rows = pa.record_batch({"folder": [str(stream.folder)], "added": [added], "before": [cursor.file]})
+        host.reject(rows, _changed(stream.folder, cursor.file, how))
+    return msgspec.structs.replace(cursor, files=len(before))
 
 
 def select(files: list[DataFile], cursor: FileCursor, host: Host) -> Iterator[tuple[DataFile, int | None]]:
@@ -64,10 +92,12 @@ def select(files: list[DataFile], cursor: FileCursor, host: Host) -> Iterator[tu
             yield file, 0
         elif file.name < cursor.file:
             if file.mtime_ns > cursor.newest_ns:
-                host.reject(file_row(file), _changed(file, "was added or changed after later files were read"))
+                host.reject(
+                    file_row(file), _changed(file.path, file.name, "was added or changed after later files were read")
+                )
                 yield file, None
         elif (file.size, file.mtime_ns) != (cursor.size, cursor.mtime_ns):
-            host.reject(file_row(file), _changed(file, "has changed since it was read"))
+            host.reject(file_row(file), _changed(file.path, file.name, "has changed since it was read"))
             yield file, None
         elif not cursor.done:
             yield file, cursor.rows
@@ -78,10 +108,10 @@ def changed(file: DataFile) -> ConnectorError | None:
     try:
         state = file.path.stat()
     except FileNotFoundError:
-        return _changed(file, "was removed while it was to be read")
+        return _changed(file.path, file.name, "was removed while it was to be read")
     if (state.st_size, state.st_mtime_ns) == (file.size, file.mtime_ns):
         return None
-    return _changed(file, "was changed while it was read")
+    return _changed(file.path, file.name, "was changed while it was read")
 
 
 def file_row(file: DataFile) -> pa.RecordBatch:
@@ -95,11 +125,11 @@ def file_row(file: DataFile) -> pa.RecordBatch:
     )
 
 
-def _changed(file: DataFile, how: str) -> ConnectorError:
+def _changed(path: Path, name: str, how: str) -> ConnectorError:
     return ConnectorError.data(
         "FILE_CHANGED",
-        f"{file.path} {how}",
+        f"{path} {how}",
         scope=ErrorScope.STREAM,
         hint="write new rows to a new file whose name sorts last; or read all files again by resetting the state",
-        details={"file": file.name},
+        details={"file": name},
     )

@@ -26,8 +26,8 @@ from gauss.contracts.connector.settings import typed_config
 from gauss.contracts.connector.stream import StreamContext, SyncMode
 from gauss.plugins.connectors.file.columnar_reader import read_arrow, read_parquet
 from gauss.plugins.connectors.file.csv_reader import read_csv
-from gauss.plugins.connectors.file.file_cursor import FileCursor, changed, file_row, select
-from gauss.plugins.connectors.file.formats import NULL_TEXT
+from gauss.plugins.connectors.file.file_cursor import FileCursor, changed, file_row, resumed, select
+from gauss.plugins.connectors.file.formats import NULL_TEXT, kind_of
 from gauss.plugins.connectors.file.io_errors import file_errors
 from gauss.plugins.connectors.file.jsonl_reader import read_jsonl
 from gauss.plugins.connectors.file.listing import DataFile, FileStream, find_streams
@@ -102,7 +102,7 @@ class FileSource:
             field = (stream.cursor_info.cursor_field if stream.cursor_info else "") or CURSOR_FIELD
             emitter.checkpoint(cursor.value(), field) if incremental else emitter.checkpoint(None)
 
-        cursor = FileCursor.of(stream.cursor_info) if incremental else FileCursor()
+        cursor = resumed(FileCursor.of(stream.cursor_info), found, self._host) if incremental else FileCursor()
         read: list[DataFile] = []
         for file, skip in select(found.files, cursor, self._host):
             if skip is None:
@@ -161,10 +161,14 @@ class FileSource:
             raise ConnectorError.config("NO_STREAM", f'{self._config.path}: there is no stream "{name}"', hint=near)
         if self._host.partition is None:
             return found
-        wanted = {name: (size, mtime_ns) for name, size, mtime_ns in self._host.partition["files"]}
-        files = [each for each in found.files if each.name in wanted]
-        # What was listed counts: a file that has changed since is a data error.
-        listed = [each._replace(size=wanted[each.name][0], mtime_ns=wanted[each.name][1]) for each in files]
+        # What was listed counts: a file that has changed since, or is gone, is a data error.
+        now = {each.name: each for each in found.files}
+        listed = [
+            now[name]._replace(size=size, mtime_ns=mtime_ns)
+            if name in now
+            else DataFile(name, found.folder / name, size, mtime_ns, kind_of(name))
+            for name, size, mtime_ns in self._host.partition["files"]
+        ]
         return found._replace(files=listed)
 
     def _options(self, stream: StreamContext | None = None) -> ReadOptions:
