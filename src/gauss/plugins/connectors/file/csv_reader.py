@@ -15,7 +15,7 @@ from gauss.contracts.connector.errors import ConnectorError
 from gauss.plugins.connectors.file.json_text import values_of_json
 from gauss.plugins.connectors.file.listing import DataFile
 from gauss.plugins.connectors.file.reading import Piece, ReadOptions, Reject, convert_rows, opened
-from gauss.plugins.connectors.file.text import from_text, is_nested
+from gauss.plugins.connectors.file.text import exact_type, from_text, is_nested
 
 FIRST_BLOCK_BYTES = 1 << 20
 """What types are inferred from, at least."""
@@ -23,6 +23,7 @@ BLOCK_BYTES = 1 << 18
 """Arrow reads some 32 blocks ahead."""
 _TOO_SMALL = "straddl"
 """In what Arrow says of a record that is larger than a block."""
+_INTEGER = r"^[-+]?\d+$"
 _GENERATED = re.compile(r"f\d+")
 
 
@@ -77,7 +78,33 @@ def infer_csv(file: DataFile, options: ReadOptions) -> pa.Schema:
         )
         found = reader.schema
     _check_names(file, found.names)
-    return pa.schema([each.with_type(pa.string()) if pa.types.is_null(each.type) else each for each in found])
+    exact = _integers(file, [each.name for each in found if pa.types.is_floating(each.type)], options)
+    return pa.schema([each.with_type(exact.get(each.name) or _kept(each.type)) for each in found])
+
+
+def _kept(kind: pa.DataType) -> pa.DataType:
+    """The type of a column for that which Arrow infers: binary is a text with some value that is none."""
+    return pa.string() if pa.types.is_null(kind) or pa.types.is_binary(kind) else kind
+
+
+def _integers(file: DataFile, names: list[str], options: ReadOptions) -> dict[str, pa.DataType]:
+    """The types of the columns that hold integers only, in the first block."""
+    if not names:
+        return {}
+    found = {}
+    for block in _blocks(
+        file,
+        pa.schema([(each, pa.string()) for each in names]),
+        options,
+        _BadLines(options.header),
+        _block_bytes(options),
+    ):
+        for name in names:
+            text = pc.utf8_trim_whitespace(block.column(name).cast(pa.string()).drop_null())
+            if len(text) and pc.all(pc.match_substring_regex(text, _INTEGER)).as_py():
+                found[name] = exact_type(pc.max(pc.utf8_length(text)).as_py())
+        break
+    return found
 
 
 class _BadLines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,12 @@ def wire_type(kind: pa.DataType) -> pa.DataType:
         return pa.int64()
     if pa.types.is_float16(kind):
         return pa.float32()
-    return kind if is_number(kind) or pa.types.is_null(kind) else pa.string()
+    return kind if is_number(kind) or _is_exact(kind) or pa.types.is_null(kind) else pa.string()
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    """Whether Arrow reads decimals of a type exactly, from numbers and from strings."""
+    return bool((pa.types.is_decimal128(kind) or pa.types.is_decimal256(kind)) and kind.scale >= 0)
 
 
 def from_wire(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -229,9 +235,11 @@ def values_of_json(text: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def named_numbers(value: Any, wire: pa.DataType) -> Any:
-    """A JSON value, with numbers that JSON lacks instead of their names."""
+    """A JSON value, with numbers that JSON lacks instead of their names. Raises ArithmeticError."""
     if pa.types.is_floating(wire):
         return float(value) if value in NUMBER_NAMES else value
+    if pa.types.is_decimal(wire):
+        return Decimal(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else value
     if pa.types.is_struct(wire) and isinstance(value, dict):
         return {each.name: named_numbers(value.get(each.name), each.type) for each in wire.fields}
     if pa.types.is_list(wire) and isinstance(value, list):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.json as pj
@@ -12,10 +14,14 @@ import pyarrow.json as pj
 from gauss.plugins.connectors.file.json_text import NUMBER_NAMES, from_wire, named_numbers, read_lines, wire_type
 from gauss.plugins.connectors.file.listing import DataFile
 from gauss.plugins.connectors.file.reading import BAD_VALUE, Piece, ReadOptions, Reject, opened
+from gauss.plugins.connectors.file.text import exact_type
 
 READ_BYTES = 1 << 20
 _FEW = 64
 """Lines that are read one by one once a block has failed."""
+
+
+_LARGE = re.compile(rb"\d{19}")
 
 
 class _Block(NamedTuple):
@@ -37,9 +43,26 @@ def read_jsonl(file: DataFile, schema: pa.Schema, options: ReadOptions, skip: in
 def infer_jsonl(file: DataFile, options: ReadOptions) -> pa.Schema:
     """The columns of a file, with types that fit its first block. Text that looks like a time stays text."""
     for block in _blocks(file, options, 0, lambda *_: None):
-        found = _inferred([each for each in block.lines if each.strip()])
-        return pa.schema([each.with_type(_kept(each.type)) for each in found])
+        lines = [each for each in block.lines if each.strip()]
+        found = _inferred(lines)
+        exact = _integers(lines, [each.name for each in found if pa.types.is_floating(each.type)])
+        return pa.schema([each.with_type(exact.get(each.name) or _kept(each.type)) for each in found])
     return pa.schema([])
+
+
+def _integers(lines: list[bytes], names: list[str]) -> dict[str, pa.DataType]:
+    """The types of the columns that hold integers only, of which some are too large for 64 bits."""
+    if not names or not any(map(_LARGE.search, lines)):
+        return {}
+    values: dict[str, list[Any]] = {name: [] for name in names}
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            row = json.loads(line)
+            for name in names:
+                if isinstance(row, dict) and row.get(name) is not None:
+                    values[name].append(row[name])
+    whole = {name: found for name, found in values.items() if all(type(each) is int for each in found)}
+    return {name: exact_type(max(len(str(each)) for each in found)) for name, found in whole.items() if found}
 
 
 def _blocks(file: DataFile, options: ReadOptions, skip: int, reject: Reject) -> Iterator[_Block]:
@@ -87,7 +110,7 @@ def _rows(block: _Block, schema: pa.Schema, reject: Reject) -> Iterator[Piece]:
 def _one_by_one(block: _Block, schema: pa.Schema, reject: Reject) -> pa.RecordBatch:
     made = [_one(line, block.first + place, schema, reject) for place, line in enumerate(block.lines)]
     good = [each for each in made if each is not None]
-    if not good:
+    if not good or not schema.names:
         return _nothing(schema)
     return pa.Table.from_batches(good).unify_dictionaries().combine_chunks().to_batches()[0]
 
@@ -157,13 +180,22 @@ def _inferred(lines: list[bytes]) -> pa.Schema:
         ).schema
     except BAD_VALUE:
         if len(lines) == 1:
-            return pa.schema([])
+            return _inferred_alone(lines[0])
     middle = len(lines) // 2
     left, right = _inferred(lines[:middle]), _inferred(lines[middle:])
     try:
         return pa.unify_schemas([left, right], promote_options="permissive")
     except BAD_VALUE:
         return pa.schema([*left, *(each for each in right if each.name not in left.names)])
+
+
+def _inferred_alone(line: bytes) -> pa.Schema:
+    """The schema of a line that Arrow does not read, such as one with a key twice, of which the last counts."""
+    try:
+        row = json.loads(line)
+        return pa.schema(pa.array([row]).type) if isinstance(row, dict) and row else pa.schema([])
+    except (*BAD_VALUE, RecursionError):
+        return pa.schema([])
 
 
 def _kept(kind: pa.DataType) -> pa.DataType:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.plugins.connectors.file.listing import DataFile
 
-BAD_VALUE = (pa.ArrowException, ValueError, TypeError, OverflowError)
+BAD_VALUE = (pa.ArrowException, ValueError, TypeError, ArithmeticError)
 """What conversions of a value raise."""
 
 

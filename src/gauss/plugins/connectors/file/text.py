@@ -113,6 +113,13 @@ def from_text(text: pa.Array, kind: pa.DataType) -> pa.Array:
     return text.cast(kind)
 
 
+def exact_type(digits: int) -> pa.DataType:
+    """The type of integers that 64 bits do not hold; floating point, which is what Arrow infers, if none does."""
+    if digits > 76:
+        return pa.float64()
+    return pa.decimal128(38, 0) if digits <= 38 else pa.decimal256(76, 0)
+
+
 def _float_text(array: pa.Array) -> pa.Array:
     text = array.cast(pa.string())
     if not pc.all(pc.is_finite(array), min_count=0).as_py():

@@ -1,0 +1,51 @@
+"""Columns of foreign files: types that keep every value."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from gauss.contracts.connector.stream import DataErrorPolicy
+from plugins.connectors.file.syncing import Kept, Moved, Wanted, move, reads
+
+DLQ = DataErrorPolicy.DLQ
+
+
+def read_one(path: Path, content: bytes) -> tuple[Kept, Moved]:
+    path.write_bytes(content)
+    kept = Kept()
+    return kept, move(reads(path), kept.side, Wanted(on_data_error=DLQ)).ok()
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1, -(2**63) - 1, 10**37 + 1])
+def test_integers_beyond_64_bits_are_read_exactly(tmp_path: Path, form: str, value: int) -> None:
+    text = f"n,t\n1,a\n{value},b\n" if form == "csv" else f'{{"n":1,"t":"a"}}\n{{"n":{value},"t":"b"}}\n'
+    kept, moved = read_one(tmp_path / f"s.{form}", text.encode())
+    assert [row["n"] for row in kept.rows()] == [Decimal(1), Decimal(value)] and not moved.seen.letters
+    assert kept.rows()[1]["t"] == "b"
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_column_with_fractions_stays_floating_point(tmp_path: Path, form: str) -> None:
+    text = f"n\n1.5\n{2**64}\n" if form == "csv" else f'{{"n":1.5}}\n{{"n":{2**64}}}\n'
+    kept, _ = read_one(tmp_path / f"s.{form}", text.encode())
+    assert kept.table().schema.field("n").type == pa.float64()
+
+
+def test_bytes_that_are_no_text_cost_one_row_of_a_csv_file(tmp_path: Path) -> None:
+    kept, moved = read_one(tmp_path / "s.csv", b"n,t\n1,a\n2,\xff\n3,c\n")
+    assert [row["t"] for row in kept.rows()] == ["a", "c"] and len(moved.seen.letters) == 1
+
+
+def test_a_line_with_a_key_twice_is_a_row_with_its_last_value(tmp_path: Path) -> None:
+    kept, moved = read_one(tmp_path / "s.jsonl", b'{"n":1,"n":2}\n')
+    assert kept.rows() == [{"n": 2}] and not moved.seen.letters
+
+
+def test_lines_that_are_no_objects_are_rejected_one_by_one(tmp_path: Path) -> None:
+    kept, moved = read_one(tmp_path / "s.jsonl", b'[1]\n"x"\nnonsense\n')
+    assert kept.rows() == [] and len(moved.seen.letters) == 3
