@@ -1,15 +1,18 @@
-"""Columns of foreign files: types that keep every value."""
+"""Columns of foreign files: types that keep every value, and columns that only later files have."""
 
 from __future__ import annotations
 
+import os
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gauss.contracts.connector.stream import DataErrorPolicy
-from plugins.connectors.file.syncing import Kept, Moved, Wanted, move, reads
+from plugins.connectors.file.syncing import INCREMENTAL, Kept, Moved, Wanted, move, read, reads
 
 DLQ = DataErrorPolicy.DLQ
 
@@ -49,3 +52,23 @@ def test_a_line_with_a_key_twice_is_a_row_with_its_last_value(tmp_path: Path) ->
 def test_lines_that_are_no_objects_are_rejected_one_by_one(tmp_path: Path) -> None:
     kept, moved = read_one(tmp_path / "s.jsonl", b'[1]\n"x"\nnonsense\n')
     assert kept.rows() == [] and len(moved.seen.letters) == 3
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_a_column_that_only_the_last_of_many_files_have_is_read(tmp_path: Path, form: str) -> None:
+    for number in range(30):
+        row: dict[str, Any] = {"n": number, **({"new": "x"} if number >= 28 else {})}
+        path = tmp_path / f"{number:02}.{form}"
+        if form == "parquet":
+            pq.write_table(pa.Table.from_pylist([row]), path)
+        else:
+            path.write_text(str(row).replace("'", '"') + "\n")
+    found = read(tmp_path, Wanted(tmp_path.name, INCREMENTAL)).rows()
+    assert [row["new"] for row in found] == [None] * 28 + ["x", "x"]
+
+
+def test_a_file_name_that_is_no_text_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    Path(os.fsdecode(os.fsencode(tmp_path / "s") + b"/\xff.csv")).write_text("n\n1\n")
+    error = move(reads(tmp_path), Kept().side).error
+    assert error.code == "BAD_NAME" and "\\xff.csv" in error.message

@@ -132,6 +132,12 @@ def _data_file(path: Path, name: str, wanted: str | None) -> DataFile | None:
         kind = kind._replace(format=wanted)
     if not kind.format:
         return None
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ConnectorError.config(
+            "BAD_NAME", f"a file name is UTF-8, found {os.fsencode(path)!r}", hint="rename or move the file"
+        ) from None
     state = path.stat()
     return DataFile(name, path, state.st_size, state.st_mtime_ns, kind)
 

@@ -16,8 +16,8 @@ from gauss.plugins.connectors.file.jsonl_reader import infer_jsonl
 from gauss.plugins.connectors.file.listing import DataFile, FileStream
 from gauss.plugins.connectors.file.reading import ReadOptions
 
-FIRST_FILES = 10
-"""Files whose columns are looked at."""
+SEEN_FILES = 10
+"""How many of the first and of the last files are looked at for columns: new columns come with new files."""
 
 
 def wanted_schema(hint: SchemaHint, stream: FileStream, options: ReadOptions) -> pa.Schema:
@@ -30,11 +30,12 @@ def wanted_schema(hint: SchemaHint, stream: FileStream, options: ReadOptions) ->
 
 
 def stream_schema(stream: FileStream, options: ReadOptions) -> pa.Schema:
-    """The columns that the destination of the files has stored, else those of the first files."""
+    """The columns that the destination of the files has stored, else those of the first and the last files."""
     if (kept := read_schema(stream.schema_file)) is not None:
         return kept
     found: list[pa.Schema] = []
-    for file in stream.files[:FIRST_FILES]:
+    files = stream.files
+    for file in files if len(files) <= 2 * SEEN_FILES else [*files[:SEEN_FILES], *files[-SEEN_FILES:]]:
         with file_errors(file.path, "read"):
             found.append(_infer(file, options))
     try:
@@ -42,7 +43,7 @@ def stream_schema(stream: FileStream, options: ReadOptions) -> pa.Schema:
     except pa.ArrowException as error:
         raise ConnectorError.schema(
             "DIFFERENT_COLUMNS",
-            f"{stream.folder}: the first files of stream {stream.name!r} have columns of different types: {error}",
+            f"{stream.folder}: the files of stream {stream.name!r} have columns of different types: {error}",
             hint="move the files into folders of their own",
         ) from error
 
