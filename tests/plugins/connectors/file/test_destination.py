@@ -237,6 +237,23 @@ def test_hostile_stream_names_stay_inside_the_directory(tmp_path: Path, stream: 
     assert ns(place, stream) == [1, 2]
 
 
+@pytest.mark.parametrize(("write", "name"), [(Replace(), "mine.csv"), (Append(), ".hidden"), (Append(), "deep/x")])
+def test_a_full_refresh_does_not_remove_what_no_sync_has_written(tmp_path: Path, write: Any, name: str) -> None:
+    mine = tmp_path / "s" / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text("n\n7\n")
+    with pytest.raises(ConnectorError, match="was not written by a sync") as raised:
+        move(emits(numbers(1)), writes(tmp_path), Wanted(write=write))
+    assert raised.value.category is ErrorCategory.CONFIG and mine.read_text() == "n\n7\n"
+
+
+def test_rows_are_appended_beside_files_of_another_origin(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "0.csv").write_text("n\n7\n")
+    move(emits(numbers(8)), writes(tmp_path, format="csv"), Wanted(schema=numbers(1).schema)).ok()
+    assert sorted(ns(tmp_path)) == [7, 8]
+
+
 def test_upsert_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConnectorError, match="upsert") as raised:
         move(emits(numbers(1)), writes(tmp_path), Wanted(write=Upsert(["n"])))

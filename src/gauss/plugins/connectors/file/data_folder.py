@@ -82,6 +82,13 @@ class DataFolder:
     def make(self) -> None:
         make_folder(self._side)
 
+    def foreign(self, *, keep: bool) -> list[str]:
+        """What a full refresh would remove from a folder that no destination has written. `keep`: but for files."""
+        if self._side.is_dir() or not self.path.is_dir():
+            return []
+        kept = {path.name for path in self.files()} if keep else set()
+        return sorted(path.name for path in self.path.iterdir() if path.name not in kept)
+
     # --- columns ---
 
     def schema(self) -> pa.Schema | None:

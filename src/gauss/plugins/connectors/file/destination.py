@@ -90,7 +90,7 @@ class FileDestination:
             schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(packed)))
         store = self._store(stream)
         with file_errors(store.live.path, "write"):
-            store.prepare(generation, schema, staged=_is_staged(stream))
+            store.prepare(generation, schema, staged=_is_staged(stream), keep=_keeps(stream))
 
     def watermark(self, stream: StreamContext, partition: str) -> Watermark | None:
         store = self._store(stream)
@@ -112,7 +112,7 @@ class FileDestination:
         if _is_staged(stream):
             store = self._store(stream)
             with file_errors(store.live.path, "write"):
-                store.finish(generation, keep=not isinstance(stream.write_mode, Replace))
+                store.finish(generation, keep=_keeps(stream))
 
     # --- writing ---
 
@@ -121,7 +121,7 @@ class FileDestination:
         store, generation = self._store(stream), self._host.generation
         with file_errors(store.live.path, "write"):
             if store.generation() != generation:  # by a host that does not manage
-                store.prepare(generation, None, staged=_is_staged(stream))
+                store.prepare(generation, None, staged=_is_staged(stream), keep=_keeps(stream))
             folder = store.staging(generation) if _is_staged(stream) else store.live
             writer = self._writer(partition_key(self._host.partition))
             target = Target(store, folder, writer, staged=_is_staged(stream))
@@ -145,6 +145,11 @@ class FileDestination:
 def _is_staged(stream: StreamContext) -> bool:
     """Whether rows become visible at the end."""
     return stream.sync_mode is SyncMode.FULL_REFRESH
+
+
+def _keeps(stream: StreamContext) -> bool:
+    """Whether the files that there are stay."""
+    return not isinstance(stream.write_mode, Replace)
 
 
 def _refuse_upsert(stream: StreamContext) -> None:

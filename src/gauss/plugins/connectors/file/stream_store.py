@@ -70,8 +70,15 @@ class StreamStore:
 
     # --- steps of a run ---
 
-    def prepare(self, generation: int, schema: pa.Schema | None, *, staged: bool) -> None:
+    def prepare(self, generation: int, schema: pa.Schema | None, *, staged: bool, keep: bool) -> None:
         """Fences earlier runs, completes or removes what they have left, and makes the folder to write to."""
+        if staged and (foreign := self.live.foreign(keep=keep)):
+            raise ConnectorError.config(
+                "FOREIGN_FOLDER",
+                f"{self.live.path} was not written by a sync, and a full refresh would remove what it has:"
+                f" {', '.join(map(repr, foreign[:5]))}{' and others' if len(foreign) > 5 else ''}",
+                hint="set another `path`, or move the folder away",
+            )
         make_folder(self._state)
         with self.held(generation):
             fence = msgspec.json.encode(_Fence(self._pipeline, generation))
