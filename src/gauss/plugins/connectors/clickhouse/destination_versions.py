@@ -40,6 +40,28 @@ def _without(rows: pa.RecordBatch, bad: pa.BooleanArray, error: ConnectorError, 
     return rows.filter(pc.invert(bad)) if places else rows
 
 
+def without_values(rows: pa.RecordBatch, key: Sequence[str]) -> list[pa.RecordBatch]:
+    """Rows that are written, and those that are deleted, apart: the latter have no values but those of their key, which
+    the source may not know and a column may need. Of each key the last row counts."""
+    if OPERATION not in rows.schema.names:
+        return [rows]
+    deleted = pc.equal(rows.column(OPERATION), Operation.DELETE.value)
+    if not pc.any(deleted, min_count=0).as_py():
+        return [rows]
+    columns = {f"key{place}": _groupable(rows.column(name)) for place, name in enumerate(key)}
+    found = pa.table({**columns, "row": np.arange(rows.num_rows)}).group_by(list(columns)).aggregate([("row", "max")])
+    last = pa.array(np.sort(found["row_max"].to_numpy()))
+    rows, deleted = rows.take(last), deleted.take(last)
+    return [rows.filter(pc.invert(deleted)), rows.filter(deleted).select([*key, OPERATION])]
+
+
+def _groupable(values: pa.Array) -> pa.Array:
+    """Values of a type by which Arrow groups rows."""
+    if isinstance(values, pa.ExtensionArray):
+        return _groupable(values.storage)
+    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+
+
 def versioned(rows: pa.RecordBatch, generation: int, batch: int) -> pa.RecordBatch:
     """The rows as the table has them. Versions grow with runs, attempts and batches; of rows with the same version,
     ClickHouse keeps the one that was inserted last."""

@@ -41,7 +41,7 @@ from gauss.plugins.connectors.clickhouse.destination_errors import (
     row_error,
 )
 from gauss.plugins.connectors.clickhouse.destination_table import StreamTable, written_types
-from gauss.plugins.connectors.clickhouse.destination_versions import keyed_rows, versioned
+from gauss.plugins.connectors.clickhouse.destination_versions import keyed_rows, versioned, without_values
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -110,9 +110,13 @@ class Writer:
         size = rows.nbytes
         target = self._begin()
         self._check(rows.schema, target)
-        if self._table.key:
+        if not self._table.key:
+            written = self._load(rows, target, batch.id)
+        else:
             rows = keyed_rows(rows, self._table.key, self._host)
-        written = self._load(rows, target, batch.id)
+            parts = without_values(rows, self._table.key)
+            replaced = rows.num_rows - sum(part.num_rows for part in parts)
+            written = replaced + sum(self._load(part, target, batch.id) for part in parts)
         self._staged += written
         self._commits.wrote(written, size, started)
 
