@@ -106,6 +106,8 @@ class SyncState:
         """The newest run; 0 if the stream was never prepared."""
         self.claimed = 0
         """Block of its claim."""
+        self.number = 0
+        """The `id` of its claim: grows from run to run, also where generations begin again."""
         self.is_finished = False
         """Whether everything of that run is visible."""
         self.heads: dict[str, Entry] = {}
@@ -124,6 +126,7 @@ class SyncState:
         match entry.kind:
             case EntryKind.CLAIM:
                 self.generation, self.claimed, self.is_finished = entry.generation, entry.block, False
+                self.number = max(entry.id, entry.generation)
             case EntryKind.COMMIT | EntryKind.STAGE:
                 head = self.heads.get(entry.partition)
                 # Without a head, the entries before this one were removed.

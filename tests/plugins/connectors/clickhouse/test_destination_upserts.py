@@ -1,11 +1,13 @@
-"""Upserts: deletes without values."""
+"""Upserts: deletes without values, versions whoever has written the table."""
 
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
 from gauss.contracts.connector.stream import OPERATION, Upsert
-from plugins.connectors.clickhouse.writing import CDC, DestinationFixture
+from plugins.connectors.clickhouse import writing
+from plugins.connectors.clickhouse.writing import CDC, INCREMENTAL, DestinationFixture, batch
 
 CHANGES = pa.schema([
     pa.field("a", pa.int64(), nullable=False),
@@ -32,3 +34,16 @@ def test_a_delete_needs_no_value_for_a_column_that_is_never_null(destination: De
     done = destination.write([first, second], stream, fits=True)
     assert destination.rows(columns="a, v", final=True) == [(2, "Y"), (3, "new")]
     assert not done.seen.letters and done.summary.records_written == 9
+
+
+def test_rows_of_another_sync_are_replaced_by_those_of_a_new_one(
+    destination: DestinationFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync that was renamed counts its runs from 1 again."""
+    stream = destination.stream(INCREMENTAL, Upsert(["a"]))
+    destination.write([batch(a=[1], v=["old"])], stream, generation=70_000)
+    monkeypatch.setattr(writing, "SYNC", "renamed")
+    destination.write([batch(a=[1], v=["new"])], stream, generation=1)
+    assert destination.rows(columns="a, v", final=True) == [(1, "new")]
+    destination.write([batch(a=[1], v=["newer"])], stream, generation=2)
+    assert destination.rows(columns="a, v", final=True) == [(1, "newer")]

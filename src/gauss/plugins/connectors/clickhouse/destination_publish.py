@@ -27,6 +27,7 @@ from gauss.contracts.connector.errors import fenced
 from gauss.model.errors import Unavailable
 from gauss.plugins.connectors.clickhouse.destination_errors import check_run
 from gauss.plugins.connectors.clickhouse.destination_table import StreamTable
+from gauss.plugins.connectors.clickhouse.destination_versions import newest_run
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 def claim(client: Client, table: StreamTable, generation: int) -> SyncState:
     """Fences older runs; raises ConnectorError if a newer one has begun."""
     state = table.log.replay(client)
-    if not table.log.append(client, Entry(EntryKind.CLAIM, generation), state):
+    # Not the generation alone: another sync, or this one by another name, may have written larger versions.
+    number = max(generation, state.number + 1, newest_run(client, table) + 1)
+    if not table.log.append(client, Entry(EntryKind.CLAIM, generation, id=number), state):
         raise fenced(table.stream.stream_name, generation, state.generation)
     return state
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gauss.clients.clickhouse.live import describe
+from gauss.clients.clickhouse.stages import rows_of
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Host
 from gauss.contracts.connector.stream import OPERATION, Operation
-from gauss.plugins.connectors.clickhouse.destination_table import DELETED, VERSION
+from gauss.plugins.connectors.clickhouse.destination_table import DELETED, VERSION, StreamTable
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
 
 BATCH_BITS = 24
 _OPERATIONS = pa.array([each.value for each in Operation])
@@ -62,13 +68,22 @@ def _groupable(values: pa.Array) -> pa.Array:
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
-def versioned(rows: pa.RecordBatch, generation: int, batch: int) -> pa.RecordBatch:
+def newest_run(client: Client, table: StreamTable) -> int:
+    """The number of the newest run that has upserted rows into a table; 0 if there is none."""
+    found = describe(client, table.name, table.database) if table.key else None
+    if found is None or VERSION not in (each.name for each in found.columns):
+        return 0
+    ((newest,),) = rows_of(client, f"SELECT toUInt64(max({VERSION})) FROM {table.sql}")
+    return int(newest or 0) >> BATCH_BITS
+
+
+def versioned(rows: pa.RecordBatch, run: int, batch: int) -> pa.RecordBatch:
     """The rows as the table has them. Versions grow with runs, attempts and batches; of rows with the same version,
     ClickHouse keeps the one that was inserted last."""
     deleted = pa.array(np.zeros(rows.num_rows, np.uint8))
     if OPERATION in rows.schema.names:
         deleted = pc.equal(rows.column(OPERATION), Operation.DELETE.value).cast(pa.uint8())
         rows = rows.drop_columns([OPERATION])
-    version = generation << BATCH_BITS | min(batch, (1 << BATCH_BITS) - 1)
+    version = run << BATCH_BITS | min(batch, (1 << BATCH_BITS) - 1)
     versions = pa.array(np.full(rows.num_rows, version, np.uint64))
     return rows.append_column(VERSION, versions).append_column(DELETED, deleted)

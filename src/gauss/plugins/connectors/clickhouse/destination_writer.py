@@ -146,7 +146,7 @@ class Writer:
         if not rows.num_rows:
             return 0
         try:
-            sent = versioned(rows, self._host.generation, batch) if self._table.key else rows
+            sent = versioned(rows, self._state.number, batch) if self._table.key else rows
             insert(self._client, target, sendable(sent, target.types), token=uuid.uuid4().hex)
             return int(rows.num_rows)
         except RowError as error:
