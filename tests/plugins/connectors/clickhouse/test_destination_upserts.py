@@ -1,10 +1,13 @@
-"""Upserts: deletes without values, versions whoever has written the table."""
+"""Upserts: deletes without values, versions whoever has written the table, tokens of a server that has died."""
 
 from __future__ import annotations
+
+import uuid
 
 import pyarrow as pa
 import pytest
 
+from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.stream import OPERATION, Upsert
 from plugins.connectors.clickhouse import writing
 from plugins.connectors.clickhouse.writing import CDC, INCREMENTAL, DestinationFixture, batch
@@ -47,3 +50,40 @@ def test_rows_of_another_sync_are_replaced_by_those_of_a_new_one(
     assert destination.rows(columns="a, v", final=True) == [(1, "new")]
     destination.write([batch(a=[1], v=["newer"])], stream, generation=2)
     assert destination.rows(columns="a, v", final=True) == [(1, "newer")]
+
+
+@pytest.mark.parametrize("made_by", ["this version", "an older one"])
+def test_a_row_is_written_though_the_server_knows_its_token(
+    destination: DestinationFixture, monkeypatch: pytest.MonkeyPatch, made_by: str
+) -> None:
+    """A server that dies at the wrong moment keeps the token of an insert without its rows, and drops the retry."""
+    stream = destination.stream(INCREMENTAL, Upsert(["a"]))
+    destination.write([batch(a=[0])], stream)
+    if made_by == "an older one":
+        destination.run_sql(
+            f"ALTER TABLE {destination.database}.t MODIFY SETTING non_replicated_deduplication_window = 10000"
+        )
+    monkeypatch.setattr("gauss.plugins.connectors.clickhouse.destination_writer.uuid", _Uuids(uuid.uuid4()))
+    destination.write([batch(a=[1]), batch(a=[2])], stream, generation=2)
+    assert destination.rows(columns="a", final=True) == [(0,), (1,), (2,)]
+
+
+class _Uuids:
+    """Gives all inserts one token."""
+
+    def __init__(self, token: uuid.UUID) -> None:
+        self._token = token
+
+    def uuid4(self) -> uuid.UUID:
+        return self._token
+
+
+@pytest.mark.parametrize("name", ["_version", "_deleted"])
+def test_a_column_that_upsert_adds_itself_is_refused_in_a_table_that_there_is(
+    destination: DestinationFixture, name: str
+) -> None:
+    stream = destination.stream(INCREMENTAL, Upsert(["a"]))
+    destination.write([batch(a=[1])], stream)
+    with pytest.raises(ConnectorError, match=f"the stream has {name}, which upsert adds itself") as raised:
+        destination.write([batch(a=[2], **{name: [3]})], stream, generation=2)
+    assert raised.value.code == "RESERVED_COLUMN"

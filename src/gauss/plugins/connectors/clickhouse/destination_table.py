@@ -160,6 +160,12 @@ def _described(name: str, kind: FieldType, may_be_null: bool) -> pa.Field:
 
 def ddl(table: StreamTable, found: LiveTable | None, there: pa.Schema | None, wanted: pa.Schema) -> list[str]:
     """The statements that make the table have the wanted columns. They may run twice."""
+    if table.key and (taken := {VERSION, DELETED} & set(wanted.names)):
+        raise ConnectorError.schema(
+            "RESERVED_COLUMN",
+            f"{table.sql}: the stream has {', '.join(sorted(taken))}, which upsert adds itself",
+            hint="rename the column in the source",
+        )
     if found is None or there is None:
         return [_create(table, wanted)]
     made = []
@@ -168,28 +174,30 @@ def ddl(table: StreamTable, found: LiveTable | None, there: pa.Schema | None, wa
             made.append(f"ALTER TABLE {table.sql} ADD COLUMN IF NOT EXISTS {column(_target(field))}")
         elif field.nullable and not there.field(field.name).nullable:
             made.append(f"ALTER TABLE {table.sql} MODIFY COLUMN {column(_target(field))}")
-    if not table.key:
-        needed = {_BLOCK_NUMBERS: 1}
-        if "Replicated" not in found.engine and "Shared" not in found.engine:
-            needed[_TOKENS] = DEDUPLICATION_WINDOW
-        settings = [f"{name} = {value}" for name, value in needed.items() if name not in found.create]
-        made += [f"ALTER TABLE {table.sql} MODIFY SETTING {', '.join(settings)}"] if settings else []
+    settings = [f"{name} = {value}" for name, value in _settings(table, found).items()]
+    made += [f"ALTER TABLE {table.sql} MODIFY SETTING {', '.join(settings)}"] if settings else []
     return made
+
+
+def _settings(table: StreamTable, found: LiveTable) -> dict[str, int]:
+    """Settings of a table that are to be changed. An upserted row may be written twice, but a server that dies at the
+    wrong moment knows a token without its rows, and drops them when they are sent again: so it keeps no tokens."""
+    is_replicated = "Replicated" in found.engine or "Shared" in found.engine
+    if table.key:
+        keeps = _TOKENS in found.create and f"{_TOKENS} = 0" not in found.create
+        return {_TOKENS: 0} if keeps and not is_replicated else {}
+    needed = {_BLOCK_NUMBERS: 1, **({} if is_replicated else {_TOKENS: DEDUPLICATION_WINDOW})}
+    return {name: value for name, value in needed.items() if name not in found.create}
 
 
 def _create(table: StreamTable, wanted: pa.Schema) -> str:
     attrs: dict[str, Any] = {"database": table.database, "table": table.name}
     fields = [_target(field, is_key=field.name in table.key) for field in wanted]
     if table.key:
-        if taken := {VERSION, DELETED} & set(wanted.names):
-            raise ConnectorError.schema(
-                "RESERVED_COLUMN",
-                f"{table.sql}: the stream has {', '.join(sorted(taken))}, which upsert adds itself",
-                hint="rename the column in the source",
-            )
         hidden = {VERSION: "UInt64", DELETED: "UInt8"}
         fields += [TargetField(name, FieldType(kind), name) for name, kind in hidden.items()]
         attrs |= {"engine": "ReplacingMergeTree", "engine_params": list(hidden), "order_by": list(table.key)}
+        attrs |= {"settings": {_TOKENS: 0}}
     else:
         attrs |= {"settings": {_BLOCK_NUMBERS: 1}}
         cursor = table.stream.cursor_info.cursor_field if table.stream.cursor_info is not None else ""
