@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.clients.clickhouse.type_map import column_type
-from gauss.clients.clickhouse.wire import wire_type
+from gauss.clients.clickhouse.wire import leaves, members, wire_type
 from gauss.clients.errors import RowError
 from gauss.contracts.field_types import type_of
 from gauss.contracts.format import FieldType
@@ -111,13 +111,6 @@ def arrow_of(kind: FieldType) -> pa.DataType:
     return found if known and kind.name not in _PARSED else pa.string()
 
 
-def _arrow_member(place: int, element: Any) -> pa.Field:
-    """An element of a tuple; without a name it is named by its place."""
-    if isinstance(element, dict) and "type" in element:
-        return pa.field(element["name"], arrow_of(as_field_type(element["type"])))
-    return pa.field(str(place), arrow_of(as_field_type(element)))
-
-
 def is_list(kind: pa.DataType) -> bool:
     """Whether values are lists of any layout."""
     kinds = pa.types
@@ -128,15 +121,22 @@ def is_list(kind: pa.DataType) -> bool:
 
 def unsafe_columns(schema: pa.Schema, types: Mapping[str, FieldType]) -> list[str]:
     """Columns into which ClickHouse would write null, without an error, for a text that it can't parse."""
-    return [
-        each.name
-        for each in schema
-        if (kind := types[each.name]).name == "Nullable"
-        and bare(kind).name in _PARSED
-        and pa.types.is_string(_plain_type(each.type))
-        | pa.types.is_binary(_plain_type(each.type))
-        | pa.types.is_fixed_size_binary(each.type)
-    ]
+    return [each.name for each in schema if _is_unsafe(types[each.name], each.type)]
+
+
+def _is_unsafe(kind: FieldType, given: pa.DataType) -> bool:
+    if kind.name == "LowCardinality":
+        return _is_unsafe(as_field_type(kind.attrs["inner"]), given)
+    if kind.name == "Array" and is_list(given):
+        return _is_unsafe(as_field_type(kind.attrs["element"]), given.value_type)
+    if kind.name == "Map" and pa.types.is_map(given):
+        key, value = as_field_type(kind.attrs["key"]), as_field_type(kind.attrs["value"])
+        return _is_unsafe(key, given.key_type) or _is_unsafe(value, given.item_type)
+    if kind.name == "Tuple" and pa.types.is_struct(given):
+        return any(_is_unsafe(each, part.type) for each, part in zip(members(kind), given, strict=False))
+    plain = _plain_type(given)
+    is_text = pa.types.is_string(plain) or pa.types.is_binary(plain) or pa.types.is_fixed_size_binary(given)
+    return bool(kind.name == "Nullable" and bare(kind).name in _PARSED and is_text)
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
@@ -214,11 +214,7 @@ def _interval_parts(values: pa.Array) -> pa.StructArray:
 
 def _check_uuids(name: str, values: pa.Array, kind: FieldType) -> None:
     """ClickHouse writes null for a text that is not a UUID."""
-    kind = bare(kind)
-    while kind.name == "Array" and is_list(values.type):
-        values, kind = values.flatten(), bare(as_field_type(kind.attrs["element"]))
-    if kind.name != "UUID" or not pa.types.is_string(values.type):
-        return
-    fits = pc.match_substring_regex(values, _UUID)
-    if not pc.all(fits, min_count=0).as_py():
-        raise RowError(f"column {name}: a text is not a UUID", reason="convert", column=name)
+    for found, each in leaves(values, kind):
+        is_text = each.name == "UUID" and pa.types.is_string(found.type)
+        if is_text and not pc.all(pc.match_substring_regex(found, _UUID), min_count=0).as_py():
+            raise RowError(f"column {name}: a text is not a UUID", reason="convert", column=name)

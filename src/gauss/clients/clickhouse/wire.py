@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ from gauss.clients.errors import RowError
 from gauss.contracts.format import FieldType
 from gauss.contracts.target import as_field_type
 
+Values: TypeAlias = pa.Array | pa.ChunkedArray
 _INTEGER = re.compile(r"U?Int(8|16|32|64)")
 _WIDE = re.compile(r"U?Int(128|256)")
 _EXACT = {
@@ -60,11 +62,9 @@ def wire_type(field_type: FieldType, given: pa.DataType) -> pa.DataType:
             wire_type(as_field_type(attrs["key"]), pair[0]), wire_type(as_field_type(attrs["value"]), pair[1])
         )
     if name == "Tuple" and pa.types.is_struct(given):
-        elements = attrs.get("elements") or attrs.get("fields") or ()
-        kinds = [item["type"] if isinstance(item, dict) and "type" in item else item for item in elements]
+        kinds = members(field_type)
         if len(kinds) == given.num_fields:
-            parts = zip(given, kinds, strict=True)
-            return pa.struct([(part.name, wire_type(as_field_type(kind), part.type)) for part, kind in parts])
+            return pa.struct([(part.name, wire_type(kind, part.type)) for part, kind in zip(given, kinds, strict=True)])
     return given
 
 
@@ -126,21 +126,44 @@ def _times(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     return values.cast(wanted)
 
 
-def _check_range(name: str, values: pa.ChunkedArray, field_type: FieldType) -> None:
-    kind = field_type
+def leaves(values: Values, kind: FieldType) -> Iterator[tuple[Values, FieldType]]:
+    """The values of a column, or those inside its lists, maps and tuples, each with their type."""
     while kind.name in ("Nullable", "LowCardinality"):
         kind = as_field_type(kind.attrs["inner"])
-    if kind.name not in _SECONDS or not pa.types.is_timestamp(values.type):
-        return
-    low, high = _SECONDS[kind.name]
-    ticks = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit]
-    found = pc.min_max(values.cast(pa.int64())).as_py()
-    if found["min"] is not None and (found["min"] < low * ticks or found["max"] >= high * ticks):
-        raise RowError(
-            f"column {name}: a time is outside the range of {render_type(field_type)}",
-            reason="out_of_range",
-            column=name,
-        )
+    given = values.type
+    if kind.name == "Array" and pa.types.is_list(given):
+        yield from leaves(pc.list_flatten(values), as_field_type(kind.attrs["element"]))
+    elif kind.name == "Map" and pa.types.is_map(given):
+        entry = pa.field("entries", pa.struct([given.key_field, given.item_field]), nullable=False)
+        pairs = pc.list_flatten(values.cast(pa.list_(entry)))
+        for place, part in enumerate(("key", "value")):
+            yield from leaves(pc.struct_field(pairs, [place]), as_field_type(kind.attrs[part]))
+    elif kind.name == "Tuple" and pa.types.is_struct(given):
+        for place, member in enumerate(members(kind)[: given.num_fields]):
+            yield from leaves(pc.struct_field(values, [place]), member)
+    else:
+        yield values, kind
+
+
+def members(kind: FieldType) -> list[FieldType]:
+    """The types of the elements of a tuple."""
+    given = kind.attrs.get("elements") or kind.attrs.get("fields") or ()
+    return [as_field_type(each["type"] if isinstance(each, dict) and "type" in each else each) for each in given]
+
+
+def _check_range(name: str, values: pa.ChunkedArray, field_type: FieldType) -> None:
+    for found, kind in leaves(values, field_type):
+        if kind.name not in _SECONDS or not pa.types.is_timestamp(found.type):
+            continue
+        low, high = _SECONDS[kind.name]
+        ticks = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[found.type.unit]
+        ends = pc.min_max(found.cast(pa.int64())).as_py()
+        if ends["min"] is not None and (ends["min"] < low * ticks or ends["max"] >= high * ticks):
+            raise RowError(
+                f"column {name}: a time is outside the range of {render_type(field_type)}",
+                reason="out_of_range",
+                column=name,
+            )
 
 
 def _pairs_to_map(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -212,13 +212,51 @@ def test_a_table_of_the_users_is_used_as_it_is(destination: DestinationFixture) 
         destination.write([rows], destination.stream(INCREMENTAL, Upsert(["a"])), generation=2)
 
 
-def test_text_that_would_silently_become_null_is_refused(destination: DestinationFixture) -> None:
+def _table(destination: DestinationFixture, kind: str) -> None:
+    """A table of the user's, with a column `v`."""
     destination.run_sql(
         f"CREATE DATABASE {destination.database}",
-        f"CREATE TABLE {destination.database}.t (a Int64, ip Nullable(IPv4)) ENGINE = MergeTree ORDER BY a",
+        f"CREATE TABLE {destination.database}.t (a Int64, v {kind}) ENGINE = MergeTree ORDER BY a",
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("Nullable(IPv4)", "not an address"),
+        ("LowCardinality(Nullable(FixedString(2)))", "too long"),
+        ("Array(Nullable(IPv4))", ["not an address"]),
+        ("Tuple(x Array(Nullable(Int128)))", {"x": ["no number"]}),
+    ],
+)
+def test_text_that_would_silently_become_null_is_refused(
+    destination: DestinationFixture, kind: str, value: object
+) -> None:
+    _table(destination, kind)
     with pytest.raises(ConnectorError, match="would store null"):
-        destination.write([batch(a=[1], ip=["not an address"])])
+        destination.write([batch(a=[1], v=pa.array([value]))])
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrow", "good", "bad"),
+    [
+        ("Array(DateTime('UTC'))", pa.list_(pa.timestamp("s")), [dt.datetime(2026, 1, 1)], [dt.datetime(1960, 1, 1)]),
+        (
+            *("Map(String, DateTime('UTC'))", pa.map_(pa.string(), pa.timestamp("s"))),
+            *([("k", dt.datetime(2026, 1, 1))], [("k", dt.datetime(2200, 1, 1))]),
+        ),
+        ("Tuple(x Nullable(UUID))", pa.struct([("x", pa.string())]), {"x": str(NIL)}, {"x": "nonsense"}),
+        ("Map(String, Nullable(UUID))", pa.map_(pa.string(), pa.string()), [("k", str(NIL))], [("k", "nonsense")]),
+    ],
+)
+def test_a_value_inside_another_that_would_be_changed_is_rejected(
+    destination: DestinationFixture, kind: str, arrow: pa.DataType, good: object, bad: object
+) -> None:
+    _table(destination, kind)
+    done = destination.write([batch(a=[1, 2, 3], v=pa.array([good, bad, good], arrow))])
+    assert destination.rows(columns="a") == [(1,), (3,)]
+    ((_, rejected, error),) = done.seen.letters
+    assert rejected.column("a").to_pylist() == [2] and error.details["column"] == "v"
 
 
 NAMES = [

@@ -90,7 +90,7 @@ def test_a_chunk_that_the_server_acknowledges_and_drops_is_published_by_settling
     plan = planned(client, target)
     one = uuid.uuid4()
     with monkeypatch.context() as patch:
-        patch.setattr(publish.uuid, "uuid4", lambda: one)
+        patch.setattr(uuid, "uuid4", lambda: one)
         with pytest.raises(Unavailable, match="are absent"):
             publish.publish(client, target, plan)
     assert len(contents(client, target)) < len(ALL)
