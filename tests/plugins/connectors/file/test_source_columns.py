@@ -67,6 +67,20 @@ def test_a_column_that_only_the_last_of_many_files_have_is_read(tmp_path: Path, 
     assert [row["new"] for row in found] == [None] * 28 + ["x", "x"]
 
 
+@pytest.mark.parametrize("kind", [pa.list_(pa.int8()), pa.map_(pa.string(), pa.int8())], ids=["list", "map"])
+def test_a_list_or_map_that_does_not_fit_costs_one_row(tmp_path: Path, kind: pa.DataType) -> None:
+    stream = tmp_path / "s"
+    (stream / "_gauss").mkdir(parents=True)
+    (stream / "_gauss" / "schema.arrow").write_bytes(pa.schema([("v", kind)]).serialize())
+    numbers = [1, 300, 2]
+    wide = pa.list_(pa.int64()) if pa.types.is_list(kind) else pa.map_(pa.string(), pa.int64())
+    values = [[n] if pa.types.is_list(kind) else [("k", n)] for n in numbers]
+    pq.write_table(pa.table({"v": pa.array(values, wide)}), stream / "1.parquet")
+    kept = Kept()
+    moved = move(reads(tmp_path), kept.side, Wanted(on_data_error=DLQ)).ok()
+    assert [row["v"] for row in kept.rows()] == [values[0], values[2]] and len(moved.seen.letters) == 1
+
+
 def test_a_file_name_that_is_no_text_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     Path(os.fsdecode(os.fsencode(tmp_path / "s") + b"/\xff.csv")).write_text("n\n1\n")

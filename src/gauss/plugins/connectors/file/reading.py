@@ -62,8 +62,9 @@ def converted(
         if len(given) == 1:
             return pa.nulls(1, kind), [(0, str(error).splitlines()[0][:200])]
     middle = len(given) // 2
-    left, bad = converted(given[:middle], kind, convert)
-    right, more = converted(given[middle:], kind, convert)
+    # Copies: a slice of lists is converted with the values of all rows, also of those outside of it.
+    left, bad = converted(pa.concat_arrays([given[:middle]]), kind, convert)
+    right, more = converted(pa.concat_arrays([given[middle:]]), kind, convert)
     joined = pa.concat_arrays([left, right]) if not pa.types.is_dictionary(kind) else _joined(left, right, kind)
     return joined, [*bad, *((middle + place, reason) for place, reason in more)]
 
