@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Self, cast
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from gauss.clients.clickhouse.quote import identifier
 from gauss.clients.clickhouse.server import ClickHouseServer, database_of, server_of
 from gauss.contracts.connector.spec import DestinationSpec
-from gauss.model.errors import ConfigError
-
-RESERVED = "_gauss_"
-"""How the names of the connector's own tables begin."""
+from gauss.plugins.connectors.table_names import check_names
 
 
 class ClickHouseDestinationConfig(ClickHouseServer):
@@ -30,16 +26,7 @@ class ClickHouseDestinationConfig(ClickHouseServer):
 
     @model_validator(mode="after")
     def _usable_names(self) -> Self:
-        named = [("schema", self.schema_name), *(("tables", table) for table in self.tables.values())]
-        for key, name in named:
-            if name is None:
-                continue
-            try:
-                identifier(name)
-            except ConfigError as error:
-                raise PydanticCustomError("clickhouse", error.message, {"key": key}) from None
-            if key == "tables" and name.startswith(RESERVED):
-                raise PydanticCustomError("clickhouse", f"names with {RESERVED} are the connector's own", {"key": key})
+        check_names(self.schema_name, self.tables.values(), identifier)
         return self
 
 

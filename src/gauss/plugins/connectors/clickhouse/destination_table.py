@@ -22,7 +22,8 @@ from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.stream import Append, Replace, StreamContext, SyncMode, Upsert
 from gauss.contracts.format import FieldType
 from gauss.contracts.target import TargetField, TargetSchema
-from gauss.plugins.connectors.clickhouse.destination_spec import RESERVED, ClickHouseDestinationConfig
+from gauss.plugins.connectors.clickhouse.destination_spec import ClickHouseDestinationConfig
+from gauss.plugins.connectors.table_names import RESERVED, refuse_reserved
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -46,12 +47,7 @@ class StreamTable:
     def __init__(self, config: ClickHouseDestinationConfig, sync: str, stream: StreamContext) -> None:
         self.database = config.target_database
         self.name = config.tables.get(stream.stream_name) or last_part(stream.stream_name)
-        if self.name.startswith(RESERVED):
-            raise ConnectorError.config(
-                "RESERVED_NAME",
-                f"stream {stream.stream_name}: names with {RESERVED} are the connector's own",
-                hint="name another table in tables",
-            )
+        refuse_reserved(self.name, stream.stream_name)
         self.sql = table_name(TargetSchema((), {"database": self.database, "table": self.name}))
         """The quoted name."""
         self.stream = stream

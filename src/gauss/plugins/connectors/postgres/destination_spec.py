@@ -6,15 +6,11 @@ from pathlib import Path
 from typing import Literal, Self, cast
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from gauss.clients.postgres.quote import identifier
 from gauss.clients.postgres.server import PostgresServer, server_of
 from gauss.contracts.connector.spec import DestinationSpec
-from gauss.model.errors import ConfigError
-
-RESERVED = "_gauss_"
-"""How the names of the connector's own tables begin."""
+from gauss.plugins.connectors.table_names import check_names
 
 
 class PostgresDestinationConfig(PostgresServer):
@@ -32,14 +28,7 @@ class PostgresDestinationConfig(PostgresServer):
 
     @model_validator(mode="after")
     def _usable_names(self) -> Self:
-        named = [("schema", self.schema_name), *(("tables", table) for table in self.tables.values())]
-        for key, name in named:
-            try:
-                identifier(name)
-            except ConfigError as error:
-                raise PydanticCustomError("postgres", error.message, {"key": key}) from None
-            if key == "tables" and name.startswith(RESERVED):
-                raise PydanticCustomError("postgres", f"names with {RESERVED} are the connector's own", {"key": key})
+        check_names(self.schema_name, self.tables.values(), identifier)
         return self
 
 

@@ -18,8 +18,9 @@ from gauss.contracts.connector.stream import Replace, StreamContext, SyncMode, U
 from gauss.contracts.format import FieldType
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.model.errors import ConfigError
-from gauss.plugins.connectors.postgres.destination_spec import RESERVED, PostgresDestinationConfig
+from gauss.plugins.connectors.postgres.destination_spec import PostgresDestinationConfig
 from gauss.plugins.connectors.postgres.names import parse_stream
+from gauss.plugins.connectors.table_names import RESERVED, refuse_reserved
 
 _UNIQUE = """
 SELECT array_agg(a.attname::text)
@@ -40,12 +41,7 @@ class StreamTable:
     def __init__(self, config: PostgresDestinationConfig, sync: str, stream: StreamContext) -> None:
         self.schema = config.schema_name
         self.name = config.tables.get(stream.stream_name) or parse_stream(stream.stream_name).table
-        if self.name.startswith(RESERVED):
-            raise ConnectorError.config(
-                "RESERVED_NAME",
-                f"stream {stream.stream_name}: names with {RESERVED} are the connector's own",
-                hint="name another table in tables",
-            )
+        refuse_reserved(self.name, stream.stream_name)
         self.sql = qualified(self.name, self.schema)
         """The quoted name."""
         self.stream = stream
