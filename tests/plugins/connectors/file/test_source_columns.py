@@ -67,6 +67,25 @@ def test_a_column_that_only_the_last_of_many_files_have_is_read(tmp_path: Path, 
     assert [row["new"] for row in found] == [None] * 28 + ["x", "x"]
 
 
+def test_a_corrupt_file_does_not_hide_the_columns_of_the_others(tmp_path: Path) -> None:
+    for number in range(12):
+        pq.write_table(pa.table({"n": [number]}), tmp_path / f"{number:02}.parquet")
+    for name in ("00", "11"):
+        (tmp_path / f"{name}.parquet").write_bytes(b"PAR1, which is cut off")
+    kept = Kept()
+    moved = move(reads(tmp_path), kept.side, Wanted(tmp_path.name, on_data_error=DLQ)).ok()
+    assert [row["n"] for row in kept.rows()] == list(range(1, 11))
+    assert [error.code for _, _, error in moved.seen.letters] == ["CORRUPT_FILE"] * 2
+
+
+def test_a_type_that_changes_in_a_late_file_costs_its_rows_only(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"{number:02}.csv").write_text(f"n\n{number if number < 11 else 'text'}\n")
+    kept = Kept()
+    moved = move(reads(tmp_path), kept.side, Wanted(tmp_path.name, on_data_error=DLQ)).ok()
+    assert [row["n"] for row in kept.rows()] == list(range(11)) and len(moved.seen.letters) == 1
+
+
 @pytest.mark.parametrize("kind", [pa.list_(pa.int8()), pa.map_(pa.string(), pa.int8())], ids=["list", "map"])
 def test_a_list_or_map_that_does_not_fit_costs_one_row(tmp_path: Path, kind: pa.DataType) -> None:
     stream = tmp_path / "s"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from gauss.contracts.connector.arrow_types import arrow_schema
-from gauss.contracts.connector.errors import ConnectorError
+from gauss.contracts.connector.errors import ConnectorError, ErrorCategory
 from gauss.contracts.connector.stream import ArrowIpcSchema, Columns, SchemaHint
 from gauss.plugins.connectors.file.columnar_reader import infer_arrow, infer_parquet
 from gauss.plugins.connectors.file.csv_reader import infer_csv
@@ -16,8 +16,8 @@ from gauss.plugins.connectors.file.jsonl_reader import infer_jsonl
 from gauss.plugins.connectors.file.listing import DataFile, FileStream
 from gauss.plugins.connectors.file.reading import ReadOptions
 
-SEEN_FILES = 10
-"""How many of the first and of the last files are looked at for columns: new columns come with new files."""
+FIRST_FILES = LAST_FILES = 10
+"""Files whose columns are looked at. The first ones decide about types; new columns come with new files."""
 
 
 def wanted_schema(hint: SchemaHint, stream: FileStream, options: ReadOptions) -> pa.Schema:
@@ -30,22 +30,39 @@ def wanted_schema(hint: SchemaHint, stream: FileStream, options: ReadOptions) ->
 
 
 def stream_schema(stream: FileStream, options: ReadOptions) -> pa.Schema:
-    """The columns that the destination of the files has stored, else those of the first and the last files."""
+    """The columns that the destination has stored, else those of the first files with new ones of the last."""
     if (kept := read_schema(stream.schema_file)) is not None:
         return kept
-    found: list[pa.Schema] = []
     files = stream.files
-    for file in files if len(files) <= 2 * SEEN_FILES else [*files[:SEEN_FILES], *files[-SEEN_FILES:]]:
-        with file_errors(file.path, "read"):
-            found.append(_infer(file, options))
     try:
-        return pa.unify_schemas(found, promote_options="permissive") if found else pa.schema([])
+        found = pa.unify_schemas(_readable(files[:FIRST_FILES], options), promote_options="permissive")
     except pa.ArrowException as error:
         raise ConnectorError.schema(
             "DIFFERENT_COLUMNS",
-            f"{stream.folder}: the files of stream {stream.name!r} have columns of different types: {error}",
+            f"{stream.folder}: the first files of stream {stream.name!r} have columns of different types: {error}",
             hint="move the files into folders of their own",
         ) from error
+    for each in _readable(files[FIRST_FILES:][-LAST_FILES:], options):
+        for field in each:
+            found = found if field.name in found.names else found.append(field)
+    return found
+
+
+def _readable(files: list[DataFile], options: ReadOptions) -> list[pa.Schema]:
+    """The schemas of files, without those that can't be read: reading them is the data error. Raises it if there are no
+    others."""
+    found, corrupt = [], None
+    for file in files:
+        try:
+            with file_errors(file.path, "read"):
+                found.append(_infer(file, options))
+        except ConnectorError as error:
+            if error.category is not ErrorCategory.DATA:
+                raise
+            corrupt = error
+    if corrupt is not None and not found:
+        raise corrupt
+    return found or [pa.schema([])]
 
 
 def _infer(file: DataFile, options: ReadOptions) -> pa.Schema:
