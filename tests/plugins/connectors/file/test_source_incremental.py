@@ -6,10 +6,13 @@ import os
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from gauss.contracts.connector.cursor import JsonCursor
 from gauss.contracts.connector.progress import CheckpointKind
 from gauss.contracts.connector.stream import DataErrorPolicy
+from gauss.plugins.connectors.file import listing
+from gauss.plugins.connectors.file.formats import FileKind, kind_of
 from plugins.connectors.file.syncing import Increments, Kept, Wanted, move, opened, reads, write_numbers
 
 DLQ = DataErrorPolicy.DLQ
@@ -75,3 +78,20 @@ def test_a_file_of_a_partition_that_was_removed_is_a_data_error(tmp_path: Path) 
     assert [row["n"] for row in kept.rows()] == [1, 3]
     letters = [error for each in moved for _, _, error in each.ok().seen.letters]
     assert letters and {error.details["file"] for error in letters} == {"2.jsonl"}
+
+
+def test_a_file_that_is_removed_while_files_are_listed_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        write_numbers(tmp_path / f"{number}.jsonl", number)
+
+    def archived(name: str) -> FileKind:
+        if name == "1.jsonl":
+            (tmp_path / name).unlink(missing_ok=True)
+        return kind_of(name)
+
+    monkeypatch.setattr(listing, "kind_of", archived)
+    runs = Increments(tmp_path)
+    runs.run().ok()
+    assert runs.seen == [2]

@@ -126,7 +126,7 @@ def _sorted(files: list[DataFile | None]) -> list[DataFile]:
 
 
 def _data_file(path: Path, name: str, wanted: str | None) -> DataFile | None:
-    """None if the format of the file is unknown."""
+    """None if the format of the file is unknown, or it was removed meanwhile."""
     kind = kind_of(path.name)
     if wanted is not None:
         kind = kind._replace(format=wanted)
@@ -138,7 +138,10 @@ def _data_file(path: Path, name: str, wanted: str | None) -> DataFile | None:
         raise ConnectorError.config(
             "BAD_NAME", f"a file name is UTF-8, found {os.fsencode(path)!r}", hint="rename or move the file"
         ) from None
-    state = path.stat()
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return None
     return DataFile(name, path, state.st_size, state.st_mtime_ns, kind)
 
 
