@@ -214,7 +214,8 @@ def test_large_files_are_divided_and_batches_stay_within_the_limit(tmp_path: Pat
     assert max(each.nbytes for each in kept.batches) <= 20_000
 
 
-def test_a_type_that_the_format_lacks_is_refused_by_name(tmp_path: Path) -> None:
-    batch = pa.record_batch({"gap": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
+@pytest.mark.parametrize("kind", [pa.month_day_nano_interval(), pa.decimal128(5, -2)], ids=str)
+def test_a_type_that_the_format_lacks_is_refused_by_name(tmp_path: Path, kind: pa.DataType) -> None:
+    batch = pa.record_batch({"gap": pa.nulls(1, kind)})
     moved = move(emits(batch), writes(tmp_path, format="parquet"))
     assert moved.error.code == "NO_TYPE" and "'gap'" in moved.error.message and "parquet" in moved.error.message

@@ -50,4 +50,5 @@ def _all_types(kind: pa.DataType) -> Iterator[pa.DataType]:
 
 def _is_beyond_parquet(kind: pa.DataType) -> bool:
     empty = pa.types.is_struct(kind) and not kind.num_fields
-    return bool(empty or kind == pa.month_day_nano_interval() or pa.types.is_run_end_encoded(kind))
+    rounded = pa.types.is_decimal(kind) and kind.scale < 0
+    return bool(empty or rounded or kind == pa.month_day_nano_interval() or pa.types.is_run_end_encoded(kind))
