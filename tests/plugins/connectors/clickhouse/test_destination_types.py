@@ -285,6 +285,23 @@ def test_names_of_columns_are_data(destination: DestinationFixture, write: Appen
     assert [row[: len(NAMES)] for row in found] == [tuple(range(len(NAMES)))] * (1 if isinstance(write, Upsert) else 2)
 
 
+@pytest.mark.parametrize("name", ["_part", "_partition_id"])
+@pytest.mark.parametrize("of_the_user", [False, True], ids=["new", "existing"])
+def test_a_column_that_hides_one_of_clickhouse_is_refused_where_rows_are_appended(
+    destination: DestinationFixture, name: str, of_the_user: bool
+) -> None:
+    rows = batch(a=[1], **{name: pa.array([None], pa.string())})
+    if of_the_user:
+        destination.run_sql(
+            f"CREATE DATABASE {destination.database}",
+            f"CREATE TABLE {destination.database}.t (a Int64, {name} Nullable(String)) ENGINE = MergeTree ORDER BY a",
+        )
+    with pytest.raises(ConnectorError, match=f"has {name}, which ClickHouse has itself"):
+        destination.write([batch(a=[1]) if of_the_user else rows])
+    destination.write([rows], destination.stream(FULL, Replace()), generation=2)
+    assert destination.rows(columns=f"a, {name}") == [(1, None)]
+
+
 @pytest.mark.parametrize("name", ["a`b", "a'b\\", 'public."a.b"', "Ж -- x"])
 def test_names_of_tables_are_data(destination: DestinationFixture, name: str) -> None:
     stream = destination.stream(FULL, Replace(), name=name)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 VERSION, DELETED = "_version", "_deleted"
 """Columns of a table that is upserted: the largest version of a key counts, and a deleted row is not seen."""
+_BLOCK_COLUMNS = ("_part", "_partition_id")
+"""ClickHouse's own, by which blocks that are published are found; a column of the same name hides them."""
 TYPE_KEY = b"clickhouse_type"
 _BLOCK_NUMBERS, _TOKENS = "enable_block_number_column", "non_replicated_deduplication_window"
 _PLAIN = frozenset({"MergeTree", "ReplicatedMergeTree", "SharedMergeTree"})
@@ -154,14 +156,21 @@ def _described(name: str, kind: FieldType, may_be_null: bool) -> pa.Field:
     return pa.field(name, held, may_be_null, metadata=metadata)
 
 
-def ddl(table: StreamTable, found: LiveTable | None, there: pa.Schema | None, wanted: pa.Schema) -> list[str]:
-    """The statements that make the table have the wanted columns. They may run twice."""
-    if table.key and (taken := {VERSION, DELETED} & set(wanted.names)):
+def _check_columns(table: StreamTable, found: LiveTable | None, wanted: pa.Schema) -> None:
+    """Raises ConnectorError if a column has a name that is needed otherwise."""
+    own, whose = ((VERSION, DELETED), "upsert adds itself") if table.key else (_BLOCK_COLUMNS, "ClickHouse has itself")
+    names = {*wanted.names} if table.key or found is None else {*wanted.names, *(each.name for each in found.columns)}
+    if not table.replaces and (taken := names.intersection(own)):
         raise ConnectorError.schema(
             "RESERVED_COLUMN",
-            f"{table.sql}: the stream has {', '.join(sorted(taken))}, which upsert adds itself",
-            hint="rename the column in the source",
+            f"{table.sql}: the stream or the table has {', '.join(sorted(taken))}, which {whose}",
+            hint="rename the column",
         )
+
+
+def ddl(table: StreamTable, found: LiveTable | None, there: pa.Schema | None, wanted: pa.Schema) -> list[str]:
+    """The statements that make the table have the wanted columns. They may run twice."""
+    _check_columns(table, found, wanted)
     if found is None or there is None:
         return [_create(table, wanted)]
     made = []
