@@ -25,7 +25,7 @@ from gauss.clients.clickhouse.quote import identifier, literal, qualified
 from gauss.clients.clickhouse.stages import TargetTable, drop_tables, identity, rows_of, take_over
 from gauss.clients.clickhouse.sync_log import Publishing
 from gauss.clients.clickhouse.write import PINNED
-from gauss.model.errors import StorageError, Unavailable
+from gauss.model.errors import StorageError
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -79,13 +79,10 @@ def plan_publishing(client: Client, target: TargetTable, stages: list[str], rows
 
 
 def publish(client: Client, target: TargetTable, publishing: Publishing) -> None:
-    """Inserts all rows of the staging tables and drops these. Not to be repeated: see `settle`. Raises Unavailable if
-    rows are absent though the server has acknowledged them, as it does with a token that it knows without its rows."""
+    """Inserts all rows of the staging tables and drops these. Not to be repeated: see `settle`."""
     for stage in publishing.stages:
         for chunk in _chunks(client, target, stage, publishing.chunk_rows, hashed=False):
             _insert(client, target, chunk)
-    if publishing.stages and _absent(client, target, publishing.stages, publishing, hashed=False):
-        raise Unavailable(f"rows that were just inserted into {target.sql} are absent", hint="they are inserted again")
     drop_tables(client, target.database, publishing.stages)
 
 
@@ -95,9 +92,9 @@ def settle(client: Client, target: TargetTable, publishing: Publishing) -> None:
     stages = take_over(client, target.database, publishing.stages)
     if not stages:
         return
-    for chunk in _absent(client, target, stages, publishing, hashed=True):
+    for chunk in _absent(client, target, stages, publishing):
         _insert(client, target, chunk)
-    if lost := _absent(client, target, stages, publishing, hashed=True):
+    if lost := _absent(client, target, stages, publishing):
         rows = sum(each.rows for chunk in lost for each in chunk.blocks)
         raise StorageError(
             f"{rows} rows that were just inserted into {target.sql} can't be found there",
@@ -106,17 +103,15 @@ def settle(client: Client, target: TargetTable, publishing: Publishing) -> None:
     drop_tables(client, target.database, stages)
 
 
-def _absent(
-    client: Client, target: TargetTable, stages: Sequence[str], publishing: Publishing, *, hashed: bool
-) -> list[Chunk]:
-    """The chunks that the target table lacks, by their numbers of rows and, with `hashed`, their rows."""
+def _absent(client: Client, target: TargetTable, stages: Sequence[str], publishing: Publishing) -> list[Chunk]:
+    """The chunks that the target table lacks."""
     same = identity(client, target.database, target.name) == publishing.table
-    columns = _columns(client, target, stages[0]) if hashed else ()
+    columns = _columns(client, target, stages[0])
     there = _blocks(client, target.sql, columns, publishing.floors if same else {})
     present = Counter((each.partition, each.rows, each.hashes) for each in there)
     absent: list[Chunk] = []
     for stage in stages:
-        for chunk in _chunks(client, target, stage, publishing.chunk_rows, hashed=hashed):
+        for chunk in _chunks(client, target, stage, publishing.chunk_rows, hashed=True):
             # Of equal chunks, as many are there as there are equal blocks.
             present[chunk.content] -= 1
             if present[chunk.content] < 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from gauss.clients.clickhouse.connect import connect
 from gauss.clients.clickhouse.stages import TargetTable
 from gauss.clients.clickhouse.sync_log import Entry, EntryKind, Publishing, SyncLog, SyncState
 from gauss.clients.endpoint import Endpoint
-from gauss.model.errors import Unavailable
 from helpers.waiting import wait_until
 from plugins.connectors.clickhouse.writing import DestinationFixture
 
@@ -80,22 +78,6 @@ def test_chunks_that_are_there_are_found_and_the_others_are_published(
     publish.settle(client, target, plan)
     assert contents(client, target) == sorted([*ALL, (3,), (3,), (50,)])
     assert stages.tables_like(client, target.database, "s") == []
-
-
-def test_a_chunk_that_the_server_acknowledges_and_drops_is_published_by_settling(
-    client: Client, target: TargetTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that dies at the wrong moment knows the token of an insert without its rows, and drops the retry."""
-    client.command(f"ALTER TABLE {target.sql} MODIFY SETTING non_replicated_deduplication_window = 100")
-    plan = planned(client, target)
-    one = uuid.uuid4()
-    with monkeypatch.context() as patch:
-        patch.setattr(uuid, "uuid4", lambda: one)
-        with pytest.raises(Unavailable, match="are absent"):
-            publish.publish(client, target, plan)
-    assert len(contents(client, target)) < len(ALL)
-    publish.settle(client, target, plan)
-    assert contents(client, target) == ALL and stages.tables_like(client, target.database, "s") == []
 
 
 def test_rows_are_published_to_a_table_that_was_made_again(client: Client, target: TargetTable) -> None:
