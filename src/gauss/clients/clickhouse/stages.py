@@ -99,7 +99,7 @@ def create_stage(client: Client, target: TargetTable, stage: str) -> None:
         client,
         f"CREATE TABLE {qualified(stage, target.database)} AS {target.sql} ENGINE = MergeTree"
         f"{f' PARTITION BY {key}' if key else ''} ORDER BY tuple()"
-        " SETTINGS enable_block_number_column = 1, non_replicated_deduplication_window = 1000",
+        " SETTINGS enable_block_number_column = 1, non_replicated_deduplication_window = 1000, allow_nullable_key = 1",
     )
 
 

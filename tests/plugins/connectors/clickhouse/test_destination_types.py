@@ -212,6 +212,25 @@ def test_a_table_of_the_users_is_used_as_it_is(destination: DestinationFixture) 
         destination.write([rows], destination.stream(INCREMENTAL, Upsert(["a"])), generation=2)
 
 
+def test_a_table_with_nullable_partitions_a_view_and_a_projection_gets_each_row_once(
+    destination: DestinationFixture,
+) -> None:
+    destination.run_sql(
+        f"CREATE DATABASE {destination.database}",
+        f"CREATE TABLE {destination.database}.t (a Int64, s Nullable(String), d Date DEFAULT today(),"
+        " PROJECTION p (SELECT s, count() GROUP BY s)) ENGINE = MergeTree PARTITION BY (a % 2, s) ORDER BY a"
+        " TTL d + INTERVAL 1 YEAR SETTINGS allow_nullable_key = 1",
+        f"CREATE MATERIALIZED VIEW {destination.database}.v ENGINE = MergeTree ORDER BY a"
+        f" AS SELECT a FROM {destination.database}.t",
+    )
+    rows = batch(a=[1, 2, 3, 4], s=["x", None, "it's \\ ü", ""])
+    destination.write([rows, rows])
+    destination.write([rows], destination.stream(FULL, Append()), generation=2)
+    expected = sorted(zip(*rows.to_pydict().values(), strict=True))
+    assert destination.rows(columns="a, s") == [row for row in expected for _ in range(3)]
+    assert destination.rows("v", columns="count()") == [(12,)] and destination.stages() == []
+
+
 def _table(destination: DestinationFixture, kind: str) -> None:
     """A table of the user's, with a column `v`."""
     destination.run_sql(
