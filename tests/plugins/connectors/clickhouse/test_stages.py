@@ -63,6 +63,13 @@ def test_a_stage_is_published_in_chunks_and_dropped(client: Client, target: Targ
     assert contents(client, target) == ALL
 
 
+def test_a_stage_above_the_limit_for_drops_is_dropped(client: Client, target: TargetTable) -> None:
+    """The server's limit, 50 GB by default, protects tables of people."""
+    client.set_client_setting("max_table_size_to_drop", 1)
+    publish.publish(client, target, planned(client, target))
+    assert contents(client, target) == ALL and stages.tables_like(client, target.database, "s") == []
+
+
 @pytest.mark.parametrize("there", [(), (0,), (1,), (0, 2), (0, 1, 2, 3, 4, 5)], ids=str)
 def test_chunks_that_are_there_are_found_and_the_others_are_published(
     client: Client, target: TargetTable, there: tuple[int, ...]
