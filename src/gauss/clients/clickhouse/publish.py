@@ -51,10 +51,14 @@ class Chunk(NamedTuple):
     blocks: list[Block]
 
     @property
+    def partition(self) -> str:
+        return self.blocks[0].partition
+
+    @property
     def content(self) -> tuple[str, int, int]:
         """The same for the block that the chunk becomes in the target table."""
         hashes = sum(each.hashes for each in self.blocks) % 2**64
-        return self.blocks[0].partition, sum(each.rows for each in self.blocks), hashes
+        return self.partition, sum(each.rows for each in self.blocks), hashes
 
 
 def plan_publishing(client: Client, target: TargetTable, stages: list[str], rows: int) -> Publishing:
@@ -105,17 +109,18 @@ def settle(client: Client, target: TargetTable, publishing: Publishing) -> None:
 
 def _absent(client: Client, target: TargetTable, stages: Sequence[str], publishing: Publishing) -> list[Chunk]:
     """The chunks that the target table lacks."""
+    chunks = [chunk for stage in stages for chunk in _chunks(client, target, stage, publishing.chunk_rows, hashed=True)]
     same = identity(client, target.database, target.name) == publishing.table
-    columns = _columns(client, target, stages[0])
-    there = _blocks(client, target.sql, columns, publishing.floors if same else {})
+    known = publishing.floors if same else {}
+    floors = {chunk.partition: known.get(chunk.partition, -1) for chunk in chunks}
+    there = _blocks(client, target.sql, _columns(client, target, stages[0]), floors) if floors else []
     present = Counter((each.partition, each.rows, each.hashes) for each in there)
     absent: list[Chunk] = []
-    for stage in stages:
-        for chunk in _chunks(client, target, stage, publishing.chunk_rows, hashed=True):
-            # Of equal chunks, as many are there as there are equal blocks.
-            present[chunk.content] -= 1
-            if present[chunk.content] < 0:
-                absent.append(chunk)
+    for chunk in chunks:
+        # Of equal chunks, as many are there as there are equal blocks.
+        present[chunk.content] -= 1
+        if present[chunk.content] < 0:
+            absent.append(chunk)
     return absent
 
 
@@ -134,13 +139,12 @@ def _chunks(client: Client, target: TargetTable, stage: str, most: int, *, hashe
 
 
 def _blocks(client: Client, table: str, columns: Sequence[str], floors: Mapping[str, int]) -> list[Block]:
-    """The blocks of a table behind the floor of their partition, with hashes of the columns, if there are any. Hashes
-    are made of text, which does not change when a column is made nullable."""
+    """The blocks of a table, or of some partitions behind their floors, with hashes of the columns, if there are any.
+    Hashes are made of text, which does not change when a column is made nullable."""
     text = f"formatRowNoNewline('TabSeparated', {', '.join(map(identifier, columns))})"
     hashes = f"sum(cityHash64({text}))" if columns else "0"
-    known = ", ".join(map(literal, floors))
     behind = [f"(_partition_id = {literal(each)} AND _block_number > {floor})" for each, floor in floors.items()]
-    where = f" WHERE {' OR '.join([*behind, f'_partition_id NOT IN ({known})'])}" if floors else ""
+    where = f" WHERE {' OR '.join(behind)}" if floors else ""
     return [
         Block(str(partition), int(number), int(rows), int(sum_))
         for partition, number, rows, sum_ in rows_of(

@@ -87,6 +87,13 @@ def test_chunks_that_are_there_are_found_and_the_others_are_published(
     assert stages.tables_like(client, target.database, "s") == []
 
 
+def test_a_table_of_very_many_partitions_is_settled(client: Client, target: TargetTable) -> None:
+    plan = planned(client, target)
+    many = {f"{number:032x}": number for number in range(10_000)}
+    publish.settle(client, target, Publishing(**{**vars(plan), "floors": {**plan.floors, **many}}))
+    assert contents(client, target) == ALL
+
+
 def test_rows_are_published_to_a_table_that_was_made_again(client: Client, target: TargetTable) -> None:
     plan = planned(client, target)
     for chunk in publish._chunks(client, target, "s", plan.chunk_rows, hashed=False):
