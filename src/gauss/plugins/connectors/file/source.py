@@ -109,6 +109,10 @@ class FileSource:
                 cursor = cursor.behind(file)
                 continue
             cursor = cursor.at(file, skip)
+            if reason := changed(file):
+                self._host.reject(file_row(file), reason)
+                cursor = cursor.behind(file)
+                continue
             for piece in self._pieces(file, schema, options, skip, stream.stream_name):
                 for part in split(piece.rows, options.batch_bytes):
                     self._emit(part, options, emitter)
@@ -142,9 +146,6 @@ class FileSource:
             details = {"stream": stream, "file": file.name, "line": number, "column": column}
             self._host.reject(row, ConnectorError.data("BAD_ROW", f"{place}: {reason}", details=details))
 
-        if reason := changed(file):
-            self._host.reject(file_row(file), reason)
-            return
         try:
             with file_errors(file.path, "read"):
                 yield from READERS[file.kind.format](file, schema, options, skip, reject)
