@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gauss.contracts.connector.progress import CheckpointKind
 from gauss.contracts.connector.stream import DataErrorPolicy
-from plugins.connectors.file.syncing import INCREMENTAL, Kept, Moved, Wanted, move, read, reads
+from plugins.connectors.file.syncing import INCREMENTAL, Kept, Moved, Wanted, move, opened, read, reads
 
 DLQ = DataErrorPolicy.DLQ
 
@@ -52,6 +53,19 @@ def test_a_line_with_a_key_twice_is_a_row_with_its_last_value(tmp_path: Path) ->
 def test_lines_that_are_no_objects_are_rejected_one_by_one(tmp_path: Path) -> None:
     kept, moved = read_one(tmp_path / "s.jsonl", b'[1]\n"x"\nnonsense\n')
     assert kept.rows() == [] and len(moved.seen.letters) == 3
+
+
+def test_the_columns_of_a_large_csv_file_are_found_without_reading_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_bytes(b"n,t\n" + (b"1," + b"x" * 200 + b"\n") * 400_000)
+    usual, counting = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(counting)
+    try:
+        with opened(reads(tmp_path / "s.csv"), Wanted(), CheckpointKind.SOURCE) as source:
+            (stream,) = source.discover().streams
+    finally:
+        pa.set_memory_pool(usual)
+    assert [each.data_type for each in stream.schema] == ["Int64", "Utf8"]
+    assert (counting.max_memory() or 0) < 40 << 20
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])

@@ -62,21 +62,10 @@ def _pieces(
 
 
 def infer_csv(file: DataFile, options: ReadOptions) -> pa.Schema:
-    """The columns of a file, with types that fit its first block."""
+    """The columns of a file, with types that fit its first rows."""
     if not file.size:
         return pa.schema([])
-    with opened(file) as data:
-        reader = pcsv.open_csv(
-            data,
-            read_options=pcsv.ReadOptions(
-                use_threads=False, block_size=_block_bytes(options), autogenerate_column_names=not options.header
-            ),
-            parse_options=_parse_options(options, lambda _: "skip"),
-            convert_options=pcsv.ConvertOptions(
-                null_values=options.null_text, strings_can_be_null=True, quoted_strings_can_be_null=False
-            ),
-        )
-        found = reader.schema
+    found = _read_head(file, options).schema
     _check_names(file, found.names)
     exact = _integers(file, [each.name for each in found if pa.types.is_floating(each.type)], options)
     return pa.schema([each.with_type(exact.get(each.name) or _kept(each.type)) for each in found])
@@ -88,23 +77,36 @@ def _kept(kind: pa.DataType) -> pa.DataType:
 
 
 def _integers(file: DataFile, names: list[str], options: ReadOptions) -> dict[str, pa.DataType]:
-    """The types of the columns that hold integers only, in the first block."""
+    """The types of the columns that hold integers only, in the first rows."""
     if not names:
         return {}
-    found = {}
-    for block in _blocks(
-        file,
-        pa.schema([(each, pa.string()) for each in names]),
-        options,
-        _BadLines(options.header),
-        _block_bytes(options),
-    ):
-        for name in names:
-            text = pc.utf8_trim_whitespace(block.column(name).cast(pa.string()).drop_null())
-            if len(text) and pc.all(pc.match_substring_regex(text, _INTEGER)).as_py():
-                found[name] = exact_type(pc.max(pc.utf8_length(text)).as_py())
-        break
+    found, head = {}, _read_head(file, options, dict.fromkeys(names, pa.string()))
+    for name in names:
+        text = pc.utf8_trim_whitespace(head[name].drop_null())
+        if len(text) and pc.all(pc.match_substring_regex(text, _INTEGER)).as_py():
+            found[name] = exact_type(pc.max(pc.utf8_length(text)).as_py())
     return found
+
+
+def _read_head(file: DataFile, options: ReadOptions, types: dict[str, pa.DataType] | None = None) -> pa.Table:
+    """The first rows of a file. Read by themselves: of a whole file Arrow reads far ahead."""
+    size = _block_bytes(options)
+    with opened(file) as data:
+        head = data.read(size)
+    if len(head) == size:
+        head = head[: head.rfind(b"\n") + 1] or head
+    return pcsv.read_csv(
+        pa.BufferReader(head),
+        read_options=pcsv.ReadOptions(use_threads=False, block_size=size, autogenerate_column_names=not options.header),
+        parse_options=_parse_options(options, lambda _: "skip"),
+        convert_options=pcsv.ConvertOptions(
+            column_types=types,
+            include_columns=list(types or ()),
+            null_values=options.null_text,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
 
 
 class _BadLines:
@@ -168,16 +170,7 @@ def _names(file: DataFile, schema: pa.Schema, options: ReadOptions) -> list[str]
     """The names of the columns: of the header, else of the schema by place."""
     if not options.header and not all(_GENERATED.fullmatch(each) for each in schema.names):
         return list(schema.names)
-    with opened(file) as data:
-        first = pcsv.open_csv(
-            data,
-            read_options=pcsv.ReadOptions(
-                use_threads=False, block_size=_block_bytes(options), autogenerate_column_names=not options.header
-            ),
-            parse_options=_parse_options(options, lambda _: "skip"),
-            convert_options=pcsv.ConvertOptions(check_utf8=False),
-        )
-        return list(first.schema.names)
+    return list(_read_head(file, options).schema.names)
 
 
 def _block_bytes(options: ReadOptions) -> int:
