@@ -18,15 +18,15 @@ from helpers.cases import cases
 if TYPE_CHECKING:
     from gauss.spark.session import Spark
 
-# One class archive for all JVMs that tests start: else each data directory would train one of its own.
+# All JVMs that tests start share one class archive; otherwise each data directory would train its own.
 os.environ.setdefault("GAUSS_CACHE_DIR", str(Path(__file__).parents[1] / ".cache"))
 
-# Hundreds of processes import the same modules: compiled once, whatever the environment says.
+# Hundreds of processes import the same modules: let Python cache their bytecode whatever the environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# An ordinary run tries the same cases every time, as many as here where a test names none: what fails fails again.
-# A longer one (GAUSS_CASES) looks for new ones. No case is judged by its time: a busy machine is no fault.
+# By default Hypothesis tries the same cases in every run, so that a failure can be repeated. With GAUSS_CASES it tries
+# new ones. There is no deadline per case, since the machine may be busy.
 hypothesis.settings.register_profile(
     "gauss",
     max_examples=cases(100),
@@ -37,7 +37,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("gauss")
 
-# A run under nohup would hand its deafness down, and `gauss run` honours it.
+# nohup makes this process ignore SIGHUP. Child processes would inherit that, and `gauss run` respects it.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 UMASK = os.umask(0o022)
@@ -49,14 +49,14 @@ SLOW = ("system", "fault", "spark")
 
 @pytest.fixture(autouse=True)
 def own_umask() -> Iterator[None]:
-    """A run that a test starts in this process closes its files to others, and those of all that come after it."""
+    """Restores the umask, which a run that is started in this process changes."""
     yield
     os.umask(UMASK)
 
 
 @pytest.fixture(scope="session")
 def started_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
-    """One Spark for all tests of this process that need one: a process has one JVM."""
+    """A Spark session for all tests of this process, since a process can have only one JVM."""
     from gauss.config.spec import SparkSection
     from gauss.model.paths import DataDir
     from gauss.spark import session
@@ -70,13 +70,13 @@ def started_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
 
 @pytest.fixture(scope="session")
 def spark(started_spark: Spark) -> Any:
-    """Its SQL session."""
+    """The SQL session of the shared Spark."""
     return started_spark.session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever needs a server is no quick test. The long ones come first, so that two workers end together: whole runs
-    before engines, engines before what is a function."""
+    """Marks tests that need a server as `system`, and sorts slow tests first, so that parallel workers end at about the
+    same time."""
     for item in items:
         if SERVERS & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.system)
@@ -99,7 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Failures:
-    """What failed in this run, with the text of each failure, for `.ci/rerun.py`."""
+    """Writes the failed tests of this run, with their output, for `.ci/rerun.py`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

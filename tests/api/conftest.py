@@ -1,4 +1,4 @@
-"""One real run without Spark for all tests of the API, each on topics of its own."""
+"""One real run without Spark, shared by all tests of the API; each test uses its own topics."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, ports: tuple[int, int, int]) -
 
 @pytest.fixture
 def ask(run: Run) -> Ask:
-    """A request that gives the status instead of raising."""
+    """Sends a request; returns the response instead of raising for an error status."""
 
     def one(method: str, path: str, body: bytes | None = None, *, token: str | None = None, **headers: str) -> Reply:
         found = json.loads((run.data_dir / "engine.json").read_text())

@@ -43,7 +43,7 @@ def test_engine_json_names_pid_url_and_token_and_is_private(run: Run) -> None:
 
 
 def test_health_is_ready_with_every_process(ask: Ask) -> None:
-    # An engine that is too busy to answer within two seconds would be a reason.
+    # An engine that is too busy to answer within two seconds would be another reason.
     health = wait_until(lambda: (said := ask("GET", "/api/health").json())["status"] == "ready" and said, what="ready")
     assert health["reasons"] == []
     assert [process["name"] for process in health["processes"]] == ["engine"]
@@ -116,7 +116,7 @@ def newest(ask: Ask, topic: str) -> int:
 
 
 def later_than(ts_ms: int) -> int:
-    """The time now, or 0 if it is not later."""
+    """The current time, or 0 if it is not later."""
     now = int(time.time() * 1000)
     return now if now > ts_ms else 0
 
@@ -344,10 +344,10 @@ def test_killed_engine_makes_health_degraded_until_it_is_back(run: Run, ask: Ask
     def back() -> bool:
         health = ask("GET", "/api/health").json()
         seen[health["status"]] = health["reasons"]
-        assert ask("GET", "/metrics").status == 200  # a scrape never fails for it
+        assert ask("GET", "/metrics").status == 200  # a scrape does not fail while the engine is down
         return bool(health["status"] == "ready" and health["processes"][0]["restarts"] == kills)
 
-    while "degraded" not in seen and kills < 5:  # it is back within a second, in which this process may be held up
+    while "degraded" not in seen and kills < 5:  # this process may miss the second of the restart
         run.kill("gauss.stream.engine")
         kills += 1
         wait_until(back, what="ready again")

@@ -1,4 +1,4 @@
-"""The server itself, over real sockets, with an application of one line."""
+"""The HTTP server with a minimal application, over real sockets."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_head_that_comes_too_slowly_ends_the_connection(
 
     def is_over() -> bool:
         with contextlib.suppress(ConnectionError):
-            slow.sendall(b"X: y\r\n")  # a byte now and then does not help
+            slow.sendall(b"X: y\r\n")  # single bytes do not extend the time limit
         return is_closed(slow)
 
     wait_until(is_over, what="the connection ends")
@@ -98,7 +98,7 @@ def test_request_under_way_is_not_a_connection_that_waits(
     connect = serve()
     busy = connect()
     busy.sendall(b"POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
-    assert b"200" in get(connect())  # it was taken after the one before it
+    assert b"200" in get(connect())  # the connection before it was accepted first
     idle = [connect() for _ in range(10)]
     wait_until(lambda: all(is_closed(sock) for sock in idle), what="those that wait are closed")
     busy.sendall(b"b")
@@ -171,7 +171,7 @@ def test_body_that_comes_too_slowly_is_408(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_whole_body_has_no_time_limit_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A streamed answer waits for the end of its client by `receive`."""
+    """A streamed response uses `receive` to wait for the client to disconnect."""
     monkeypatch.setattr(gate, "BODY_SECONDS", 0.0)
 
     async def take() -> Any:

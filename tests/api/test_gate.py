@@ -1,4 +1,4 @@
-"""What comes to the API without a token, too large, too slowly or too often."""
+"""Requests without a token, too large, too slow or too many."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def control(run: Run) -> psutil.Process:
 
 
 def peak_bytes(run: Run) -> int:
-    """The most memory that control has had."""
+    """Peak memory of control."""
     text = Path(f"/proc/{control(run).pid}/status").read_text()
     return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("VmHWM"))
 
@@ -58,14 +58,14 @@ def connect(run: Run) -> socket.socket:
 
 
 def answer(sock: socket.socket) -> tuple[int, dict[str, Any]]:
-    """Status and JSON of an answer, which may come before all was sent."""
+    """Status and JSON of a response, which may arrive before everything was sent."""
     response = http.client.HTTPResponse(sock)
     response.begin()
     return response.status, json.loads(response.read())
 
 
 def status_of(run: Run, path: str) -> int:
-    """Leaves the answer, which may be a stream without end."""
+    """The status only: the response may be an endless stream."""
     connection = http.client.HTTPConnection(*address(run), timeout=60)
     connection.request("GET", path, headers={"Authorization": f"Bearer {token(run)}"})
     with contextlib.closing(connection):
@@ -73,7 +73,7 @@ def status_of(run: Run, path: str) -> int:
 
 
 def send_until_refused(sock: socket.socket, pieces: Iterator[bytes]) -> int:
-    """Sends until the other side has had enough; how many bytes that took."""
+    """Sends until the server closes the connection; returns the number of bytes sent."""
     sent = 0
     with contextlib.suppress(ConnectionError, TimeoutError):
         for piece in pieces:
@@ -229,7 +229,7 @@ def test_every_operation_asks_for_the_token_that_its_description_names(run: Run,
         (method.upper(), path, operation)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
-        if any(code.startswith("2") for code in operation["responses"])  # the others are WebSockets
+        if any(code.startswith("2") for code in operation["responses"])  # the other connections are WebSockets
     ]
     assert {"read", "full"} == {operation["x-token"] for _, _, operation in operations if operation["security"]}
     for method, path, operation in operations:

@@ -1,4 +1,4 @@
-"""A client that takes nothing loses its cursor when the lease lapses, over every transport; a slow one keeps it."""
+"""A client that does not read loses its cursor when the lease expires, over every transport; a slow client keeps it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def port(engine: Engine) -> Iterator[int]:
-    """A server of the routes that read topics."""
+    """The port of a server with the routes that read topics."""
     client = ControlClient.from_file(engine.paths.flight_json, wait_s=60)
     pipeline, known = Pipeline.model_validate(CONFIG), {"read_modes": ["offset"]}
     running: Any = SimpleNamespace(client=lambda: client, token="", pipeline=pipeline, command=lambda *_, **__: known)
@@ -78,7 +78,7 @@ UPGRADE = (
 
 @contextmanager
 def asking(port: int, path: str, body: bytes = b"", more: str = "") -> Iterator[None]:
-    """A client that asks and does not read."""
+    """A client that sends a request and does not read the response."""
     connection = sockets.socket()
     connection.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
     connection.connect(("127.0.0.1", port))
@@ -91,7 +91,7 @@ def asking(port: int, path: str, body: bytes = b"", more: str = "") -> Iterator[
 
 @contextmanager
 def websocket(port: int, program: bytes) -> Iterator[None]:
-    """A client that opens a cursor and takes no step."""
+    """A client that opens a cursor and requests no step."""
     with ws_connect(f"ws://127.0.0.1:{port}/api/topics/plain/cursor", ping_interval=None) as connection:
         connection.send(program)
         connection.recv(60)
@@ -121,7 +121,7 @@ def test_g_stopped_client_loses_its_pin(engine: Engine, port: int, client: Clien
 
 
 class Counting:
-    """A stream of endless batches that counts how often its cursor is kept."""
+    """An endless stream of batches that counts renewals of its cursor."""
 
     kept = 0
 
@@ -142,7 +142,7 @@ def test_lease_is_renewed_for_every_piece_that_is_taken_and_for_nothing_else() -
     async def slowly() -> None:
         pieces = tail.in_pieces(tail.follow(stream, bytes, taken=taken), taken)
         assert len(await anext(pieces)) == tail.PIECE_BYTES
-        for _ in range(3):  # within one batch: nothing new is asked of the engine
+        for _ in range(3):  # within one batch, so that no request goes to the engine
             kept = stream.kept
             assert len(await anext(pieces)) == tail.PIECE_BYTES
             await _kept_again(stream, kept)

@@ -163,7 +163,7 @@ def test_long_poll_of_a_table_gives_its_rows_and_then_every_change_once(run: Run
     put(run, "missed", *(quote_of(f"T{n}", 1) for n in range(5)))
     put(run, "missed", quote_of("S00000", 0))
     seen: list[int] = []
-    while len(seen) < 6:  # two at a time: in the middle of what was written at once
+    while len(seen) < 6:  # two at a time, so that a page ends within records that were written together
         later = scan(ask, "missed", program=f"seq(from: {position})", wait="10s", limit=2)
         seen += [row["version"] for row in rows(later)]
         position = int(later.headers["gauss-position"])
@@ -200,7 +200,7 @@ def test_query_of_a_table_gives_every_row_once_page_by_page(run: Run, ask: Ask) 
         page = ask("GET", f"/api/topics/paged/query?limit=2&format=quote{after}").json()
         found += [record["data"]["symbol"] for record in page["records"]]
         after = None if page["next"] is None else f"&after={page['next']}"
-    assert found == ["E", "D", "A", "C", "B"]  # as they last changed
+    assert found == ["E", "D", "A", "C", "B"]  # in the order of their last change
 
 
 def test_snapshot_of_a_log_is_refused_with_what_to_use(ask: Ask) -> None:

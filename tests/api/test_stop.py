@@ -1,4 +1,4 @@
-"""What the API's clients see of a polite stop."""
+"""Clients of the API during an orderly stop."""
 
 from __future__ import annotations
 

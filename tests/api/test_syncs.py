@@ -141,7 +141,7 @@ def test_letters_of_a_sync_are_replayed_and_discarded_beside_the_run(run: Run, a
     run_to_end(ask, "numbers")
     groups = json.loads(run.cli("dlq", "ls", "--json").stdout)["groups"]
     assert [(group["sync"], group["reason"]) for group in groups] == [("numbers", "BAD")]
-    done = json.loads(run.cli("dlq", "replay", "--sync", "numbers", "1", "--json").stdout)  # by the run's own pipeline
+    done = json.loads(run.cli("dlq", "replay", "--sync", "numbers", "1", "--json").stdout)  # with the run's pipeline
     assert (done["replayed"], done["returned"]) == (1, 1)
     assert run.cli("dlq", "discard", "--all", "--yes").returncode == 0
     assert sync(ask, "numbers")["letters"] == 0

@@ -13,7 +13,7 @@ from helpers.waiting import wait_until
 
 
 class Idle:
-    """A stream that gives some batches and then waits until it is cancelled."""
+    """A stream that returns some batches and then waits until it is cancelled."""
 
     def __init__(self, batches: int) -> None:
         self.batches = batches

@@ -1,4 +1,4 @@
-"""The API over HTTPS: for commands of this machine, for others, and not as plain text."""
+"""The API over HTTPS: local commands and remote clients succeed, plain HTTP fails."""
 
 from __future__ import annotations
 

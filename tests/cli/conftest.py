@@ -1,4 +1,4 @@
-"""The real command in a process of its own."""
+"""Runs the real command in its own process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Gauss = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="session")
 def parent() -> Iterator[subprocess.Popen[str]]:
-    """Forks the processes: it has loaded what takes most of their time."""
+    """A parent process with the imports loaded, which forks a process per command."""
     command = [sys.executable, cli_parent.__file__]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process

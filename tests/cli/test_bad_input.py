@@ -1,4 +1,4 @@
-"""Every command on what it can't use: one error, an exit code, no trace."""
+"""Every command on unusable input: one error, an exit code, no traceback."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ DIRECTORIES = ("nowhere", "sound.toml", "folder", "stale", "deaf", "alien", "gar
 
 @pytest.fixture
 def alien() -> Iterator[int]:
-    """A port that takes connections and answers in no language that anybody speaks."""
+    """A port that accepts connections and answers with garbage."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -102,7 +102,7 @@ def alien() -> Iterator[int]:
 
 @pytest.fixture
 def place(tmp_path: Path, alien: int) -> Path:
-    """A folder with one of each."""
+    """A folder with one file of each kind."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "sound.toml").write_text(SOUND)
     (tmp_path / "empty.toml").touch()
@@ -135,7 +135,7 @@ def test_a_file_that_is_no_pipeline_is_one_error(gauss: Gauss, command: str, fil
     assert done.returncode == 1, told
     assert "Traceback" not in told and "unexpected" not in told
     name = "folder" if file == "folder" else file.partition("/")[0]
-    assert name in told  # it says which
+    assert name in told  # the message names the file
     if not command.startswith("check"):
         assert done.stderr.count("error: ") == 1
 

@@ -164,7 +164,7 @@ def test_version_is_printed(gauss: Gauss) -> None:
 
 
 def test_transforms_that_do_not_fit_their_formats_are_faults(gauss: Gauss, config: Path) -> None:
-    """All of them, as the driver would find them out one by one."""
+    """One check reports all of them; the driver would find them one by one."""
     convert = FILTER.replace('"filter"', '"format-convert"').replace(
         'where = ".bid > 1"', 'output = { format = "msgpack" }'
     )
@@ -180,7 +180,7 @@ def test_transforms_that_do_not_fit_their_formats_are_faults(gauss: Gauss, confi
 
 
 def test_sinks_that_cannot_convert_are_faults(gauss: Gauss, config: Path) -> None:
-    """Without Spark too."""
+    """Also in a pipeline without Spark."""
     formats = '[[formats]]\nname = "quote"\nplugin = "csv"\nconfig = { fields = [{ name = "a", type = "string" }] }\n'
     formats += '[[formats]]\nname = "out"\nplugin = "json"\nconfig = { fields = [{ name = "b", type = "string" }] }\n'
     sound = SOUND.replace("PORT", "0").replace(
@@ -210,7 +210,8 @@ def test_a_script_that_no_topic_uses_is_checked(gauss: Gauss, config: Path) -> N
 
 
 def test_check_imports_nothing_heavy(config: Path) -> None:
-    """What keeps it within half a second: neither Spark nor Arrow, nor what the other commands need."""
+    """`gauss check` stays within half a second, because it imports neither Spark nor Arrow nor what other commands
+    need."""
     config.write_text(SOUND.replace("PORT", "0") + FILTER)
     code = (
         "import sys\nfrom gauss.cli.main import main\n"

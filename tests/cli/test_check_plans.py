@@ -1,4 +1,4 @@
-"""What Spark would refuse to run is told by `gauss check`, before anything runs."""
+"""`gauss check` reports plans that Spark would refuse to run."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ config = {{ input = {{ format = "quote" }}, output = {{ format = "json" }} }}
 
 @pytest.fixture(scope="module")
 def verdict(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """One check of a pipeline with all of them: Spark starts once."""
+    """The result of one check of a pipeline with all of them, so that Spark starts once."""
     folder = tmp_path_factory.mktemp("plans")
     (folder / "own.py").write_text(FUNCTIONS)
     text = HEAD + "".join(sql(name, query) for name, query in QUERIES.items())

@@ -1,4 +1,4 @@
-"""`gauss check` runs every schema map against its format, and survives what a script may try."""
+"""`gauss check` runs every schema map against its format, and is safe against hostile scripts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HEAD = "def map_schema(source, target):\n"
 
 
 def tables(folder: Path, capsys: pytest.CaptureFixture[str], script: str, storage: str = "postgres") -> tuple[int, str]:
-    """The exit code, and what is said of tables."""
+    """The exit code, and the messages about tables."""
     (folder / "map.star").write_text(script)
     (folder / "gauss.toml").write_text(CONFIG.replace("STORAGE", storage))
     with pytest.raises(SystemExit) as ended:

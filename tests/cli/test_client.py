@@ -37,7 +37,7 @@ def test_broken_file_is_named(tmp_path: Path) -> None:
 def test_endpoint_that_does_not_answer_is_named(tmp_path: Path) -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]  # held, so that nobody listens there meanwhile
+        port = sock.getsockname()[1]  # keep the port bound, so that no other process listens on it
         write(tmp_path, pid=os.getpid(), endpoint=f"http://127.0.0.1:{port}", token="x")
         with pytest.raises(Unavailable, match=f"does not answer at http://127.0.0.1:{port}"):
             RunClient(tmp_path).get("health")

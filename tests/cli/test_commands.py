@@ -1,4 +1,4 @@
-"""Every command that looks into a run, against a real one."""
+"""Every command that inspects a run, against a real run."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_tap_goes_on_when_the_engine_is_back(run: Run) -> None:
     )  # fmt: skip
     assert tap.stderr is not None and tap.stdout is not None
     tap.stderr.readline()
-    # Only then it knows which engine it followed, and reads a new one's topic from its beginning.
+    # From now on it knows the incarnation of the topic, and reads a new one from the beginning.
     wait_until(lambda: [scan for scan in run.api("/api/scans")["scans"] if scan["topic"] == "other"], what="it follows")
     run.kill("gauss.stream.engine")
     wait_until(lambda: run.api("/api/health")["processes"][0]["restarts"] >= 1, what="a restart")

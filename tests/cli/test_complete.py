@@ -1,4 +1,4 @@
-"""What the shell offers, as bash asks for it."""
+"""Shell completion, called as bash calls it."""
 
 from __future__ import annotations
 

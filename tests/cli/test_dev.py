@@ -1,4 +1,4 @@
-"""`gauss dev` as a newcomer meets it: a server with its URL in the foreground, gone when the command is."""
+"""`gauss dev` runs a server in the foreground, prints its URL, and stops it on exit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.system
 
 
 class Dev:
-    """A `gauss dev` of a data directory."""
+    """A `gauss dev` process of a data directory."""
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
@@ -40,7 +40,7 @@ class Dev:
         self._family: list[psutil.Process] = []
 
     def start(self, system: str) -> str:
-        """Starts it; returns its URL."""
+        """Starts the process; returns the URL."""
         command = [GAUSS, "dev", system, "--data-dir", str(self.data_dir), "--json"]
         self.processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         stdout = self.processes[-1].stdout
@@ -51,14 +51,14 @@ class Dev:
         return str(told["url"])
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
-        """Ends the last one; returns its exit code and what it printed besides the URL."""
+        """Stops the process; returns its exit code and its output without the URL."""
         process = self.processes.pop()
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         return process.returncode, out, err
 
     def gone(self) -> bool:
-        """Whether none of the processes that it started is left."""
+        """Whether all processes that it started have ended."""
         return bool(self._family) and not any(each.is_running() for each in self._family)
 
 
@@ -71,7 +71,7 @@ def server(tmp_path: Path) -> Iterator[Dev]:
 
 
 def selected(url: str, query: str) -> str:
-    """A value from ClickHouse over plain HTTP."""
+    """A value that ClickHouse returns over plain HTTP."""
     parts = urlsplit(url)
     request = urllib.request.Request(f"http://{parts.hostname}:{parts.port}{parts.path}", query.encode())
     request.add_header("Authorization", "Basic " + b64encode(f"{parts.username}:{parts.password}".encode()).decode())

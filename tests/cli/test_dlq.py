@@ -1,4 +1,4 @@
-"""How dead letters look."""
+"""The output of `gauss dlq`."""
 
 from __future__ import annotations
 

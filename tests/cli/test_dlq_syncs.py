@@ -1,4 +1,4 @@
-"""`gauss dlq` for rows that syncs could not move, without a run."""
+"""`gauss dlq` for rows that syncs rejected, without a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that try to command the terminal of whoever looks at them."""
+"""Records with terminal escape sequences are shown harmlessly."""
 
 from __future__ import annotations
 

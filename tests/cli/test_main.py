@@ -14,7 +14,7 @@ from gauss.model.errors import ConfigError, GaussError, NotFound, Unavailable
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
-    """Replaces `gauss top` by a command that raises."""
+    """Replaces `gauss top` with a command that raises."""
 
     def replace(error: BaseException) -> None:
         def command(json: bool = False) -> None:
@@ -67,7 +67,7 @@ def test_bug_shows_its_trace_when_asked(failing: Failing, monkeypatch: pytest.Mo
 
 
 def leaves(command: Any) -> Iterator[Any]:
-    """The commands below a group, at any depth."""
+    """All commands below a group."""
     inner = getattr(command, "commands", {}).values()
     yield from (leaf for each in inner for leaf in leaves(each)) if inner else [command]
 

@@ -1,4 +1,4 @@
-"""`gauss run` as its user meets it: up in a moment, one line, stopped by a signal, nothing left behind."""
+"""`gauss run` from the command line: a fast start, one line of output, a stop by signal, and no process left."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_kill_9_of_control_and_guard_is_mended_by_the_next_run(make: Make) -> No
     run = make().start()
     assert run.process is not None
     (guard,) = run.named("guard.py")
-    suspend(guard)  # else it may notice before it is killed
+    suspend(guard)  # so that it does not notice the end of control before it is killed
     run.process.kill()
     guard.kill()
     run.process.wait()
@@ -169,7 +169,7 @@ def test_taken_port_is_one_sentence(make: Make) -> None:
     done = second.cli("run", str(second.config), check=False)
     assert done.returncode == 3 and "Traceback" not in done.stderr
     assert "in use" in done.stderr
-    assert "in use" in done.stderr.partition("stopped in")[0]  # why it ended comes before the end
+    assert "in use" in done.stderr.partition("stopped in")[0]  # the reason is printed before the final line
     gone(second)
 
 
@@ -215,7 +215,7 @@ def test_config_with_faults_starts_nothing(make: Make) -> None:
 
 def test_run_for_a_time_stops_by_itself_and_json_gives_a_status_per_second(make: Make) -> None:
     run = make()
-    done = run.cli("run", str(run.config), "--json", "--for", "5s")  # a look may take two seconds more
+    done = run.cli("run", str(run.config), "--json", "--for", "5s")  # each status may take two seconds longer
     statuses = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(statuses) >= 2
     assert {topic["name"] for topic in statuses[-1]["topics"]} >= {"quotes.raw"}

@@ -1,4 +1,4 @@
-"""`gauss run` with syncs as its children: stopped, killed, and after `gauss sync`."""
+"""`gauss run` with syncs as child processes: stopped, killed, and after `gauss sync`."""
 
 from __future__ import annotations
 

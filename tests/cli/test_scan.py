@@ -1,4 +1,4 @@
-"""`gauss scan` against a real run, as a newcomer types it."""
+"""`gauss scan` against a real run."""
 
 from __future__ import annotations
 

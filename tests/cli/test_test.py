@@ -1,4 +1,4 @@
-"""`gauss test` on a real engine: what it prints, and that a case fails whenever any row is wrong."""
+"""`gauss test` on a real engine: its output, and that any wrong row fails a case."""
 
 from __future__ import annotations
 

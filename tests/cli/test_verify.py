@@ -1,4 +1,4 @@
-"""`gauss verify` and `gauss repair` as they are typed."""
+"""`gauss verify` and `gauss repair` from the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hints name is there where Gauss was installed from a wheel, far from any checkout."""
+"""Docs and examples that hints name exist in an installation from a wheel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Installed = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which the wheel of this tree was installed, without what it depends on."""
+    """A folder with the installed wheel of this tree, without its dependencies."""
     made, target = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("installed")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", made, ROOT], check=True, timeout=300)
@@ -41,7 +41,7 @@ def installed(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
 
 
 def told() -> Iterator[tuple[Path, str]]:
-    """Every text of the sources that is no docstring, and what commands say of themselves."""
+    """All strings of the sources that are not docstrings."""
     for file in SOURCES:
         tree = ast.parse(file.read_text())
         docs = {

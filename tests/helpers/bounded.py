@@ -1,4 +1,4 @@
-"""Processors that read by `query` under a clock that a test moves."""
+"""Processors with bounded reads (`query`), and a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from helpers.delivery import Delivery
 
 
 class Clock:
-    """Stands still until it is moved; in ms."""
+    """A clock in ms that only the test advances."""
 
     def __init__(self, now: int) -> None:
         self.now = now

@@ -1,4 +1,4 @@
-"""How many cases a property is tried on. `GAUSS_CASES=1` tries as many as each test names, 10 ten times as many."""
+"""Number of cases of property tests. `GAUSS_CASES=1` runs as many as each test names, 10 ten times as many."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 
 SHARE = float(os.environ.get("GAUSS_CASES", "0.4"))
 FEWEST = 20
-"""Below this a share tells little; a test that names fewer gets what it names."""
+"""Minimum number of cases, unless a test names fewer."""
 
 
 def cases(count: int) -> int:
-    """The share of `count` that this run is to try."""
+    """The number of cases to run for a test that names `count`."""
     return max(round(count * SHARE), min(count, FEWEST))

@@ -1,6 +1,6 @@
-"""Loads what every `gauss` command loads once, and forks a process for each command on a line of input.
+"""Imports what every `gauss` command needs, then forks a process for each line of input.
 
-A line is `{"args": [...], "cwd": ..., "env": {...}, "out": FILE, "err": FILE}`; the answer is the exit code.
+A line is `{"args": [...], "cwd": ..., "env": {...}, "out": FILE, "err": FILE}`; the reply is the exit code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LIGHT = not {"pyarrow", "numpy", "pyspark"} & set(sys.modules)
 
 
 def run(given: dict[str, Any]) -> int:
-    """The command, in a child."""
+    """Runs the command in the forked child."""
     os.chdir(given["cwd"])
     os.environ.clear()
     os.environ.update(given["env"])
@@ -36,7 +36,7 @@ def run(given: dict[str, Any]) -> int:
 
 
 def serve() -> None:
-    assert LIGHT and gauss.cli.check and gauss.cli.graph and gauss.config.check  # what a command needs, it loads itself
+    assert LIGHT and gauss.cli.check and gauss.cli.graph and gauss.config.check  # each command imports the rest itself
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -1,4 +1,4 @@
-"""Plugins that note in a file when they are made and when they are closed."""
+"""Plugins that log to a file when they are created and closed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HERE = __name__
 
 
 class Noted:
-    """Notes its making and every close."""
+    """Logs its creation and every call of `close`."""
 
     def note(self) -> None:
         self.mark = f"{type(self).__name__} {uuid.uuid4().hex}"
@@ -50,7 +50,7 @@ class Noted:
 
 
 def notes(log: Path) -> dict[str, list[int]]:
-    """Kind → how often each of its objects was closed."""
+    """Number of closes of each object, by kind."""
     made: list[str] = []
     closed: Counter[str] = Counter()
     for line in log.read_text().splitlines() if log.exists() else ():
@@ -66,7 +66,7 @@ def notes(log: Path) -> dict[str, list[int]]:
 
 
 class NoConfig(PluginConfig):
-    """Nothing to set."""
+    """A config without settings."""
 
 
 class NotedFormat(Noted):
@@ -159,7 +159,7 @@ STORAGE = StorageSpec(
 
 
 class ConvertConfig(PluginConfig):
-    """Which formats, and whether to fail."""
+    """Formats of the conversion, and whether it fails."""
 
     input: RecordIO
     output: RecordIO

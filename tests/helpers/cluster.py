@@ -1,4 +1,4 @@
-"""A standalone Spark cluster under test: a real master and worker."""
+"""A standalone Spark cluster: a real master and a real worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from helpers.run import free_port
 from helpers.waiting import wait_until
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""As the driver's own JVM: five of them start here."""
+"""JVM options for a fast start, as the driver's JVM has them: these tests start five JVMs."""
 SECRET = "of-the-cluster"
 CONF = {
     "spark.driver.host": "127.0.0.1",
@@ -30,12 +30,12 @@ CONF = {
     "spark.network.timeout": "6s",
     "spark.network.timeoutInterval": "1s",
 }
-"""Settings of an application on it: two executors of one core, given up after seconds."""
+"""Settings of an application: two executors of one core, and short timeouts."""
 
 
 @contextmanager
 def standalone_cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """The master's address and the worker's process."""
+    """Yields the master's address and the worker process."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -85,5 +85,5 @@ def executors(worker: psutil.Process) -> list[psutil.Process]:
 def is_executor(process: psutil.Process) -> bool:
     try:
         return any("CoarseGrainedExecutorBackend" in part for part in process.cmdline())
-    except psutil.NoSuchProcess:  # a worker that has just ended; a zombie counts as such
+    except psutil.NoSuchProcess:  # the process has ended; a zombie counts as ended
         return False

@@ -1,4 +1,4 @@
-"""A ledger, topics in memory, stages and a publisher, as the engine puts them together; reopened at will."""
+"""A ledger, memory topics, stages and a publisher, connected as in the engine; can be reopened."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ INLET = retry_topic("p")
 
 
 class Delivery:
-    """Processor `p` reads topic `in` (and its inlet) and writes `out`."""
+    """Processor `p` reads topic `in` (and its inlet) and writes topic `out`."""
 
     def __init__(
         self,

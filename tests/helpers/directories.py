@@ -1,4 +1,4 @@
-"""A data directory as a run leaves it, and what an engine finds in one."""
+"""A data directory as a run leaves it, and what an engine reads from it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WHOLE = [b"record %d" % number for number in range(50)]
 
 
 def fill(folder: Path, config: dict[str, Any] = CONFIG) -> Path:
-    """A data directory with several publishes into a file topic, stopped in peace."""
+    """Creates a data directory with several publishes into a file topic, and stops the engine cleanly."""
     prepare(folder, config)
     engine = Engine(folder)
     engine.open()
@@ -50,7 +50,7 @@ def _has(engine: Engine, records: int) -> bool:
 
 
 def opened(folder: Path) -> tuple[list[bytes], Any]:
-    """What topic b holds when an engine opens the directory, and its counters."""
+    """The records of topic b and its counters after an engine has opened the directory."""
     engine = Engine(folder)
     try:
         engine.open()

@@ -58,7 +58,7 @@ class Running:
 
 
 class Bench:
-    """A topic with the edges that a test puts around it; closes what it started."""
+    """A topic and its edges; closes everything that it started."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -154,7 +154,7 @@ class Bench:
         return running
 
     def format(self, name: str) -> Format:
-        """A format by its plugin's name, or one that a test has put into `formats`."""
+        """A format by plugin name, or one that the test registered in `formats`."""
         if name in self.formats:
             return self.formats[name]
         spec = registry.spec(FormatSpec, name)
@@ -175,7 +175,7 @@ class Bench:
 
 
 def records(topic: Topic) -> list[bytes]:
-    """Everything that is visible."""
+    """All visible records."""
     found: list[bytes] = []
     cursor = topic.open(Program())
     while cursor.next(Step()) is Code.OK:
@@ -185,7 +185,7 @@ def records(topic: Topic) -> list[bytes]:
 
 
 def receive(sock: socket.socket, count: int) -> bytes:
-    """Exactly `count` bytes, or what came before the end."""
+    """Receives `count` bytes, or fewer if the peer closes first."""
     parts = bytearray()
     while len(parts) < count and (data := sock.recv(count - len(parts))):
         parts += data
@@ -193,7 +193,7 @@ def receive(sock: socket.socket, count: int) -> bytes:
 
 
 def receive_all(sock: socket.socket) -> bytes:
-    """Everything until the peer ends."""
+    """Receives until the peer closes."""
     parts = bytearray()
     while data := sock.recv(1 << 20):
         parts += data

@@ -1,4 +1,4 @@
-"""A real engine process over a data directory, without control: started, killed, started again."""
+"""A real engine process on a data directory, without control; can be killed and restarted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from helpers.run import free_port
 
 
 def prepare(data_dir: Path, config: dict[str, Any]) -> DataDir:
-    """Writes what control would write for the engine."""
+    """Writes the files that control writes for the engine."""
     paths = DataDir(data_dir)
     paths.run.mkdir(parents=True, exist_ok=True)
     pipeline = Pipeline.model_validate(config).model_dump(mode="json")
@@ -36,7 +36,7 @@ def prepare(data_dir: Path, config: dict[str, Any]) -> DataDir:
 
 
 class EngineProcess:
-    """`start` returns once the engine has said that it is ready."""
+    """An engine process. `start` returns when the engine is ready."""
 
     def __init__(self, data_dir: Path, config: dict[str, Any]) -> None:
         self.paths = prepare(data_dir, config)
@@ -77,13 +77,13 @@ class EngineProcess:
 
 
 class EngineParent:
-    """Loads the engine once and forks one for each data directory: up within a tenth of a second."""
+    """Imports the engine once and forks one per data directory, which starts within a tenth of a second."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, data_dir: Path) -> int:
-        """The pid of an engine that has said that it is ready."""
+        """Forks an engine; returns its pid when it is ready."""
         if self._process is None:
             command = [sys.executable, "-m", "gauss.stream.flowtest.engines"]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -95,7 +95,7 @@ class EngineParent:
         return int(found["pid"])
 
     def close(self) -> None:
-        """Ends it, and what it has started."""
+        """Kills the parent and the engines that it forked."""
         if self._process is None:
             return
         assert self._process.stdin is not None and self._process.stdout is not None

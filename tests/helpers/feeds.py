@@ -1,4 +1,4 @@
-"""Sockets on both ends of a run."""
+"""Senders and receivers at both ends of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Record = Callable[[int], bytes]
 
 
 def connect(port: int, seconds: float = 60.0) -> socket.socket:
-    """A connection, tried until the listener is there."""
+    """Connects, retrying until the port is open."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -26,9 +26,10 @@ def connect(port: int, seconds: float = 60.0) -> socket.socket:
 
 
 def send(port: int, data: bytes) -> None:
-    """Sends and waits for the other side's end: a close with acknowledgements unread would reset the connection."""
+    """Sends the data, then waits for the peer to close: closing with unread acknowledgements would reset the
+    connection."""
     with connect(port) as sock:
-        sock.settimeout(240)  # for all of it: a full topic takes the rest as its readers get on
+        sock.settimeout(240)  # for the whole call: a full topic accepts data only as fast as its readers read
         sock.sendall(data)
         sock.shutdown(socket.SHUT_WR)
         while sock.recv(65_536):
@@ -36,8 +37,8 @@ def send(port: int, data: bytes) -> None:
 
 
 def push_until_stuck(sock: socket.socket, data: bytes, shown: Callable[[], object], seconds: float = 120.0) -> None:
-    """Sends the same bytes until the other side has not taken any for two seconds and the reason is shown (without
-    one it may only have been held up for as long); fails if it takes them for ever."""
+    """Sends the same bytes until the peer has accepted none for two seconds and the blocking reason is shown (a stall
+    without a reason may only be a slow machine). Fails if the peer never stops accepting."""
     sock.setblocking(False)
     deadline, taken = time.monotonic() + seconds, time.monotonic()
     while time.monotonic() - taken < 2 or not shown():
@@ -50,7 +51,7 @@ def push_until_stuck(sock: socket.socket, data: bytes, shown: Callable[[], objec
 
 
 class Collector:
-    """Reads lines from a sink in the background, reconnecting as a real client would."""
+    """Reads lines from a sink in a thread and reconnects when the connection ends."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -63,7 +64,7 @@ class Collector:
         while not self._stop.is_set():
             try:
                 with connect(self.port, 1.0) as sock, sock.makefile("rb") as stream:
-                    sock.settimeout(None)  # that nothing comes for long is no reason to begin anew
+                    sock.settimeout(None)  # a pause without data is no reason to reconnect
                     for line in stream:
                         if line.endswith(b"\n"):
                             self.lines.append(line[:-1])
@@ -73,7 +74,7 @@ class Collector:
                 time.sleep(0.1)
 
     def wait(self, count: int, seconds: float = 60.0) -> list[bytes]:
-        """At least `count` lines, then what came."""
+        """Waits for at least `count` lines; returns all lines received."""
         wait_until(lambda: len(self.lines) >= count, seconds, lambda: f"{len(self.lines)} of {count} lines")
         return self.lines
 
@@ -82,8 +83,8 @@ class Collector:
 
 
 class Counter:
-    """Feeds 0, 1, 2 …, or the records that `record` makes of them, to a source that acknowledges, until told to finish;
-    after a break it goes on behind what was acknowledged."""
+    """Sends 0, 1, 2, … (or `record(n)`) to a source with acknowledgements until `finish`; after a lost connection it
+    continues behind the last acknowledged record."""
 
     def __init__(
         self, port: int, per_second: int = 5_000, record: Callable[[int], bytes] = b'{"n":%d}'.__mod__
@@ -105,8 +106,8 @@ class Counter:
                 time.sleep(0.1)
 
     def _goes_on(self) -> bool:
-        """Until told to finish, and then until all that was sent is acknowledged: what a break has left open may be in
-        the topic or not."""
+        """Whether to keep sending: until `finish`, and then until everything sent is acknowledged, since records of a
+        broken connection may or may not be in the topic."""
         return not self._finished.is_set() or self.acknowledged < self._sent
 
     def _feed(self, sock: socket.socket) -> None:
@@ -122,7 +123,7 @@ class Counter:
             time.sleep(0.02)
 
     def finish(self) -> int:
-        """How many were acknowledged; the last of them was sent and acknowledged just now."""
+        """Stops sending; returns the number of acknowledged records."""
         self._finished.set()
         self._thread.join(180)
         assert not self._thread.is_alive()

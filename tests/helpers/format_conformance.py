@@ -1,6 +1,6 @@
-"""What every format must do, as a suite: `class TestMine(FormatConformance): case = FormatCase(…)`.
+"""The conformance suite of formats: `class TestMine(FormatConformance): case = FormatCase(…)`.
 
-One answer for every record, bad ones included, by batch and one by one; what was encoded decodes to the same values.
+Every record, good or bad, has the same result by batch and one by one, and encoded rows decode to the same values.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class FormatCase:
     """A format under test."""
 
     make: Callable[[], Format]
-    """Builds it; it must have a schema."""
+    """Builds the format, which must have a schema."""
     rows: st.SearchStrategy[Row]
-    """Any rows it can hold, as `decode` gives them."""
+    """Rows that the format can encode, as `decode` returns them."""
     edges: list[Row] = field(default_factory=list)
-    """Rows at the limits of its types, which must come back as they are."""
+    """Rows at the limits of its types, which must round-trip unchanged."""
     records: st.SearchStrategy[bytes] = field(default_factory=st.nothing)
-    """Records of its own kind that need not be good."""
+    """Records of this format, valid or not."""
     bad: list[tuple[bytes, str]] = field(default_factory=list)
-    """Records and the reason code that each must be refused with."""
+    """Invalid records, each with the expected reason code."""
     unfit: list[Row] = field(default_factory=list)
-    """Rows that it can't hold: a value outside its type, or missing where one is needed."""
+    """Rows that cannot be encoded: a value out of range, or a missing required one."""
 
     @cached_property
     def format(self) -> Format:
@@ -56,7 +56,7 @@ class FormatCase:
 
 
 def same(value: Any) -> Any:
-    """A value in a form that compares as it should: NaN with itself, zeros by sign, maps without order."""
+    """A comparable form of a value: NaN equals itself, zeros differ by sign, maps have no order."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, float):
@@ -76,7 +76,7 @@ def same(value: Any) -> Any:
 
 
 def one_by_one(format_: Format, records: list[bytes]) -> tuple[list[Row], list[int], list[tuple[int, str, str]]]:
-    """What the per-record path says of each."""
+    """The results of the per-record path."""
     rows: list[Row] = []
     good: list[int] = []
     bad = []
@@ -93,7 +93,7 @@ def one_by_one(format_: Format, records: list[bytes]) -> tuple[list[Row], list[i
 
 
 def assert_alike(format_: Format, records: list[bytes]) -> None:
-    """Both paths give the same rows and the same verdicts."""
+    """Checks that both paths return the same rows and errors."""
     schema = format_.schema()
     assert schema is not None
     fields = arrow_schema(schema.fields)
@@ -109,7 +109,7 @@ def assert_alike(format_: Format, records: list[bytes]) -> None:
 
 @st.composite
 def mutated(draw: st.DrawFn, records: st.SearchStrategy[bytes]) -> bytes:
-    """A good record with something done to it."""
+    """A valid record with a random mutation."""
     record = bytearray(draw(records))
     match draw(st.sampled_from(["none", "cut", "flip", "insert", "double", "drop"])):
         case "cut":
@@ -127,7 +127,7 @@ def mutated(draw: st.DrawFn, records: st.SearchStrategy[bytes]) -> bytes:
 
 
 def _wide_enough(column: pa.Field, rows: list[Row]) -> pa.Field:
-    """The column, or one of a type that holds what it can't."""
+    """The column, cast to a wider type if it cannot hold such values."""
     values = [row[column.name] for row in rows]
     try:
         pa.array(values, column.type)

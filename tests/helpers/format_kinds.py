@@ -19,7 +19,7 @@ WITH_SCHEMA = ("json", "msgpack", "csv", "avro", "protobuf", "arrow", "pg-binary
 
 
 def format_config(plugin: str, folder: Path, fields: dict[str, str]) -> dict[str, Any]:
-    """The config by which a format plugin has these fields, `string`, `double` or `int64` each."""
+    """The config of a format plugin for these fields, each `string`, `double` or `int64`."""
     stem = folder / "-".join(fields)
     if plugin == "avro":
         path = stem.with_suffix(".avsc")
@@ -41,5 +41,5 @@ def format_config(plugin: str, folder: Path, fields: dict[str, str]) -> dict[str
 
 
 def format_ref(plugin: str, folder: Path, fields: dict[str, str]) -> FormatRef:
-    """The same as the driver names it."""
+    """The format reference that the driver makes of such a config."""
     return FormatRef(plugin, format_config(plugin, folder, fields))

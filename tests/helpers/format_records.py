@@ -1,4 +1,4 @@
-"""A config of each format with the same fields, and rows of them."""
+"""A config per format with the same fields, and random rows for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def config(name: str, folder: Path) -> dict[str, Any]:
 
 
 def row_of(format_: Format, chance: random.Random) -> dict[str, Any]:
-    """A row of any values that each field can hold, made by decoding what another row was encoded to."""
+    """A random row of the format's schema."""
     import datetime as dt
 
     schema = format_.schema()
@@ -54,6 +54,6 @@ def row_of(format_: Format, chance: random.Random) -> dict[str, Any]:
         "counts": lambda: [("a", 1)] * chance.randrange(2),
     }
     row = {field.name: made[field.name]() for field in schema.fields}
-    if "sizes" in row:  # protobuf has days and times as numbers
+    if "sizes" in row:  # in protobuf, dates and times are numbers
         row |= {"day": row["day"].toordinal(), "at": chance.randrange(-(2**63), 2**63)}
     return row

@@ -1,4 +1,4 @@
-"""Values for the tests of formats: any of a type, and those at its limits."""
+"""Values for tests of formats: random values of a type, and the limits of the type."""
 
 from __future__ import annotations
 

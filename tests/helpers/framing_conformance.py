@@ -1,4 +1,4 @@
-"""What every framing must do. A framing's tests subclass `FramingConformance` and name a case."""
+"""The conformance suite of framings. Tests subclass `FramingConformance` and set a case."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ LIMIT = 1 << 20
 
 @dataclass(frozen=True)
 class FramingCase:
-    """A configured framing and records that show its edges."""
+    """A configured framing with records for its edge cases."""
 
     name: str
-    """The plugin, as a config names it."""
+    """The plugin's name in a config."""
     records: list[bytes]
-    """Records that it carries, different in size where it allows that."""
+    """Records that the framing can carry, of different sizes if it allows them."""
     config: dict[str, Any] = field(default_factory=dict)
     any_record: st.SearchStrategy[bytes] | None = None
-    """More records that it carries; left out: the ones above."""
+    """Further records that it can carry. Default: those above."""
     unfit: list[bytes] = field(default_factory=list)
-    """Records that it can't carry."""
+    """Records that it cannot carry."""
     malformed: list[bytes] = field(default_factory=list)
-    """Bytes that it never writes where a record begins."""
+    """Bytes that are never the beginning of a frame."""
 
     def build(self) -> Framing:
         spec = registry.spec(FramingSpec, self.name)
@@ -53,7 +53,7 @@ def binary(records: list[bytes]) -> pa.BinaryArray:
 
 
 def contents(framing: Framing, frames: Frames) -> list[bytes]:
-    """The records of what a splitter gave."""
+    """The records that a splitter returned."""
     if not framing.raw:
         assert len(frames.payload) == frames.count
         return frames.payload.to_pylist()  # type: ignore[no-any-return, union-attr]
@@ -65,7 +65,7 @@ def contents(framing: Framing, frames: Frames) -> list[bytes]:
 def cut_stream(
     framing: Framing, pieces: Iterable[bytes | memoryview], limit: int = LIMIT
 ) -> tuple[list[bytes], FrameError | None]:
-    """All records of a stream that arrives in pieces, and the error that ended it."""
+    """The records of a stream that arrives in pieces, and the error that ended it."""
     splitter = framing.splitter(limit)
     records: list[bytes] = []
     try:
@@ -89,8 +89,8 @@ def pieces_at(stream: bytes, cuts: Iterable[int]) -> list[bytes]:
 
 
 def every_split(stream: bytes) -> list[list[bytes]]:
-    """The stream in two pieces, for each place between two bytes; and byte by byte."""
-    step = max(1, len(stream) // 800)  # containers are long; their parsers' states are not
+    """The stream cut in two at every byte, and cut into single bytes."""
+    step = max(1, len(stream) // 800)  # containers are too long to cut at every byte
     two = [[stream[:at], stream[at:]] for at in range(0, len(stream) + 1, step)]
     return [*two, [stream[at : at + 1] for at in range(len(stream))]]
 

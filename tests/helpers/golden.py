@@ -1,4 +1,4 @@
-"""The records of the golden data directories, and what their topics hold after them."""
+"""Records of the golden data directories, and the expected contents of their topics."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ MINUTE = 60_000
 START = 1_700_000_040_000
 BAD = b"not a quote"
 KEPT = ("VERSION", "checkpoints", "journal", "memory.ends", "topics")
-"""What a data directory keeps between runs, without tokens, logs and caches."""
+"""The files of a data directory that outlive a run, without tokens, logs and caches."""
 PER_PART = 150
 
 
 def quotes(part: int) -> list[bytes]:
-    """Quotes of one run: a minute and a half of them, three symbols."""
+    """The quotes of one run: 90 seconds, three symbols."""
     return [
         b'{"symbol":"%s","bid":%d,"at":%d}' % (b"ABC"[n % 3 : n % 3 + 1], n, START + (part * 150 + n) * 600)
         for n in range(PER_PART)
@@ -21,18 +21,18 @@ def quotes(part: int) -> list[bytes]:
 
 
 def minutes(parts: int) -> Counter[int]:
-    """How many quotes each minute has."""
+    """Number of quotes per minute."""
     return Counter((START + n * 600) // MINUTE for n in range(parts * PER_PART))
 
 
 def closed(parts: int) -> dict[int, int]:
-    """Minutes that the watermark has closed, with their quotes."""
+    """Number of quotes of each minute that the watermark has closed."""
     watermark = START + (parts * PER_PART - 1) * 600 - 10_000
     return {minute: count for minute, count in minutes(parts).items() if (minute + 1) * MINUTE <= watermark}
 
 
 def expected(parts: int) -> dict[str, int]:
-    """Topic → records after some runs: each sends its quotes and one bad record."""
+    """Expected records of each topic after some runs, each of which sends its quotes and one bad record."""
     everything = parts * (PER_PART + 1)
     return {
         "quotes": everything,

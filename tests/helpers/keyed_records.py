@@ -1,4 +1,4 @@
-"""Records with keys and headers, as a topic of Kafka has them."""
+"""Records with keys and headers, as in a Kafka topic."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ Headers = list[dict[str, str | bytes | None]]
 
 
 def key_of(number: int) -> bytes | None:
-    """Every third record has no key; that of the next one is empty."""
+    """The key of record n: null, empty or `kN`, in turn."""
     return (None, b"", b"k%d" % number)[number % 3]
 
 
 def headers_of(number: int) -> Headers:
-    """Names may repeat and values may be null."""
+    """The headers of record n: up to two of the same name, one with a null value."""
     headers: Headers = [{"key": "h", "value": b"%d" % number}, {"key": "h", "value": None}]
     return headers[: number % 3]
 
 
 def keyed_batch(*data: bytes, first: int = 0) -> pa.RecordBatch:
-    """The record n has the key `key_of(n)`, the headers `headers_of(n)` and the time 10 · n."""
+    """A batch whose record n has `key_of(n)`, `headers_of(n)` and time 10 · n."""
     numbers = range(first, first + len(data))
     rows = [
         {"offset": n, "ts_ms": 10 * n, "data": each, "key": key_of(n), "headers": headers_of(n)}
@@ -32,7 +32,7 @@ def keyed_batch(*data: bytes, first: int = 0) -> pa.RecordBatch:
 
 
 class KeyedProvider(ReferenceProvider):
-    """A provider of such records."""
+    """A provider of keyed records."""
 
     def candidates(self) -> pa.Schema:
         return KEYED_SCHEMA

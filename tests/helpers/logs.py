@@ -1,4 +1,4 @@
-"""Real logs and records for the tests of storages, cursors and topics."""
+"""Real logs and records for tests of storages, cursors and topics."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def open_log(
 
 
 def put(log: Log, *chunks: Chunk) -> None:
-    """Appends and shows."""
+    """Appends records and makes them visible."""
     for chunk in chunks:
         log.append(chunk)
     log.reveal()
@@ -70,7 +70,7 @@ def flatten(placed: Iterable[Placed]) -> list[tuple[int, int, bytes]]:
 
 
 def records(log: Log, start: int | None = None, stop: int | None = None) -> list[tuple[int, int, bytes]]:
-    """Everything visible, read in many small steps."""
+    """All visible records, read in many small steps."""
     position, end = log.floor if start is None else start, log.end if stop is None else stop
     found: list[tuple[int, int, bytes]] = []
     while position < end:
@@ -87,7 +87,7 @@ def data(log: Log) -> list[bytes]:
 
 
 def drain(cursor: Cursor, step: Step | None = None) -> list[tuple[int, int, bytes]]:
-    """Everything a cursor gives until it is idle or done."""
+    """Reads a cursor until it is idle or done."""
     found: list[tuple[int, int, bytes]] = []
     while cursor.next(step or Step()) is Code.OK:
         code, batch = cursor.read()

@@ -1,4 +1,4 @@
-"""A source and a sink of an outside system: one counts, the other appends to a file."""
+"""A source that counts and a sink that appends to a file, as plugins of an outside system."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class CountSourceConfig(PluginConfig):
     """Config of the counting source."""
 
     topics: list[str]
-    """Number n goes to topic n modulo their count."""
+    """Target topics: number n goes to topic n modulo their count."""
     until: int
-    """It is done after this many numbers."""
+    """Stops after this many numbers."""
     at_once: int = 7
-    """Numbers in one publish."""
+    """Numbers per publish."""
 
 
 class CountSource:
@@ -76,9 +76,9 @@ class FileSinkConfig(PluginConfig):
     topics: list[str]
     path: str
     at_once: int = 50
-    """Records in one write."""
+    """Records per write."""
     undo: bool = True
-    """Whether it cuts the file to the length of its last commit when it starts."""
+    """Whether the start truncates the file to the length of the last commit."""
 
 
 class FileSink:
@@ -110,7 +110,7 @@ class FileSink:
             while not self._stop.is_set():
                 batch = self._context.input.next(limit=self._config.at_once, wait_s=0.1)
                 if batch is not None:
-                    for line in _lines(batch):  # one write each: a kill leaves a part of the batch
+                    for line in _lines(batch):  # one write per record, so that a kill can leave a part of the batch
                         file.write(line)
                         file.flush()
                     self._context.input.commit(batch, {"length": file.tell()})

@@ -1,4 +1,4 @@
-"""Configs that several system tests run."""
+"""Configs shared by system tests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ config = {{ fields = [{{ name = "n", type = "int64" }}] }}
 def doubler_beside(
     name: str, feed: int, raw: str = "file", raw_config: str = "{ }", *, read: str = "offset", numbers: str = "numbers"
 ) -> str:
-    """Another such path in the same run: its topics and its processors have `.name` behind their names."""
+    """A second such path in the same run; `.name` is appended to the names of its topics and processors."""
     text = _doubler(f".{name}", feed, raw, raw_config)
     return text.replace('read = "offset"', f'read = "{read}"').replace('format = "numbers"', f'format = "{numbers}"')
 

@@ -1,4 +1,4 @@
-"""A processor's parts without an engine: its faults, its transform, and small batches to give it."""
+"""A processor without an engine: its lint, its transform, and batches for it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def schema_of(**types: str | FieldType) -> SourceSchema:
 
 
 def transform_of(plugin: str, **config: Any) -> Any:
-    """The transform of a processor, not yet bound."""
+    """The transform of a processor before it is bound."""
     found = registry.spec(ProcessorSpec, plugin)
     return registry.build(found, found.validate(config))
 
 
 def faults_of(plugin: str, known: tuple[str, ...] | None = None, *, target: str = "", **config: Any) -> list[str]:
-    """What its own lint says of a config."""
+    """The faults that the processor's lint finds in a config."""
     found = registry.spec(ProcessorSpec, plugin)
     assert found.lint is not None
     return found.lint(found.validate(config), LintContext(known, target_storage=target))
 
 
 def batch_of(fields: list[SourceField], rows: list[dict[str, Any]], data: list[bytes] | None = None) -> pa.RecordBatch:
-    """Decoded records as a hosted task gives them to a transform; the n-th has the time 10 · n."""
+    """A batch of decoded records as a hosted task passes it to a transform; record n has time 10 · n."""
     columns = {f.name: _column(arrow_type(f.field_type), [row.get(f.name) for row in rows]) for f in fields}
     times = pa.array([10 * (n + 1) for n in range(len(rows))], pa.int64())
     columns |= {"_ts_ms": times, "_data": pa.array(data or [b"%d" % n for n in range(len(rows))], pa.binary())}
@@ -43,7 +43,7 @@ def batch_of(fields: list[SourceField], rows: list[dict[str, Any]], data: list[b
 
 
 def _column(kind: pa.DataType, values: list[Any]) -> pa.Array:
-    if pa.types.is_floating(kind):  # a whole number is a number too, as a decoder would give it
+    if pa.types.is_floating(kind):  # a decoder returns whole numbers as doubles in a column of doubles
         values = [float(value) if isinstance(value, int) else value for value in values]
     return pa.array(values, kind)
 

@@ -1,4 +1,4 @@
-"""Programs and rows at random, for tests that compare backends."""
+"""Random programs and rows, for tests that compare backends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gauss.contracts.expression import Kind
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Scope = dict[str, Kind]
-"""Texts of paths and what they are."""
+"""Paths and the kinds of their fields."""
 
 FIELDS = {
     "n": Kind.NUMBER,
@@ -68,13 +68,13 @@ ROWS = st.fixed_dictionaries(
 
 @st.composite
 def expressions(draw: Draw) -> str:
-    """An expression over the fields, of whatever kind."""
+    """A random expression over the fields."""
     return _any(draw, _input(), 3)[0]
 
 
 @st.composite
 def programs(draw: Draw) -> str:
-    """A program over the fields: up to four stages."""
+    """A random program of up to four stages over the fields."""
     scope, stages = _input(), []
     for _ in range(draw(st.integers(1, 4))):
         match draw(st.sampled_from(["make", "make", "value", "select"])):
@@ -118,7 +118,7 @@ def _leaf(draw: Draw, scope: Scope, kinds: tuple[Kind, ...], literals: list[str]
 
 
 def _number(draw: Draw, scope: Scope, depth: int) -> tuple[str, Kind]:
-    """Whole numbers keep their kind only as they stand."""
+    """A numeric expression. Its kind is INT only for a literal or a field."""
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         text = _leaf(draw, scope, (Kind.INT, Kind.NUMBER), ["0", "1", "2.5", "-3", "1e300", "9007199254740993", "-0.5"])
         return text, scope.get(text, Kind.INT if text.lstrip("-").isdigit() else Kind.NUMBER)
@@ -203,7 +203,7 @@ def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal, zero's sign included; whole numbers may come as decimals."""
+    """Equality with the sign of zero; an integer may equal a float."""
     if isinstance(a, float) and isinstance(b, float):
         return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (math.isnan(a) and math.isnan(b))
     if isinstance(a, Decimal) or isinstance(b, Decimal):

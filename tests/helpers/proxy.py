@@ -1,4 +1,4 @@
-"""A proxy before a server: ends TLS for it, makes it slow, loses its answers, or hangs up."""
+"""A proxy in front of a server: terminates TLS, limits the rate, drops answers, or closes connections."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import time
 from pathlib import Path
 
 _SSL_REQUEST = bytes.fromhex("0000000804d2162f")
-"""How a client of Postgres asks for TLS, before it begins."""
+"""The SSLRequest message of the Postgres protocol."""
 
 
 class Proxy:
-    """Listens on every address and passes bytes on; `bytes_per_second` bounds what goes to the server."""
+    """Listens on every address and forwards bytes; `bytes_per_second` limits the direction to the server."""
 
     def __init__(
         self, target: int, *, certificate: tuple[Path, Path] | None = None, postgres: bool = False, port: int = 0
     ) -> None:
         self.bytes_per_second = 0
         self.is_mute = False
-        """Whether what the server answers is lost."""
+        """Whether answers of the server are dropped."""
         self._target, self._postgres = target, postgres
         self._context: ssl.SSLContext | None = None
         if certificate is not None:

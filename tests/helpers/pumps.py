@@ -1,4 +1,4 @@
-"""A transform inside the engine, running."""
+"""A running transform inside the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from helpers.delivery import Delivery
 
 
 class Upper:
-    """Makes capitals; a record with `!` is a dead letter, one with `?` breaks it."""
+    """Converts records to upper case; a record with `!` becomes a dead letter, one with `?` raises an error."""
 
     def apply(self, chunk: Chunk, offset: int) -> Changed:
         data = chunk.data()

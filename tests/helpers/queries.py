@@ -1,4 +1,4 @@
-"""Streaming queries of single processors."""
+"""Starts streaming queries of single processors."""
 
 from __future__ import annotations
 

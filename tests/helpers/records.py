@@ -1,4 +1,4 @@
-"""Records into and out of a topic of a running engine."""
+"""Writes and reads records of a topic of a running engine."""
 
 from __future__ import annotations
 

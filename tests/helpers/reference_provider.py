@@ -1,4 +1,4 @@
-"""The smallest provider that can be right: a Python list, read record by record. The others are compared with it."""
+"""The reference provider of scans: a Python list, read record by record. Other providers are compared with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VIEWS = frozenset({Seq, OffsetRange, TimeRange, Last, Agg})
 
 
 class ReferenceProvider:
-    """A log without an end: nothing is ever collected."""
+    """An unbounded log that never deletes records."""
 
     def __init__(self, format_: Format | None = None, *, live: bool = True, inc: int = 7) -> None:
         self.inc = inc
@@ -36,14 +36,14 @@ class ReferenceProvider:
         self._format = format_
 
     def append(self, *records: tuple[int, bytes]) -> None:
-        """(ts_ms, data) each; all of them become visible at once."""
+        """Appends (ts_ms, data) pairs, which become visible at once."""
         self.records = [*self.records, *records]
 
     def candidates(self) -> pa.Schema:
         return RECORD_SCHEMA
 
     def batch(self, records: list[tuple[int, bytes]], offsets: range) -> pa.RecordBatch:
-        """Some of the records as candidates."""
+        """The records at these offsets as a batch of candidates."""
         rows = [{"offset": offset, "ts_ms": records[offset][0], "data": records[offset][1]} for offset in offsets]
         return pa.RecordBatch.from_pylist(rows, RECORD_SCHEMA)
 

@@ -1,4 +1,4 @@
-"""The canonical hash of Root(V): equal for equal records, however they are cut, stored or read."""
+"""The canonical hash of Root(V): equal for equal records, however they are batched, stored or read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ STEP = Step(limit=65_536, max_bytes=4 << 20)
 
 
 class RootHash:
-    """A digest that grows with each batch. Validity, lengths and values of each column are hashed apart, so that
-    the borders of batches leave no trace."""
+    """An incremental digest. Validity, lengths and values of each column are hashed separately, so that batch
+    boundaries have no influence."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._columns = [
@@ -46,7 +46,7 @@ class RootHash:
 
 
 def root_hash(provider: Provider) -> tuple[int, str]:
-    """The current version and the hash of its root; of a log, of the records from its floor on."""
+    """The current version and the hash of its root; for a log, of the records from its floor."""
     cursor = provider.open(Program(Seq()))
     try:
         found = RootHash(provider.candidates())

@@ -1,8 +1,8 @@
-"""The reference for programs: an interpreter of single rows, with which tests compare what runs over Arrow columns.
+"""The reference interpreter of programs, row by row, with which tests compare the Arrow implementation.
 
-The rules: a missing field is null; `==` and `!=` treat null as a value; ordering, arithmetic
-and string functions with null give null; x / 0, x % 0 and a result beyond a double give null; null and false are not
-true, everything else is; `length` of null is 0 and `tostring` of null is "null".
+The rules: a missing field is null; `==` and `!=` treat null as a value; ordering, arithmetic and string functions with
+null give null; x / 0, x % 0 and a result beyond a double give null; null and false are not true, everything else is;
+`length` of null is 0 and `tostring` of null is "null".
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _WIDEST = 10**38
 
 
 def run_row(bound: Bound, row: Row) -> Row | None:
-    """What a program makes of a row of decoded fields, keyed by dotted path; None: it is dropped."""
+    """The row that a program makes of decoded fields, keyed by dotted path. `None`: dropped."""
     return compile_stages(bound.program.stages, bound.checked.scopes)(row)
 
 
 def row_cost(bound: Bound, row: Row, data_bytes: int = 0) -> int:
-    """The fuel of a row; `data_bytes`: the size of the record that it was decoded from."""
+    """The fuel of a row. `data_bytes`: size of the encoded record."""
     total = bound.cost.base + data_bytes // BYTES_PER_UNIT
     for name, weight in bound.cost.weights.items():
         total += weight * _text_bytes(row.get(name), bound.cost.kinds[name])
@@ -77,7 +77,7 @@ def _text_bytes(value: Any, kind: Kind) -> int:
 
 
 def admit_one(meter: Meter, cost: int) -> Limit | None:
-    """Pays for one candidate; the limit that forbids it, if one does."""
+    """Charges fuel for one candidate; returns the exceeded limit, if any."""
     if meter.spent + cost > meter.max_scan:
         return Limit.SCAN
     if cost > meter.max_item:
@@ -87,12 +87,12 @@ def admit_one(meter: Meter, cost: int) -> Limit | None:
 
 
 def compile_row(typed: Typed) -> Fn:
-    """The value of the expression for a record; a field of another kind than the expression's use counts as null."""
+    """A function that evaluates the expression for a record; a field of an unexpected kind counts as null."""
     return _Compiler(typed.kinds).value(typed.program.root)
 
 
 def compile_filter(typed: Typed) -> Callable[[Row], bool]:
-    """Whether the expression is true for a record."""
+    """A function that returns whether the expression is true for a record."""
     return _Compiler(typed.kinds).truth(typed.program.root)
 
 
@@ -128,7 +128,7 @@ class _Compiler:
     def __init__(self, kinds: Kinds, *, json_text: bool = False) -> None:
         self.kinds = kinds
         self.json_text = json_text
-        """Whether an ANY field comes as JSON text, as in batches, or as the value itself."""
+        """Whether a field of kind ANY is JSON text, as in batches, or the value itself."""
 
     def truth(self, node: Expr) -> Callable[[Row], bool]:
         fn = self.value(node)
@@ -187,7 +187,7 @@ class _Compiler:
 
     def _compare(self, op: str, node: Binary) -> Fn:
         a, b = self.value(node.left), self.value(node.right)
-        # Spark compares a whole number with a double as doubles; Python would compare them exactly.
+        # Spark compares an integer with a double as doubles; Python would compare them exactly.
         if {kind_of(node.left, self.kinds), kind_of(node.right, self.kinds)} == {Kind.INT, Kind.NUMBER}:
             a, b = _as_double(a), _as_double(b)
         if op in EQUALITY:
@@ -240,7 +240,7 @@ def _number(value: Any) -> float | None:
 
 
 def _whole(value: Any) -> int | None:
-    if isinstance(value, Decimal):  # how Arrow holds an unsigned 64-bit number
+    if isinstance(value, Decimal):  # an unsigned 64-bit integer
         value = int(value) if value.is_finite() and value == value.to_integral_value() else None
     if not isinstance(value, int) or isinstance(value, bool):
         return None
@@ -308,7 +308,7 @@ def _parsed(value: str | None) -> float | None:
 
 
 def _rounded(name: str, value: float | None) -> float | None:
-    """Without a negative zero, which not every backend would keep."""
+    """Rounds, without a negative zero, which not every backend preserves."""
     if value is None or math.isinf(value):
         return None
     match name:
@@ -319,12 +319,12 @@ def _rounded(name: str, value: float | None) -> float | None:
         case "abs":
             return abs(float(value))
     low = math.floor(abs(value))
-    near = float(low + 1 if abs(value) - low >= 0.5 else low)  # ties go away from zero
+    near = float(low + 1 if abs(value) - low >= 0.5 else low)  # half away from zero
     return -near if value < 0 and near else near
 
 
 def _matches(value: str, pattern: str) -> bool:
-    # The same engine as over columns, in time linear to the value whatever the pattern.
+    # The regex engine of the column implementation, whose time is linear in the length of the value.
     import pyarrow as pa
     import pyarrow.compute as pc
 

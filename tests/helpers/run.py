@@ -1,4 +1,4 @@
-"""A whole `gauss run` under test: started, spoken to, killed in parts, and never left behind."""
+"""A `gauss run` for a test: started, queried, killed in parts, and always removed."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ PORTS = range(
     32_000,
     int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")),
 )
-"""Each worker of a run has its own: between the choice and the use of a port nobody else chooses it."""
+"""Each pytest worker has its own ports, so that no other worker takes one between its choice and its use."""
 _given: set[int] = set()
 DRIVER = "gauss.stream.driver "
-"""How the driver is told from what has its module's name in an argument: the JVM, and Spark's Python processes."""
+"""Identifies the driver by its command line. The JVM and Spark's Python processes have the module's name without the
+space."""
 WORKER = "-m gauss.spark.daemon"
 
 
 def free_port() -> int:
-    """A port below the range from which the kernel gives ports to clients: nobody gets it in the meantime."""
+    """A free port below the ephemeral range, so that the kernel does not give it to a client before it is used."""
     while True:
-        port = secrets.choice(PORTS)  # hypothesis and its like seed `random` alike in every process
-        if port in _given:  # perhaps a moment ago, and not yet listened on
+        port = secrets.choice(PORTS)  # test libraries seed `random` equally in every process
+        if port in _given:  # may be chosen and not yet in use
             continue
         with socket.socket() as sock:
             try:
@@ -50,7 +51,7 @@ def free_port() -> int:
 
 
 class Run:
-    """One `gauss run` of a config text in a folder of its own."""
+    """One `gauss run` of a config in its own folder."""
 
     def __init__(self, folder: Path, config: str) -> None:
         self.folder = folder
@@ -87,7 +88,7 @@ class Run:
         wait_until(up, seconds, self.state)
 
     def state(self) -> str:
-        """What there is to see of a run that is not ready: health, processes and logs."""
+        """Health, processes and logs, for the message of a failed start."""
         try:
             health = json.dumps(self.api("/api/health"))
         except (OSError, KeyError, ValueError) as error:
@@ -128,9 +129,9 @@ class Run:
         return done
 
     def tree(self) -> list[psutil.Process]:
-        """Every process of this run, found by the data directory in its arguments or environment."""
+        """All processes of this run, found by the data directory in their arguments or environment."""
         mine = []
-        psutil.process_iter.cache_clear()  # else it takes whoever got the number of one that has ended for that one
+        psutil.process_iter.cache_clear()  # otherwise psutil may confuse a process with an ended one of the same pid
         for process in psutil.process_iter():
             try:
                 if (
@@ -144,34 +145,34 @@ class Run:
         return mine
 
     def part(self, marker: str) -> psutil.Process:
-        """The one process whose command line holds `marker` and whose children do the work (not its guard); waited
-        for, since what was killed a moment ago comes again by itself."""
+        """The process whose command line contains `marker`, without its guard. Waits for it, since a killed process is
+        restarted."""
         found: list[psutil.Process] = wait_until(
             lambda: [each for each in self.named(marker) if not _holds(each, "guard")], 120, marker
         )
         return found[0]
 
     def workers(self) -> list[psutil.Process]:
-        """Spark's Python workers and the daemons that fork them (not the JVM, whose settings name the daemon); waited
-        for likewise."""
+        """Spark's Python workers and the daemons that fork them (not the JVM, whose settings name the daemon). Waits
+        for them."""
         found: list[psutil.Process] = wait_until(
             lambda: [each for each in self.tree() if _is_worker(each)], 180, "workers of Spark"
         )
         return found
 
     def named(self, marker: str) -> list[psutil.Process]:
-        """Those of its processes whose command line holds `marker`."""
+        """Processes of the run whose command line contains `marker`."""
         return [each for each in self.tree() if _holds(each, marker)]
 
     def kill(self, marker: str) -> None:
-        """One that ends by itself before it is killed does not count."""
+        """Kills a part of the run; tries again if it exits by itself first."""
         while True:
             with contextlib.suppress(psutil.NoSuchProcess):
                 self.part(marker).send_signal(signal.SIGKILL)
                 return
 
     def kill_worker(self, choose: Callable[[list[psutil.Process]], psutil.Process]) -> None:
-        """The same with one of Spark's workers, which come and go."""
+        """Kills one of Spark's workers; tries again if it exits by itself first."""
         while True:
             with contextlib.suppress(psutil.NoSuchProcess):
                 choose(self.workers()).kill()
@@ -184,8 +185,8 @@ class Run:
         return self.process.wait(seconds)
 
     def end(self) -> None:
-        """Whatever happened, nothing of it stays. Engine and Spark do not get the seconds in which they would end in
-        order; servers do, since Postgres leaves shared memory behind when it is killed."""
+        """Kills all processes of the run. Servers get time for a clean stop, since a killed Postgres leaves shared
+        memory behind; engine and Spark do not."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait(60)
@@ -201,7 +202,7 @@ class Run:
 
 
 def _is_worker(process: psutil.Process) -> bool:
-    """A fork has the command line of the zygote, and the name of what it runs."""
+    """Whether a process is a worker of Spark; a fork has the zygote's command line and a name of its own."""
     try:
         forked = process.name() == "daemon" and _holds(process, "gauss.spark.zygote")
     except psutil.NoSuchProcess:

@@ -1,4 +1,5 @@
-"""The conformance suite on the sample plugin's framing; collected by a pytest run that has the package on its path."""
+"""Runs the conformance suite on the framing of the sample plugin; collected by a pytest run that has the package on its
+path."""
 
 from __future__ import annotations
 

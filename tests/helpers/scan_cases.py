@@ -1,4 +1,4 @@
-"""Every kind of program in every output, with what it must give by the model: what clauses are tried on."""
+"""Every kind of program in every output with its expected result, for the conformance tests of scans."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from helpers.scan_items import decode_item
 from helpers.scan_worlds import PROVIDERS, Row, Slot, World
 
 Made = Callable[[list[Row]], list[Row]]
-"""The rows of a program, given the candidates of a root."""
+"""Returns the rows of a program for the candidates of a root."""
 Answer = tuple[Code, Code, bytes, int]
-"""The codes of next and read, the blob, and the fuel of the cursor up to then."""
+"""Codes of `next` and `read`, the blob, and the fuel used so far."""
 
 
 def _docs(candidates: list[Row]) -> list[Row]:
@@ -51,11 +51,11 @@ OUTPUTS = {
 }
 CASES = [(kind, output) for kind, outputs in OUTPUTS.items() for output in outputs]
 NO_CHUNKS = ("reference", "table")
-"""Providers that do not declare offset_len."""
+"""Providers that do not support `offset_len`."""
 
 
 def cases(providers: tuple[str, ...] = PROVIDERS) -> list[tuple[str, str, Output]]:
-    """(provider, kind, output): everything that is supported."""
+    """All supported combinations of (provider, kind, output)."""
     return [
         (provider, kind, output)
         for provider in providers
@@ -82,18 +82,18 @@ class Case:
         return parse_scan(self.program.text, output=self.output, live=True)
 
     def expected(self, version: int | None = None) -> list[Row]:
-        """What the program gives of Root(version)."""
+        """The expected rows for Root(version)."""
         return self._made(self.world.fold(version))
 
     def of(self, candidates: list[Row]) -> list[Row]:
-        """What the program gives of these candidates."""
+        """The expected rows for these candidates."""
         return self._made(candidates)
 
     def open(self, program: Program | None = None, **options: Any) -> Slot:
         return self.world.read(program or self.program, **options)
 
     def limit(self, **changes: Any) -> Capabilities:
-        """Puts the source under other capabilities."""
+        """Changes the capabilities of the source."""
         world = self.world
         world.source.capabilities = dataclasses.replace(world.source.capabilities, **changes)
         world.provider.capabilities = world.source.capabilities
@@ -119,13 +119,13 @@ class Case:
         return rows
 
     def size(self, row: Row) -> int:
-        """The bytes of a row, as the limits of batches count them."""
+        """The size of a row in bytes, as batch limits count it."""
         if self.output is Output.CHUNKS:
             return len(row["data"])
         return sum(len(_bytes(value)) if isinstance(value, str | bytes) else _width(value) for value in row.values())
 
     def drained(self, slot: Slot, step: Step, most: int = 10_000) -> list[Row]:
-        """All rows from the cursor's position to the end, read as blobs."""
+        """All rows from the cursor's position to the end, decoded from blobs."""
         found: list[Row] = []
         for _ in range(most):
             code = slot.task.next(slot.number, step)
@@ -136,7 +136,7 @@ class Case:
         raise AssertionError(f"no end after {most} steps")
 
     def answers(self, steps: list[Step], program: Program | None = None) -> list[Answer]:
-        """What a cursor answers to steps, one by one."""
+        """The answers of a new cursor to some steps."""
         slot = self.open(program)
         handle = slot.task.handle(slot.number)
         assert handle is not None
@@ -150,7 +150,7 @@ class Case:
 
 
 def fuel(case: Case, slot: Slot) -> int:
-    """What a cursor has cost up to now."""
+    """The fuel that a cursor has used so far."""
     handle = slot.task.handle(slot.number)
     assert handle is not None
     return case.world.source.executor(handle.cursor_id).fuel

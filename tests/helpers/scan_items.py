@@ -1,4 +1,4 @@
-"""The blobs of scan results, decoded."""
+"""Decodes the blobs of scan results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gauss.contracts.cursor import Output
 
 
 def decode_item(output: Output, blob: bytes) -> Any:
-    """What a blob holds: a list of row maps, a batch, a list of values, or a list of chunks."""
+    """The contents of a blob: a list of row maps, a batch, a list of values, or a list of chunks."""
     match output:
         case Output.COLUMNAR:
             return pa.ipc.open_stream(blob).read_next_batch()

@@ -1,4 +1,5 @@
-"""Every provider behind one face, with a model of what it must hold: what the scan engine's clauses are tried on."""
+"""All providers behind one interface, each with a model of its expected contents, for the conformance tests of
+scans."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def json_format(*, fields: bool = True) -> Format:
 
 
 def doc(number: int, key: str | None = None, *, gone: bool = False) -> Row:
-    """The record of a number; its key repeats, so that a table has updates too."""
+    """The record of a number. Keys repeat, so that a table has updates too."""
     return {
         "k": f"k{number % 7}" if key is None else key,
         "symbol": ("BTC", "ETH", "SOL")[number % 3],
@@ -52,7 +53,7 @@ def doc(number: int, key: str | None = None, *, gone: bool = False) -> Row:
 
 
 class World:
-    """A source of one kind and the list of what was emitted into it."""
+    """A source of one kind, and the list of events that were emitted into it."""
 
     is_table = False
 
@@ -65,7 +66,7 @@ class World:
         self.id = self.engine.register(self.source)
 
     def emit(self, *docs: Row) -> None:
-        """Adds events; all of them become visible at once."""
+        """Emits events, which become visible at once."""
         times = [100 + 10 * (len(self.wal) + index) for index in range(len(docs))]
         data = [msgspec.json.encode(each) for each in docs]
         self._append(times, data)
@@ -78,38 +79,38 @@ class World:
         raise NotImplementedError
 
     def fail_to_emit(self) -> None:
-        """Appends and takes it back."""
+        """Stages events and rolls them back."""
 
     def fold(self, version: int | None = None) -> list[Row]:
-        """The candidates of Root(version), by the model."""
+        """The expected candidates of Root(version)."""
         return [
             {"offset": offset, "ts_ms": ts_ms, "data": data}
             for offset, (ts_ms, _, data) in enumerate(self.wal[:version])
         ]
 
     def tail(self, version: int) -> list[Row]:
-        """The candidates after Root(version), by the model."""
+        """The expected candidates after Root(version)."""
         return self.fold()[version:]
 
     def compact(self) -> None:
-        """Whatever the storage does beside its writer."""
+        """Runs the background work of the storage."""
 
     def task(self, **options: Any) -> ReaderTask:
         return self.engine.reader(**options)[1]
 
     def read(self, program: Program | bytes | None = None, **options: Any) -> Slot:
-        """A task with one slot and a scan in it that must succeed."""
+        """Opens a scan, which must succeed, in the only slot of a new task."""
         slot = Slot(self, self.task(**options))
         code = slot.scan(Program() if program is None else program)
         assert code is Code.OK, slot.task.fault
         return slot
 
     def refusal(self, program: Program | bytes) -> Code:
-        """The code with which a scan is refused."""
+        """The code with which a scan is rejected."""
         return Slot(self, self.task()).scan(program)
 
     def rows(self, program: Program | None = None) -> list[Row]:
-        """Everything a snapshot gives."""
+        """All rows of a snapshot."""
         slot = self.read(program)
         found = slot.drain()
         slot.task.done()
@@ -134,7 +135,7 @@ class Slot:
         return self.task.read(self.number)
 
     def batch(self) -> list[Row]:
-        """The rows of the prepared batch, taken as an object."""
+        """The rows of the prepared batch."""
         code, item = self.task.take(self.number)
         assert code is Code.OK, code
         if isinstance(item, list):
@@ -146,7 +147,7 @@ class Slot:
         return cast("list[Row]", item.to_pylist())
 
     def drain(self, limit: int = 1000, **more: Any) -> list[Row]:
-        """Everything it gives until it has nothing."""
+        """All rows until the cursor has none."""
         found: list[Row] = []
         while (code := self.next(limit, **more)) is Code.OK:
             found += self.batch()
@@ -154,7 +155,7 @@ class Slot:
         return found
 
     def golden(self, *limits: int) -> list[tuple[Code, Code, bytes]]:
-        """(code of next, code of read, bytes) for each step, and once more after the end."""
+        """(code of `next`, code of `read`, bytes) for each step, and once more after the end."""
         found = []
         for limit in limits:
             code = self.next(limit)
@@ -185,7 +186,7 @@ class LogWorld(World):
 
 
 class RolledWorld(LogWorld):
-    """Most of its records lie in Arrow files, the newest in the log, and none in memory."""
+    """A log whose older records are in Arrow files and whose newest are in the log; none are cached in memory."""
 
     def _append(self, times: list[int], data: list[bytes]) -> None:
         super()._append(times, data)
@@ -195,7 +196,7 @@ class RolledWorld(LogWorld):
 
 
 class JsonLog(LogProvider):
-    """A log whose records are JSON, as a topic with a format has it."""
+    """A log of JSON records, as of a topic with a format."""
 
     def format(self) -> Format:
         return json_format()
@@ -287,7 +288,7 @@ _WORLDS: dict[str, type[LogWorld] | type[ReferenceWorld] | type[TableWorld]] = {
 
 
 def make_world(name: str, folder: Path, **options: Any) -> World:
-    """A fresh world; `options` are those of its source task."""
+    """A new world; `options` go to its source task."""
     return _WORLDS[name](name, folder, **options)
 
 
@@ -296,7 +297,7 @@ LIMITS = (1, 2, 3, 500, 1)
 
 
 def golden(world: World) -> str:
-    """The codes and bytes of some programs over the same records, as one hash."""
+    """One hash of the codes and bytes of some programs over the same records."""
     for number in range(0, 90, 3):
         world.emit_numbers(number, 3)
     seen = [world.read(parse_scan(text)).golden(*LIMITS) for text in GOLDEN]
@@ -304,7 +305,7 @@ def golden(world: World) -> str:
 
 
 def run_child(code: str, *arguments: object, seed: int = 0) -> str:
-    """The output of a Python process of its own, with its own hash seed."""
+    """The output of a new Python process with its own hash seed."""
     tests, src = Path(__file__).parents[1], Path(__file__).parents[2] / "src"
     environment = {"PYTHONHASHSEED": str(seed), "PYTHONPATH": f"{src}:{tests}", "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-c", code, *map(str, arguments)]

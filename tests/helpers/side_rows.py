@@ -1,4 +1,4 @@
-"""Changes of a table in which tasks look rows up."""
+"""Changes of a table that tasks use for lookups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def events(*given: tuple[str, dict[str, Any] | None]) -> pa.RecordBatch:
-    """Keys with their rows; None removes one."""
+    """Upserts of rows by key; `None` deletes a key."""
     data = [json.dumps(row or {}).encode() for _, row in given]
     columns = {"key": [key for key, _ in given], "deleted": [row is None for _, row in given], "data": data}
     return pa.RecordBatch.from_pydict(

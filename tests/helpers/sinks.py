@@ -1,4 +1,4 @@
-"""What is given to a sink, and clients of it."""
+"""Inputs and clients of a sink."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def append(topic: Topic, data: bytes, parameters: dict[str, object] | None = Non
 
 
 def narrow(sink: Running) -> socket.socket:
-    """A client with a small window, so that little is on its way when it does not read."""
+    """A client with a small receive window, so that a client that does not read blocks the sink soon."""
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.settimeout(20)

@@ -1,4 +1,4 @@
-"""Standing tasks of hosted chains, driven epoch by epoch against a real engine and without a JVM."""
+"""Standing tasks of hosted chains, run epoch by epoch against a real engine, without a JVM."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from helpers.engine_process import EngineProcess
 
 
 def new_job(client: EngineClient) -> int:
-    """The number of a new standing job."""
+    """Registers a new standing job; returns its number."""
     return int(client.command("standing.job")["job"])
 
 
 def hosted_plan(client: EngineClient, paths: DataDir, pipeline: Pipeline, job: int, *chains: list[str]) -> bytes:
-    """The plan of a job for some chains, each given by its members, head first; as it travels."""
+    """The serialised plan of a job for some chains, each given by its members, head first."""
     kept = {name for chain in chains for name in chain[1:]}
     found = find_chains(pipeline, build_graph(pipeline))
     found = found.without({link.reader for link in found.fused} - kept)
@@ -44,7 +44,7 @@ def hosted_plan(client: EngineClient, paths: DataDir, pipeline: Pipeline, job: i
 
 
 class _Loop(HostedLoop):
-    """Keeps what it would publish when it is told to."""
+    """A loop that can hold back its publish."""
 
     holds = False
     held: tuple[list[Publish], Outbox]
@@ -58,7 +58,7 @@ class _Loop(HostedLoop):
 
 @dataclass
 class Held:
-    """An epoch that is done and not published: what is large is staged, what is small would travel with the publish."""
+    """An epoch that is finished but not published. Large results are staged; small ones are part of the publish."""
 
     loop: _Loop
     grants: dict[str, Grant]
@@ -71,7 +71,7 @@ class Held:
         self.loop._settle(self.grants, failed)
 
     def staged(self) -> dict[str, list[dict[str, Any]]]:
-        """The records that would travel with the publish, by topic."""
+        """The records that are part of the publish, by topic."""
         found: dict[str, list[dict[str, Any]]] = {}
         for each in self.outbox.inline:
             with pa.ipc.open_stream(each.data) as reader:
@@ -80,8 +80,8 @@ class Held:
 
 
 class HostedTask:
-    """One task for some chains, each given by its members, head first. A new task is a new job unless told otherwise:
-    its claim fences whoever claimed before."""
+    """A task for some chains, each given by its members, head first. By default it belongs to a new job, whose claim
+    fences earlier ones."""
 
     def __init__(
         self,
@@ -101,27 +101,27 @@ class HostedTask:
         self.claim()
 
     def claim(self) -> None:
-        """Claims its chains, anew if it had them."""
+        """Claims the chains again."""
         self.loop.claim()
 
     @property
     def names(self) -> list[str]:
-        """The processors that it runs: members with records left to read are left to others."""
+        """The processors that it runs. Members that still have unread input are not among them."""
         return [step.name for chain in self.loop._plans.values() for step in (chain.head, *chain.steps)]
 
     def granted(self, rows: int = 1_000_000, size: int = 1 << 26) -> dict[str, Grant]:
-        """What it may do next; nothing if there is nothing."""
+        """The grants of the next epoch; empty if there is no work."""
         found = self.client.next(Next(dict(self.loop.generations), rows, size, job=self.job, task=self.loop.place.task))
         for name, why in found.apart.items():
             self.loop.drop(name, why)
         return found.grants
 
     def work(self, grants: dict[str, Grant]) -> None:
-        """Does what it was granted, and publishes it."""
+        """Processes the grants and publishes the results."""
         self.loop.work(grants, Clock())
 
     def hold(self, grants: dict[str, Grant]) -> Held:
-        """Does what it was granted up to the publish."""
+        """Processes the grants without publishing."""
         self.loop.holds = True
         try:
             self.work(grants)
@@ -130,18 +130,18 @@ class HostedTask:
         return Held(self.loop, grants, *self.loop.held)
 
     def epoch(self, rows: int = 1_000_000) -> dict[str, Grant]:
-        """One epoch of what is there, if anything is."""
+        """Runs one epoch, if there is work."""
         if grants := self.granted(rows):
             self.work(grants)
         return grants
 
     def run(self) -> None:
-        """Until nothing is left to do."""
+        """Runs epochs until there is no work."""
         while self.epoch():
             pass
 
     def close(self) -> None:
-        """The task ends."""
+        """Ends the task."""
         self.loop.close()
 
 
@@ -153,7 +153,7 @@ QUOTE = {
 
 
 def hosted_config(plugin: str = "filter", **given: Any) -> dict[str, Any]:
-    """A processor `p` from topic `in` to topic `out`; without a config of its own it passes even numbers on."""
+    """The config of a processor `p` from topic `in` to topic `out`; by default it passes even numbers."""
     given = given or {"where": ".n % 2 == 0"}
     return {
         "formats": [QUOTE],
@@ -171,18 +171,18 @@ def hosted_config(plugin: str = "filter", **given: Any) -> dict[str, Any]:
 
 
 def numbers(start: int, stop: int) -> list[bytes]:
-    """Records for it."""
+    """Records for such a processor."""
     return [b'{"n":%d}' % n for n in range(start, stop)]
 
 
 def designed(given: dict[str, Any]) -> Design:
-    """The design of a config's first processor."""
+    """The design of the first processor of a config."""
     pipeline = Pipeline.model_validate(given)
     return design(pipeline, pipeline.processors[0])
 
 
 class Hosted:
-    """An engine, and a standing task for the only processor of its config, `p`."""
+    """An engine and a standing task for its only processor, `p`."""
 
     def __init__(self, folder: Path, given: dict[str, Any]) -> None:
         self.engine = EngineProcess(folder, given)
@@ -192,7 +192,7 @@ class Hosted:
         self.task = self.new_task()
 
     def new_task(self, *, job: int = 0, task: int = 0, attempt: int = 0) -> HostedTask:
-        """Of a new job unless told otherwise."""
+        """A new task; by default of a new job."""
         given = {"job": job, "task": task, "attempt": attempt}
         return HostedTask(self.client, self.engine.paths, self.pipeline, ["p"], **given)
 
@@ -215,5 +215,5 @@ def send(client: EngineClient, topic: str, records: list[bytes]) -> None:
 
 
 def records_of(client: EngineClient, topic: str) -> list[bytes]:
-    """The bytes of a topic's records."""
+    """The data of a topic's records."""
     return [data for batch in client.scan(topic) for data in batch.column(2).to_pylist()]

@@ -44,20 +44,20 @@ def record(key: str | int, value: int = 0, *, gone: bool = False) -> bytes:
 
 
 def stage(table: MemoryTable, chunk: Chunk) -> tuple[TableAppended, list[Letter]]:
-    """Appends without showing."""
+    """Appends records without making them visible."""
     keyed, letters = table.fit(chunk)
     return table.append(keyed) if keyed is not None else TableAppended(0), letters
 
 
 def upsert(table: MemoryTable, *records: bytes, ts_ms: int | Sequence[int] = 1) -> tuple[TableAppended, list[Letter]]:
-    """Appends and shows."""
+    """Appends records and makes them visible."""
     done = stage(table, arrow(*records, ts_ms=ts_ms))
     table.reveal()
     return done
 
 
 def rows(cursor: Cursor, limit: int = 1000, max_bytes: int = 1 << 20) -> list[Row]:
-    """Everything that a cursor gives until it has nothing."""
+    """All rows that a cursor returns until it has none."""
     found: list[Row] = []
     while (code := cursor.next(Step(limit, max_bytes))) is Code.OK:
         batch = cursor.read()[1]

@@ -1,9 +1,9 @@
-"""A standing task in a process of its own, which at one point of its loop kills or stops itself, or waits for a word.
+"""A standing task in its own process, which kills or stops itself, or waits for its parent, at one point of its loop.
 
     python -m helpers.task_process PLAN ATTEMPT POINT ACTION
 
-The points: `granted`, `read`, `staged` (all is sent but the publish), `published` (its answer is there, and not looked
-at). The actions: `kill`, `stop`, `wait`, `none`.
+The points: `granted`, `read`, `staged` (everything but the publish is sent), `published` (the reply has arrived and is
+not read yet). The actions: `kill`, `stop`, `wait`, `none`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POINTS = ("granted", "read", "staged", "published")
 
 
 class TaskProcess:
-    """One of them, as its parent sees it."""
+    """A task process, as its parent sees it."""
 
     def __init__(self, plan: Path, attempt: int, point: str = "none", action: str = "none") -> None:
         self._process = subprocess.Popen(
@@ -32,18 +32,18 @@ class TaskProcess:
         )
 
     def killed(self, seconds: float = 60) -> bool:
-        """Whether it has killed itself."""
+        """Whether the process has killed itself."""
         return self._process.wait(seconds) == -signal.SIGKILL
 
     def ended(self, seconds: float = 60) -> bool:
-        """Whether it has come to its end."""
+        """Whether the process has exited."""
         return self._process.wait(seconds) == 0
 
     def has_stopped(self) -> bool:
         return " T " in (Path("/proc") / str(self._process.pid) / "stat").read_text().rpartition(")")[2][:3]
 
     def go_on(self) -> None:
-        """Wakes one that has stopped itself."""
+        """Resumes a process that has stopped itself."""
         self._process.send_signal(signal.SIGCONT)
 
     def await_point(self) -> None:
@@ -51,7 +51,7 @@ class TaskProcess:
         assert self._process.stdout.readline() == b"there\n"
 
     def say(self) -> None:
-        """Lets one go on that waits."""
+        """Lets a waiting process continue."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
         self._process.stdin.flush()
@@ -70,9 +70,9 @@ def main() -> None:
     from gauss.stream.driver.tasks.standing_loop import EpochLoop, make_loop
 
     plan, attempt, point, action = sys.argv[1:]
-    outbox.INLINE_BYTES = -1  # stages are sent ahead of the publish
+    outbox.INLINE_BYTES = -1  # so that stages are sent before the publish
     if int(attempt) % 2:
-        locations.LEAST_PASSED = 1 << 30  # and not as names of records that the engine has
+        locations.LEAST_PASSED = 1 << 30  # and records that pass unchanged are sent as bytes
     loop = make_loop(Path(plan).read_bytes(), TaskPlace(0, int(attempt)))
     assert isinstance(loop, EpochLoop)
     done: list[str] = []

@@ -1,4 +1,4 @@
-"""A command on a terminal of its own."""
+"""Runs a command on a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pathlib import Path
 
 
 def on_terminal(command: Sequence[str], *, cwd: Path, columns: int = 120, seconds: float = 120.0) -> tuple[int, bytes]:
-    """Exit code and all that the command wrote; a dumb terminal, so that it has no reason to write any escape."""
+    """The exit code and output of the command; the terminal is "dumb", so that there is no reason for escape
+    sequences."""
     outer, inner = pty.openpty()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     env = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
@@ -26,7 +27,7 @@ def on_terminal(command: Sequence[str], *, cwd: Path, columns: int = 120, second
     pieces: list[bytes] = []
 
     def read() -> None:
-        with contextlib.suppress(OSError):  # the terminal's end, as Linux tells it
+        with contextlib.suppress(OSError):  # Linux reports the end of a pseudo-terminal as an error
             while piece := os.read(outer, 65536):
                 pieces.append(piece)
 

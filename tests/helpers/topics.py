@@ -1,4 +1,4 @@
-"""Log topics of every kind, made in a folder."""
+"""Log topics of every kind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def offsets(topic: LogTopic) -> list[int]:
 
 
 def at_once() -> threading.Event:
-    """Given to an append that is not to wait."""
+    """A cancelled event, for an append that must not wait."""
     event = threading.Event()
     event.set()
     return event

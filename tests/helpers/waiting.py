@@ -1,4 +1,4 @@
-"""Waiting for an event that another thread or process brings about."""
+"""Waiting for events of other threads and processes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ SHORTEST, LONGEST = 0.005, 0.1
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = 60.0, what: object = "") -> Any:
-    """The condition's first true value. Fails with `what` (or what it returns) if there is none within `seconds`.
-
-    A condition that raises an HTTP 503 is asked again: the engine is too busy to answer.
-    """
+    """Waits for the condition to be true; returns its value. Fails with `what` (or its result) after `seconds`. A
+    condition that raises an HTTP 503 is tried again: the engine is too busy to answer."""
     deadline, pause = time.monotonic() + seconds, SHORTEST
     while True:
         try:
@@ -33,7 +31,8 @@ def wait_until(condition: Callable[[], Any], seconds: float = 60.0, what: object
 
 
 def stays(condition: Callable[[], object], seconds: float, what: object = "") -> None:
-    """Fails if the condition is false at any time within `seconds`: for what must not happen, which has no event."""
+    """Fails if the condition is false at any time within `seconds`; for things that must not happen and so have no
+    event."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert condition(), f"not for {seconds} s: {(what() if callable(what) else what) or condition}"
@@ -41,8 +40,7 @@ def stays(condition: Callable[[], object], seconds: float, what: object = "") ->
 
 
 def suspend(process: psutil.Process) -> None:
-    """Stops a process, and waits until all of its threads have stopped: on a busy machine those that the signal has not
-    reached go on for a while."""
+    """Sends SIGSTOP and waits until all threads have stopped, which takes a while on a busy machine."""
     process.suspend()
     wait_until(lambda: all(_is_stopped(thread.id) for thread in process.threads()), what=f"{process} stops")
 
@@ -50,6 +48,6 @@ def suspend(process: psutil.Process) -> None:
 def _is_stopped(thread: int) -> bool:
     try:
         stat = Path(f"/proc/{thread}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):  # it has ended
+    except (FileNotFoundError, ProcessLookupError):  # the process has ended
         return True
     return stat.rpartition(")")[2].split()[0] in "TZ"

@@ -1,4 +1,4 @@
-"""Quotes for tests of windows, and the windows that plain Python makes of them."""
+"""Quotes for tests of windows, and their windows computed in plain Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = tuple[str | None, float | None, int]
 
 
 class Topics(Protocol):
-    """Gives a topic's records."""
+    """A function that returns the records of a topic."""
 
     def records(self, topic: str) -> list[bytes]: ...
 
@@ -31,7 +31,7 @@ def encoded(rows: list[Row]) -> list[bytes]:
 
 
 def summed(rows: list[tuple[int, int, Row]]) -> dict[str, Any]:
-    """Count, sum, minimum, maximum, mean, first and last of rows that come with their time and place."""
+    """Count, sum, minimum, maximum, mean, first and last of rows with time and offset."""
     ordered = [row for _, _, row in sorted(rows, key=lambda each: (each[0], each[1]))]
     values = [v for _, v, _ in ordered if v is not None]
     mean = sum(values) / len(values) if values else None
@@ -40,7 +40,7 @@ def summed(rows: list[tuple[int, int, Row]]) -> dict[str, Any]:
 
 
 def expected(kind: str, rows: list[Row]) -> list[dict[str, Any]]:
-    """By plain Python: every record into each of its windows."""
+    """The expected windows, computed in plain Python."""
     placed = [(row[2], place, row) for place, row in enumerate(rows)]
     groups: dict[tuple[Any, ...], list[tuple[int, int, Row]]] = defaultdict(list)
     for each in placed:

@@ -1,4 +1,4 @@
-"""What a child of control reads and logs."""
+"""Settings and logs of a child process of control."""
 
 from __future__ import annotations
 

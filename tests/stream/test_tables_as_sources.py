@@ -1,4 +1,4 @@
-"""A table that is read by another processor supplies its columns and attrs to the table that is written."""
+"""A table that reads another table takes over its columns and attributes."""
 
 from __future__ import annotations
 

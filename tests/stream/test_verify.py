@@ -1,4 +1,4 @@
-"""Data directories are checked and mended without an engine; afterwards an engine opens them."""
+"""Data directories are verified and repaired without an engine; afterwards an engine opens them."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_damaged_records_are_dropped_and_the_others_stay(tmp_path: Path, change:
     CHANGES[change](tmp_path)
     folder = tmp_path / "topic"
     findings = verify(folder).findings
-    torn = not closed and change in ("a cut log", "a cut index")  # cut and counted at open
+    torn = not closed and change in ("a cut log", "a cut index")  # truncated and counted at open
     assert bool(findings) != torn
     for finding in findings:
         repair(folder, finding, "drop")

@@ -11,7 +11,7 @@ from helpers.run import Run
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder starts a whole run."""
+    """Marks every test of this folder as `system`, since each starts a whole run."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.system)
@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def gauss(tmp_path: Path) -> Iterator[Callable[[str], Run]]:
-    """Makes runs; each is ended when the test ends."""
+    """Creates runs, and ends them after the test."""
     runs: list[Run] = []
 
     def make(config: str) -> Run:

@@ -1,4 +1,4 @@
-"""The archive of example 11 as any Arrow reader finds it once the run has stopped."""
+"""The archive of example 11 can be read by any Arrow reader after the run has stopped."""
 
 from __future__ import annotations
 

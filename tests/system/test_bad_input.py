@@ -1,4 +1,4 @@
-"""Bad input and hostile clients against a whole run: a clear message, the rest goes on."""
+"""Bad input and hostile clients against a whole run: each gives a clear message, and the run continues."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def dead_letters(run: Run) -> dict[str, int]:
 
 
 def degraded_by(run: Run, word: str) -> bool:
-    """Whether the health says so and gives a reason with the word."""
+    """Whether the health is degraded for a reason that contains the word."""
     health = run.api("/api/health")
     return health["status"] == "degraded" and any(word in reason for reason in health["reasons"])
 
@@ -68,16 +68,16 @@ def test_thousands_of_connections_opened_and_dropped_leave_nothing(gauss: Make) 
     run = gauss(example_1(feed, out)).start()
     engine = run.part("gauss.stream.engine")
     before = engine.num_fds()
-    threads = engine.num_threads() + 30 + 2 * (os.cpu_count() or 1)  # pools of libraries are as wide as the machine
+    threads = engine.num_threads() + 30 + 2 * (os.cpu_count() or 1)  # libraries start a thread per core
     for count in range(10_000):
         try:
             sock = socket.create_connection(("127.0.0.1", feed), timeout=10)
             if count % 3 == 0:
                 sock.sendall(b"half a line")
             sock.close()
-        except OSError:  # the accept queue is full for a moment: that is what a drop looks like from outside
+        except OSError:  # the accept queue is full for a moment, so the connection is refused
             time.sleep(0.01)
-    wait_until(lambda: engine.num_fds() <= before + 50, what="all descriptors closed")  # libraries open some too
+    wait_until(lambda: engine.num_fds() <= before + 50, what="all descriptors closed")  # libraries open some
     wait_until(lambda: engine.num_threads() < threads, what="all threads ended")
     collector = Collector(out)
     send(feed, b"alive\n")

@@ -1,4 +1,5 @@
-"""Bounded reads in a whole run: done at the end of the range, again at each interval, never twice."""
+"""Bounded reads in a whole run: they finish at the end of their range, repeat at each interval, and deliver nothing
+twice."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def test_query_in_the_engine_copies_what_was_there_and_is_done_for_good(gauss: M
     refused = run.cli("processors", "rebuild", "copy", check=False)
     assert refused.returncode != 0 and "--yes" in refused.stderr
     run.cli("processors", "rebuild", "copy", "--yes")
-    # Asked for anew, `to` is now: the record that came later is in the range too, behind an emptied target.
+    # After the rebuild `to` is the current time: the later record is in the range too, and the target was emptied.
     wait_until(lambda: end(run, "copied") == 202, what="the copy, made anew")
     assert run.topic("copied")["floor"] == 101
 
@@ -83,7 +84,7 @@ def test_query_on_spark_repeats_at_each_interval_and_survives_a_restart(gauss: M
     for number in range(3):
         send(port, b"".join(b'{"n":%d}\n' % n for n in range(number * 100, number * 100 + 100)))
         wait_until(lambda number=number: end(run, "doubles") == 50 * (number + 1), 180, "the doubles of a query")  # type: ignore[misc]
-        # Looked at once: two seconds later it is no longer done.
+        # Both in one request: two seconds later it is no longer done.
         wait_until(
             lambda: (row := processor(run, "doubler"))["state"] == "done" and "the next query begins" in row["detail"],
             what="done until the next query",

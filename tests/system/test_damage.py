@@ -1,4 +1,5 @@
-"""A damaged data directory under a whole run: refused or told, never served wrong, and mended by a command."""
+"""A damaged data directory under a whole run: the damage is reported, damaged records are never delivered, and `gauss
+repair` mends it."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def test_damaged_block_of_a_closed_segment_is_not_sent_and_is_told(gauss: Make) 
     assert 0 < run.topic("kept")["damaged"] < len(LINES)
     got = list(collector.lines)
     collector.close()
-    assert got and set(got) < set(LINES)  # what is sound before it, and nothing wrong
+    assert got and set(got) < set(LINES)  # the intact records before the damage, and nothing else
     assert run.stop() == 0
     mended = command("repair", run.data_dir, "--choose", "drop", "--yes")
     assert mended.returncode == 0, mended.stdout + mended.stderr

@@ -1,4 +1,4 @@
-"""A disk that is full for a while: every transform waits, says so, and goes on by itself afterwards."""
+"""A full disk: every transform waits, reports it, and continues by itself when there is space."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Make = Callable[[str], Run]
 pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(900)]
 
 TOO_OFTEN = 5
-"""Failures at one epoch after which any other cause is final."""
+"""Number of failures at one epoch after which any other error would be final."""
 TRANSFORMS = {
     "pump": 'plugin = "passthrough"',
     "hosted": 'plugin = "filter"\nconfig = { input = { format = "number" }, where = ".n >= 0" }',
@@ -54,7 +54,7 @@ target = {{ topic = "{name}.out" }}
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of 900 MiB: Spark keeps its class archive there."""
+    """A file system of 900 MiB, since Spark stores its class archive there."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small tmpfs needs root")
     mount = tmp_path / "small"
@@ -65,12 +65,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def record(n: int) -> str:
-    """Long enough that no target has room for all of them in a page that it has already."""
+    """A record that is too long for the free space of a page that a target has already."""
     return f'{{"n":{n},"text":"{"x" * 3000}"}}\n'
 
 
 def fill(path: Path) -> None:
-    """Takes whatever is left, down to the last page."""
+    """Fills the file system to the last page."""
     with path.open("ab", buffering=0) as file:
         for size in (1 << 20, 4096):
             with contextlib.suppress(OSError):
@@ -96,7 +96,7 @@ def test_transforms_go_on_by_themselves_after_a_full_disk(gauss: Make, small_dis
     run.cli("send", "raw", text="".join(map(record, range(1, 100))))
 
     def all_tried() -> bool:
-        fill(ballast)  # whatever was freed meanwhile
+        fill(ballast)  # space that was freed meanwhile
         rows = shown()
         assert all(rows[name]["state"] != "failed" for name in TRANSFORMS), rows
         tried.update(name for name in TRANSFORMS if rows[name]["failures"] >= TOO_OFTEN)

@@ -1,4 +1,4 @@
-"""Parts that live but do nothing any more: each is ended and restarted, and nothing is lost or doubled by it."""
+"""Processes that are alive but hang: each is killed and restarted, and no record is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_stopped_engine_is_restarted_and_file_topics_hold_everything_once(gauss:
     wait_until(lambda: (end_or_none(run, "copied") or 0) > seen + 1_000, what="flow again")
     total = counter.finish()
     wait_until(lambda: end_or_none(run, "copied") == end_or_none(run, "raw"), what="all copied")
-    # What was not acknowledged may have been sent twice; the copy holds what the topic holds, in order, once.
+    # The sender repeats what was not acknowledged; the copy must hold what the topic holds, in order, once.
     raw = records(run, "raw")
     assert sorted(set(raw)) == list(range(total))
     assert records(run, "copied") == raw
@@ -114,7 +114,7 @@ def test_each_stopped_part_of_spark_brings_the_driver_down_and_up_again(gauss: M
     for victim in ("worker", "jvm", "driver"):
         before = restarts(run, "driver")
         for process in parts(run, victim):
-            with contextlib.suppress(psutil.NoSuchProcess):  # workers come and go
+            with contextlib.suppress(psutil.NoSuchProcess):  # Spark starts and ends workers at any time
                 suspend(process)
         wait_until(lambda before=before: restarts(run, "driver") > before, 180, f"a restart after {victim} stopped")  # type: ignore[misc]
         seen = end_or_none(run, "doubles") or 0

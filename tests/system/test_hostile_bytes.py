@@ -1,4 +1,4 @@
-"""Small input that stands for gigabytes, against a real engine: its memory stays bounded and comes back."""
+"""Small inputs that expand to gigabytes, against a real engine: its memory stays bounded and is released."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from helpers.waiting import wait_until
 pytestmark = pytest.mark.system
 MIB = 1 << 20
 MOST_GROWN = 512 * MIB
-"""What the engine promises to take beyond its topics, whatever is sent."""
+"""Maximum memory of the engine beyond its topics, whatever is sent."""
 MOST_LEFT = 112 * MIB
-"""Free ends of its two heaps, up to 64 MiB each less what is in use."""
+"""Free memory at the ends of its two heaps, up to 64 MiB each."""
 TOPIC_BYTES = 16 * MIB
 
 
@@ -95,7 +95,7 @@ ATTACKS: dict[str, tuple[Callable[[], list[bytes]], dict[str, Any]]] = {
 
 
 class Watched:
-    """An engine whose memory is looked at every few milliseconds."""
+    """An engine whose memory is sampled every few milliseconds."""
 
     def __init__(self, folder: Path, config: dict[str, Any]) -> None:
         self.engine = EngineProcess(folder, config)
@@ -108,7 +108,7 @@ class Watched:
         self._thread.start()
 
     def now(self) -> int:
-        """Bytes of its own: pages of files that it has mapped belong to the system's cache."""
+        """Anonymous memory in bytes: mapped files belong to the page cache."""
         status = Path(f"/proc/{self._pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("RssAnon")).split()[1]) << 10
 
@@ -144,7 +144,7 @@ def test_the_engine_stays_within_its_bounds_and_gives_memory_back(
 
     def push(sock: socket.socket, payload: bytes) -> None:
         sock.settimeout(60)
-        with contextlib.suppress(OSError):  # closed in our face: that is what is asked for
+        with contextlib.suppress(OSError):  # the engine has closed the connection, as expected
             sock.sendall(payload)
 
     threads = [threading.Thread(target=push, args=pair) for pair in zip(socks, payloads, strict=True)]

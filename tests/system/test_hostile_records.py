@@ -1,5 +1,5 @@
-"""Records made to stop a transform or a table, in a whole run: it goes on, they are dead letters, and stay such when
-they are replayed."""
+"""Records that try to stop a transform or a table, in a whole run: they become dead letters, also when they are
+replayed, and the run continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TABLES = ("clickhouse", "postgres")
 
 
 def pipeline(text: int, avro: int) -> str:
-    """A hosted filter over JSON, whose source is copied into two tables, and a SQL query, which Spark runs, over Avro
+    """A hosted filter over JSON, whose source is copied into two tables, and a SQL query on Spark over Avro
     containers."""
     return f"""
 [spark]
@@ -86,7 +86,7 @@ config = {{ input = {{ format = "brought" }}, output = {{ format = "json" }},
 
 
 def with_tables(text: str) -> str:
-    """Beside the transforms, a table in each embedded server that is given the same JSON."""
+    """The config with a table in each embedded server, fed with the same JSON."""
     for system in TABLES:
         text += f"""
 [[topics]]
@@ -146,7 +146,7 @@ def test_transforms_outlive_records_made_to_stop_them(gauss: Callable[[str], Run
 
     assert all(len(letter["detail"]) < 2_000 for letter in letters())
     replayed = json.loads(run.cli("dlq", "replay", "--all", "--json").stdout)
-    assert (replayed["replayed"], replayed["refused"]) == (6, 15)  # a letter keeps the first bytes of a huge record
+    assert (replayed["replayed"], replayed["refused"]) == (6, 15)  # letters of huge records are cut
     wait_until(
         lambda: sorted(each["attempts"] for each in letters()) == [1] * 15 + [2] * 6, 120, "six letters tried twice"
     )

@@ -1,4 +1,5 @@
-"""A whole run with a WebSocket, a source that detects its encoding, a capture and a backup: seen from outside."""
+"""A whole run with a WebSocket sink, a source that detects its encoding, a capture and a backup, tested by its
+clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody but its owner can read a data directory, whatever the umask and whichever process wrote a file."""
+"""Only its owner can read a data directory, whatever the umask and whichever process wrote a file."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ config = {{ port = {feed}, input = {{ framing = "newline", delimiter = "\\n" }} 
             try:
                 mode = os.lstat(path).st_mode
             except FileNotFoundError:
-                continue  # a server has removed it meanwhile
+                continue  # the server has removed it meanwhile
             if not stat.S_ISLNK(mode):
                 seen += 1
                 assert not mode & 0o077, f"{path}: {stat.filemode(mode)}"
-    assert seen > 500  # Postgres alone has a thousand
+    assert seen > 500  # Postgres alone has about a thousand files

@@ -1,4 +1,4 @@
-"""`format("gauss")` in a session that knows nothing of Gauss: the page's own example, and what goes wrong."""
+"""`format("gauss")` in a plain PySpark session: the example of the documentation, and errors."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 def plain(run: Run, program: str) -> str:
-    """What a program prints that runs with plain PySpark in the run's folder."""
-    # As in an activated environment: Spark's workers are the `python3` of PATH.
+    """The output of a program that runs with plain PySpark in the run's folder."""
+    # As in an activated environment: Spark starts its workers with the `python3` of PATH.
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     environment.pop("PYSPARK_PYTHON", None)
     command = [sys.executable, "-c", program]

@@ -1,4 +1,4 @@
-"""The README's commands, as they stand there, in the README's own pipelines."""
+"""The commands of the README, executed with the README's own pipelines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def block(mark: str) -> str:
 
 
 class Reader:
-    """Types the commands of a block one by one; ports are other ones, since these may be taken."""
+    """Runs the commands of a block one by one, with other ports, since those of the README may be in use."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -41,7 +41,7 @@ class Reader:
         (self.folder / name).write_text(self.with_ports(block(f"file: {name}")))
 
     def type(self, mark: str) -> dict[str, str]:
-        """Command → what it printed."""
+        """Runs a command; returns its output."""
         printed = {}
         for line in block(f"run: {mark}").splitlines():
             command = self.with_ports(line.partition("  #")[0].strip())
@@ -61,7 +61,7 @@ class Reader:
         return done.stdout
 
     def start(self, command: str) -> str:
-        """`gauss run FILE &`: waited for until it is ready, as the README says."""
+        """Runs `gauss run FILE &` and waits until it is ready, as the README says."""
         file = command.split()[2] if command.split()[2].endswith(".toml") else "gauss.toml"
         config = (self.folder / file).read_text()
         self.run = Run(self.folder, config)

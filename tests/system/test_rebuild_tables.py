@@ -1,4 +1,4 @@
-"""`gauss processors rebuild` of processors that fill tables: their rows are made anew, once, whatever is killed."""
+"""`gauss processors rebuild` of processors that fill tables: every row is written again, once, whatever is killed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ config = {{ input = {{ format = "json" }}, where = ".n >= 0" }}
 
 
 def ask(run: Run, system: str, query: str) -> Any:
-    """The first row of an answer; None while nobody answers."""
+    """The first row of a query; `None` while the server does not answer."""
     endpoint = read_endpoint(run.data_dir / system)
     if endpoint is None:
         return None
@@ -64,7 +64,7 @@ def ask(run: Run, system: str, query: str) -> Any:
 
 
 def wait_rows(run: Run, system: str, records: int, after: int = -1) -> int:
-    """The smallest offset of a table's rows, once that is above `after` and the table holds each number once."""
+    """The smallest offset in a table, once it is above `after` and the table holds each number once."""
     query = f"SELECT count(*), count(DISTINCT n), min(n), max(n), min(_offset) FROM {system}"
 
     def whole() -> Any:
@@ -96,7 +96,7 @@ def test_a_rebuilt_table_holds_each_row_once_though_driver_and_engine_are_killed
     run = gauss(PIPELINE).start()
     sent(run, 0, RECORDS)
     first = {system: wait_rows(run, system, RECORDS) for system in SYSTEMS}
-    # Undisturbed, then with a kill while rows go and come: every row is another one than before.
+    # First without a kill, then with kills while rows are deleted and written: every row is replaced.
     for victim in ("", DRIVER, "gauss.stream.engine"):
         for system in SYSTEMS:
             run.cli("processors", "rebuild", f"fill-{system}", "--yes")
@@ -108,7 +108,7 @@ def test_a_rebuilt_table_holds_each_row_once_though_driver_and_engine_are_killed
     for system in SYSTEMS:
         wait_rows(run, system, RECORDS + 10)
 
-    # Rows that somebody else wrote are not removed: the rebuild is refused, and changes nothing.
+    # Rows of another writer are not deleted: the rebuild is refused and changes nothing.
     for system in SYSTEMS:
         execute(run, system, f"INSERT INTO {system} (n, _inc, _offset) VALUES (-1, 5, 0)")
         refused = run.cli("processors", "rebuild", f"fill-{system}", "--yes", check=False)

@@ -1,4 +1,5 @@
-"""Secrets planted in every place that takes one, and looked for in all that a run writes, prints, answers or shows."""
+"""Secrets are planted wherever a config takes one, and searched for in everything that a run writes, prints or
+answers."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from helpers.waiting import wait_until
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(800)]
 
 MARK = f"hunter{secrets.token_hex(6)}"
-"""In every secret that the config is given; the command lines of all processes are looked at, so nobody else has it."""
+"""Part of every secret in the config. It is random, since the command lines of all processes of the machine are
+searched."""
 CONFIG = """
 [spark]
 master = "local[1]"
@@ -102,7 +104,7 @@ config = {{ port = 0, input = {{ framing = "newline" }} }}
 
 @contextmanager
 def command_lines() -> Iterator[set[str]]:
-    """Every command line that any process of the machine has while this lasts."""
+    """Collects the command lines of all processes of the machine while the context lasts."""
     seen: set[str] = set()
     ended = threading.Event()
 
@@ -124,7 +126,7 @@ def command_lines() -> Iterator[set[str]]:
 
 
 def answers(run: Run) -> str:
-    """What the API answers to every GET that needs no more than names, and to what is wrong."""
+    """The answers of the API to every GET that needs only names, and to bad requests."""
     found = json.loads((run.data_dir / "engine.json").read_text())
     paths = run.api("/openapi.json")["paths"]
     wanted = [path for path, methods in paths.items() if "get" in methods and "tail" not in path]
@@ -143,7 +145,7 @@ def answers(run: Run) -> str:
 
 
 def commands(run: Run) -> str:
-    """What commands print, right and wrong ones."""
+    """The output of commands, valid and invalid ones."""
     told = []
     for words in (
         *(["topics"], ["processors", "ls"], ["query", "quotes"], ["query", "kept"], ["query", "none"], ["dlq", "ls"]),
@@ -164,7 +166,7 @@ def printed(run: Run, *words: str) -> str:
 
 
 def faulty(run: Run) -> str:
-    """Configs that can't work: a DSN that can't be read, and one whose password is wrong."""
+    """Configs with an invalid DSN and with a wrong password."""
     port = json.loads((run.data_dir / "postgres" / "endpoint.json").read_text())["port"]
     told = []
     for name, text in {
@@ -181,7 +183,7 @@ def faulty(run: Run) -> str:
 
 
 def made_secrets(run: Run) -> dict[str, str]:
-    """What the run made for itself, by the file that may hold it."""
+    """Secrets that the run generated, by the file that may contain them."""
     root = run.data_dir
     found = {"full.token": (root / "full.token").read_text(), "read.token": (root / "read.token").read_text()}
     found["flight.json"] = json.loads((root / "run" / "flight.json").read_text())["token"]
@@ -192,14 +194,15 @@ def made_secrets(run: Run) -> dict[str, str]:
 
 
 def files_with(folder: Path, wanted: list[bytes]) -> set[str]:
-    """Files that hold one of them; Postgres and ClickHouse keep no password as text, so their files count too."""
+    """Files that contain a secret. Postgres and ClickHouse do not store passwords as text, so their files are searched
+    too."""
     found = set()
     for path in folder.rglob("*"):
         try:
             if path.is_file() and not path.is_symlink():
                 data = path.read_bytes()
                 found |= {str(path.relative_to(folder))} if any(secret in data for secret in wanted) else set()
-        except OSError:  # gone, or a socket
+        except OSError:  # removed meanwhile, or a socket
             continue
     return found
 
@@ -241,12 +244,13 @@ def test_no_secret_is_written_printed_answered_or_shown(gauss: Callable[[str], R
         assert secret not in told, told[max(0, told.index(secret) - 300) :][:600]
         shown = [line for line in lines if secret in line]
         assert not shown, shown
-    assert {"full.token", "run/pipeline.json"} <= live and any("SparkSubmit" in line for line in lines)  # it does find
+    # The search does find secrets where they belong.
+    assert {"full.token", "run/pipeline.json"} <= live and any("SparkSubmit" in line for line in lines)
     strangers = {name for name in live if not MAY_HOLD.fullmatch(name)}
     assert not strangers, strangers
     for name in live:
         path = run.data_dir / name
         assert not path.exists() or stat.S_IMODE(path.stat().st_mode) == 0o600, name
-    # What belongs to the run alone goes with it.
+    # Secrets of the run are deleted when it ends.
     left = files_with(run.data_dir, [value.encode() for value in (MARK, key)])
     assert not left, left

@@ -1,4 +1,4 @@
-"""TCP → topic → Spark → topic under real kills: nothing acknowledged is lost, nothing is published twice."""
+"""TCP → topic → Spark → topic with real kills: no acknowledged record is lost, and none is published twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def outputs(run: Run, topic: str = "doubles") -> list[dict[str, Any]]:
-    """Every record of a topic, decoded."""
+    """All records of a topic, decoded."""
     done = run.cli("query", topic, "--json")
     return [json.loads(json.loads(line)["data"]) for line in done.stdout.splitlines()]
 
@@ -29,7 +29,7 @@ def published(run: Run, topic: str = "doubles") -> int:
 
 
 class Doublers:
-    """One run, so one Spark, with a doubler for each test that needs nothing of its own."""
+    """One run, and so one Spark, with a doubler for each test that needs no run of its own."""
 
     def __init__(self, tmp_path_factory: pytest.TempPathFactory) -> None:
         self.feeds = {name: free_port() for name in ("plain", "bad", "ring", "latest")}
@@ -115,7 +115,7 @@ HOSTED = 'plugin = "expression"', 'program = "select(.n % 2 == 0) | {n, d: .n * 
 
 
 def hosted(text: str) -> str:
-    """The same by a processor whose tasks stage at the engine by themselves."""
+    """The doubler as a hosted processor, whose tasks stage at the engine themselves."""
     for before, after in zip(SQL, HOSTED, strict=True):
         assert before in text
         text = text.replace(before, after)
@@ -123,7 +123,7 @@ def hosted(text: str) -> str:
 
 
 @pytest.mark.fault
-@pytest.mark.timeout(1800)  # Spark starts four times here
+@pytest.mark.timeout(1800)  # Spark starts four times in this test
 def test_killed_parts_lose_and_double_nothing(gauss: Make) -> None:
     feeds = {"": free_port(), ".hosted": free_port()}
     run = gauss(doubler(feeds[""]) + hosted(doubler_beside("hosted", feeds[".hosted"]))).start()
@@ -140,8 +140,8 @@ def test_killed_parts_lose_and_double_nothing(gauss: Make) -> None:
         flows(seen, f"after {victim} died")
     totals = {name: counter.finish() for name, counter in counters.items()}
     for name, total in totals.items():
-        # A resend after a lost acknowledgement may repeat input (that is the sender's doing); output must be
-        # exactly what the input topic holds, in order, once.
+        # The sender repeats input after a lost acknowledgement. The output must be exactly what the input topic holds,
+        # in order, once.
         inputs = [row["n"] for row in outputs(run, f"numbers{name}")]
         assert sorted(set(inputs)) == list(range(total))
         even = [n for n in inputs if n % 2 == 0]

@@ -1,4 +1,5 @@
-"""Standing tasks in whole runs: chains that hang, die or raise beside others, and kills of every part at any moment."""
+"""Standing tasks in whole runs: chains that hang, die or raise beside others, and kills of every process at any
+moment."""
 
 from __future__ import annotations
 
@@ -122,7 +123,8 @@ def test_one_of_many_that_hangs_exits_or_raises_holds_up_nobody_and_comes_back(g
     told = rows(run)
     assert "not to my taste" in told["raises"]["detail"]
     assert "no epoch has passed for 10 s" in told["hangs"]["detail"]
-    # What they fail at goes to the dead letters, in ever smaller epochs; then they come back to the others.
+    # Records that make them fail become dead letters, in ever smaller epochs; then the chains share a task with the
+    # others again.
     for name in ("raises", "exits"):
         run.cli("processors", "skip", name)
     wait_until(lambda: run.topic("raises")["end"] == run.topic("exits")["end"] == 109, 240, "all but one passes")
@@ -193,7 +195,7 @@ def test_one_of_thirty_chains_that_hangs_holds_up_none_of_the_others(gauss: Make
     sent = itertools.count(6)
 
     def is_reported() -> bool:
-        """Whether the stuck chain is reported; the others pass one more record each meanwhile."""
+        """Whether the stuck chain is reported, while the others each pass one more record."""
         number = next(sent)
         for other in others:
             send(ports[other], lines(number, number + 1))

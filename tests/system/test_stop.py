@@ -1,4 +1,4 @@
-"""A run that is stopped at an awkward moment."""
+"""Stopping a run during its start, a drain or a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run whose machine has no space or no descriptors left while a process of it dies."""
+"""A process of a run dies while the machine has no disk space or no file descriptors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(path: Path) -> None:
-    """Takes every free block of a file system."""
+    """Fills a file system to the last block."""
     with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         for size in (1 << 20, 1 << 12, 1):
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Parts of syncs killed at random moments: no row is lost or doubled, in each mode."""
+"""Processes of syncs are killed at random moments: no row is lost or duplicated, in any mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table topic in a whole run: keyed by its storage, read by snapshot, subscription and changes, without a JVM."""
+"""A table topic in a whole run without a JVM: read by snapshot, subscription and changes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def lines(*records: bytes) -> bytes:
 
 
 def snapshot(port: int) -> list[bytes]:
-    """What a client gets until the sink ends the connection."""
+    """Everything a client receives until the sink closes the connection."""
     with connect(port) as sock, sock.makefile("rb") as stream:
         return [line.rstrip(b"\n") for line in stream]
 
@@ -171,7 +171,7 @@ target = { topic = "quotes.live" }
     send(ports["feed"], lines(*records, b"broken"))
     wait_until(lambda: run.topic("quotes.live")["end"] == 20_000, what="all applied")
     assert snapshot(ports["snapshot"]) == [quote(f"K{key:03}", 19_900 + key) for key in range(100)]
-    # The last record may have come in an epoch of its own.
+    # The last record may be in an epoch of its own.
     letters = wait_until(lambda: run.api("/api/dlq/letters")["letters"], what="the dead letter")
     assert [(letter["reason"], letter["processor"]) for letter in letters] == [("bad_json", "live-writer")]
 

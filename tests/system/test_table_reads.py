@@ -1,4 +1,4 @@
-"""Tables read by people and by processors in a whole run: ClickHouse, Postgres and a memory table side by side."""
+"""Tables read by users and by processors in a whole run: ClickHouse, Postgres and a memory table."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_transforms_subscribe_to_a_table_snapshot_by_snapshot(gauss: Make) -> No
     feed(run, "quotes.mem", 0, 10)
     wait_until(lambda: run.topic("copied")["end"] >= 10 and run.topic("dear")["end"] >= 5, 120, "a first snapshot")
     assert row(run, "copy")["state"] == "running"
-    for number in range(20):  # conflated: far fewer snapshots than changes
+    for number in range(20):  # conflated: there are far fewer snapshots than changes
         feed(run, "quotes.mem", number % 10, number % 10 + 1)
     feed(run, "quotes.mem", 10, 11)
     wait_until(lambda: [each["symbol"] for each in records(run, "copied")[-11:]] == KEYS, 120, "the newest snapshot")
@@ -205,7 +205,7 @@ def test_transforms_subscribe_to_a_table_snapshot_by_snapshot(gauss: Make) -> No
     feed(run, "quotes.mem", 0, 1)
     wait_until(lambda: run.topic("copied")["end"] > before, 120, "a snapshot after the driver was killed")
     found = [each["symbol"] for each in records(run, "copied")]
-    while found:  # nothing but whole snapshots, each once
+    while found:  # only complete snapshots, each once
         count = 11 if found[:11] == KEYS else 10
         assert found[:count] == sorted(found[:count]) and len(set(found[:count])) == count, found[:12]
         found = found[count:]

@@ -1,4 +1,4 @@
-"""TCP → inbox → Spark → the embedded servers, under real kills: every record becomes its row, once."""
+"""TCP → inbox → Spark → embedded servers, with real kills: every record becomes one row."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ config = {{ port = {feed}, ack = "count", input = {{ framing = "newline", delimi
 
 
 def rows(run: Run, query: str) -> list[Any]:
-    """Asks the embedded ClickHouse, as any client would."""
+    """Runs a statement in the embedded ClickHouse, as any client would."""
     endpoint = read_endpoint(run.data_dir / "clickhouse")
     assert endpoint is not None
     with connect(endpoint) as client:
@@ -60,7 +60,7 @@ def ask_postgres(run: Run, query: str) -> list[Any]:
 
 
 def written(run: Run) -> int:
-    """Rows in the table; 0 while there is none, or nobody answers."""
+    """Number of rows in the table; 0 while there is no table or no answer."""
     try:
         return int(rows(run, "SELECT count() FROM numbers")[0][0])
     except Exception:
@@ -83,7 +83,7 @@ def test_records_become_rows_once_and_bad_ones_dead_letters(gauss: Make) -> None
     assert rows(run, "SELECT min(_offset), max(_offset), uniqExact(_inc), min(ts_ms) > 0 FROM numbers") == [
         (0, 4_999, 1, 1)
     ]
-    committed(run)  # rows are there before their batch's commit, dead letters come with it
+    committed(run)  # rows are visible before their batch is committed; dead letters come with the commit
     listed = json.loads(run.cli("dlq", "ls", "--json").stdout)
     assert sum(group["count"] for group in listed["groups"]) == 2, listed
     assert run.stop() == 0
@@ -114,17 +114,17 @@ def test_fixed_records_are_replayed_once_into_a_table_that_grew_and_was_dropped(
     shown = json.loads(run.cli("schema", "numbers", str(run.config), "--json").stdout)
     assert shown["differences"] == []
 
-    committed(run)  # else the seek would come into the middle of a batch
+    committed(run)  # so that the seek is not in the middle of a batch
     before = query(run)["generation"]
     run.cli("readers", "seek", "numbers", "_table.numbers", "earliest")
-    # The seek itself is a generation, the query that begins there another.
+    # The seek and the query that starts there each begin a generation.
     wait_until(lambda: query(run)["generation"] >= before + 2 and not query(run)["behind"], 180, "all read again")
     assert rows(run, "SELECT n, x FROM numbers ORDER BY n") == [(1, None), (3, None), (4, "new")]
 
     rows(run, "DROP TABLE numbers")
     send(feed, b'{"n":5}\n')
     wait_until(lambda: written(run) == 1, 180, "the table made again")
-    committed(run)  # else the row would be written again
+    committed(run)  # so that the row is not written again
     rows(run, "DROP TABLE numbers")
     assert run.stop() == 0
 
@@ -138,18 +138,18 @@ def test_fixed_records_are_replayed_once_into_a_table_that_grew_and_was_dropped(
 
 
 def query(run: Run) -> dict[str, Any]:
-    """The hidden query, as `gauss processors ls` shows it."""
+    """The table's internal query, as `gauss processors ls` shows it."""
     found: list[dict[str, Any]] = run.api("/api/processors")["processors"]
     return next(row for row in found if row["name"] == "_table.numbers")
 
 
 def committed(run: Run) -> None:
-    """Waits until every record that was sent is passed for good."""
+    """Waits until all sent records are committed."""
     wait_until(lambda: not query(run)["behind"], 120, "the commit")
 
 
 def health(run: Run, words: str) -> str:
-    """The reason that holds the words; empty while there is none."""
+    """The health reason that contains the words; empty if there is none."""
     try:
         reasons = run.api("/api/health")["reasons"]
     except (OSError, ValueError, KeyError):

@@ -1,7 +1,7 @@
-"""Tables whose servers misbehave: down, killed, slow, without a table, without a column, without a disk. What can be
-waited for is waited for and shown; nothing is lost, nothing comes twice, and nobody else stops.
+"""Tables whose servers are down, killed, slow or full, or have lost a table or a column. The query waits and says for
+what; nothing is lost or duplicated, and other processors continue.
 
-`GAUSS_TABLE_DOWN_SECONDS=60` keeps the killed servers away for a minute.
+`GAUSS_TABLE_DOWN_SECONDS=60` restarts the killed servers after a minute.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ config = {{ port = {sink}, output = {{ framing = "newline", delimiter = "\\n" }}
 
 
 class Tables:
-    """A run with a table in each system, and a socket to socket path beside them."""
+    """A run with a table in each system and a separate path from socket to socket."""
 
     def __init__(self, gauss: Make, addresses: dict[str, str]) -> None:
         self.feeds = {system: free_port() for system in SYSTEMS}
@@ -91,7 +91,7 @@ class Tables:
         send(self.feeds[system], b"".join(lines))
 
     def others_go_on(self) -> None:
-        """A record passes from socket to socket."""
+        """Checks that a record passes from socket to socket."""
         if self._collected is None:
             self._collected = Collector(self._sink)
         self._passed += 1
@@ -99,7 +99,7 @@ class Tables:
         self._collected.wait(self._passed)
 
     def ask(self, system: str, query: str) -> Any:
-        """The first row; None while nobody answers."""
+        """The first row of a query; `None` while the server does not answer."""
         endpoint = self.endpoints.get(system) or read_endpoint(self.run.data_dir / system)
         if endpoint is None:
             return None
@@ -118,26 +118,26 @@ class Tables:
         return int(found[0]) if found else 0
 
     def arrives(self, system: str, first: int = 0, seconds: float = 240.0) -> None:
-        """Every record from `first` on is a row, once."""
+        """Checks that every record from `first` on is a row, once."""
         wanted = self.sent[system]
         wait_until(lambda: self.count(system) >= wanted - first, seconds, f"{wanted - first} rows in {system}")
         query = f"SELECT count(*), count(DISTINCT n), min(n), max(n) FROM {system}"
         assert wait_until(lambda: self.ask(system, query)) == (wanted - first, wanted - first, first, wanted - 1)
 
     def status(self, system: str) -> dict[str, Any]:
-        """The hidden query, as `gauss top` shows it."""
+        """The table's internal query, as `gauss top` shows it."""
         rows: list[dict[str, Any]] = self.run.api("/api/processors")["processors"]
         return next(row for row in rows if row["name"] == f"_table.{system}")
 
     def waits(self, system: str, words: str) -> None:
-        """The query says what it waits for, in the status and in the health."""
+        """Checks that the query's status and the health say what it waits for."""
 
         def told() -> bool:
             try:
                 found, reasons = self.status(system), self.run.api("/api/health")["reasons"]
             except (OSError, ValueError, KeyError, StopIteration):
                 return False
-            # Both in one look, which may fall into one of its tries: then in the next.
+            # Both in the same poll. The query may just be trying again; then the next poll finds them.
             return found["state"] == "waiting" and words in found["detail"] and any(words in each for each in reasons)
 
         wait_until(told, 180, f"{system} to wait: {words}")
@@ -145,7 +145,7 @@ class Tables:
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[dict[str, EmbeddedServer]]:
-    """Both servers, elsewhere than in the run's directory."""
+    """Both servers, with directories outside the run's."""
     started = {system: ensure(system, tmp_path / system, port=free_port()) for system in SYSTEMS}
     yield started
     for server in started.values():
@@ -177,7 +177,7 @@ def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobod
         for server in servers.values():
             server.stop()
 
-        # Down at the start.
+        # The servers are down at the start.
         tables.run.start(ready=False)
         tables.waits("clickhouse", "ClickHouse")
         tables.waits("postgres", "Postgres does not answer")
@@ -185,12 +185,12 @@ def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobod
         tables.send("clickhouse")
         for system in SYSTEMS:
             start(system)
-        tables.run.wait_ready()  # also the table that no record has come for
+        tables.run.wait_ready()  # also the table that has no records yet
         tables.send("postgres")
         for system in SYSTEMS:
             tables.arrives(system)
 
-        # Killed in mid-stream, and back later; the other table goes on.
+        # One is killed while records arrive, and restarted later; the other table continues.
         for system, other in (SYSTEMS, SYSTEMS[::-1]):
             tables.send(system, 2_000)
             kill(servers[system])
@@ -204,7 +204,7 @@ def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobod
             tables.arrives(system)
             wait_until(lambda s=system: tables.status(s)["state"] == "running", 120)  # type: ignore[misc]
 
-        # Slow: what comes meanwhile waits in the inbox.
+        # The server is slow: new records wait in the inbox.
         failures = tables.status("clickhouse")["failures"]
         proxy.bytes_per_second = 100_000
         tables.send("clickhouse", 5_000)
@@ -212,10 +212,10 @@ def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobod
         tables.others_go_on()
         tables.arrives("postgres")
         tables.arrives("clickhouse")
-        assert tables.status("clickhouse")["failures"] <= failures  # those of before are forgotten at the next epoch
+        assert tables.status("clickhouse")["failures"] <= failures  # reset at the next epoch
         proxy.bytes_per_second = 0
 
-        # A column, then the table itself, dropped under the query: made again, and what comes goes in.
+        # A column is dropped, then the table: both are created again, and new records are inserted.
         for system in SYSTEMS:
             before = tables.sent[system]
             assert tables.ask(system, f"ALTER TABLE {system} DROP COLUMN note") is not None
@@ -236,7 +236,7 @@ def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobod
 
 @pytest.fixture
 def small_disks(tmp_path: Path) -> Iterator[Path]:
-    """A data directory in which each server has a disk of its own, of which not much is left."""
+    """A data directory in which each server has its own, nearly full disk."""
     data_dir = tmp_path / "run0" / ".gauss"
     folders = [data_dir / system for system in SYSTEMS]
     mounted = []

@@ -1,7 +1,5 @@
-"""Whatever is killed under two tables that fill, both hold every record of their inbox, once.
-
-`GAUSS_TABLE_KILLS=100` makes it a long run.
-"""
+"""Processes are killed while two tables fill: both hold every record of their inbox, once. `GAUSS_TABLE_KILLS=100`
+makes it a long run."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ config = { fields = [{ name = "n", type = "int64" }] }
 
 
 def ask(run: Run, storage: str, columns: str, table: str = "") -> tuple[Any, ...] | None:
-    """Of all rows, as an ordinary client reads them; None while nobody answers."""
+    """The result of a query over all rows; `None` while the server does not answer."""
     endpoint = read_endpoint(run.data_dir / storage)
     if endpoint is None:
         return None
@@ -77,8 +75,8 @@ def count(run: Run, storage: str) -> int:
 
 
 def reached(run: Run, storage: str) -> int:
-    """How far a table has come. Postgres's ledger tells it too: to count a long run's rows again and again would keep
-    the machine busier than the run itself."""
+    """The number of committed records. For Postgres it is read from the ledger, since counting the rows of a long run
+    again and again would load the machine more than the run itself."""
     if storage == "clickhouse":
         return count(run, storage)
     found = ask(run, storage, "max(stop)", "_gauss_ledger")
@@ -86,7 +84,7 @@ def reached(run: Run, storage: str) -> int:
 
 
 def kill(run: Run, victim: str) -> None:
-    if victim == "postgres":  # the server itself: its owner must notice
+    if victim == "postgres":  # kill the server itself, whose owner process must notice
         owner = run.part("gauss.clients.postgres.owner")
         wait_until(owner.children, what="the server of its owner")[0].send_signal(signal.SIGKILL)
         return
@@ -108,7 +106,7 @@ def test_killed_at_random_both_tables_hold_every_record_once(gauss: Make) -> Non
     seed = random.randrange(1 << 32)
     chosen = random.Random(seed)
     for number in range(KILLS):
-        # Every part once, then by chance.
+        # Each process once, then random ones.
         victim = VICTIMS[(number + seed) % len(VICTIMS)] if number < len(VICTIMS) else chosen.choice(VICTIMS)
         time.sleep(chosen.random() * 2)
         kill(run, victim)
@@ -124,7 +122,7 @@ def test_killed_at_random_both_tables_hold_every_record_once(gauss: Make) -> Non
     for storage, total in totals.items():
         records = wait_until(lambda storage=storage: run.topic(storage)["end"])  # type: ignore[misc]
         wait_until(lambda s=storage, r=records: count(run, s) >= r, 240, f"all rows of {storage}")  # type: ignore[misc]
-        # A sender that lost an acknowledgement sends again: offsets tell such records apart.
+        # A sender repeats records after a lost acknowledgement; they differ by offset.
         wanted = "count(*), count(DISTINCT _offset), min(_offset), max(_offset), count(DISTINCT n), min(n), max(n)"
         found = wait_until(lambda s=storage, w=wanted: ask(run, s, w))  # type: ignore[misc]
         assert found == (records, records, 0, records - 1, total, 0, total - 1), (storage, seed)

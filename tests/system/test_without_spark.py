@@ -1,4 +1,4 @@
-"""A pipeline that needs no Spark: up at once, safe to kill, nothing left behind."""
+"""A pipeline without Spark: it starts at once, survives kills, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_killed_engine_comes_back_and_file_topic_keeps_all_acknowledged_records(
                 (count,) = struct.unpack(">Q", data)
             run.kill("gauss.stream.engine")
             acknowledged += count
-            # What was not acknowledged may or may not be there: the log's end tells how far it came.
+            # A record that was not acknowledged may or may not be stored: the end of the log decides.
             run.wait_ready()
             end = run.topic("quotes.raw")["end"]
             assert end >= acknowledged
@@ -84,7 +84,7 @@ def test_killed_engine_comes_back_and_file_topic_keeps_all_acknowledged_records(
     lines = collector.wait(acknowledged)
     collector.close()
     assert len(lines) == acknowledged
-    # Each round's records are a prefix of what was sent, in order, once.
+    # The records of each round are a prefix of what was sent, in order, once.
     values = [int(line) for line in lines]
     assert values == sorted(set(values))
 
@@ -96,7 +96,7 @@ def test_taken_port_is_one_sentence_and_an_exit_code(gauss: Make) -> None:
     assert second.process is not None
     assert second.process.wait(180) not in (0, None)
     said = second.output.read_text()
-    assert str(feed) in said or str(out) in said  # whichever is bound first
+    assert str(feed) in said or str(out) in said  # whichever port is bound first
     assert "Traceback" not in said
     first.wait_ready()
     assert first.api("/api/health")["processes"][0]["restarts"] == 0
@@ -119,5 +119,5 @@ def test_secret_of_the_environment_shows_nowhere(gauss: Make) -> None:
     printed = run.cli("topics").stdout + run.cli("processors", "ls").stdout
     assert run.stop() == 0
     logged = "".join(path.read_text() for path in (run.data_dir / "logs").iterdir())
-    # As a number of its own: its digits may stand in a longer one by chance.
+    # Only as a whole number: the digits may be part of a longer one by chance.
     assert not re.search(rf"(?<!\d){feed}(?!\d)", told + printed + logged + run.output.read_text())

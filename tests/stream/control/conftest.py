@@ -1,4 +1,4 @@
-"""A data directory that is held."""
+"""A locked data directory."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_new_directory_gets_version_and_folders(tmp_path: Path) -> None:
 
 
 def modes(root: Path) -> dict[str, int]:
-    """Permissions that others have in a tree."""
+    """Permissions for group and others of all files in a tree."""
     return {str(path): stat.S_IMODE(path.stat().st_mode) & 0o077 for path in [root, *root.rglob("*")]}
 
 

@@ -1,4 +1,5 @@
-"""Who is taken for hung: an engine that leaves several pings unanswered, a driver that is silent beside a live one."""
+"""The watchdog restarts an engine that leaves several pings unanswered, and a driver that is silent while the engine
+answers."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from gauss.stream.engine.server import commands
 
 
 class Part:
-    """A child that notes why it was restarted."""
+    """A child process that records why it was restarted."""
 
     def __init__(self, age: float) -> None:
         self.state = "ready"
@@ -33,7 +34,7 @@ class Part:
 
 
 class Watched:
-    """What the watchdog sees of a run; `heard` None is an engine that does not answer."""
+    """The state of a run as the watchdog sees it; `heard` is `None` if the engine does not answer."""
 
     def __init__(self, heard: float | None = 0.0, *, engine_age: float = 1e6, driver_age: float = 1e6) -> None:
         self.pipeline = Pipeline()
@@ -99,7 +100,7 @@ def test_driver_may_be_silent_while_it_or_the_engine_comes_up(young: str) -> Non
 
 
 def test_ping_is_answered_while_every_lock_of_the_engine_is_held() -> None:
-    # Nothing else of an engine is touched, so nothing that a slow disk holds up.
+    # A ping uses only the board, so a slow disk cannot delay it.
     engine = cast(Engine, SimpleNamespace(board=DriverBoard()))
     engine.board._made -= 1_000
     assert commands.run(engine, Command("ping"))["driver_heard_s"] >= 1_000

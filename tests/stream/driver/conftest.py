@@ -28,7 +28,7 @@ from helpers.waiting import wait_until
 
 
 class EngineRun:
-    """An engine without control: what the driver needs of a run."""
+    """An engine without control, as a driver needs it."""
 
     def __init__(self, parent: EngineParent, root: Path, config: dict[str, Any]) -> None:
         self._parent = parent
@@ -47,13 +47,13 @@ class EngineRun:
         self.data_dir.pipeline_json.write_text(json.dumps(given))
 
     def change(self, config: dict[str, Any]) -> None:
-        """Starts again with another config."""
+        """Restarts the engine with another config."""
         self.stop()
         self._give(config)
         self.start()
 
     def processor(self, name: str) -> dict[str, Any]:
-        """A processor as `gauss processors ls` shows it."""
+        """A processor's row of `gauss processors ls`."""
         found = self.client.command("processors.ls")["processors"]
         return next(row for row in found if row["name"] == name)
 
@@ -74,7 +74,7 @@ class EngineRun:
         return [data for batch in self.client.scan(topic) for data in batch.column(2).to_pylist()]
 
     def wait_for(self, topic: str, count: int, seconds: float = 150.0) -> list[bytes]:
-        """The topic's records once there are `count` of them."""
+        """Waits for `count` records in the topic; returns them."""
         found: list[bytes] = []
 
         def enough() -> bool:
@@ -85,7 +85,7 @@ class EngineRun:
         return found
 
     def wait_read(self, *processors: str, seconds: float = 300.0) -> None:
-        """Until these processors have published everything that was sent."""
+        """Waits until these processors have published the results of everything that was sent."""
         rows = [partial(self.processor, name) for name in processors]
         wait_until(
             lambda: all(row["behind"] == 0 and row["epoch"] >= 0 for row in (each() for each in rows)),
@@ -95,7 +95,7 @@ class EngineRun:
 
 
 def spawn_driver_process(root: Path) -> subprocess.Popen[bytes]:
-    """A driver that has said it is ready."""
+    """Starts a driver process; returns when it is ready."""
     process, ready = spawn([sys.executable, "-m", "gauss.stream.driver", str(root)], start_new_session=True)
     with os.fdopen(ready):
         found = read_ready(ready, 400)
@@ -132,12 +132,12 @@ def make_engine(engine_parent: EngineParent, tmp_path: Path) -> Iterator[MakeEng
 
 @pytest.fixture(scope="module")
 def make_shared_engine(engine_parent: EngineParent, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeEngine]:
-    """For tests that do not mind each other's records."""
+    """An engine for tests that may share topics."""
     yield from _engines(engine_parent, tmp_path_factory.mktemp("engine"))
 
 
 class Drivers:
-    """Starts driver processes, and ends them with everything they started."""
+    """Starts driver processes; ends them and their children."""
 
     def __init__(self) -> None:
         self.made: list[subprocess.Popen[bytes]] = []

@@ -1,4 +1,4 @@
-"""Values of fields that have no one type: they pass Spark as JSON text, and come out as the values that they were."""
+"""Values of fields without a single type pass Spark as JSON text and are written as the original values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_objects_and_mixed_values_are_not_written_as_texts(make_engine: Any, spa
     assert run.wait_for("all", 2)[0] == b'{"id":1,"o":{"k":[1,2.50]},"l":[1,"x"]}'
     assert run.wait_for("made", 2)[1] == b'{"id":2,"o":"text","later":null}'
     assert run.wait_for("added", 2)[1] == b'{"id":2,"o":"text","at":1000,"copy":"text","twice":4.0}'
-    # What no record held when types were decided may be anything.
+    # A field that was absent when the types were decided may have any value.
     run.send("in", [b'{"id":3,"o":7,"later":"now","at":60000}'])
     assert run.wait_for("found", 3)[2] == b'{"id":3,"copy":7,"later":"now","s":null}'
     assert run.wait_for("made", 3)[2] == b'{"id":3,"o":7,"later":"now"}'

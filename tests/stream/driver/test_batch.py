@@ -1,4 +1,4 @@
-"""Bounded reads and writes through `format("gauss")`, and passthrough as Spark runs it."""
+"""Bounded reads and writes through `format("gauss")`, and the passthrough processor on Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONFIG: dict[str, Any] = {
 
 
 def fed(make_engine: Any, *records: bytes) -> tuple[Any, ReadRecords, Ends]:
-    """An engine whose topic holds the records, a claimed reader of `n`, and the place behind them."""
+    """An engine with records, a claimed reader of `n`, and the offsets behind the records."""
     run = make_engine(CONFIG)
     run.send("in", list(records))
     claimed = run.client.claim(Claim("p", "c", ["in"], ["out"]))
@@ -55,7 +55,7 @@ def test_batch_read_and_write_publish_one_epoch_once(make_engine: Any, spark: An
     rows = frame(spark, plan, ends)
     assert [row.n for row in rows.select("n").collect()] == [1, 2, 3]
     write = WriteRows(plan.flight, "p", plan.generation, "out", FormatRef("json"), checkpoint="c", checkpoint_dir="")
-    for _ in range(2):  # the second is the same epoch with the same ends: it changes nothing
+    for _ in range(2):  # the second write has the same epoch and ends, and so has no effect
         rows.selectExpr("_ts_ms", "n * 2 AS d").write.format("gauss").option("plan", write.option()).option(
             "epoch", "0"
         ).option("ends", msgspec.json.encode(ends).decode()).mode("append").save()

@@ -1,4 +1,4 @@
-"""State of a processor whose config changes between two runs: kept, or reported before anything is lost."""
+"""A processor's state when its config changes between two runs: it is kept, or its loss is reported beforehand."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def with_fields(**fields: str) -> str:
 
 
 def judged(folder: Path, text: str) -> dict[str, Any]:
-    """The config that `gauss check` has read."""
+    """The config as `gauss check` reads it."""
     (folder / "pipeline.toml").write_text(text)
     found = check(folder / "pipeline.toml")
     assert found.pipeline is not None, found.faults
@@ -77,7 +77,7 @@ def judged(folder: Path, text: str) -> dict[str, Any]:
 
 
 def told(folder: Path) -> dict[str, str]:
-    """Processors whose state would be lost, and what `gauss check` says of each."""
+    """Processors whose state would be lost, with the message of `gauss check`."""
     done = subprocess.run(
         [GAUSS, "check", "pipeline.toml", "--json", "--data-dir", str(folder)],
         cwd=folder,
@@ -108,7 +108,7 @@ def wait_state(run: Any, name: str, state: str) -> dict[str, Any]:
 def test_state_survives_an_unused_field_and_a_change_that_touches_it_stops_the_processor(
     tmp_path: Path, make_engine: Any, spawn_driver: Any
 ) -> None:
-    folder = tmp_path / "data0"  # where make_engine lets its config lie
+    folder = tmp_path / "data0"  # where make_engine writes its config
     folder.mkdir()
     (folder / "minutes.py").write_text(CODE)
     run = make_engine(judged(folder, with_fields(at="int64", symbol="string")))
@@ -119,7 +119,7 @@ def test_state_survives_an_unused_field_and_a_change_that_touches_it_stops_the_p
         run.client.command("processors.skip", {"name": "function"})
     stopped(driver)
 
-    # A field that neither uses: minute 1 is still open, and closes.
+    # A new field that neither uses: minute 1 stays open, and is closed.
     wider = judged(folder, with_fields(at="int64", symbol="string", agent="string"))
     assert told(folder) == {}
     run.change(wider)
@@ -129,7 +129,7 @@ def test_state_survives_an_unused_field_and_a_change_that_touches_it_stops_the_p
     assert b'"count":2' in run.wait_for("hits", 1)[0]
     stopped(driver)
 
-    # The key becomes a number: the state of neither fits, which the check says and the run does not pass over.
+    # The key becomes a number: neither state fits. The check reports it, and the run refuses to start the processors.
     other = judged(folder, with_fields(at="int64", symbol="int64"))
     lost = told(folder)
     assert set(lost) == {"function", "builtin"}
@@ -144,7 +144,7 @@ def test_state_survives_an_unused_field_and_a_change_that_touches_it_stops_the_p
     assert len(run.records("counts")) == len(run.records("hits")) == 1
     stopped(driver)
 
-    # Undone: nothing was lost meanwhile.
+    # The change is undone: nothing was lost.
     run.change(wider)
     spawn_driver(run)
     run.send("in", [hit(5)])

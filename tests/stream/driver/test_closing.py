@@ -1,4 +1,4 @@
-"""Plugin objects of Spark's tasks and of the check are closed once, also after an error."""
+"""Plugin objects of Spark tasks and of the check are closed once, also after an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def noted(**given: Any) -> dict[str, Any]:
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(LOG, str(tmp_path / "closed.log"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # of the engine
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # for the engine process
     return tmp_path / "closed.log"
 
 

@@ -1,4 +1,5 @@
-"""Standing tasks on a standalone cluster: a real master and worker, executors that are killed or cut off, no slot."""
+"""Standing tasks on a standalone cluster with a real master and worker: killed executors, unreachable executors, no
+free slot."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
 
 
 def pipeline(master: str, *names: str) -> dict[str, Any]:
-    """Processors of a topic each."""
+    """A pipeline with processors that each have their own topics."""
     return {
         "topics": [{"name": f"{name}.{side}", "storage": "file"} for name in names for side in ("in", "out")],
         "processors": [
@@ -49,7 +50,7 @@ def with_children(process: psutil.Process) -> list[psutil.Process]:
 
 
 def holder(run: Any, worker: psutil.Process) -> psutil.Process:
-    """The executor in which the task of `keep` runs, as soon as its last epoch is told."""
+    """The executor that runs the task of `keep`, once the status of its last epoch names it."""
 
     def found() -> psutil.Process | None:
         pid = task_of(run)
@@ -72,12 +73,12 @@ def test_task_outlives_an_executor_that_is_killed_and_one_that_is_cut_off(
 
     killed = with_children(holder(run, worker))
     killed[0].kill()
-    # Its Python worker notices a moment later, and until then it may still take and publish records.
+    # Its Python worker notices a moment later, and until then may still read and publish.
     assert not psutil.wait_procs(killed, 60)[1]
     run.send("keep.in", numbers(200, 400))
     assert run.wait_for("keep.out", 200, 200) == numbers(0, 400)[::2]
 
-    # One that neither hears nor says anything: Spark gives it up, and its task begins elsewhere.
+    # A suspended executor: Spark gives it up and starts its task elsewhere.
     wait_until(lambda: len(executors(worker)) == 2, 150)
     cut_off, first = with_children(holder(run, worker)), task_of(run)
     for process in cut_off:
@@ -85,7 +86,7 @@ def test_task_outlives_an_executor_that_is_killed_and_one_that_is_cut_off(
     run.send("keep.in", numbers(400, 600))
     assert run.wait_for("keep.out", 300, 200) == numbers(0, 600)[::2]
     assert task_of(run) != first
-    for process in cut_off:  # and comes back
+    for process in cut_off:  # and it resumes
         with contextlib.suppress(psutil.NoSuchProcess):
             process.resume()
     run.send("keep.in", numbers(600, 800))
@@ -94,7 +95,7 @@ def test_task_outlives_an_executor_that_is_killed_and_one_that_is_cut_off(
 
 
 def task_of(run: Any) -> int:
-    """The process of the processor's task."""
+    """The process of a processor's task."""
     row = next(row for row in run.client.command("processors.ls")["processors"] if row["name"] == "keep")
     return int(row["tasks"][-1]["where"].rpartition(":")[2])
 
@@ -103,7 +104,7 @@ def test_who_gets_no_slot_says_so_and_the_others_go_on(
     cluster: tuple[str, psutil.Process], make_engine: Any, spawn_driver: Any
 ) -> None:
     master, _ = cluster
-    names = ("a", "b", "c")  # on two slots
+    names = ("a", "b", "c")  # the cluster has two slots
     run = make_engine(pipeline(master, *names))
     for name in names:
         run.send(f"{name}.in", numbers(0, 10))

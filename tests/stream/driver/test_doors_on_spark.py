@@ -1,4 +1,4 @@
-"""Whoever connects to a port of Spark without its secret gets nothing read, and no process shows a setting."""
+"""Ports of Spark reject clients without the secret unread, and no process shows a setting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 RPC_REQUEST, ONE_WAY, STREAM_REQUEST = 3, 9, 6
 MARK = "no.such.Marker"
-"""A class that Java would look for, and complain that it is not there, if it read the object."""
+"""A class that Java would look for, and report as missing, if it deserialised the object."""
 
 
 def text(value: str) -> bytes:
@@ -37,7 +37,7 @@ def request(kind: int, body: bytes) -> bytes:
 
 
 def messages() -> list[bytes]:
-    """What a stranger sends: an object to an endpoint of the driver, and one to the block manager."""
+    """An object for an endpoint of the driver, and one for the block manager."""
     address = b"\x01" + text("127.0.0.1") + struct.pack(">i", 1)
     to_endpoint = address + address + text("endpoint-verifier") + java_object(MARK)
     asks = request(RPC_REQUEST, to_endpoint)
@@ -48,7 +48,7 @@ def messages() -> list[bytes]:
 def answer(port: int, message: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(message)
-        with contextlib.suppress(OSError):  # it may have hung up already
+        with contextlib.suppress(OSError):  # the peer may have closed the connection already
             client.shutdown(socket.SHUT_WR)
         found = b""
         while True:
@@ -71,7 +71,7 @@ def listening(process: psutil.Process) -> list[Any]:
 
 def test_every_port_of_the_jvm_is_on_loopback(spark: Any) -> None:
     found = listening(jvm(spark))
-    assert len(found) >= 2  # the driver's and the block manager's
+    assert len(found) >= 2  # those of the driver and of the block manager
     assert {each.laddr.ip.removeprefix("::ffff:") for each in found} == {"127.0.0.1"}
 
 
@@ -85,7 +85,7 @@ def test_an_object_of_a_stranger_is_not_deserialised_at_any_port(spark: Any) -> 
 def test_py4j_obeys_no_stranger(spark: Any) -> None:
     gateway = spark.sparkContext._gateway.gateway_parameters.port
     found = answer(gateway, b"c\nz:java.lang.System\ngetenv\nsPATH\ne\n")
-    assert found.startswith(b"!x") and b"/bin" not in found  # an error, not a value
+    assert found.startswith(b"!x") and b"/bin" not in found  # an error instead of a value
 
 
 def test_the_session_still_runs_jobs_and_their_python(spark: Any) -> None:
@@ -93,8 +93,8 @@ def test_the_session_still_runs_jobs_and_their_python(spark: Any) -> None:
 
 
 def test_a_setting_is_in_no_command_line_and_left_in_no_file(spark: Any, tmp_path: Path) -> None:
-    given = settings(SparkSection(), DataDir(tmp_path), standing=8)  # as the fixture does
-    assert spark._jvm.System.getProperty("spark.master") == given["spark.master"]  # and yet Java has it
+    given = settings(SparkSection(), DataDir(tmp_path), standing=8)  # as in the fixture
+    assert spark._jvm.System.getProperty("spark.master") == given["spark.master"]  # Java has received it
     assert "--conf" not in jvm(spark).cmdline()
     assert "--properties-file" in jvm(spark).cmdline()
     named = jvm(spark).cmdline()[jvm(spark).cmdline().index("--properties-file") + 1]

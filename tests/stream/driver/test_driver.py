@@ -1,4 +1,4 @@
-"""A whole driver process against a real engine: filter and sql, dead letters, restarts, lost checkpoints."""
+"""A driver process against a real engine: filter and sql, dead letters, restarts, lost checkpoints."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_records_pass_once_through_restarts_kills_and_lost_checkpoints(make_engi
     run.send("in", [*quotes(0, 200), b"not json", b'{"symbol":"BTC","bid":"text"}'])
     driver = spawn_driver(run)
 
-    # Bytes pass a filter unchanged; sql encodes its columns; types without a schema come from the first records.
+    # filter passes bytes unchanged; sql encodes its columns; without a schema the types come from the first records.
     assert run.wait_for("kept", 99) == quotes(101, 200)
     assert json.loads(run.wait_for("derived", 99)[0]) == {"symbol": "BTC", "twice": 202.0, "id": 101}
     assert json.loads(run.wait_for("guessed", 201)[0]) == {"symbol": "BTC", "next": 1}
 
-    # What can't be decoded is a dead letter of each processor that decodes it; `guess` does not look at `bid`.
+    # A record that cannot be decoded is a dead letter of each processor that decodes it; `guess` does not read `bid`.
     letters = [json.loads(letter) for letter in run.wait_for("_dead", 5)]
     assert sorted((letter["processor"], letter["reason"]) for letter in letters) == [
         ("derive", "bad_json"),
@@ -74,13 +74,13 @@ def test_records_pass_once_through_restarts_kills_and_lost_checkpoints(make_engi
         ("keep", "wrong_type"),
     ]
 
-    # A killed driver leaves half an epoch; the next one finishes it, once.
+    # A killed driver leaves half an epoch; the next one completes it, once.
     run.send("in", quotes(200, 300))
     spawn_driver.end(driver)
     driver = spawn_driver(run)
     assert run.wait_for("kept", 199) == quotes(101, 300)
 
-    # A lost checkpoint goes on at the ledger's ends, never from 0.
+    # After the loss of its checkpoint a query continues at the ledger's offsets, not at 0.
     driver.send_signal(signal.SIGTERM)
     assert driver.wait(60) == 0
     shutil.rmtree(run.data_dir.checkpoints)
@@ -89,7 +89,7 @@ def test_records_pass_once_through_restarts_kills_and_lost_checkpoints(make_engi
     assert run.wait_for("kept", 299) == quotes(101, 400)
     assert len(run.wait_for("derived", 299)) == 299
 
-    # The engine goes away and comes back: file topics go on, nothing twice.
+    # The engine is restarted: file topics continue, and nothing is published twice.
     run.kill()
     run.start()
     run.send("in", quotes(400, 500))
@@ -127,7 +127,7 @@ def test_a_query_that_fails_five_times_at_an_epoch_stops_and_can_skip_it(make_en
         return found
 
     def is_failed() -> bool:
-        """Whether it has failed for good; until then a restart does not make the run healthy."""
+        """Whether the processor has failed for good; before that a restart does not make the run healthy."""
         assert run.client.command("health")["status"] == "degraded"
         return bool(shown()["state"] == "failed")
 
@@ -139,7 +139,7 @@ def test_a_query_that_fails_five_times_at_an_epoch_stops_and_can_skip_it(make_en
     assert "gauss processors skip p" in shown()["detail"]
     assert "\tat " not in shown()["detail"]
 
-    # Only what it fails at is left out, with the reason; records of the same batch pass, in their order.
+    # Only the record that fails is skipped, with the reason; other records of the batch pass in order.
     run.client.command("processors.skip", {"name": "p"})
     run.send("in", [b'{"n":999}'])
     others = [b'{"n":%d}' % n for n in (*range(2, 40), 999) if n != 13]

@@ -1,4 +1,4 @@
-"""A standing job of Spark's runs a hosted processor."""
+"""A standing job on Spark runs a hosted processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""join in standing tasks against a real engine, without a JVM: which version an epoch sees, and what is added."""
+"""join in standing tasks against a real engine, without a JVM: the table version of an epoch, and the added columns."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ROWS = [b'{"symbol":"BTC","name":"Bitcoin","lot":0.001}', b'{"symbol":"ETH","nam
 
 
 class Joined(Hosted):
-    """A standing task that joins."""
+    """A standing task with a join."""
 
     def put(self, topic: str, *records: bytes) -> None:
         self.send(list(records), topic)
 
     def run(self) -> list[bytes]:
-        """Runs one epoch; gives all that was written so far."""
+        """Runs one epoch; returns everything written so far."""
         assert list(self.task.epoch()) == ["p"]
         return self.records()
 
@@ -119,7 +119,7 @@ def test_epoch_of_a_task_that_died_is_joined_anew_with_the_newest_version(joined
     made.put("in", b'{"symbol":"BTC"}')
     grants = made.task.granted()
     made.put("instruments", b'{"symbol":"BTC","name":"changed"}')
-    made.task.hold(grants)  # it died before its publish
+    made.task.hold(grants)  # it dies before its publish
     made.task = made.new_task(job=made.task.job, attempt=1)
     assert made.run() == [b'{"symbol":"BTC","name":"changed"}']
     assert made.task.granted() == {}
@@ -162,7 +162,7 @@ def test_epoch_whose_version_died_with_the_engine_is_granted_anew_with_one_versi
     assert made.records() == []
     made.put("instruments", b'{"symbol":"BTC","name":"later"}')
     made.task.claim()
-    found = made.run()  # the first record went with its memory topic
+    found = made.run()  # the first record was lost with its memory topic
     assert [json.loads(record)["name"] for record in found] == ["later"]
     assert made.task.granted() == {}
 

@@ -1,4 +1,4 @@
-"""dedup and window-join on a real Spark: the same results whatever the batches; what keys, times and misses mean."""
+"""dedup and window-join on a real Spark: results do not depend on batches; keys, times and records without a match."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def config(processors: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, Any]:
 
 
 def settled(run: EngineRun, topic: str, count: int) -> list[dict[str, Any]]:
-    """What came out of a processor that has read everything, and has written at least `count` records."""
+    """The output of a processor that has read everything and written at least `count` records."""
     run.wait_read(topic.removesuffix(".out"))
     run.wait_for(topic, count, 150)
     return [json.loads(record) for record in run.records(topic)]
@@ -59,7 +59,7 @@ def shown(rows: list[dict[str, Any]]) -> Counter[str]:
 
 
 def pairs(trades: list[dict[str, Any]], orders: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By plain Python: every pair of the same key within five seconds."""
+    """The expected pairs, in plain Python: same key, within five seconds."""
     return [
         {**order, **trade}
         for trade in trades
@@ -71,7 +71,7 @@ def pairs(trades: list[dict[str, Any]], orders: list[dict[str, Any]]) -> list[di
 
 
 def firsts(trades: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By plain Python: the first of each key."""
+    """The expected first records of each key, in plain Python."""
     found: dict[str, dict[str, Any]] = {}
     for trade in trades:
         found.setdefault(json.dumps(trade["id"]), trade)
@@ -99,7 +99,7 @@ def test_results_do_not_depend_on_where_batches_end(make_engine: MakeEngine, spa
             many = chance.randrange(1, 200)
             run.send(topic, sent[topic][:many])
             sent[topic] = sent[topic][many:]
-            time.sleep(chance.choice([0, 0.2]))  # batches of one and of several sends
+            time.sleep(chance.choice([0, 0.2]))  # batches of one send and of several
         wanted = pairs(trades, orders)
         assert shown(settled(run, "join.out", len(wanted))) == shown(wanted)
         assert shown(settled(run, "dedup.out", len(firsts(trades)))) == shown(firsts(trades))
@@ -134,7 +134,7 @@ def test_records_that_meet_none_come_out_once_nothing_can_come(make_engine: Make
         rows: list[dict[str, Any]] = [{"id": "a", "n": 1, "t": T, "m": 1}, {"id": "b", "n": None, "t": None, "m": 2}]
         rows.append({"id": None, "n": None, "t": None, "m": 3})
         assert shown(settled(run, "right.out", 3)) == shown(rows)
-        # A letter of the other topic that is replayed is read as a record of that topic again.
+        # A replayed letter of the other topic is read as a record of that topic.
         run.send("orders", [b"oops"])
         run.wait_for("_dead", len(kinds))
         assert run.client.command("dlq.replay", {"processor": "right"})["replayed"] == 1
@@ -157,14 +157,14 @@ def test_record_comes_out_again_once_it_is_forgotten_and_one_without_key_is_dead
     queries = [start_query(run, spark, name) for name in kinds]
 
     def sent(count: int, *rows: dict[str, Any]) -> list[dict[str, Any]]:
-        """Sends a batch of its own, and waits for what has come out then."""
+        """Sends a separate batch, and waits for its results."""
         run.send("trades", encoded(list(rows)))
         return settled(run, "key.out", count)
 
     try:
         first = {"id": "a", "n": 1, "t": T}
         sent(2, first, {"id": "a", "n": 2, "t": T}, first, {"id": "a", "t": T}, {"id": None, "n": 1, "t": T})
-        sent(3, {"id": "a", "n": 1, "t": T + 9_000}, {"id": "x", "n": 1, "t": T + 20_000})  # the watermark: 18 s
+        sent(3, {"id": "a", "n": 1, "t": T + 9_000}, {"id": "x", "n": 1, "t": T + 20_000})  # watermark: 18 s
         sent(4, {"id": "y", "n": 1, "t": T + 20_000})
         rows = sent(5, {"id": "a", "n": 1, "t": T + 20_001}, {"id": "a", "n": 1, "t": T})
         found = [(row["id"], row["n"], row["t"] - T) for row in rows]
@@ -186,5 +186,5 @@ def test_streams_put_only_known_variables_into_the_map_that_they_share(make_engi
     finally:
         query.stop()
     source = spark._jsparkSession.sessionState().dataSourceManager().lookupDataSource("gauss")
-    # A name more could be put there by two streams at once, which may break the map for good.
+    # Two streams that add a name at once may corrupt the map, so all names are there already.
     assert set(source.dataSourceCls().envVars().keySet().toArray()) == {"PYTHONPATH", *STREAM_VARIABLES}

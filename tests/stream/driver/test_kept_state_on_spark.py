@@ -1,4 +1,4 @@
-"""Open candles in a topic: they are closed once, outlive a lost checkpoint, and leave the table when they close."""
+"""Open candles in a topic: each is closed once, survives a lost checkpoint, and leaves the table when it is closed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def made(run: EngineRun, spark: Spark, name: str) -> Query:
 
 def started(run: EngineRun, spark: Spark, name: str) -> Query:
     query = made(run, spark, name)
-    while not query.is_started:  # that a state is loaded is told first
+    while not query.is_started:  # the status that state is being loaded comes first
         query.start()
         query.statuses()
     return query
@@ -98,7 +98,7 @@ def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, started
         wait_for_open_keys(run, name, left_open)
         query.stop()
     run.send("in", encoded(then))
-    # The one loses everything that Spark knew, the other goes on with it.
+    # One query loses all of Spark's state, the other keeps it.
     shutil.rmtree(run.data_dir.checkpoints / "table")
     queries = {name: started(run, started_spark, name) for name in ("table", "log")}
     run.send("in", encoded(last))
@@ -108,13 +108,13 @@ def test_open_candles_outlive_a_lost_checkpoint(make_engine: MakeEngine, started
         wait_for_open_keys(run, name, [f"c|1s|{T + 8000}", f"c|4s|{T + 8000}"])
         query.stop()
     assert [row["records"] for row in [run.client.command("topic", {"name": "state.table"})]] == [2]
-    # The table died with its engine, and the checkpoint is gone too: nothing is made up.
+    # Both the table and the checkpoint are lost: no state is invented.
     run.stop()
     run.start()
     shutil.rmtree(run.data_dir.checkpoints / "table")
     with pytest.raises(ConfigError, match="state of processor"):
         started(run, started_spark, "table")
-    # What takes a while is told before it begins, and nothing comes out until it is done.
+    # The status that state is being loaded comes first, and there are no results until it is loaded.
     query = made(run, started_spark, "log")
     for _ in range(2):
         query.tick()

@@ -1,5 +1,5 @@
-"""Queries of a real driver that is killed in the middle: a chain, and join, window-join and dedup. Every topic is as if
-nothing had happened."""
+"""Queries of a real driver that is killed while they run: a chain, and join, window-join and dedup. Every topic has the
+contents of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NUMBERS = {"name": "numbers", "plugin": "json", "config": {"fields": [{"name": n
 TYPED = {"input": {"format": "numbers"}}
 STEPS: list[tuple[str, dict[str, Any]]] = [
     ("filter", {**TYPED, "where": ".a % 5 != 0"}),
-    ("filter", {**TYPED, "where": ".b >= 0"}),  # finds bad what the first did not look at
+    ("filter", {**TYPED, "where": ".b >= 0"}),  # rejects records that the first does not look at
     ("expression", {**TYPED, "program": "{a, c: (.a + .b)}"}),
 ]
 CHAIN_TOPICS: list[dict[str, Any]] = [
@@ -55,7 +55,7 @@ def chain_is_whole(run: Any) -> None:
         return {row["name"]: row for row in run.client.command("processors.ls", {})["processors"]}
 
     assert [rows()[f"step{place}"]["behind"] for place in range(3)] == [0, 0, 0]
-    # The driver tells of its queries every second or so.
+    # The driver reports its queries about every second.
     wait_until(lambda: "in the task of step0" in rows()["step2"]["detail"], 60, "the chain is one query")
 
 
@@ -117,7 +117,7 @@ def test_killed_driver_changes_no_topic_of_a_chain_and_no_result_of_a_join(make_
         numbers = range(part * JOINED // PARTS, (part + 1) * JOINED // PARTS)
         run.send("raw", [b'{"id":"o%d","n":%d,"t":%d}' % (n, n, T + n) for n in numbers for _ in range(2)])
         run.send("orders", [b'{"id":"o%d","account":%d,"t":%d}' % (n, n % 11, T + n) for n in numbers])
-        if part == 2:  # while all of them have work
+        if part == 2:  # while all queries have work
             spawn_driver.end(driver)
             driver = spawn_driver(run)
         time.sleep(0.3)

@@ -1,4 +1,4 @@
-"""The page about processors of one's own, run as it is written."""
+"""The documentation page about custom processors, executed as written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "own-processors.md"
 
 def test_functions_beside_the_config_run_on_spark(tmp_path: Path, make_engine: Any, spawn_driver: Any) -> None:
     code, config = (re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(), re.DOTALL)[0] for kind in ("python", "toml"))
-    folder = tmp_path / "data0"  # where make_engine lets its config lie
+    folder = tmp_path / "data0"  # where make_engine writes its config
     folder.mkdir()
     (folder / "spreads.py").write_text(code)
     (folder / "pipeline.toml").write_text(config)

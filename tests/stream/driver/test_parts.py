@@ -1,4 +1,4 @@
-"""The driver's parts that need neither a JVM nor an engine."""
+"""Parts of the driver that need neither a JVM nor an engine."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_checkpoint_knows_that_it_takes_the_place_of_another_plans(tmp_path: Pat
     assert second.replaces_another()
     assert not first.replaces_another()
     second.mark_started()
-    assert not second.replaces_another()  # it ran: if its files are lost now, that is another matter
+    assert not second.replaces_another()  # it has run, so a loss of its files is a different case
 
 
 def test_checkpoint_keeps_its_identity_while_it_can_be_read(tmp_path: Path) -> None:

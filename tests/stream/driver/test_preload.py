@@ -1,4 +1,4 @@
-"""Workers are forked from a process that has loaded what tasks need: what a task imports itself it does not share."""
+"""The zygote has imported everything that tasks need, so that workers share it."""
 
 from __future__ import annotations
 

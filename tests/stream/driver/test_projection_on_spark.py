@@ -1,4 +1,4 @@
-"""Results written in a format whose schema lacks some of their columns, on a real Spark."""
+"""Results whose format lacks some of their columns, on a real Spark."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def start(run: EngineRun, spark: Spark, name: str) -> Query:
     processor = next(each for each in run.pipeline.processors if each.name == name)
     context = Context(spark, run.client, run.pipeline, DataDir(run.data_dir.root), str(run.data_dir.flight_json))
     query = Query(context, processor)
-    while not query.is_started:  # that a state is loaded is told first
+    while not query.is_started:  # the status that state is being loaded comes first
         query.start()
         query.statuses()
     return query

@@ -1,4 +1,4 @@
-"""`ready` means that records may come, not that some have come."""
+"""`ready` means that records can be processed, not that some have been."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Several chains in one standing task, against a real engine and without a JVM: the same as each by itself."""
+"""Several chains in one standing task against a real engine, without a JVM, give the same results as each in its own
+task."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def config(names: str, **jobs: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    """Each job twice, over the same topic: `x.…` in one task, `y.…` each in its own."""
+    """Each job twice over the same topic: `x.…` in one task, `y.…` each in its own."""
     jobs = {name: JOBS[name] for name in names} | jobs
     return {
         "formats": [QUOTE],
@@ -162,7 +163,7 @@ def test_one_that_raises_is_dropped_and_told_and_the_others_go_on(
     alone = world.task("xc")
     alone.run()
     assert len(records_of(world.client, "x.c")) == 10
-    # It has caught up, and comes back.
+    # It has caught up, and shares the task again.
     task = world.task("xa", "xb", "xc")
     send(world.client, "in", good(11, 21))
     task.run()
@@ -170,7 +171,7 @@ def test_one_that_raises_is_dropped_and_told_and_the_others_go_on(
 
 
 class Slow:
-    """A transform that takes its time."""
+    """A slow transform."""
 
     def __init__(self, transform: Any, seconds: float) -> None:
         self._transform, self._seconds = transform, seconds
@@ -206,7 +207,7 @@ def test_a_slow_one_that_is_alone_or_was_claimed_elsewhere_is_not_dropped(make_w
     world = make_world("ab")
     task = world.task("xa", "xb")
     world.task("xb")
-    task.loop.generations.pop("xb")  # as after a publish that was refused
+    task.loop.generations.pop("xb")  # as after a rejected publish
     for name in ("xa", "xb"):
         task.loop._leave(name, 0.9)
     assert list(task.loop.generations) == ["xa"]
@@ -258,7 +259,7 @@ def test_a_task_that_is_tried_again_goes_on_with_all_its_chains_beside_its_neigh
     two = world.task("xa", "xb", job=one.job, task=1)
     send(world.client, "in", good(1, 101))
     held = two.granted(30)
-    again = world.task("xa", "xb", job=one.job, task=0, attempt=1)  # its first attempt has died
+    again = world.task("xa", "xb", job=one.job, task=0, attempt=1)  # its first attempt died
     with pytest.raises(Fenced):
         two.granted()
     assert held
@@ -295,7 +296,7 @@ def test_a_later_task_fences_all_chains_of_an_earlier_one(make_world: Any) -> No
 def test_those_that_read_the_same_in_the_same_way_are_one_team() -> None:
     given = config("abc")
     given["formats"].append({**QUOTE, "name": "other"})
-    given["processors"][1]["config"]["input"] = {"format": "other"}  # the same by another name
+    given["processors"][1]["config"]["input"] = {"format": "other"}  # the same format by another name
     given["processors"][2]["config"]["input"] = {"format": "json"}
     given["processors"][3]["parallelism"] = 2
     given["processors"][4]["source"]["read"] = "latest"
@@ -310,4 +311,4 @@ def test_slots_of_a_cluster_are_one_per_task_table_and_parallelism() -> None:
     given = config("abc")
     given["processors"][0]["parallelism"] = 3
     given["topics"].append({"name": "rows", "storage": "clickhouse", "storage_config": {"host": "db.example"}})
-    assert least_slots(Pipeline.model_validate(given)) == 3 + 1 + 1  # xa by itself, the others together, the table
+    assert least_slots(Pipeline.model_validate(given)) == 3 + 1 + 1  # xa alone, the others together, and the table

@@ -1,4 +1,4 @@
-"""What a query of the sql processor may read and call, and what it may not."""
+"""What queries of the sql processor may read and call."""
 
 from __future__ import annotations
 

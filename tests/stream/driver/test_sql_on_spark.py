@@ -1,4 +1,4 @@
-"""sql over given rows: which fields are decoded, which rows come out, and which time they keep."""
+"""sql over given rows: the decoded fields, the resulting rows and their times."""
 
 from __future__ import annotations
 

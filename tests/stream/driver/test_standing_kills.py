@@ -1,4 +1,4 @@
-"""Standing tasks and their engine, killed or stopped at every step of the loop: nothing is lost or comes twice."""
+"""Standing tasks and their engine are killed or suspended at every step of the loop: nothing is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCH = 1_000
 
 
 class World:
-    """An engine with files, and attempts of one task."""
+    """An engine with file topics, and attempts of one task."""
 
     def __init__(self, folder: Path) -> None:
         config = hosted_config()
@@ -45,7 +45,7 @@ class World:
         self.sent += fresh
 
     def task(self, point: str = "none", action: str = "none", *, flight: Path | None = None) -> TaskProcess:
-        """The next attempt."""
+        """Starts the next attempt."""
         given = msgspec.json.decode(self._plan)
         file = self._folder / "plan.json"
         file.write_text(json.dumps(_with_flight(given, str(flight)) if flight is not None else given))
@@ -57,7 +57,7 @@ class World:
         return int(self.client.command("topic", {"name": "out"})["end"])
 
     def wait_for_all(self, what: str) -> None:
-        """Until all that was sent came through, once and in its order."""
+        """Waits until everything that was sent is in the output, once and in order."""
         wait_until(lambda: self.end >= len(self.sent) // 2, 60, what)
         assert records_of(self.client, "out") == self.sent[::2], what
 

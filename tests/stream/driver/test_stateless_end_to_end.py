@@ -1,4 +1,4 @@
-"""Stateless processors as queries of one real driver: a stream that is joined, unpacked, changed and split again."""
+"""Stateless processors as queries of one real driver: a stream is joined, decompressed, changed and split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stateless processors in standing tasks against a real engine, without a JVM: what is published, and what is dead."""
+"""Stateless processors in standing tasks against a real engine, without a JVM: published records and dead letters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Runs:
         self._made: list[Hosted] = []
 
     def __call__(self, plugin: str, records: list[bytes], **given: Any) -> Hosted:
-        """One epoch of a processor over some records."""
+        """Runs one epoch of a processor over some records."""
         pipeline = hosted_config(plugin, **given)
         if "input" not in given:
             del pipeline["processors"][0]["config"]["input"]
@@ -67,7 +67,7 @@ def test_an_array_of_objects_becomes_a_record_per_object(run: Runs) -> None:
 
 
 def several(plugin: str, topics: list[str], **given: Any) -> dict[str, Any]:
-    """The config of a processor with several sources or targets, which its own config names."""
+    """The config of a processor with several sources or targets, which are named in its own config."""
     pipeline = hosted_config(plugin, **given)
     pipeline["topics"] += [{"name": name, "storage": "memory"} for name in topics]
     entry = pipeline["processors"][0]

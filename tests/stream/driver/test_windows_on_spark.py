@@ -1,4 +1,4 @@
-"""Windows on a real Spark: the same results whatever the batches, and what becomes of late and broken records."""
+"""Windows on a real Spark: results do not depend on batches; late and invalid records."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def enough(run: EngineRun, name: str, count: int) -> bool:
 
 
 def disordered(seed: int, count: int, keys: list[str | None]) -> list[Row]:
-    """Rows of which none is late, however they are cut: each within a second of the newest before it."""
+    """Rows out of order, none of them late: each is within a second of the newest before it."""
     chance, now = random.Random(seed), T
     rows: list[Row] = []
     for _ in range(count):
@@ -112,14 +112,14 @@ def test_late_and_broken_records_change_no_result_and_are_told(make_engine: Make
     queries = [start_query(run, spark, name) for name in ("letters", "idle", "candles", "clock")]
     early: list[Row] = [("a", 1.0, T), (None, 2.0, T + 1), ("a", None, T + 2), ("a", 4.0, T + 900)]
     run.send("in", encoded([*early, ("b", 3.0, T + 2500)]))
-    # The clock and the silence close what they may, without a further record.
+    # The clock and the idle timeout close windows without a further record.
     first = expected("agg", early)
     wait_until(lambda: results(run, "idle")[:2] == first, 150, what=lambda: results(run, "idle"))
     wait_until(lambda: sum(row["n"] for row in results(run, "clock")) == 5, 150, what=lambda: results(run, "clock"))
     wait_until(lambda: results(run, "letters") == first, 150, what=lambda: results(run, "letters"))
     wait_until(lambda: len(results(run, "candles")) == 1, 150, what=lambda: results(run, "candles"))
     assert results(run, "candles")[0] | {"k": "a", "open": 1.0, "close": 4.0, "volume": 2} == results(run, "candles")[0]
-    # A clock that jumps back, then records that are none.
+    # A clock that jumps back, then invalid records.
     run.send(
         "in",
         [*encoded([("a", 9.0, T + 100), ("b", 1.0, T + 2600)]), b'{"k":"a","v":1}', b'{"k":"a","v":"x","t":1}', b"{"],
@@ -137,7 +137,7 @@ def test_late_and_broken_records_change_no_result_and_are_told(make_engine: Make
     late = ("late", encoded([("a", 9.0, T + 100)])[0])
     missing = ("no_event_time", b'{"k":"a","v":1}')
     assert late in letters("letters") and missing in letters("letters")
-    assert len(letters("letters")) == 4  # and two that could not be decoded
+    assert len(letters("letters")) == 4  # and two that cannot be decoded
     wait_until(lambda: missing in letters("candles"), 150)
     assert late not in letters("candles")
     assert [
@@ -148,6 +148,6 @@ def test_late_and_broken_records_change_no_result_and_are_told(make_engine: Make
         told = {row["name"]: row for row in run.client.command("processors.ls")["processors"]}
         return [told[name]["late"] for name in ("letters", "candles")]
 
-    wait_until(lambda: late_ones() == [1, 1], 150, what=late_ones)  # counted a moment after the letters are there
+    wait_until(lambda: late_ones() == [1, 1], 150, what=late_ones)  # the counter follows the letters after a moment
     for query in queries:
         query.stop()

@@ -1,4 +1,4 @@
-"""Every plugin object of an engine is closed once, whatever happened to it."""
+"""Every plugin object of an engine is closed once, also after errors."""
 
 from __future__ import annotations
 

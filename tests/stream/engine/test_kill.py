@@ -1,4 +1,4 @@
-"""kill -9 of a real engine in the middle of publishes: no half epoch, none twice, none lost."""
+"""kill -9 of a real engine during publishes: no epoch is partial, duplicated or lost."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def rows(client: EngineClient, topic: str) -> list[tuple[int, bytes]]:
 
 
 class Writer(threading.Thread):
-    """Stages and publishes epoch after epoch into two topics, as a Spark query does, and again after each failure."""
+    """Stages and publishes epochs into two topics, as a Spark query does, and starts over after each failure."""
 
     def __init__(self, client: EngineClient) -> None:
         super().__init__(daemon=True)
@@ -86,7 +86,7 @@ class Writer(threading.Thread):
             try:
                 self._query()
             except (ProtocolError, Fenced):
-                continue  # the engine died with the stages: the epoch is run again under a new claim
+                continue  # the engine and its stages are gone: the epoch is repeated under a new claim
             except GaussError:
                 if not self.stopping.is_set():
                     raise
@@ -94,7 +94,7 @@ class Writer(threading.Thread):
     def _query(self) -> None:
         claimed = self.client.claim(Claim("p", "c", ["in"], ["left", "right"]))
         epoch = claimed.epoch + 1
-        # Spark repeats the last epoch when its commit log lacks it.
+        # Spark repeats the last epoch if its commit log lacks it.
         for number in range(max(epoch - 1, 0), 1 << 30):
             if self.stopping.is_set():
                 return

@@ -1,4 +1,4 @@
-"""A processor whose state was lost, or whose output must be made anew: rebuild and drop-state."""
+"""`rebuild` and `drop-state` of a processor whose state was lost or whose output must be written again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from helpers.waiting import wait_until
 
 @pytest.fixture
 def delivery(tmp_path: Path) -> Delivery:
-    """A stateful processor that has published two epochs and then lost its checkpoint."""
+    """A stateful processor that has published two epochs and lost its checkpoint."""
     made = Delivery(tmp_path)
     made.claim(stateful=True)
     made.feed(b"a", b"b", b"c", b"d")
@@ -126,7 +126,7 @@ def test_engine_that_died_behind_the_entry_of_a_rebuild_empties_its_target_at_th
         claim = ClaimMade("copy", "rebuild-1", 1, {"in": At(source.inc, 0)})
         engine.ledger.commit(Rebuilt([claim], {"out": At(out.inc, out.empty_end())}), sync=True)
     finally:
-        engine.close()  # as if it had died here: the topic still holds its records
+        engine.close()  # as if it had died here, with the records still in the topic
     again = Engine(tmp_path)
     again.open()
     try:
@@ -138,6 +138,6 @@ def test_engine_that_died_behind_the_entry_of_a_rebuild_empties_its_target_at_th
     third = Engine(tmp_path)
     third.open()
     try:
-        assert (third.topic("out").floor(), third.topic("out").version()) == (3, 4)  # what came since stays
+        assert (third.topic("out").floor(), third.topic("out").version()) == (3, 4)  # newer records stay
     finally:
         third.close()

@@ -1,4 +1,4 @@
-"""Letters that a replay does not cure: the same letters again, counted once, and nobody is stopped by them."""
+"""Letters that fail again when they are replayed: they are the same letters, counted once, and stop no processor."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_replayed_letters_that_are_refused_again_stay_the_same_letters_and_stop_
         assert (shown["state"], shown["dead"], shown["records"]) == ("running", MANY, 2 * MANY)
     assert client.command("dlq.replay", {"processor": "cut", "offsets": [0]})["already"] == 1
 
-    # Also for an engine that starts again.
+    # Also after a restart of the engine.
     engine.close()
     again = Engine(engine.paths.root)
     again.open()

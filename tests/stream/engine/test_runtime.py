@@ -1,4 +1,4 @@
-"""The engine as a whole: readiness, ports, draining, disk, health, dead letters and what a restart finds."""
+"""The engine as a whole: readiness, ports, draining, disk, health, dead letters and restarts."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def connected(engine: Engine) -> EngineClient:
 def test_process_says_ready_serves_and_ends_on_sigterm(process: EngineProcess) -> None:
     said = process.start()
     assert said["ready"] is True
-    # It serves before its transforms have claimed their places.
+    # It serves requests before its transforms have claimed their positions.
     wait_until(lambda: process.client.command("health")["status"] == "ready")
     assert process.client.command("health")["pid"] == said["pid"]
     feed(process.client, "a", b"one", b"two")
@@ -234,7 +234,7 @@ def test_blocked_topic_degrades_health_and_names_the_client(
         # More than both socket buffers hold, into a ring of 100 records: the topic must block.
         big = [b"x" * 100_000] * 400
         threading.Thread(target=lambda: feed(writer, "a", *big), daemon=True).start()
-        # One answer for both: what was slow for a moment may be well again at the next.
+        # Both from one answer: a short delay may be over at the next.
         health = wait_until(lambda: (told := client.command("health"))["reasons"] and told, 60, "reasons")
         (reason,) = health["reasons"]
         assert health["status"] == "degraded"
@@ -280,7 +280,7 @@ def test_unread_records_of_a_memory_topic_are_counted_as_lost(tmp_path: Path) ->
     engine.restart_ready()
     feed(engine.client, "a", *[b"x"] * 40)
     claimed = engine.client.claim(Claim("pass", "c", ["a"], ["b"]))
-    engine.kill()  # at once: no record is too young to be counted
+    engine.kill()  # at once: even the newest record must be counted
     engine.restart_ready()
     again = engine.client.claim(Claim("pass", "c", ["a"], ["b"]))
     assert again.start == claimed.start
@@ -343,7 +343,7 @@ def test_commands_answer_in_their_documented_shapes(run: Callable[..., Engine]) 
     client = connected(engine)
     feed(client, "a", b"x", b"y")
     wait_until(lambda: client.command("topic", {"name": "b"})["end"] == 2)
-    # What was read may go a moment after it is published.
+    # Published records are removed from the source a moment later.
     wait_until(lambda: client.command("topic", {"name": "a"})["fill"] == 0.0)
     names = [topic["name"] for topic in client.command("topics")["topics"]]
     assert names == ["_dead", "_retry.pass", "a", "b"]

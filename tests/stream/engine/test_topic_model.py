@@ -1,4 +1,4 @@
-"""write_full × readers against a small reference: the topic and the model must agree after every step."""
+"""write_full × readers against a reference model: topic and model must agree after every step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from helpers.logs import drain, lines, open_log
 
 
 class Model:
-    """The rules in their shortest form: a list of (offset, data), one record at a time."""
+    """The rules in their simplest form: a list of (offset, data), one record at a time."""
 
     def __init__(self, size: int | None, size_bytes: int | None, full: str) -> None:
         self.size, self.size_bytes, self.full = size, size_bytes, full
@@ -43,7 +43,7 @@ class Model:
         return True
 
     def settle(self) -> None:
-        """Lets go what the size no longer holds."""
+        """Removes records beyond the capacity."""
         hold = self.end if self.full == "overwrite" else min(self.readers.values(), default=self.end)
         while self.over(self.kept) and self.kept[0][0] < hold:
             self.kept.pop(0)
@@ -69,7 +69,7 @@ def test_topic_agrees_with_the_model(
     size: int | None, size_bytes: int | None, full: str, steps: list[tuple[str, object]]
 ) -> None:
     cancel = threading.Event()
-    cancel.set()  # a block that would wait gives up: what was accepted is what is compared
+    cancel.set()  # a blocking append gives up: compare what was accepted
     with tempfile.TemporaryDirectory() as folder:
         topic = LogTopic("t", open_log("memory", Path(folder)), Capacity(size, size_bytes, WriteFull(full)))
     model = Model(size, size_bytes, full)
@@ -111,7 +111,7 @@ def test_topic_agrees_with_the_model(
             model.settle()
         assert topic.version() == model.end
         assert topic.counters.dropped == model.dropped
-        if action in ("append", "open"):  # a reader that moves frees nothing before there is need
+        if action in ("append", "open"):  # a reader that advances frees nothing until space is needed
             kept = [(record[0], record[2]) for record in drain(topic.open(Program()))]
             assert kept == model.kept
         newest = drain(topic.open(Program(Last())))

@@ -1,4 +1,4 @@
-"""What a real engine does with bytes that nobody looks at: counted by strace, killed in the middle."""
+"""Bytes that a real engine does not parse: copies are counted by strace, and processes are killed meanwhile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def passthrough(name: str, port: int, target: str | None = None, **config: objec
 
 
 class Far:
-    """A service that keeps what it gets."""
+    """A server that stores what it receives."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -57,9 +57,9 @@ class Far:
 
 
 def _traced(pid: int, tracer: int) -> bool:
-    """Whether a process is traced in all its threads; those that it starts from then on are too."""
+    """Whether all threads of a process are traced; new threads are traced too."""
     for status in Path(f"/proc/{pid}/task").glob("*/status"):
-        with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+        with contextlib.suppress(OSError):  # the thread has ended meanwhile
             if f"TracerPid:\t{tracer}\n" not in status.read_text():
                 return False
     return True
@@ -113,7 +113,7 @@ class Zero:
         return sorted((self.engine.paths.topics / "raw").glob("*.raw"))
 
     def settled(self) -> list[Path]:
-        """The captures once the engine counts all of them as ended, a moment after their senders went."""
+        """The captures, once the engine counts all of them as ended, a moment after their senders closed."""
         wait_until(lambda: self.engine.client.command("topic", {"name": "raw"})["records"] == len(self.captures()), 60)
         return self.captures()
 
@@ -122,7 +122,7 @@ class Zero:
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[Counter[str]]:
-        """Bytes by system call, and how many of each."""
+        """Bytes and number of calls by system call, while the context lasts."""
         found: Counter[str] = Counter()
         trace, pid = self.folder / "trace", self.pid()
         command = ["strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={MOVED},{COPIED}", "-p", str(pid)]
@@ -160,7 +160,7 @@ def test_a_capture_passes_no_byte_through_the_engine(zero: Zero) -> None:
         zero.send(zero.capture)
         wait_until(lambda: len(zero.captures()) == before + 1)
     assert zero.captures()[-1].read_bytes() == DATA
-    assert counted["splice"] == 2 * len(DATA)  # into the pipe and out of it
+    assert counted["splice"] == 2 * len(DATA)  # once into the pipe and once out of it
     assert copied(counted) < len(DATA) / 100
 
 
@@ -187,7 +187,7 @@ def test_a_replay_of_captures_passes_no_byte_through_the_engine(zero: Zero) -> N
     expected = b"".join(path.read_bytes() for path in zero.settled())
     with zero.counting() as counted, connect(zero.replay) as sock:
         assert receive_all(sock) == expected
-    assert len(expected) - 100 <= counted["sendfile"]  # a capture of a few bytes goes from memory
+    assert len(expected) - 100 <= counted["sendfile"]  # a small capture is sent from memory
     assert copied(counted) < len(DATA) / 100
 
 
@@ -200,7 +200,7 @@ def test_a_replay_of_a_file_topic_passes_no_byte_through_the_engine(zero: Zero) 
         while len(got) < len(lines):
             got += sock.recv(1 << 20)
         assert got == lines
-    # The newest few megabytes are still in memory, and go from there.
+    # The newest few megabytes are still in memory and are sent from there.
     assert counted["sendfile"] > len(lines) / 2
 
 

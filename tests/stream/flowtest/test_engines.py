@@ -1,4 +1,4 @@
-"""The parent of the engines that `gauss test` uses."""
+"""The parent process of the engines that `gauss test` uses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ CONFIG = {"topics": [{"name": "a", "storage": "memory"}]}
 
 
 def test_the_pid_of_an_ended_engine_stays_its_own(tmp_path: Path) -> None:
-    """The parent kills all its engines at the end: a pid that was given to another process would be killed instead."""
+    """The parent kills all its engines at the end; a reused pid would be another process."""
     parent = EngineParent()
     pid = parent.start(prepare(tmp_path, CONFIG).root)
     kill(pid)
     assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    kill(pid)  # of one that has ended, as at the end of a case whose engine broke
+    kill(pid)  # of an engine that has ended, as after a case whose engine crashed
     parent.close()
     assert not psutil.pid_exists(pid)

@@ -1,4 +1,4 @@
-"""Test files are judged whole, and every fault has its line."""
+"""Test files are checked as a whole, and every fault has its line."""
 
 from __future__ import annotations
 

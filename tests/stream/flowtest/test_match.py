@@ -1,4 +1,4 @@
-"""Expected rows against found ones."""
+"""Expected rows are matched with actual ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_columns_that_are_not_named_may_hold_anything_unless_exact() -> None:
 
 
 def test_a_loose_row_gives_way_to_one_that_fits_nothing_else() -> None:
-    # The first expectation fits both rows, the second only the first of them.
+    # The first expectation matches both rows, the second only the first of them.
     assert told([{}, {"s": "a"}], [A, B]) == []
     assert told([{}, {}, {"s": "a"}, {"n": 2}], [A, B, C, C]) == []
 

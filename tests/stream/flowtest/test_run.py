@@ -1,4 +1,4 @@
-"""How long a flow is watched before a case has failed."""
+"""How long a test waits for results before a case fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Node(NamedTuple):
 
 
 class Still:
-    """A flow whose queries ask in vain after some epochs, and whose topic stays empty."""
+    """A flow whose queries have no work after some epochs, and whose topic stays empty."""
 
     def __init__(self, epochs: int) -> None:
         self._left, self.looks = epochs, 0

@@ -10,11 +10,12 @@ FIELDS = [{"name": "n", "type": "int64"}, {"name": "s", "type": "string"}]
 QUOTE = {"input": {"format": "quote"}}
 FILTER = ("filter", {**QUOTE, "where": ".n > 0"})
 WAITS = ("expression", {"input": {"format": "json"}, "program": "{n}"})
-"""Nothing but its first records says what `n` is."""
+"""A step whose input type is known only from its first records."""
 
 
 def borders(*steps: tuple[str, dict[str, Any]], topic: dict[str, Any] | None = None, **second: Any) -> list[str]:
-    """Why the topics between some steps end a query; `topic` and `second` are of the first topic and second step."""
+    """The reasons why topics between these steps end a chain; `topic` changes the first topic, `second` the second
+    step."""
     topics: list[dict[str, Any]] = [{"name": f"t{place}", "storage": "memory"} for place in range(len(steps) + 1)]
     topics[1] |= topic or {}
     processors = [
@@ -36,7 +37,7 @@ def borders(*steps: tuple[str, dict[str, Any]], topic: dict[str, Any] | None = N
 def test_hosted_steps_through_plain_topics_go_together() -> None:
     assert borders(FILTER, FILTER, FILTER) == []
     assert borders(FILTER, FILTER, topic={"storage": "file"}) == []
-    assert borders(WAITS, FILTER) == []  # the first may see records before it begins
+    assert borders(WAITS, FILTER) == []  # its first records are read before the chain starts
 
 
 def test_every_border_has_its_reason() -> None:

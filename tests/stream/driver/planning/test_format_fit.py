@@ -1,4 +1,4 @@
-"""A result's columns against the format they are written in: one rule for every format, in the check and in a run."""
+"""The columns of a result must fit the output format: one rule for every format, for the check and for a run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pipeline(plugin: str, config: dict[str, Any], formats: list[dict[str, Any]],
 
 
 def judged(made: Pipeline) -> tuple[list[str], str]:
-    """What the check says, and what the run's own design says."""
+    """The faults found by the check and by the design of a run."""
     told = [error.message for _, error in misfits(made, build_graph(made))]
     try:
         design(made, made.processors[0])

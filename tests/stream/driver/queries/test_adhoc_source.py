@@ -1,4 +1,4 @@
-"""`format("gauss")` in a user's job: read, stream and write topics by name."""
+"""`format("gauss")` in a user's Spark job: batch reads, streams and writes of topics by name."""
 
 from __future__ import annotations
 

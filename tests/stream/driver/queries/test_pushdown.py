@@ -1,4 +1,4 @@
-"""What a batch read pushes into the provider: the same rows as Spark would keep, and fewer of them on the way."""
+"""Filters that a batch read pushes into the provider keep the rows that Spark keeps, and reduce what is transferred."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_records_are_left_behind_where_only_their_place_is_read(run: Any) -> Non
 
 def test_what_spark_would_keep_of_nan_is_never_dropped(run: Any) -> None:
     cases: list[tuple[Filter, int, str]] = [
-        (GreaterThan(("d",), 2.0), 1, "bcd"),  # NaN is above everything for Spark: it looks again
+        (GreaterThan(("d",), 2.0), 1, "bcd"),  # NaN is greater than any number in Spark, so Spark filters again
         (LessThan(("d",), 2.0), 0, "a"),
         (IsNull(("d",)), 1, "bc"),
         (IsNotNull(("d",)), 1, "abcd"),

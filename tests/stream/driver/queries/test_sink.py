@@ -1,4 +1,4 @@
-"""What the tasks of a streaming query stage, and what its commit and its abort make of that."""
+"""What tasks of a streaming query stage, and what its commit and abort do with it."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_stages_are_published_in_the_order_of_partitions_whatever_the_order_of_t
 
 
 def test_a_task_that_ran_twice_is_published_once(writing: Writing) -> None:
-    writing.task(0, b"a")  # its worker died before Spark heard of it
-    for _ in range(2):  # and the commit ran twice
+    writing.task(0, b"a")  # its worker died before it reported to Spark
+    for _ in range(2):  # and the commit is repeated
         writing.writer.publisher.publish([writing.task(0, b"a")], 0, writing.ends)
     assert writing.records() == [b"a"]
 

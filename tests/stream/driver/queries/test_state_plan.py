@@ -1,4 +1,4 @@
-"""What a function or a query keeps in Spark's state, told from its plan."""
+"""Detects from its plan what a function or query keeps in Spark's state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Chains in standing tasks, against a real engine and without a JVM: the same as step by step."""
+"""Chains in standing tasks against a real engine, without a JVM, give the same results as their steps in tasks of their
+own."""
 
 from __future__ import annotations
 
@@ -56,11 +57,11 @@ STEPS: list[tuple[str, dict[str, Any]]] = [
     ("mask", {"input": {"format": "json"}, "fields": ["s"], "method": "redact"}),
     ("compress", {"algo": "gzip"}),
 ]
-"""A chain in which each step finds records bad that those before it let pass."""
+"""A chain in which each step rejects records that the steps before it accept."""
 
 
 def config(steps: list[tuple[str, dict[str, Any]]] = STEPS, **storage: Any) -> dict[str, Any]:
-    """The same chain twice: `f` is run as one, `u` step by step."""
+    """The same chain twice: `f` runs as a chain, `u` step by step."""
     topics = ["in", *(f"{kind}.{place}" for kind in "fu" for place in range(len(steps)))]
     unbounded = {} if storage.get("storage") == "file" else {"storage_size": "unlimited"}
     kept = {"storage": "memory", "storage_config": unbounded} | storage
@@ -82,7 +83,7 @@ def config(steps: list[tuple[str, dict[str, Any]]] = STEPS, **storage: Any) -> d
 
 
 class World:
-    """An engine, and what lies in its topics."""
+    """An engine and access to its topics."""
 
     def __init__(self, folder: Path, given: dict[str, Any]) -> None:
         self.pipeline = Pipeline.model_validate(given)
@@ -106,7 +107,7 @@ class World:
         ]
 
     def letters(self, kind: str) -> list[Any]:
-        """The dead letters of one of the chains, by where they came from."""
+        """The dead letters of one of the chains, sorted by origin."""
         found = [json.loads(data) for _, _, data in self.records("_dead")]
         keys = ("topic", "offset", "reason", "detail", "stage", "column", "ts_ms", "data", "truncated")
         return sorted(
@@ -116,7 +117,7 @@ class World:
         )
 
     def apart(self) -> list[str]:
-        """Processors that the driver is told to give tasks of their own."""
+        """Processors that the driver must run in separate tasks."""
         return list(self.client.sync(DriverSync([])).apart)
 
     def close(self) -> None:
@@ -162,8 +163,8 @@ BATCH = st.one_of(
 def test_a_chain_gives_the_same_as_its_steps_one_by_one(
     make_world: Any, inline_bytes: int, least_passed: int, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "INLINE_BYTES", inline_bytes)  # with the fewer some stages are sent ahead
-    monkeypatch.setattr(locations, "LEAST_PASSED", least_passed)  # with the fewer records are named in their topic
+    monkeypatch.setattr(outbox, "INLINE_BYTES", inline_bytes)  # 800: some stages are sent before the publish
+    monkeypatch.setattr(locations, "LEAST_PASSED", least_passed)  # 0: records are named instead of sent
     world = make_world(config(storage=storage))
     count = len(STEPS)
     fused = world.task(*(f"f{place}" for place in range(count)))
@@ -195,9 +196,9 @@ def test_a_stage_that_is_sent_ahead_takes_the_one_whose_rows_it_names_with_it(
 ) -> None:
     world = make_world(config(STEPS[:2]))
     chain = world.task("f0", "f1")
-    records = [b"{}"] * 100 + [b'{"s":"no"}']  # numbers of rows take more than such rows; the last one stays behind
+    records = [b"{}"] * 100 + [b'{"s":"no"}']  # the row numbers are larger than such rows; the last record is dropped
     world.send("in", records)
-    chain.run()  # from now on the head is known to pass records on as they are
+    chain.run()  # from now on the task knows that the head passes records unchanged
     world.send("in", records)
     monkeypatch.setattr(outbox, "INLINE_BYTES", 1_530)
     done = chain.hold(chain.granted())
@@ -230,7 +231,7 @@ def test_what_a_topic_that_overwrites_gives_is_sent(make_world: Any) -> None:
     records = [b'{"n":%d,"s":"%s"}' % (n, b"x" * 100) for n in range(4, 1_004)]
     world.send("in", records)
     done = chain.hold(chain.granted())
-    world.send("in", records)  # by now the epoch's own records are gone
+    world.send("in", records)  # the records of the epoch are overwritten
     done.publish()
     assert data(world, "f.0") == records
 
@@ -239,7 +240,7 @@ def test_what_a_step_passes_on_whole_is_named_and_not_sent(make_world: Any) -> N
     world = make_world(config(STEPS[:2]))
     chain = world.task("f0", "f1")
     records = [b'{"n":%d}' % number for number in range(4, 104)]
-    for _ in range(2):  # at first nobody knows that the head passes records on as they are
+    for _ in range(2):  # in the first round it is not known that the head passes records unchanged
         world.send("in", records)
         done = chain.hold(chain.granted())
         done.publish()
@@ -278,7 +279,7 @@ def test_a_member_that_leaves_the_chain_begins_where_it_was(make_world: Any) -> 
         chain.epoch()
     alone = [world.task(name) for name in NAMES]
     with pytest.raises(Fenced):
-        chain.epoch()  # of the head's last life
+        chain.epoch()  # of the head's previous generation
     world.send("in", numbers(10, 20))
     alone[0].run()
     grants = alone[1].granted()
@@ -286,7 +287,7 @@ def test_a_member_that_leaves_the_chain_begins_where_it_was(make_world: Any) -> 
     alone[1].work(grants)
     alone[2].run()
     assert data(world, "f.2") == made(0, 20)
-    # And back: all of them have read what there is.
+    # The chain is formed again once all members have read everything.
     world.send("in", numbers(20, 30))
     alone[0].run()
     world.apart()
@@ -325,13 +326,13 @@ def test_an_epoch_run_again_changes_nothing_and_half_an_epoch_leaves_nothing(
     world = make_world(config(SHORT))
     chain = world.task(*NAMES)
     world.send("in", [*numbers(0, 5), b"bad", b'{"n":7,"d":"x"}', b'{"n":8,"d":1e308}'])
-    chain.hold(chain.granted())  # by a task that was killed before its publish
+    chain.hold(chain.granted())  # by a task that is killed before its publish
     assert [world.records(f"f.{place}") for place in range(3)] == [[], [], []]
     chain.claim()
     done = chain.hold(chain.granted())
     done.publish()
     seen = [world.records(f"f.{place}") for place in range(3)], world.letters("f")
-    done.publish()  # as the client does that was given no answer
+    done.publish()  # a client repeats the publish if it gets no reply
     assert ([world.records(f"f.{place}") for place in range(3)], world.letters("f")) == seen
     chain.claim()
     assert chain.epoch() == {}
@@ -350,14 +351,14 @@ def test_replayed_letters_enter_at_their_own_step(make_world: Any) -> None:
     assert letter["inc"] == world.client.command("topic", {"name": "f.0"})["inc"]
     said = world.client.command("dlq.replay", {"processor": "f1"})
     assert said["replayed"] == 1
-    chain.run()  # still bad: the same letter with one more attempt
+    chain.run()  # fails again: the same letter with one more attempt
     letters = [json.loads(data) for data in data(world, "_dead")]
     places = [tuple(each[key] for key in ("processor", "topic", "offset", "attempts")) for each in letters]
     assert places == [("f1", "f.0", 0, 1), ("f1", "f.0", 0, 2)]
     assert len(data(world, "f.0")) == 3
     rows = {row["name"]: row for row in world.client.command("processors.ls", {})["processors"]}
     assert [rows[name]["behind"] for name in NAMES] == [0, 0, 0]
-    # Whoever moves a member takes it out of the chain, also while no records come.
+    # A seek of a member removes it from the chain, also while no records arrive.
     world.client.command("readers.seek", {"topic": "f.0", "reader": "f1", "to": "earliest"})
     with pytest.raises(Fenced):
         chain.granted()
@@ -384,7 +385,7 @@ def test_a_router_feeds_two_members_and_a_full_ring_lets_all_pass(make_world: An
         world.send("in", numbers(part * 100, part * 100 + 100))
         chain.run()
     for name, rest in (("odd", 1), ("even", 0)):
-        # Nobody reads them any more: the rings hold their last records.
+        # No reader is left: the rings keep their last records.
         wanted = [record for n, record in enumerate(numbers(0, 500)) if n % 2 == rest and n != 3]
         assert data(world, f"{name}.out") == data(world, name) == wanted[-10:]
         assert world.client.command("topic", {"name": name})["end"] == len(wanted)
@@ -402,7 +403,7 @@ def test_records_that_pass_a_chain_unchanged_keep_their_keys_and_headers(make_wo
         assert kept[topic].column("ts_ms").to_pylist() == [10 * n for n in left]
         assert kept[topic].column("key").to_pylist() == [key_of(n) for n in left]
         assert kept[topic].column("headers").to_pylist() == [headers_of(n) for n in left]
-    assert kept["f.2"].schema.names == ["ts_ms", "data"]  # made of several fields: they are other records
+    assert kept["f.2"].schema.names == ["ts_ms", "data"]  # new records, made of several fields
     sent = outbox.Outbox(world.client).of("f0", chain.generation)
     chain.epoch.stage(sent)
     for each in filter(None, (inline.data for inline in sent.inline)):

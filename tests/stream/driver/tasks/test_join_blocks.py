@@ -1,4 +1,5 @@
-"""Pairs found in blocks: the same as by plain Python, wherever batches end; null keys, far times, keys of any kind."""
+"""Joined pairs found block by block equal those of plain Python, wherever batches end; null keys, distant times, keys
+of any type."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ WORK = WritePairs(
 
 
 def in_blocks(read: ReadBlocks, topic: str, start: int, rows: list[tuple[str | None, int]]) -> pa.RecordBatch:
-    """A range's blocks; `n` of a record is its offset."""
+    """The blocks of a range; `n` of a record is its offset."""
     offsets = range(start, start + len(rows))
     columns: dict[str, pa.Array] = {
         "id": pa.array([key for key, _ in rows], pa.large_string()),
@@ -74,7 +75,7 @@ def in_blocks(read: ReadBlocks, topic: str, start: int, rows: list[tuple[str | N
 
 
 def near(left: dict[str, Any], right: dict[str, Any]) -> bool:
-    """As Spark's join has it."""
+    """The condition of Spark's join."""
     apart = abs((left[EVENT] - right[EVENT]).total_seconds()) * 1000 <= WINDOW + SLOT
     return bool(apart and right[FIRST] <= left[LAST] + WINDOW and left[FIRST] <= right[LAST] + WINDOW)
 

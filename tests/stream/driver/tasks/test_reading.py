@@ -1,4 +1,4 @@
-"""Batches of a task: keys and headers stay with their records, and a topic without them has no such columns."""
+"""Batches of a task: records keep their keys and headers, and a topic without them has no such columns."""
 
 from __future__ import annotations
 

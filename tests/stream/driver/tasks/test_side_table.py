@@ -1,4 +1,5 @@
-"""The rows that a task looks up: keys by their bytes, the newest of each, and what changes leave."""
+"""The lookup table of a task: keys are compared by bytes, the newest row of each key counts, and changes are
+applied."""
 
 from __future__ import annotations
 

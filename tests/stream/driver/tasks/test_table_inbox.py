@@ -1,4 +1,4 @@
-"""The inbox of a table topic as a source of blocks: which records are read, and what becomes of refused ones."""
+"""The inbox of a table topic as a source of blocks: which records are read, and what happens to rejected ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gauss.tables.writer import RecordSource
 
 
 class Engine:
-    """Records whose data is their offset."""
+    """Returns records whose data is their offset."""
 
     def __init__(self) -> None:
         self.read_from: list[Read] = []
@@ -46,7 +46,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 
 
 def emptied(monkeypatch: pytest.MonkeyPatch, claimed: Claimed, grant: Grant) -> tuple[list[RowBlock], Waits]:
-    """The blocks of an epoch; every third record is refused."""
+    """The blocks of an epoch in which every third record is rejected."""
     given: list[Any] = []
 
     def write_blocks(_: object, source: RecordSource, blocks: Sequence[RowBlock], waits: Waits) -> None:

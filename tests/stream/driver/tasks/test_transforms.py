@@ -1,4 +1,4 @@
-"""Standing tasks of one hosted processor, against a real engine and without a JVM."""
+"""Standing tasks of one hosted processor against a real engine, without a JVM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hosted(tmp_path: Path) -> Iterator[Hosted]:
 
 @pytest.fixture(params=["inline", "ahead"])
 def stages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stages travel with the publish, or are all at the engine before it."""
+    """Whether stages are part of the publish or sent before it."""
     if request.param == "ahead":
         monkeypatch.setattr(outbox, "INLINE_BYTES", -1)
 
@@ -52,7 +52,7 @@ def test_epochs_are_published_in_the_order_of_offsets_whatever_the_order_of_task
 @pytest.mark.usefixtures("stages")
 def test_a_task_that_ran_twice_is_published_once(hosted: Hosted) -> None:
     hosted.send(numbers(0, 10))
-    died = hosted.task.hold(hosted.task.granted())  # before its publish
+    died = hosted.task.hold(hosted.task.granted())  # killed before its publish
     again = hosted.new_task(job=hosted.task.job, attempt=1)
     again.run()
     assert hosted.records() == even(0, 10)
@@ -65,7 +65,7 @@ def test_a_task_that_ran_twice_is_published_once(hosted: Hosted) -> None:
 def test_an_epoch_published_again_changes_nothing(hosted: Hosted) -> None:
     hosted.send([*numbers(0, 10), b"bad"])
     done = hosted.task.hold(hosted.task.granted())
-    for _ in range(2):  # as the client does that was given no answer
+    for _ in range(2):  # a client repeats the publish if it gets no reply
         done.publish()
     assert hosted.records() == even(0, 10)
     hosted.send(numbers(10, 20))
@@ -90,7 +90,7 @@ def test_bad_records_are_dead_letters_of_the_epoch(hosted: Hosted) -> None:
     done = hosted.task.hold(hosted.task.granted())
     assert hosted.records("_dead") == []
     done.publish()
-    assert hosted.records() == [b'{"n":2}', b'{"n":4,"x":{"id":1.5}}']  # `where` does not look at x
+    assert hosted.records() == [b'{"n":2}', b'{"n":4,"x":{"id":1.5}}']  # `where` does not use x
     letters = [json.loads(letter) for letter in hosted.records("_dead")]
     assert [(letter["offset"], letter["reason"]) for letter in letters] == [(1, "not_object"), (2, "wrong_type")]
 

@@ -1,4 +1,4 @@
-"""How far a Spark reader may go, what holds records back, and what is counted as lost."""
+"""How far a Spark reader may read, what holds records back, and what is counted as lost."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_records_that_died_with_the_engine_are_lost_and_not_taken_in(tmp_path: P
     delivery.claim()
     delivery.publish(0, 20)
     planned = delivery.ends(50)
-    delivery.ledger.close()  # killed: the epoch up to 50 was planned, and is run again
+    delivery.ledger.close()  # killed: the epoch up to 50 was planned, and is repeated
     again = Delivery(tmp_path)
     again.claim()
     again.sources.lost_range(Read("in", planned["in"].inc, 20, 50, "p", again.generation), 20, 50)

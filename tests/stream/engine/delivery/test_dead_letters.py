@@ -1,4 +1,5 @@
-"""Dead letters are bounded in bytes, by processor: whoever is full waits or stops alone, and `discard` makes room."""
+"""Dead letters are limited in bytes per processor: a processor at its limit waits or stops without affecting others,
+and `discard` frees space."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def port(engine: Engine) -> int:
 
 def test_transform_with_too_many_bytes_of_letters_stops_and_goes_on_once_they_are_discarded(engine: Engine) -> None:
     ask, topic = commands(engine), engine.topic("in")
-    for _ in range(10):  # each an epoch at most: what one epoch brings is kept whole
+    for _ in range(10):  # at most one epoch each: the letters of one epoch are kept whole
         topic.append(lines(*[b"bad"] * 3, *[b"good"] * 3))
         wait_until(lambda: shown(engine, "cut")["behind"] == 0 or shown(engine, "cut")["state"] == "stopped")
     row = shown(engine, "cut")

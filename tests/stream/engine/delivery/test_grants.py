@@ -1,4 +1,4 @@
-"""Epochs for standing tasks: given in order, published in order, fenced by generation."""
+"""Epochs of standing tasks: granted in order, published in order, fenced by generation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from helpers.delivery import INLET, Delivery
 
 
 class Task:
-    """A standing task of processor `p`, or of several, driven by hand."""
+    """A standing task of processor `p`, or of several, controlled by the test."""
 
     def __init__(self, delivery: Delivery, job: int, task: int = 0, attempt: int = 0, *names: str) -> None:
         self.delivery, self.job, self.task, self.attempt = delivery, job, task, attempt
@@ -55,7 +55,7 @@ class Task:
         return self.next(rows, **given).grants["p"]
 
     def publish(self, grant: Grant, name: str = "p") -> None:
-        """Writes what it was granted, byte for byte."""
+        """Publishes the granted records unchanged."""
         source = self.delivery.rows("in")
         begin = grant.start["in"].off if grant.start["in"].inc == grant.end["in"].inc else 0
         found = [row["data"] for row in source if begin <= row["offset"] < grant.end["in"].off]
@@ -140,9 +140,9 @@ def test_later_attempt_of_a_task_fences_all_and_begins_at_the_ledgers_end(delive
         two.publish(second)
     with pytest.raises(Fenced):
         two.next()
-    assert two.claim().joined  # it is no zombie: it goes on in the new generation
+    assert two.claim().joined  # it is not fenced: it joins the new generation
     with pytest.raises(Fenced):
-        one.claim()  # it is one
+        one.claim()  # it is fenced
     grant = two.one(30)
     assert (grant.epoch, grant.start["in"].off) == (0, 30)
     two.publish(grant)
@@ -173,7 +173,7 @@ def test_waiting_task_is_told_of_records_stops_claims_and_replays(delivery: Deli
     assert soon(lambda: delivery.feed(b"again", topic=INLET)).grants["p"].end[INLET].off == 1
     assert soon(lambda: delivery.grants.end_job(task.job)).stop
     task = standing(delivery)
-    assert task.next().grants  # what was granted to the job that ended
+    assert task.next().grants  # a grant of the job that ended
     with pytest.raises(Fenced):
         soon(lambda: standing(delivery))
 
@@ -184,7 +184,7 @@ def test_a_job_is_told_how_many_of_its_tasks_go_on(delivery: Delivery) -> None:
     two.claim()
     delivery.grants.end_job(one.job, keep=1)
     assert two.next().stop and not one.next().stop
-    delivery.grants.end_job(one.job, keep=2)  # it lags again
+    delivery.grants.end_job(one.job, keep=2)  # a late duplicate of the call
     two = Task(delivery, one.job, 1)
     two.claim()
     assert not two.next().stop
@@ -256,7 +256,7 @@ def test_grants_of_a_table_come_again_as_they_were(tmp_path: Path) -> None:
 
 def test_table_that_is_put_back_says_below_what_rows_may_be_there(tmp_path: Path) -> None:
     delivery = Delivery(tmp_path, tracked=True)
-    delivery.claim("of Spark")  # as an earlier version did
+    delivery.claim("of Spark")  # as an earlier version wrote it
     delivery.feed(*numbers(10))
     delivery.publish(0, 10, checkpoint="of Spark")
     task = Task(delivery, delivery.grants.new_job())
@@ -313,7 +313,7 @@ def test_one_that_is_a_little_behind_catches_up_first(tmp_path: Path) -> None:
     delivery.feed(*numbers(10))
     task = standing(delivery, "p", "q")
     granted = task.next(5)
-    task.publish(granted.grants["p"], "p")  # killed before it published the other
+    task.publish(granted.grants["p"], "p")  # killed before it published for the other processor
     task = standing(delivery, "p", "q")
     found = []
     for _ in range(2):
@@ -368,7 +368,7 @@ def test_skip_buries_just_the_records_at_which_it_fails(
     task = standing(delivery)
 
     def run() -> None:
-        """Until it fails or there is nothing left."""
+        """Runs epochs until one fails or there is no work."""
         nonlocal task
         while (granted := task.next()).grants:
             grant = granted.grants["p"]
@@ -433,7 +433,7 @@ def test_tasks_that_come_and_go_write_every_record_once_and_in_order(
             return None
 
     def ready(task: Task) -> bool:
-        """Whether its turn has come: it would wait for its neighbours otherwise."""
+        """Whether it may publish now; otherwise it would wait for the other tasks."""
         row = delivery.ledger.row("p")
         return row is not None and held[task.task][1].epoch <= row.epoch + 1
 

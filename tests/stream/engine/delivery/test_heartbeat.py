@@ -1,4 +1,4 @@
-"""Time in the ends of batches: what is carried, when it goes on without records, and when it stops."""
+"""Watermarks in the ends of batches: what they carry, when they advance without records, and when they stop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def publish(world: Delivery, epoch: int, ends: Ends, seen: int, late: int = 0) -
 
 
 def fed(tmp_path: Path, seen: int) -> tuple[Delivery, Ends]:
-    """A world in which one epoch is published, and its end."""
+    """An engine in which one epoch is published, and its end."""
     world = Delivery(tmp_path)
     start = world.claim().start
     world.feed(b"a", ts_ms=5000)
@@ -48,7 +48,7 @@ def test_an_end_carries_the_largest_time_of_earlier_epochs(tmp_path: Path) -> No
     assert (second["in"].off, time_basis(second)) == (2, 5000)
     publish(world, 1, second, 4000, late=2)
     world.feed(b"c", ts_ms=5200)
-    assert time_basis(ask(world, second, EVENT)) == 5000  # an older one takes nothing back
+    assert time_basis(ask(world, second, EVENT)) == 5000  # an older record does not move it back
     assert world.running.late == 2
 
 
@@ -63,7 +63,7 @@ def test_ends_of_processors_without_time_hold_no_time(tmp_path: Path) -> None:
 def test_the_clock_goes_on_for_a_silent_source_until_all_is_closed(tmp_path: Path) -> None:
     world, ends = fed(tmp_path, 5500)
     world.now = 6000 + 100 + SLACK_MS - 1
-    assert ask(world, ends) == ends  # no window ends by then
+    assert ask(world, ends) == ends  # no window ends before that
     world.now += 1
     beat = ask(world, ends)
     assert beat["in"] == At(ends["in"].inc, 1, seen=5500, beat=6100)
@@ -74,13 +74,13 @@ def test_the_clock_goes_on_for_a_silent_source_until_all_is_closed(tmp_path: Pat
     assert last["in"].beat == 7100
     publish(world, 2, last, 0)
     world.now = 50_000
-    assert ask(world, last) == last  # whatever was open ended before 6,500: there is nothing more
+    assert ask(world, last) == last  # all windows that were open ended before 6,500, so there is nothing to do
 
 
 def test_another_time_goes_on_only_after_silence_and_by_its_length(tmp_path: Path) -> None:
     world, ends = fed(tmp_path, 800_000)
     world.now = 10_000_000
-    assert ask(world, ends, EVENT) == ends  # never without idle_timeout
+    assert ask(world, ends, EVENT) == ends  # never without `idle_timeout`
     patient = msgspec.structs.replace(EVENT, idle_ms=2000)
     world.running.silent_since.clear()
     assert ask(world, ends, patient) == ends
@@ -110,7 +110,7 @@ def test_a_chain_passes_time_on_only_as_far_as_its_records_have_come(tmp_path: P
     world.now = 9000
     assert beats.reached("out") == 9000 - SLACK_MS
     world.feed(b"b", ts_ms=7000)
-    assert beats.reached("out") == 7000  # it has not come through yet
+    assert beats.reached("out") == 7000  # the record is not processed yet
     publish(world, 1, ask(world, ends), 7000)
     assert beats.reached("out") == 9000 - SLACK_MS
 

@@ -1,4 +1,4 @@
-"""Records that a task passes on unchanged: it names them, and the engine takes their bytes from the topic."""
+"""Records that pass a task unchanged: the task names them, and the engine copies their bytes from the topic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lines(delivery: Delivery, *records: bytes, ts_ms: int | np.ndarray = 1000) -
 
 
 def name(delivery: Delivery, start: int, stop: int, *offsets: int, inc: int = 0) -> str:
-    """Stages records of the source: all of a range, or some of it."""
+    """Stages records of the source by name: a whole range, or some of it."""
     stage = f"{start} {stop} {offsets}"
     passed = Passed("in", inc or delivery.topics["in"].inc, start, stop)
     head = Stage(stage, "p", delivery.generation, "out", passed=passed, whole=not offsets)

@@ -1,4 +1,4 @@
-"""Publishing: one journal entry for all targets, no-op when repeated, refused when the rules are broken."""
+"""Publishing: one journal entry for all targets; a repeated publish has no effect, an invalid one is rejected."""
 
 from __future__ import annotations
 

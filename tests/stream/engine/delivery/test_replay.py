@@ -1,4 +1,4 @@
-"""A processor that reads two topics: replayed dead letters come back beside their topic, and no batch is skipped."""
+"""A processor that reads two topics: replayed dead letters are read beside their topic, and no batch is skipped."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_letter_goes_to_the_inlet_beside_its_topic_and_to_the_same_one_again(tmp
         assert content(client, right) == [b"orders", right.encode()]
         (row,) = client.command("processors.ls")["processors"]
         assert row["behind"] == 4
-        # Spark's state has a version for each batch: without one there is no next.
+        # Spark's state has a version per batch, so no batch can be skipped.
         with pytest.raises(ConfigError, match='"join" keeps a state') as told:
             client.command("processors.skip", {"name": "join"})
         assert "gauss readers seek trades join OFFSET" in told.value.hint

@@ -1,4 +1,4 @@
-"""Stages: kept until a publish names them, on disk beyond the cap, swept by generation."""
+"""Stages: kept until a publish names them, on disk beyond the memory limit, and removed by generation."""
 
 from __future__ import annotations
 

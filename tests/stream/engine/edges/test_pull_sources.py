@@ -1,4 +1,4 @@
-"""Pulling sources: records of several topics and a structured position are committed together or not at all."""
+"""Pull sources: records of several topics and a structured position are committed together or not at all."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
 
 
 def context_of(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> PullContext:
-    """What the engine gives the source."""
+    """The context that the engine gives the source."""
     given: list[PullContext] = []
     monkeypatch.setattr(outside_plugins, "CountSource", given.append)
     pull_source(engine, engine.graph.processors["count"], EdgeStatus())

@@ -1,4 +1,4 @@
-"""Transforms inside the engine: epochs through the same ledger, dead letters, retries, the newest record."""
+"""Transforms inside the engine: epochs in the same ledger, dead letters, retries, and `latest` reads."""
 
 from __future__ import annotations
 

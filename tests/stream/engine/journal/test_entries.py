@@ -1,4 +1,4 @@
-"""Journal entries: those written before a field existed are read, and written again byte by byte."""
+"""Journal entries: those written before a field existed can be read, and are written again with the same bytes."""
 
 from __future__ import annotations
 

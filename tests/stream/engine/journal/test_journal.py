@@ -1,4 +1,4 @@
-"""The commit journal: every prefix of the file is a prefix of the entries; a failed write leaves nothing."""
+"""The commit journal: every prefix of the file is a prefix of the entries, and a failed write leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def filled(directory: Path, entries: list[bytes]) -> Path:
 
 
 def cuts(entries: list[bytes]) -> list[int]:
-    """Where each entry ends, the magic first."""
+    """The end of each entry, beginning with the magic number."""
     ends = [len(MAGIC)]
     for entry in entries:
         ends.append(ends[-1] + len(encode(entry)))
@@ -47,7 +47,7 @@ def test_file_cut_at_every_byte_gives_a_prefix_of_the_entries(tmp_path: Path) ->
     ends = cuts(entries)
     for cut in range(len(content) + 1):
         (tmp_path / "commits").write_bytes(content[:cut])
-        if ends[0] < cut < ends[1]:  # a snapshot gets its name when it is complete: no crash cuts it
+        if ends[0] < cut < ends[1]:  # a snapshot is renamed when it is complete, so no crash can cut it
             with pytest.raises(JournalDamaged, match="snapshot"):
                 bodies(tmp_path)
             continue
@@ -73,7 +73,7 @@ def test_a_flipped_byte_is_damage_and_the_file_stays_as_it_was(
         bodies(tmp_path)
     found = caught.value.scanned
     assert (tmp_path / "commits").read_bytes() == content
-    # Every entry but the changed one is found, before the damage or behind it.
+    # Every entry but the changed one is found, before or behind the damage.
     assert found.bodies == entries[: len(found.bodies)]
     changed = max(sum(end <= position for end in cuts(entries)) - 1, 0)
     spared = entries if position < len(MAGIC) else entries[:changed] + entries[changed + 1 :]
@@ -91,7 +91,7 @@ def test_sectors_that_a_power_loss_left_empty_are_cut(kept: int) -> None:
 
 def test_a_length_that_reaches_beyond_the_end_is_damage_when_entries_follow() -> None:
     content = bytearray(MAGIC + encode(b"one") + encode(b"two") + encode(b"three"))
-    content[len(MAGIC + encode(b"one")) + 2] ^= 1  # 65,536 bytes more
+    content[len(MAGIC + encode(b"one")) + 2] ^= 1  # adds 65,536 to the length
     found = scan(bytes(content))
     assert found.bodies == [b"one"] and "length" in found.damage and found.later == [b"three"]
 

@@ -1,4 +1,4 @@
-"""The ledger: what was committed is there after a reopen, numbers and incarnations never repeat."""
+"""The ledger: commits survive a reopen, and numbers and incarnations never repeat."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_saved_position_is_there_after_a_kill(tmp_path: Path) -> None:
     ledger.move("t", "out", At(7, 3))
     ledger.move("t", "out", At(7, 5))
     ledger.save_positions()
-    again = Ledger(tmp_path)  # without closing the first: as after a kill
+    again = Ledger(tmp_path)  # without closing the first one, as after a kill
     assert again.position("t", "out") == At(7, 5)
     again.close()
 
@@ -129,7 +129,7 @@ def test_committed_position_of_a_sink_is_not_followed_by_an_older_one(tmp_path: 
     ledger.push("sink", {"in": At(1, 5)}, {"length": 9})
     ledger.save_positions()
     ledger.move("in", "other", At(1, 3))
-    again = Ledger(tmp_path)  # as after a kill: what was only noted is gone
+    again = Ledger(tmp_path)  # as after a kill: positions that were not committed are lost
     assert again.position("in", "sink") == At(1, 5)
     assert again.outside("sink") == {"length": 9}
     assert again.position("in", "other") is None

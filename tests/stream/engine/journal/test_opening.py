@@ -1,4 +1,4 @@
-"""What an engine does with a data directory whose journal was changed: it starts or refuses, and loses nothing."""
+"""An engine opens a data directory whose journal was changed: it starts or refuses to, and loses nothing."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_a_journal_cut_at_any_byte_starts_or_refuses_and_keeps_every_record(orig
             continue
         found, counters = opened(folder)
         assert found == WHOLE[: len(found)]
-        # What the shorter journal does not commit is kept beside the topic and counted.
+        # Records that the shorter journal does not commit are moved aside and counted.
         assert len(found) + counters.set_aside == len(WHOLE)
         assert bool(counters.set_aside) == (folder / "topics" / "b" / "aside").exists()
-        if cut > last:  # a torn entry is at most the last publish
+        if cut > last:  # a torn entry affects at most the last publish
             assert len(found) >= len(WHOLE) - 10
 
 

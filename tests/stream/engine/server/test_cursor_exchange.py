@@ -1,4 +1,4 @@
-"""A cursor of another process, over Flight: one exchange is one reader task with one slot."""
+"""Remote cursors over Flight: one exchange is one reader task with one slot."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_step_asked_for_ahead_gives_what_one_after_the_other_gives(client: Engin
                 batch = cursor.read()[1]
                 assert isinstance(batch, pa.RecordBatch)
                 steps[-1].append((cursor.position, batch.num_rows))
-                if pause is not None:  # a word in between, which renews the lease, loses nothing
+                if pause is not None:  # a message in between, which renews the lease, loses nothing
                     assert cursor.wait(pause) or not again
                     assert cursor.position == steps[-1][-1][0]
             assert cursor.next(Step(7), again=again) is Code.INVALID
