@@ -1,4 +1,4 @@
-"""`.ci/run` gives a failed test a second chance, alone; nothing else passes for flaky."""
+"""`.ci/run` runs a failed test once more, alone; only tests that pass then count as flaky."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def run(suite: Path, *tests: str) -> subprocess.CompletedProcess[str]:
-    """The given tests as `make test` runs them, then what failed once more."""
+    """Runs the given tests as `make test` does, then the failed ones again."""
     command = [sys.executable, "-m", "pytest", "-n", "2", "--failures=failures.json", *tests]
     subprocess.run(command, cwd=suite, capture_output=True, check=False)
     return again(suite)

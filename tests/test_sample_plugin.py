@@ -1,4 +1,4 @@
-"""The sample third-party package is installed as its users would, and found by its entry points alone."""
+"""The sample third-party package is installed as by a user and found only by its entry points."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a process that has the package on its path."""
+    """The environment of a process with the package on its path."""
     target = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     made = subprocess.run(

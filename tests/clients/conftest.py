@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 SERVER_URL = "GAUSS_TEST_CLICKHOUSE_URL"
-"""`http://user:password@host:8123/database`: a real server on which the same tests run."""
+"""`http://user:password@host:8123/database`: another server on which to run the same tests."""
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +30,7 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
 
 @pytest.fixture(scope="session")
 def any_clickhouse(request: pytest.FixtureRequest) -> Endpoint:
-    """A real server where one is named, else the embedded one."""
+    """The server that the environment names, otherwise the embedded one."""
     if url := os.environ.get(SERVER_URL):
         found = urlsplit(url)
         return Endpoint(
@@ -55,7 +55,7 @@ def client(any_clickhouse: Endpoint) -> Iterator[Client]:
 
 @pytest.fixture
 def table() -> str:
-    """A name that no other test uses."""
+    """A table name that no other test uses."""
     return f"t_{uuid.uuid4().hex[:12]}"
 
 
@@ -68,5 +68,5 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A server's own directory, for tests that start and kill one."""
+    """A separate directory for tests that start and kill a server."""
     return tmp_path / "server"

@@ -1,4 +1,4 @@
-"""How embedded servers are started, found, stopped and survived, the same for both."""
+"""Start, discovery, stop and crashes of embedded servers; the same tests for both."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_server_gets_no_variable_that_may_hold_a_secret(
         owner = psutil.Process(server.endpoint.pid)
         found = [owner.environ()]
         for child in owner.children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):  # Postgres's helpers come and go
+            with contextlib.suppress(psutil.NoSuchProcess):  # Postgres starts and ends background processes
                 found.append(child.environ())
         assert "hunter2" not in str(found)
         assert found[0]["PATH"] == os.environ["PATH"]
@@ -234,7 +234,7 @@ def test_a_postgres_that_outlived_its_owner_is_ended_by_the_next(directory: Path
         write_one(server.endpoint, 7)
         owner = psutil.Process(server.endpoint.pid)
         postmaster = owner.children()[0]
-        suspend(postmaster)  # so that it can't follow its owner
+        suspend(postmaster)  # so that it cannot react to the end of its owner
         assert server.process
         server.process.kill()
         server.process.wait()

@@ -1,4 +1,4 @@
-"""Names in SQL that are no column are found, and nothing else is taken for one."""
+"""Unknown columns in SQL are found, and other names are not reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Column types of each system for field types, and the general types of its columns."""
+"""Mapping of field types to column types of each system, and of its columns to general types."""
 
 from __future__ import annotations
 

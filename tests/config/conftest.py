@@ -1,4 +1,4 @@
-"""A config written to a file and judged."""
+"""Writes a config to a file and checks it."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def judge(tmp_path: Path) -> Judge:
 
 @pytest.fixture
 def sound() -> str:
-    """A small config without a fault, to be broken in one place."""
+    """A small valid config, for tests that break one part of it."""
     return SOUND

@@ -1,4 +1,4 @@
-"""`from`, `to` and `every` of a source: where they belong, and which ranges make sense."""
+"""`from`, `to` and `every` of a source: where they are allowed, and which ranges are valid."""
 
 from __future__ import annotations
 

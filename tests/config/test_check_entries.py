@@ -1,4 +1,4 @@
-"""Types and plugins: what can be said of each entry alone."""
+"""Types and plugins: faults of single entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the whole shows: names, roles, read modes, ports and cycles."""
+"""Faults of the whole graph: names, roles, read modes, ports and cycles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPEC = StorageSpec(
 
 @pytest.fixture
 def table_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a storage that is a table: no offset, no latest."""
+    """The name of a storage for tables, which support neither `offset` nor `latest`."""
     (tmp_path / "gauss_test_table.py").write_text(TABLE_PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
     sys.modules.pop("gauss_test_table", None)

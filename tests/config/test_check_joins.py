@@ -1,4 +1,4 @@
-"""What gauss check says of joins: where rows can be looked up, and which keys and topics there are."""
+"""Faults of joins: tables that can be looked up in, keys and topics."""
 
 from __future__ import annotations
 

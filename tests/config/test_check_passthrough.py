@@ -1,4 +1,4 @@
-"""`mode = "passthrough"` and topics with `framing = "none"`: what fits together, and what is refused."""
+"""`mode = "passthrough"` and topics with `framing = "none"`: valid and invalid combinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever stands in a config, the check answers with faults: it never breaks."""
+"""The check reports faults for any content of a config, and never crashes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ PLACES = list(places(tomli.loads(WHOLE)))
 
 
 def as_toml(value: Any) -> str:
-    """A value in one line; JSON's text is TOML's, but for tables."""
+    """A value as one line of TOML; the same as JSON except for tables."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What gauss check says of a topic in which a processor keeps its state."""
+"""Faults of topics in which a processor keeps its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`[[syncs]]`: what is wrong with one is told with its line, before anything runs."""
+"""Faults of `[[syncs]]` are reported with their line."""
 
 from __future__ import annotations
 

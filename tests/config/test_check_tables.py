@@ -1,4 +1,4 @@
-"""What the check says of topics whose storage is a table."""
+"""Faults of topics whose storage is a table."""
 
 from __future__ import annotations
 

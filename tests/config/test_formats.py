@@ -1,4 +1,4 @@
-"""Formats by name."""
+"""Look-up of formats by name."""
 
 from __future__ import annotations
 

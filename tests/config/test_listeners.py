@@ -1,4 +1,4 @@
-"""Who may listen beyond loopback, and what goes there as plain text."""
+"""Listeners beyond loopback and transfers in plain text need explicit settings."""
 
 from __future__ import annotations
 

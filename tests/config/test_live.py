@@ -11,7 +11,7 @@ from gauss.config.live import CheckMark, check_connections, check_disk, check_ja
 
 
 def fake_java(folder: Path, answer: str) -> None:
-    """A `java` that only tells its version; the real one may be of any."""
+    """A `java` that only prints its version."""
     program = folder / "bin" / "java"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho '{answer}' >&2\n")

@@ -1,4 +1,4 @@
-"""Every key that tomli reads has a place, and nothing else has."""
+"""Every key that tomli reads has a position, and nothing else has one."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_positions_name_exactly_the_paths_that_tomli_reads(text: str) -> None:
     try:
         data = tomli.loads(text)
     except tomli.TOMLDecodeError:
-        return  # two definitions of one key; the scanner sees accepted text only
+        return  # a duplicate key; the scanner sees only text that tomli accepts
     assert set(find_positions(text)) == set(paths(data))
 
 

@@ -38,7 +38,7 @@ def test_doubled_dollar_writes_a_plain_reference() -> None:
     filled, redactor, problems = fill("cost $${HOME} and $5 and ${")
     assert filled.startswith("cost ${HOME} and $5 and ")
     assert redactor.secrets == frozenset()
-    assert len(problems) == 1  # the brace left open
+    assert len(problems) == 1  # without the closing brace
 
 
 def test_missing_variable_is_named_at_its_path(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Chunks: framed bytes or an array, sliced and read alike."""
+"""Chunks of framed bytes and of arrays: slicing and reading give the same records."""
 
 from __future__ import annotations
 

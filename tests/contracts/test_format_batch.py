@@ -1,4 +1,4 @@
-"""A format of three methods runs by batch; columns know the type they came from."""
+"""A format with only the three required methods works by batch; columns keep their source type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from helpers.format_conformance import FormatCase, FormatConformance
 
 
 class Pipes:
-    """What a third party writes: `name|number`."""
+    """A third-party format: `name|number`."""
 
     def schema(self) -> SourceSchema:
         return SourceSchema((SourceField("name", FieldType("string")), SourceField("n", FieldType("int8"))))

@@ -1,4 +1,4 @@
-"""Whatever a decoder raises over a batch costs the records that caused it, and no others."""
+"""An error of a decoder over a batch affects only the records that caused it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FIELDS = pa.schema([("n", pa.int64())])
 
 
 def panic() -> BaseException:
-    """A panic of Rust, as it reaches Python: no Exception."""
+    """A Rust panic as it reaches Python: a BaseException."""
     made: BaseException = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})("out of bounds")
     return made
 
 
 class Numbers:
-    """Decimal numbers by batch; raises `error` over a batch that holds `!`."""
+    """Decodes decimal numbers by batch; raises `error` if the batch contains `!`."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error

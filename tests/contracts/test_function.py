@@ -1,4 +1,4 @@
-"""Functions of one's own as processors, without a JVM."""
+"""Custom functions as processors, without a JVM."""
 
 from __future__ import annotations
 

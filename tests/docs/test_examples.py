@@ -1,4 +1,4 @@
-"""The page of examples lists every folder of them, with what its README says first."""
+"""The page of examples lists every example folder with the first sentence of its README."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of docs/http.md, against the pipeline that it shows, and the page against the routes."""
+"""The commands of docs/http.md work with the pipeline that it shows, and the page lists all routes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def test_page_names_every_route() -> None:
 
 
 def _routes() -> Iterator[tuple[str, str]]:
-    """Of the routers themselves, not of the description. A WebSocket beside a GET of the same path is told there."""
+    """The paths of the routers themselves, not of the OpenAPI description. A WebSocket and a GET of the same path count
+    once."""
     none: Any = None
     routers = [
         front.routes(none, none),

@@ -15,7 +15,7 @@ CODE = re.compile(r"`([^`\n]+)`|\]\(([^)\s]+)\)")
 GROUP = re.compile(r"([\w/.-]*)\{([^{}]*)\}([\w/.-]*)")
 ENDINGS = (".py", ".md", ".toml", ".txt")
 MADE = (".venv/", ".cache/", "gauss/share")
-"""Paths that setup, runs and wheels make."""
+"""Paths that are created by setup, runs and wheels."""
 
 
 def words(text: str) -> Iterator[str]:
@@ -27,7 +27,7 @@ def words(text: str) -> Iterator[str]:
 
 
 def missing(text: str, bases: tuple[Path, ...] = BASES) -> list[str]:
-    """Paths in a guide that do not exist. A path starts at a base, or stands in the folder of the path before it."""
+    """Paths in a guide that do not exist. A path is relative to a base or to the folder of the path before it."""
     found: list[str] = []
     folder: Path | None = None
     for word in words(text):

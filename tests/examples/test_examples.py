@@ -1,4 +1,4 @@
-"""All examples are executed: their cases on one Spark, those about sockets also through real ones."""
+"""All examples are executed: their test cases on one Spark, and examples with sockets over real ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Example = Callable[[str], "Running"]
 
 
 class Running:
-    """A copy of an example on ports of its own, as `gauss run` runs it."""
+    """A copy of an example with other ports, run by `gauss run`."""
 
     def __init__(self, folder: Path, name: str, file: str) -> None:
         source = next(path for path in EXAMPLES if path.name.startswith(name))
@@ -42,7 +42,7 @@ class Running:
         return data
 
     def received(self, size: int) -> bytes:
-        """The first bytes that a client of the sink gets."""
+        """The first bytes that a client of the sink receives."""
         with connect(self.out) as client:
             found = b""
             while len(found) < size:

@@ -1,7 +1,7 @@
-"""Whatever is killed under examples 5, 9 and 10, their result is that of a run in which nothing was.
+"""Processes are killed under examples 5, 9 and 10: the result is that of an undisturbed run, computed by plain Python
+from the records of the source topics. Windows are short, so that they close.
 
-What that is, plain Python says of the records that lie in the source topics. Windows are short here, so that they
-close. `GAUSS_EXAMPLE_KILLS=50` makes it a long run, of each example both as it stands and with its topics in files.
+`GAUSS_EXAMPLE_KILLS=50` makes it a long run of each example, as it stands and with file topics.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Row = dict[str, Any]
 
 
 class Killed:
-    """An example on ports of its own, with sources that acknowledge, and its topics in files if asked."""
+    """An example with other ports and acknowledging sources; optionally with file topics."""
 
     def __init__(self, folder: Path, name: str, *, in_files: bool) -> None:
         for each in (name, "schema-maps"):
@@ -60,7 +60,7 @@ class Killed:
             text = text.replace(f"port = {before}", f'ack = "count", port = {port}')
         text = text.replace('"1m", "5m", "1h"', '"1s", "3s"').replace('intervals = ["1m"]', 'intervals = ["1s", "3s"]')
         text = text.replace('window = "5s"', 'window = "2s"')
-        # All records are looked at in the end, however long that takes to come.
+        # All records are compared at the end, so none may be removed before.
         text = text.replace("storage_size = 50000", "storage_size = 5000000")
         if in_files:
             text = re.sub(r'"memory"\nstorage_config = { storage_size = \d+ }', '"file"', text)
@@ -77,12 +77,12 @@ class Killed:
         return feeds.Counter(self.ports[port], PER_SECOND, record)
 
     def records(self, topic: str) -> list[tuple[int, bytes]]:
-        """Every record of a topic with its time."""
+        """All records of a topic with their times."""
         rows = map(json.loads, self.run.cli("query", topic, "--json").stdout.splitlines())
         return [(row["ts_ms"], row["data"].encode()) for row in rows]
 
     def end(self, topic: str) -> int:
-        """How many records a topic has got; 0 while nobody answers. Asked for seldom: the machine has other work."""
+        """The number of records of a topic; 0 while there is no answer. Polled rarely, since the machine is busy."""
         time.sleep(0.3)
         try:
             return int(self.run.topic(topic)["end"])
@@ -90,7 +90,7 @@ class Killed:
             return 0
 
     def says(self, processor: str, phase: str) -> None:
-        """Waits until a processor tells of a phase before its first results."""
+        """Waits until a processor reports a phase before its first results."""
 
         def told() -> bool:
             time.sleep(0.3)
@@ -103,17 +103,17 @@ class Killed:
         wait_until(told, 240, f"{processor}: {phase}")
 
     def suffer(self, target: str) -> None:
-        """Kills what chance picks, each part once at first, and waits after each until results come again."""
+        """Kills random processes, each kind once at first, and waits for new results after each kill."""
         victims = self.chance.sample(self.victims, len(self.victims))
         if LONG:
             victims += self.chance.choices(victims, k=max(KILLS - len(victims), 0))
-        else:  # each makes all of Spark start again, which takes longest
+        else:  # this restarts Spark, which takes longest
             victims.remove(self.chance.choice(["driver", "jvm"]))
         for number, victim in enumerate(victims):
             time.sleep(self.chance.random() * 2)
             before = wait_until(lambda: self.end(target), 240, "a first result")
             self.kill(victim)
-            before = max(before, self.end(target))  # what was on its way at the kill
+            before = max(before, self.end(target))  # results in flight at the kill
             told = f"results after kill {number} of {victim} (seed {self.seed})"
             print(time.strftime("%H:%M:%S"), told, flush=True)
             wait_until(lambda before=before: self.end(target) > before, 240, told)  # type: ignore[misc]
@@ -135,7 +135,7 @@ def example(tmp_path: Path) -> Iterator[Make]:
     def make(name: str, *, in_files: bool) -> Killed:
         killed = Killed(tmp_path, name, in_files=in_files)
         made.append(killed.run)
-        killed.run.start(ready=False)  # it waits for the first records
+        killed.run.start(ready=False)  # the query waits for its first records
         return killed
 
     yield make
@@ -144,13 +144,13 @@ def example(tmp_path: Path) -> Iterator[Make]:
 
 
 def variants(*, in_files: bool) -> pytest.MarkDecorator:
-    """Both in a long run, else the one that is named."""
+    """Both variants in a long run, otherwise the named one."""
     chosen = [False, True] if LONG else [in_files]
     return pytest.mark.parametrize("in_files", chosen, ids=lambda files: "in-files" if files else "as-it-stands")
 
 
 def candles(quotes: list[tuple[int, bytes]]) -> list[Row]:
-    """By plain Python."""
+    """The expected candles, in plain Python."""
     groups: dict[tuple[int, str, str], list[float]] = defaultdict(list)
     for ts_ms, data in quotes:
         quote = json.loads(data)
@@ -176,7 +176,7 @@ def quote(number: int) -> bytes:
 
 
 def in_table(run: Run) -> list[Row]:
-    """The rows of the table, sorted; none while nobody answers."""
+    """The rows of the table, sorted; none while there is no answer."""
     endpoint = read_endpoint(run.data_dir / "clickhouse")
     names = ["ts_ms", "symbol", "interval", "open", "high", "low", "close", "volume"]
     try:
@@ -189,7 +189,7 @@ def in_table(run: Run) -> list[Row]:
 
 
 def candles_are_right(killed: Killed) -> None:
-    """Kills, then compares every candle of the table."""
+    """Kills processes, then compares every candle of the table."""
     killed.says("ohlc-builder", "detecting: waits for the first records")
     feed = killed.feed(9100, quote)
     killed.suffer("ohlc.1m")
@@ -218,7 +218,7 @@ def test_9_every_candle_is_in_the_table_once_and_none_stays_open(example: Make, 
         row = json.loads(data)
         closed[row["window_key"]] = row["closed"]
     assert all(closed.values()), killed.seed
-    assert bool(closed) is in_files  # a table lets closed candles go, a log keeps them
+    assert bool(closed) is in_files  # a table removes closed candles, a log keeps them
 
 
 @variants(in_files=True)
@@ -230,7 +230,7 @@ def test_10_every_quote_and_every_pair_comes_out_once(example: Make, in_files: b
     feed = {
         9100: killed.feed(9100, quote),
         9102: killed.feed(9102, b'{"order_id":%d,"price":1}'.__mod__),
-        # Every fifth order comes too early for its trade.
+        # Every fifth order arrives before its trade.
         9103: killed.feed(9103, lambda n: b'{"order_id":%d,"limit":2}' % (n if n % 5 else n + 3 * PER_SECOND)),
     }
     killed.suffer("matched")

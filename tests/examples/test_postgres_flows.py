@@ -1,4 +1,4 @@
-"""The flows from and to Postgres, run from `examples/` against the real engines; rows and types compared exactly."""
+"""The examples from and to Postgres, run against real engines; rows and types are compared exactly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.system, pytest.mark.timeout(900)]
 
 @pytest.fixture
 def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Run, str]]:
-    """The example that a test names, running, and the port its feed uses."""
+    """A running copy of the example that the test names, and the port of its feed."""
     for name in (request.param, "schema-maps"):
         shutil.copytree(EXAMPLES / name, tmp_path / name)
     folder, port = tmp_path / request.param, str(free_port())

@@ -1,4 +1,4 @@
-"""The examples of syncs, by the commands of their pages."""
+"""The sync examples, run with the commands of their pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data directories that earlier versions have written: this version verifies, opens, scans and continues them."""
+"""Data directories of earlier versions: this version verifies, opens, scans and continues them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def records(engine: Engine, topic: str) -> list[bytes]:
 
 
 def totals(parts: int) -> list[dict[str, Any]]:
-    """The rows of every closed minute, by plain Python."""
+    """The expected rows of every closed minute, in plain Python."""
     rows = [json.loads(record) for part in range(parts) for record in quotes(part)]
     found = []
     for minute in closed(parts):

@@ -27,7 +27,7 @@ def main(version: str) -> None:
         os.environ["GOLDEN_PORT"] = str(port)
         run = Run(Path(temporary), (folder / "pipeline.toml").read_text())
         try:
-            for part in (0, 1):  # the second run begins with a snapshot of the first one's journal
+            for part in (0, 1):  # the second run starts with a snapshot of the first run's journal
                 run.start()
                 send(port, b"".join(record + b"\n" for record in [*quotes(part), BAD]))
                 for topic, count in expected(part + 1).items():

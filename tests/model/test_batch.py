@@ -25,14 +25,14 @@ from gauss.model.batch import (
     st.integers(0, 5),
     st.sampled_from([bytes, bytearray, memoryview]),
 )
-@example([(0, 3), (0, 4), (0, 0)], 0, bytes)  # touching
-@example([(2, 3), (2, 3), (2, 3)], 0, bytes)  # one size, a prefix
-@example([(0, 3), (1, 3), (1, 3)], 1, memoryview)  # one size, a delimiter
-@example([(2, 3), (2, 0), (2, 9)], 0, bytearray)  # one gap, a prefix
-@example([(0, 3), (1, 0), (1, 9)], 1, bytes)  # one gap, a delimiter
-@example([(0, 3), (1, 0), (1, 9)], 0, bytes)  # one gap, only between
+@example([(0, 3), (0, 4), (0, 0)], 0, bytes)  # adjacent
+@example([(2, 3), (2, 3), (2, 3)], 0, bytes)  # equal sizes with a prefix
+@example([(0, 3), (1, 3), (1, 3)], 1, memoryview)  # equal sizes with a delimiter
+@example([(2, 3), (2, 0), (2, 9)], 0, bytearray)  # equal gaps, with a prefix
+@example([(0, 3), (1, 0), (1, 9)], 1, bytes)  # equal gaps, with a delimiter
+@example([(0, 3), (1, 0), (1, 9)], 0, bytes)  # equal gaps, only between records
 @example([(0, 0), (2, 0), (2, 0)], 2, bytes)  # empty records
-@example([(0, 3), (1, 0), (5, 9)], 0, bytes)  # nothing in common
+@example([(0, 3), (1, 0), (5, 9)], 0, bytes)  # sizes and gaps differ
 def test_gather_gives_the_named_pieces(shape: list[tuple[int, int]], rest: int, kind: type) -> None:
     """`shape` has the gap before each record, and its length."""
     total = sum(gap + length for gap, length in shape) + rest

@@ -1,4 +1,4 @@
-"""Errors as text and back: in the wire form, and in tracebacks that another language passes on."""
+"""Errors are parsed from their wire form and from tracebacks that Java passes on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gauss.model.errors import Fenced, GaussError, ProtocolError, Unavailable, e
 
 
 def trace_of(error: BaseException) -> str:
-    """A traceback as Spark passes it on."""
+    """A traceback in the form in which Spark passes it on."""
     try:
         with traced():
             raise error

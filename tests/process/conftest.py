@@ -1,4 +1,4 @@
-"""Small real programs to be guarded, and a process group."""
+"""Small real programs under a guard, and a process group."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Guarded:
         return guard.session_members(self.process.pid)
 
     def let_go(self) -> None:
-        """What the kernel does when control dies."""
+        """Closes the pipe, as the kernel does when control dies."""
         if self.pipe >= 0:
             os.close(self.pipe)
             self.pipe = -1

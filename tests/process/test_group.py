@@ -1,4 +1,4 @@
-"""Process groups: leftovers of a dead one are ended, its lock is waited for."""
+"""Process groups: a new group ends the leftovers of a dead one, and waits for its lock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from helpers.waiting import wait_until
 
 
 def _leave_group(folder: Path, identity: str, *, in_environment: str) -> subprocess.Popen[bytes]:
-    """A folder as a dead parent leaves it: a recorded session leader that holds the lock of its group."""
+    """A folder as left by a dead parent: a recorded session leader that holds the lock of its group."""
     group = ProcessGroup.open(folder, folder)
     left = subprocess.Popen(
         [sys.executable, "-S", "-c", "import time; time.sleep(600)"],
@@ -27,7 +27,7 @@ def _leave_group(folder: Path, identity: str, *, in_environment: str) -> subproc
         pass_fds=(group.lock_fd,),
         start_new_session=True,
     )
-    # Until exec the environment is still the test's own.
+    # Before exec the child still has the test's environment.
     wait_until(lambda: in_environment.encode() in Path(f"/proc/{left.pid}/environ").read_bytes())
     group.identity = identity
     group.record("engine", left.pid)

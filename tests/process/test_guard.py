@@ -74,7 +74,7 @@ def test_kill_byte_ends_a_stubborn_tree_without_the_grace(guarded: Start) -> Non
     child.wait_output("up")
     os.write(child.pipe, b"k")
     assert child.process.wait(60) == 137
-    assert "asked" not in child.log.read_text()  # whoever is given time to end is asked first
+    assert "asked" not in child.log.read_text()  # a process with time for a clean stop gets SIGTERM first
 
 
 def test_daemonised_grandchild_in_another_group_dies_with_control(guarded: Start) -> None:

@@ -1,4 +1,4 @@
-"""File locks that show whether a process lives."""
+"""File locks that show whether a process is alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports for servers that bind them only later."""
+"""Free ports for servers that bind them later."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Codes, bytes and fuel are a function of the records, the program and the steps: never of the backend, the portions in
-which records were appended, a restart, a compaction, or how the executor fetches."""
+"""Codes, bytes and fuel depend only on the records, the program and the steps: not on the backend, the batches in which
+records were appended, a restart, a compaction, or how the executor fetches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches, codes, positions and fuel depend on the steps alone, never on how a provider cuts its candidates."""
+"""Batches, codes, positions and fuel depend only on the steps, not on the batches of a provider."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_program_names_the_format_of_a_topic_without_one(tmp_path: Path) -> None
     ]
     batch = cursor.read()[1]
     assert isinstance(batch, pa.RecordBatch)
-    assert batch.column("deep").to_pylist() == ['"x"', None]  # nothing says what it is: JSON text, and marked so
+    assert batch.column("deep").to_pylist() == ['"x"', None]  # its type is unknown, so it is JSON text and marked so
     assert batch.schema.field("deep").metadata == {b"gauss": b"json"}
 
 

@@ -1,4 +1,4 @@
-"""The cursor's answers, named by the clauses of the scan engine's contract where one applies."""
+"""Answers of the log cursor; names refer to the clauses of the scan contract where one applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing reads a topic but through the scan engine, and every clause of its contract has a test."""
+"""Topics are read only through the scan engine, and every clause of its contract has a test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STORAGES = "plugins/storages/"
 
 
 def _calls(kind: type[ast.Attribute] | type[ast.Name], name: str) -> Iterator[str]:
-    """The files that call something of this name."""
+    """The files that call a function of this name."""
     for file, called in _called():
         if isinstance(called, kind) and (called.attr if isinstance(called, ast.Attribute) else called.id) == name:
             yield file

@@ -1,4 +1,5 @@
-"""What a reader's cursors keep of old versions of a table is bounded: beyond it the oldest of them is rejected."""
+"""Memory that a reader's cursors pin in old table versions is limited: beyond the limit the oldest cursor is
+rejected."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ KEYS = 2_000
 
 @pytest.fixture
 def world(tmp_path: Path) -> TableWorld:
-    """Of one version nothing may be kept but the newest: each is some 200 KB."""
+    """A table whose limit allows no pinned version; each is about 200 KB."""
     found = TableWorld("table", tmp_path)
     rewritten(found, 0)
     return found
 
 
 def rewritten(world: TableWorld, round_: int) -> None:
-    """Every key anew, in one run: nothing of what older cursors pin is the table's any more."""
+    """Replaces every key in one run, so that the table shares nothing with what older cursors pin."""
     world.emit(*(doc(number + round_, f"k{number}") for number in range(KEYS)))
     for _ in range(3):
         world.table.maintain()

@@ -1,4 +1,4 @@
-"""One golden sequence of (code, bytes) per case, the same in process, over Flight, HTTP and WebSocket."""
+"""One golden sequence of (code, bytes) per case, the same in process and over Flight, HTTP and WebSocket."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 @pytest.fixture(scope="module")
 def worlds(client: EngineClient, tmp_path_factory: pytest.TempPathFactory) -> dict[str, World]:
-    """The same records in this process, with the times at which they arrived; every log in memory."""
+    """The same records with their arrival times in this process; all logs in memory."""
     folder = tmp_path_factory.mktemp("worlds")
     formats = {"formats": lambda _: json_format()}
     found: dict[str, World] = {}
@@ -177,7 +177,7 @@ def steps_of(*limits: int, max_bytes: int = Step.max_bytes) -> list[bytes]:
 
 
 def asked(topic: str, text: str, **more: Any) -> Program:
-    """The table has a format of its own, for a log the program names it."""
+    """The program for a topic: a log needs the format in the program, the table has one."""
     return dataclasses.replace(parse_scan(text, **more), format="" if topic == "table" else "docs")
 
 
@@ -220,7 +220,7 @@ def test_chunks_come_as_they_lie_through_every_transport(
         run.api(f"/api/topics/{topic}/records", "POST", lines)
         lying = parse_scan(f"range(offset: {first}, {first + 20})", output=Output.CHUNKS)
         for chunk in rebuilt(by_flight(client, topic, lying, steps_of(20))[1][1]):
-            put(world.log, chunk)  # the same chunk, arrival included, in this process
+            put(world.log, chunk)  # the same chunk in this process, including the arrival time
     for text in ("", "seq(from: 13)", "range(offset: 15, 50)", "point(last)", "range(ts: 0)", "range(offset: 50, 90)"):
         program = parse_scan(text, output=Output.CHUNKS)
         blob = encode_program(program)
@@ -237,7 +237,7 @@ def test_chunks_come_as_they_lie_through_every_transport(
 
 
 def rebuilt(blob: bytes) -> Iterator[Chunk]:
-    """The chunks that an offset_len blob holds."""
+    """The chunks of an offset_len blob."""
     for _, count, times, cut, data in decode_item(Output.CHUNKS, blob):
         ts_ms = times if isinstance(times, int) else np.array(times, np.int64)
         if cut and isinstance(cut[0], str):
@@ -253,9 +253,9 @@ def test_bad_steps_are_answered_alike_and_leave_the_cursor_where_it_stood(
     blob = encode_program(program)
     steps = [
         *steps_of(3, 5),
-        blob,  # 5.1.3: a step that brings a program
+        blob,  # 5.1.3: a step with a program
         b"",
-        b"GSS\x01\x10\x00",  # a view
+        b"GSS\x01\x10\x00",  # a step with a view
         b"GSS\x01\x01\x00",  # 7.5: a limit of 0
         encode_step(Step(1 << 40)),  # 8.3: above max_batch_items
         *steps_of(1000, 1, 1),

@@ -1,4 +1,4 @@
-"""Whatever a record, a field's name or an aggregate holds: a value or null, never a failed read."""
+"""Any content of a record, field name or aggregate gives a value or null, never a failed read."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def aggregated(world: World, numbers: list[int | None], text: str) -> dict[str, 
         batch = decode_item(output, slot.blob()[1])
         (found[output],) = batch if output is Output.ROWS else batch.to_pylist()
     exact: dict[str, Any] = found[Output.COLUMNAR]
-    # MessagePack holds whole numbers of 64 bits; beyond them the nearest double comes.
+    # MessagePack has 64-bit integers; larger numbers become the nearest double.
     assert found[Output.ROWS] == {
         name: float(value) if isinstance(value, Decimal) and not -(2**63) <= value < 2**64 else value
         for name, value in exact.items()

@@ -1,4 +1,4 @@
-"""Waiting for a version to move."""
+"""Waiting for a new version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second JVM that writes the class archive while a run is under way."""
+"""The second JVM, which writes the class archive while a run is active."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def test_a_stop_ends_the_training_jvm_before_it_writes_the_archive(
         found = psutil.Process(trainer.pid).children(recursive=True)
         try:
             return [each for each in found if each.name() == "java" and each.net_connections("inet")]
-        except psutil.NoSuchProcess:  # Spark's scripts start others before it
+        except psutil.NoSuchProcess:  # Spark's scripts start other processes first
             return []
 
     [java] = wait_until(with_gateway, 180, "Java is up")
     archive.stop(trainer)
-    java.terminate()  # as the guard does with what is left of the driver's session
+    java.terminate()  # as the guard does with leftovers of the driver's session
     java.wait(60)
     assert not Java.of(paths).archive.with_suffix(".new").exists()

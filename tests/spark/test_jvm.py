@@ -1,4 +1,4 @@
-"""The JVM's files and its start, without a JVM that runs for long."""
+"""The files and the start of the JVM, with at most a short-lived JVM."""
 
 from __future__ import annotations
 

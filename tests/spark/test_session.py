@@ -1,4 +1,4 @@
-"""A Spark session that starts and stops in a process of its own."""
+"""A Spark session that starts and stops in its own process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standing jobs on a real Spark: tasks beside each other, tried again, ended."""
+"""Standing jobs on a real Spark: parallel tasks, retries and their end."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SECONDS = 90.0
-"""So long a busy machine may take for a task."""
+"""How long a task may take on a busy machine."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _loops_travel_whole() -> Iterator[None]:
-    """Workers can't import tests."""
+    """Pickles loops by value, since workers cannot import tests."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     yield
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
 class Noting:
-    """A loop that leaves a file when it begins, and one when it is closed."""
+    """A loop that creates a file when it begins and another when it is closed."""
 
     def __init__(self, folder: Path, place: TaskPlace) -> None:
         self.folder, self.place = folder, place
@@ -48,7 +48,7 @@ class Noting:
         (self.folder / f"{what} {self.place.task} {self.place.attempt}").write_text(str(os.getpid()))
 
     def step(self) -> bool:
-        """Goes on until it is told to end."""
+        """Runs until the test ends it."""
         time.sleep(0.02)
         return not (self.folder / "end").exists()
 
@@ -57,7 +57,7 @@ class Noting:
 
 
 class Failing(Noting):
-    """Raises in its first attempts."""
+    """A loop that raises in its first attempts."""
 
     def __init__(self, folder: Path, fails: int, place: TaskPlace) -> None:
         super().__init__(folder, place)
@@ -70,7 +70,7 @@ class Failing(Noting):
 
 
 class Jobs:
-    """Starts jobs, and reads what their loops have noted."""
+    """Starts jobs, and reads the files of their loops."""
 
     def __init__(self, context: SparkContext, folder: Path) -> None:
         self.context, self.folder = context, folder
@@ -82,7 +82,7 @@ class Jobs:
         return self.made[-1]
 
     def noted(self, what: str) -> dict[TaskPlace, int]:
-        """Which tasks did this, and in which process."""
+        """The tasks that created such a file, with their processes."""
         found = {}
         for path in self.folder.glob(f"{what} *"):
             _, task, attempt = path.name.split()
@@ -91,7 +91,7 @@ class Jobs:
         return found
 
     def end(self) -> None:
-        """Tells the loops to end."""
+        """Ends the loops."""
         (self.folder / "end").touch()
 
 
@@ -134,7 +134,7 @@ def test_jobs_run_beside_each_other_and_one_ends_without_the_other(jobs: Jobs, t
     other.end()
     assert ending.wait(SECONDS)
     assert staying.is_active
-    wait_until(lambda: staying.running_tasks() == 1, SECONDS)  # Spark's own count lags by up to a heartbeat
+    wait_until(lambda: staying.running_tasks() == 1, SECONDS)  # Spark's own count is up to a heartbeat late
 
 
 def test_loop_that_raises_is_tried_again_as_a_later_attempt(jobs: Jobs) -> None:

@@ -1,4 +1,4 @@
-"""Launcher and zygote without a JVM: whoever starts the launcher must not see that a fork stands behind it."""
+"""Launcher and zygote without a JVM: to its parent the launcher looks like an ordinary Python process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAITS = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(60)"
 
 @pytest.fixture
 def parent(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A zygote that has loaded little; its socket lies in tmp_path."""
+    """A zygote with few imports; its socket is in tmp_path."""
     process = zygote.start(tmp_path, MODULES)
     yield process
     process.kill()
@@ -34,7 +34,7 @@ Launch = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Launch]:
-    """Starts the launcher as Spark would start a Python."""
+    """Starts the launcher as Spark starts a Python process."""
     started: list[subprocess.Popen[str]] = []
 
     def make(*arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> subprocess.Popen[str]:
@@ -330,7 +330,7 @@ def test_what_spark_asks_for_loads_without_a_thread_of_python_and_without_pandas
     output, _ = launch("-c", code).communicate(timeout=120)
     names, _, modules = output.strip().partition("] ")
     assert modules == "False True"
-    # Allocators see to their helpers after a fork, and polars' cleaner sweeps a folder that is not used here.
+    # Allocators restart their threads after a fork, and polars' cleaner watches a folder that is not used here.
     known = {process_name(process.pid), "jemalloc_bg_thd", "polars-ooc-clea"}
     assert set(json.loads(names.replace("'", '"') + "]")) <= known
     process.kill()

@@ -1,4 +1,4 @@
-"""Hostile names and values, and every way a column gets its value: from JSON to rows in both real servers."""
+"""Hostile names and values, and every way to fill a column: from JSON to rows in both real servers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataDir]:
 
 
 class Filled:
-    """A table topic of its own, made and opened."""
+    """A new table topic, created and opened."""
 
     def __init__(
         self, data_dir: DataDir, system: str, table: str, fields: dict[str, str], columns: list[dict[str, Any]],
@@ -124,7 +124,7 @@ def test_a_table_of_hostile_names_takes_rows_grows_and_tells_its_columns_apart(
     wide = Filled(data_dir, system, table, fields, columns)
     assert wide.topic.store.differences(wide.topic.target) == []
     assert wide.put(row, start=2) == []
-    assert wide.put(row, start=2, again=True) == []  # looked for, and found
+    assert wide.put(row, start=2, again=True) == []  # the attack text is stored as data
     last = 0 if system == "clickhouse" else None
     expected = tuple(range(len(NAMES) - 1))
     assert wide.ask(*NAMES) == [(*expected, last), (*expected, last), (*expected, len(NAMES) - 1)]
@@ -137,7 +137,7 @@ def test_a_table_of_hostile_names_takes_rows_grows_and_tells_its_columns_apart(
 def test_any_text_arrives_as_it_was_sent_or_is_refused_alone(data_dir: DataDir, system: str) -> None:
     made = Filled(data_dir, system, "values of any kind", {"$.t": "string"}, [column("t", TEXT[system], "$.t")])
     refused = made.put(*({"t": value} for value in VALUES))
-    # Postgres's text holds no NUL.
+    # Postgres text cannot contain NUL.
     missing = [VALUES.index("nul\0byte")] if system == "postgres" else []
     assert [each.offset for each in refused] == missing
     assert made.ask("t", "_offset") == [(value, at) for at, value in enumerate(VALUES) if at not in missing]

@@ -1,4 +1,4 @@
-"""A range of records into a real Postgres or ClickHouse table: rows, and a refusal for each record that is none."""
+"""Writes a range of records to a real Postgres or ClickHouse table: rows, and a rejection for each invalid record."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataDir]:
 def open_table(
     data_dir: DataDir, storage: str, *, format: str = "json", script: Path | None = None, **config: Any
 ) -> RowMapper:
-    """A new table; `config` is that of its format, and under `table` that of the table."""
+    """A new table; `config` is that of its format, with the table's own under `table`."""
     name = f"t{uuid.uuid4().hex[:12]}"
     spec: Any = registry.spec(StorageSpec, storage)
     settings = spec.validate(config.pop("table", {}))
@@ -132,7 +132,7 @@ def test_range_whose_rows_are_too_large_together_goes_in_by_halves_once(
             buried.extend(each.offset for each in refusals)
 
     monkeypatch.setattr(row_mapping, "MOST_ROWS_BYTES", 4_000)
-    for generation in (1, 2):  # a replay makes the same blocks
+    for generation in (1, 2):  # a replay creates the same blocks
         block = RowBlock("t", generation, 0, 7, 0, len(records), unclear=generation > 1)
         write_blocks(mapper, Inbox(), [block], Waits(0.1))
     rows = ask(found, "SELECT n, _offset FROM TABLE ORDER BY n")
@@ -235,5 +235,5 @@ def test_protobuf_quotes_become_the_rows_of_the_shipped_schema_map(data_dir: Dat
     columns = "ts_ms, sym, bid, ask, volume, spread, wrt_ts > '2020-01-01', _inc, _offset"
     assert ask(found, f"SELECT {columns} FROM TABLE ORDER BY _offset") == [
         (1_000, "BTC", 1.5, 2.0, 7, 0.5, 1, 7, 0),
-        (1_000, "", 0.0, 0.0, 0, 0.0, 1, 7, 2),  # an absent scalar of proto3 is its zero
+        (1_000, "", 0.0, 0.0, 0, 0.0, 1, 7, 2),  # an absent scalar of proto3 is zero
     ]

@@ -1,5 +1,5 @@
-"""Whole batches of mutated records, as compiled walks meet them: a verdict for each, never an exception, and the same
-as one by one."""
+"""Batches of mutated records for the compiled walks: a result for each, never an exception, and the same as one by
+one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDS = 1_500
 
 
 def mutate(record: bytes, chance: random.Random) -> bytes:
-    """The record, in most cases with some bytes changed, cut, put in, doubled or taken from elsewhere."""
+    """The record, usually with some bytes changed, cut, inserted, duplicated or copied from elsewhere."""
     made = bytearray(record)
     for _ in range(chance.choice([0, 1, 1, 2, 5])):
         place = chance.randrange(len(made) + 1)

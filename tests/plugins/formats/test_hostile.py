@@ -1,4 +1,4 @@
-"""Records made to hurt, between two good ones: the good ones pass, the others cost no more than a verdict."""
+"""Hostile records between two valid ones: the valid ones pass, and the others only become errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def record_of(*fields: Any) -> dict[str, Any]:
 
 
 def branching(levels: int) -> dict[str, Any]:
-    """A few lines of schema that stand for 2 ** levels fields."""
+    """A few lines of schema that expand to 2 ** levels fields."""
     node: Any = "int"
     for level in range(levels):
         inner = {"type": "record", "name": f"L{level}", "fields": [{"name": "a", "type": node}]}
@@ -113,7 +113,7 @@ def dictionary(entries: pa.Array, count: int) -> pa.Array:
 
 
 def views(size: int, count: int) -> pa.Array:
-    """A text that stands in `count` rows."""
+    """A text that `count` rows share."""
     valid, one, *data = pa.array(["x" * size], pa.string_view()).buffers()
     return pa.Array.from_buffers(pa.string_view(), count, [valid, pa.py_buffer(one.to_pybytes()[:16] * count), *data])
 

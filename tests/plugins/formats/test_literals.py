@@ -1,4 +1,4 @@
-"""What stands in plain objects: text is passed over by blocks, and ends where a search would find its end."""
+"""Text in plain objects: it is skipped in blocks, and its end is where a byte-by-byte search finds it."""
 
 from __future__ import annotations
 

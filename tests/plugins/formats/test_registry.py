@@ -1,4 +1,4 @@
-"""Confluent's wire form, against a small registry over real HTTP."""
+"""Confluent's wire format, against a small registry over real HTTP."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Registry(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(found or {"error_code": 40403}).encode())
 
     def log_message(self, *_: Any) -> None:
-        """Quiet."""
+        """Logs nothing."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Walks become machine code once there is work for them."""
+"""Walks are compiled when there is enough work for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""auto: the first bytes of a stream tell how it is cut, wherever they are cut themselves."""
+"""auto: detects the framing from the first bytes of a stream, however these arrive."""
 
 from __future__ import annotations
 

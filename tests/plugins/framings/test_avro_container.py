@@ -1,4 +1,4 @@
-"""avro_container: headers and blocks written by hand, as the Avro specification lays them out."""
+"""avro_container: headers and blocks written by hand after the Avro specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fixed_size: arithmetic."""
+"""fixed_size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""length_prefixed: the three prefixes, the quick path for equal lengths, and the compiled walk."""
+"""length_prefixed: the three prefixes, the fast path for equal lengths, and the compiled walk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""newline: delimiters of one and of several bytes, also such that overlap themselves."""
+"""newline: delimiters of one and of several bytes, including self-overlapping ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TestLineFeed(FramingConformance):
 
 
 class TestLargeLines(FramingConformance):
-    """Large enough to be searched one by one; a run of small ones is counted instead."""
+    """Lines that are long enough to be searched one by one; short ones are counted."""
 
     case = FramingCase(
         name="newline",
@@ -58,7 +58,7 @@ class TestDelimiterThatOverlapsItself(FramingConformance):
 
 
 class TestUtf16(FramingConformance):
-    """U+0A41 and U+0100 beside each other hold the bytes of a line feed between them."""
+    """Adjacent U+0A41 and U+0100 contain the bytes of a line feed."""
 
     case = FramingCase(
         name="newline",
@@ -156,7 +156,7 @@ def test_a_long_record_is_not_searched_again_with_every_piece(encoding: str, mon
     monkeypatch.setattr(NewlineFraming, "positions", counted)
     splitter = framing.splitter(1 << 20)
     splitter.feed(b"x\0" * 200_000)
-    piece = b"\x01\n\0\x01" if encoding == "utf-16-le" else b"\x01\0\n\x01"  # a newline across two characters
+    piece = b"\x01\n\0\x01" if encoding == "utf-16-le" else b"\x01\0\n\x01"  # newline bytes across two characters
     for _ in range(100):
         assert splitter.feed(piece).count == 0
     frames = splitter.feed("\n".encode(encoding))

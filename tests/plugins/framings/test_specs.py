@@ -1,4 +1,4 @@
-"""Specs are what `gauss check` loads: they must stay light."""
+"""Specs import nothing heavy, since `gauss check` loads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms that pass records on unchanged tell which ones by `_row`."""
+"""Transforms that pass records unchanged name them by `_row`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""passthrough: nothing is changed, nothing is looked at."""
+"""passthrough: nothing is changed or parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""reframe: records cut anew, what fills no frame told apart."""
+"""reframe: records are split again, and bytes that fill no frame become dead letters."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_lines_inside_records_become_records(records: list[bytes]) -> None:
 
 
 def test_a_frame_never_reaches_over_two_records() -> None:
-    """As one stream these would be cut: the length in the first record covers bytes of the second."""
+    """As one stream they would be split differently: the length in the first record covers bytes of the second."""
     output = {"framing": "length_prefixed", "prefix_type": "u16be"}
     changed = apply(reframe(output), [b"\0\1a\0\3b", b"cd", b"\0\0"])
     assert changed.chunk is not None

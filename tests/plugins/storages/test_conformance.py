@@ -1,4 +1,4 @@
-"""What every log promises, run by every storage that keeps one."""
+"""The conformance suite of logs, run by every storage that has one."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_reading_below_the_floor_is_collected(log: Log) -> None:
         put(log, lines(b"x" * 200, ts_ms=number * 86_400_000))
     log.trim(60)
     assert log.floor <= 60
-    if log.floor:  # else one segment holds everything
+    if log.floor:  # otherwise one segment holds everything
         with pytest.raises(Collected):
             log.chunks(log.floor - 1, 100, 100)
     assert [record[0] for record in records(log)] == list(range(log.floor, 100))
@@ -150,7 +150,7 @@ def test_readers_beside_a_writer_never_see_torn_records(log: Log) -> None:
             if not found:
                 if done.is_set() and position >= log.end:
                     return
-                time.sleep(0.0005)  # readers that only spin keep the writer from writing
+                time.sleep(0.0005)  # busy-waiting readers would starve the writer
 
     threads = [threading.Thread(target=read) for _ in range(3)]
     for thread in threads:

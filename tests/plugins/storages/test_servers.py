@@ -1,5 +1,5 @@
-"""Tables in servers that a config names: by host and port, over TLS, with a password; and what is said when one of
-these is wrong."""
+"""Tables in servers that a config names: by host and port, over TLS, with a password; and the messages if one is
+wrong."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SYSTEMS = ["clickhouse", "postgres"]
 
 
 class Servers:
-    """Both embedded servers, each behind something that speaks TLS for it."""
+    """Both embedded servers, each behind a proxy with TLS."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,7 +61,7 @@ class Servers:
         return {key: value for key, value in (made | changes).items() if value is not None}
 
     def topic(self, system: str, **changes: Any) -> MappedTable:
-        """A table of blobs by a config whose files lie beside it."""
+        """A table of blobs; the files of its config are in the same folder."""
         topic = TopicDef(name="secured", storage=system, storage_config=self.config(system, **changes))
         pipeline = with_absolute_files(Pipeline(topics=[topic]), self.folder)
         return table_topic(pipeline, "secured", self.folder, DataDir(self.folder / "none"))
@@ -81,7 +81,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 
 def write(topic: MappedTable, start: int) -> None:
-    """Three records."""
+    """Writes three records."""
     topic.store.open(topic.target, topic.store.prepare(topic.target))
     rows = pa.table({"ts_ms": pa.array([1, 2, 3]), "payload": pa.array([b"a", b"b", b"c"], pa.binary())})
     group = RowGroup(np.arange(start, start + 3), rows)
@@ -113,7 +113,7 @@ def test_what_is_wrong_with_an_address_is_said_without_its_secret(
 ) -> None:
     endpoint = servers.endpoint(system)
     if changes.get("port") == -1:
-        changes = {"port": endpoint.port}  # the server itself, which has no TLS
+        changes = {"port": endpoint.port}  # the server itself, without TLS
     if changes.get("host") == "127.0.0.2":
         changes = {**changes, "ca_file": "ca.pem"}
     with pytest.raises(ConfigError) as caught:
@@ -154,7 +154,7 @@ def test_a_relative_authority_starts_at_the_config(tmp_path: Path) -> None:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that the user of a server reaches; those of pytest are closed to others."""
+    """A folder that the server's user can read; pytest's own folders are private."""
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o755)
         yield Path(made)
@@ -199,7 +199,7 @@ def _postgres(
 
 
 class _Ended(subprocess.Popen[bytes]):
-    """Stopped when its block ends."""
+    """Stops at the end of its block."""
 
     def __exit__(self, *_: Any) -> None:
         self.send_signal(2)

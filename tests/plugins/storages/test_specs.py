@@ -1,4 +1,4 @@
-"""What the storages accept and refuse, before anything is built."""
+"""Valid and invalid settings of storages."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def refuse(_: OSError) -> None:
 
 
 class Ends:
-    """A source and as many outlets as are asked for: a file first, then a socket."""
+    """A source and the requested number of outlets: a file first, then a socket."""
 
     def __init__(self, folder: Path, *, file: bool, far: bool) -> None:
         self.near, self.source = socket.socketpair()
@@ -32,7 +32,7 @@ class Ends:
         self.outlets = [Outlet(self.fd, refuse)] * file + [Outlet(self.out.fileno(), refuse)] * far
 
     def run(self, data: bytes) -> Mover:
-        """Sends it all, moves it all."""
+        """Sends and moves all data."""
 
         def send() -> None:
             self.near.sendall(data)

@@ -95,7 +95,7 @@ def test_tls_checks_the_server_by_ca_and_name(tmp_path: Path) -> None:
     context.load_cert_chain(*authority.issue("server"))
 
     def connects(tls: dict[str, object]) -> bool:
-        # A listener for each: in a shared one the next would meet what this client tried after its first connection.
+        # A listener per case: in a shared one, the next client would meet later connections of this one.
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.settimeout(20)
             client = start(listener.getsockname()[1], tls=tls)

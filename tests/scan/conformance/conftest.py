@@ -1,4 +1,4 @@
-"""`world` is every provider that a test's `providers` mark names; without the mark, all of them."""
+"""`world` is each provider of a test's `providers` mark; without the mark, every provider."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ for name in PROVIDERS:
 
 @pytest.fixture(scope="session")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Root hashes and golden sequences of processes with other hash seeds, one of them on a single CPU; they write the
-    same records in other portions."""
+    """Root hashes and golden sequences of other processes, with other hash seeds and batch sizes, one of them on a
+    single CPU."""
     runs = ((1, 1), (777, 20))
     return [run_child(_CHILD, tmp_path_factory.mktemp("child"), portion, seed=seed) for seed, portion in runs]

@@ -1,4 +1,4 @@
-"""ZRK, 1, 12 and 14: the task ABI, its counters and its codes."""
+"""ZRK, 1, 12 and 14: the ABI of tasks, its counters and its codes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_1_1_executor_is_reached_only_through_slot_scan_next_read(world: World) 
 
 
 class _Recorder(SourceTask):
-    """A source that keeps the blobs it is given."""
+    """A source that records the blobs it receives."""
 
     def open(self, program: bytes | Program) -> OpenAnswer:
         self.seen: list[object] = [program]

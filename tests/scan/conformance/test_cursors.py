@@ -1,4 +1,4 @@
-"""5 and 6: the life of a cursor, snapshots and live scans."""
+"""5 and 6: cursors, snapshots and live scans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_5_1_1_scan_pins_the_published_version_and_failure_leaves_nothing(world:
     assert slot.scan(bad) is Code.INVALID
     assert slot.task.handle(slot.number) is None
     assert (world.source.open_cursors(), world.source.watermark()) == (0, None)
-    assert slot.scan(Program()) is Code.OK  # the slot is as it was
+    assert slot.scan(Program()) is Code.OK  # the slot is unchanged
     handle = slot.task.handle(slot.number)
     assert handle is not None
     assert handle.pinned_version == world.provider.version() == 5
@@ -74,7 +74,7 @@ def test_5_1_5_and_9_3_sixty_four_cursors_beside_a_writer_each_equal_their_fold(
     def write() -> None:
         number = 0
         while not stop.is_set() and number < 4000:
-            if number > 2000:  # a writer that is quicker than the readers leaves some versions for the second half
+            if number > 2000:  # if the writer is faster, some versions are left for the second half
                 half.wait(60)
             world.emit_numbers(number, 3)
             number += 3
@@ -235,7 +235,7 @@ def test_6_1_3_snapshot_pins_the_current_version_and_no_older(world: World) -> N
         handle = slot.task.handle(slot.number)
         assert handle is not None
         assert handle.pinned_version == world.provider.version() == number + 1
-    # No program can name an older version: a table's start is one, a log's range may not pass its end.
+    # A program cannot name an older version: a table starts at the current one, and a log's range may not pass its end.
     older = Program(Seq(2)) if world.is_table else Program(OffsetRange(0, 6))
     assert world.refusal(older) is Code.INVALID
 
@@ -269,7 +269,7 @@ def test_6_2_2_root_first_then_the_tail_without_gap_duplicate_or_reorder(world: 
         elif over:
             break
         else:
-            time.sleep(0.0005)  # a reader that only spins keeps the writer from writing
+            time.sleep(0.0005)  # a busy-waiting reader would starve the writer
     assert found == root + world.tail(20)
     assert any(row.get("deleted") for row in found) is world.is_table
 
@@ -293,7 +293,7 @@ def test_6_2_4_idle_next_and_read_are_invalid_without_blocking(world: World) -> 
     while calls < 200:
         assert (slot.next(), slot.blob()[0]) == (Code.INVALID, Code.INVALID)
         calls += 1
-    assert time.monotonic() - began < 60  # a call that waits for data waits for ever here
+    assert time.monotonic() - began < 60  # a call that waits for data would never return here
 
 
 @pytest.mark.providers("memory", "file", "table")

@@ -1,4 +1,4 @@
-"""Clauses over every provider × {plain, staged, agg} × output: what holds for one kind of program holds for all."""
+"""Clauses over every provider × {plain, staged, agg} × output: they hold for every kind of program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from helpers.waiting import wait_until
 ALL = pytest.mark.parametrize("case", cases(), indirect=True, ids=case_name)
 READING = pytest.mark.parametrize(
     "case", [each for each in cases() if each[1] != "agg"], indirect=True, ids=case_name
-)  # agg gives one row of a snapshot
+)  # agg returns one row of a snapshot
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_5_3_2_repeated_read_gives_the_same_bytes(case: Case) -> None:
     case.world.emit_numbers(9, 5)
     case.world.compact()
     if isinstance(item := slot.task.take(slot.number)[1], list):
-        item.clear()  # whoever was given a list may do with it what he likes
+        item.clear()  # callers may modify the list that they receive
     assert [slot.blob() for _ in range(2)] == [first] * 2
 
 
@@ -303,7 +303,7 @@ def test_5_4_3_lease_that_lapses_while_a_scan_is_opened_leaves_no_cursor(
     def slowly(program: Program | bytes) -> Any:
         opened = open_(program)
         assert not task.lapsed(), "whoever opens a scan has not gone"
-        case.world.engine.done(number, Code.REJECTED)  # as the lease of another call would
+        case.world.engine.done(number, Code.REJECTED)  # as another call that renews the lease would
         return opened
 
     monkeypatch.setattr(case.world.source, "open", slowly)

@@ -1,4 +1,4 @@
-"""2.5 to 2.7, 5.1.3, 7 and the profile's (a) to (c), (j), (k): what a program may say and what comes of it."""
+"""2.5 to 2.7, 5.1.3, 7 and (a) to (c), (j), (k) of the profile: the syntax and results of programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SELECT = parse_scan('seq | select(.symbol == "BTC" and .n > 3) | {k, n, mid: .bi
 
 
 def docs(world: World) -> list[dict[str, Any]]:
-    """The decoded records of the root, by the model."""
+    """The expected decoded records of the root."""
     return [msgspec.json.decode(row["data"]) for row in world.fold()]
 
 
@@ -110,7 +110,7 @@ def test_7_3_impure_operation_is_unrepresentable(world: World) -> None:
     try:
         encoded = blob.encode_program(forged)
     except (ConfigError, ValueError):
-        return  # there is no number for it
+        return  # no number represents it
     assert world.refusal(encoded) is Code.INVALID
 
 
@@ -317,7 +317,7 @@ def test_j_program_without_expressions_costs_by_rows_and_bytes_and_frames_nothin
     assert world.source.executor(handle.cursor_id).fuel == 8 * 50 + size // 64
     for fill in (True, False):
         cut = world.read(Program(output=Output.CHUNKS))
-        assert cut.next(7, fill=fill) is Code.OK  # below the chunk's count: now it is framed
+        assert cut.next(7, fill=fill) is Code.OK  # below the chunk's count, so the chunk is framed
         assert cut.batch() == world.fold()[:7]
 
 

@@ -1,4 +1,4 @@
-"""4, 8, 11 and 13: what a provider owes, what it declares, and what its faults are called."""
+"""4, 8, 11 and 13: duties, capabilities and error codes of providers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from helpers.scan_worlds import GOLDEN, LIMITS, Slot, World, golden, json_format
 
 
 def limited(world: World, **changes: Any) -> World:
-    """The same world under other capabilities."""
+    """The same world with other capabilities."""
     world.source.capabilities = dataclasses.replace(world.source.capabilities, **changes)
     world.provider.capabilities = world.source.capabilities
     return world
@@ -225,7 +225,7 @@ def _codes(world: World, program: Program) -> list[Code]:
 
 
 class _Faulty(ReferenceProvider):
-    """Fails where it is told to."""
+    """A provider that fails at a given call."""
 
     def __init__(self, where: str, error: Exception) -> None:
         super().__init__(json_format())
@@ -257,7 +257,7 @@ def test_13_3_providers_exception_is_panic_of_that_cursor_alone(where: str, erro
     assert other.scan(Program()) is Code.OK
     code = task.scan(slot.number, faulty.id, Program())
     if where == "open":
-        # A provider may refuse a program as invalid; anything else that it raises is its own fault.
+        # A provider may reject a program as invalid; any other error is an internal one.
         assert code is (Code.INVALID if isinstance(error, ConfigError) else Code.PANIC)
     else:
         assert code is Code.OK
@@ -301,7 +301,7 @@ def test_13_1_unknown_field_type_and_builtin_are_invalid(world: World, text: str
     try:
         program = parse_scan(text)
     except ConfigError:
-        return  # the language has no such thing: it can't even be said
+        return  # the language has no syntax for it
     assert world.refusal(program) is Code.INVALID
 
 
@@ -315,7 +315,7 @@ def test_13_1_end_idle_and_bad_step_are_invalid(world: World) -> None:
 
 
 class _Flaky(ReferenceProvider):
-    """Gives other bytes each time it is asked."""
+    """A provider that returns different bytes at each read."""
 
     asked = 0
 

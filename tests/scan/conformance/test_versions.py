@@ -1,4 +1,4 @@
-"""2, 3, 9 and 10: versions, roots, isolation from the writer, and what is let go."""
+"""2, 3, 9 and 10: versions, roots, isolation from the writer, and garbage collection."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_3_5_and_9_2_version_and_root_are_never_torn_and_readers_take_no_lock(wo
         number += sizes[number % len(sizes)]
         boundaries.add(number)
     for version, rows in seen:
-        assert version in boundaries  # an append of n is one swap
+        assert version in boundaries  # an append of n records is one swap
         assert rows == world.fold(version)
 
 
@@ -280,7 +280,8 @@ def test_10_3_memory_below_the_watermark_is_freed_and_the_rest_is_unchanged(worl
 
 
 def _held(world: World) -> int:
-    """The bytes of everything that the storage still reaches (for a table: with whatever else is in Arrow's pool)."""
+    """The bytes of everything that the storage still references (for a table: including other memory of Arrow's
+    pool)."""
     if world.name == "memory":
         return sum(chunk.nbytes for chunk in world.log._blocks.chunks if chunk is not None)  # type: ignore[attr-defined]
     return int(pa.total_allocated_bytes())

@@ -47,7 +47,7 @@ def test_rows_and_columns_agree_on_results_and_fuel(text: str, rows: list[dict[s
             assert list(made) == list(bound.columns)
             assert all(same(made[name], wanted[name]) for name in made), (made, wanted)
     if bound.columns is not None:
-        assert found.schema == bound.run(batch.slice(0, 0))[0].schema  # whatever the rows
+        assert found.schema == bound.run(batch.slice(0, 0))[0].schema  # for any rows
     assert bound.cost.batch(batch).tolist() == [row_cost(bound, row) for row in rows]
     assert all(cost >= bound.static_cost > 0 for cost in bound.cost.batch(batch))
 
@@ -65,7 +65,7 @@ def test_rows_and_columns_agree_on_expressions(text: str, rows: list[dict[str, A
         assert same(value, row_programs.compile_row(typed)(row)), row
     keep = arrow.compile_filter(typed)(batch)
     assert keep.null_count == 0
-    if typed.program.paths() != ["j"]:  # outside of programs a row holds the value itself, not its text
+    if typed.program.paths() != ["j"]:  # outside programs a row holds the value itself, not its JSON text
         assert keep.to_pylist() == [row_programs.compile_filter(typed)(row) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""Blobs: what was encoded comes back, anything else is refused with ConfigError."""
+"""Blobs: encoded programs round-trip, and anything else raises ConfigError."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_program_comes_back_as_it_was(text: str, view: View, live: bool, outpu
     back = decode_program(blob)
     assert back == program
     assert back.text == text
-    assert repr(back) == repr(program)  # places in the text included
+    assert repr(back) == repr(program)  # including positions in the text
     assert encode_program(back) == blob
 
 

@@ -1,4 +1,4 @@
-"""Expressions: what is parsed, what is refused and where, and what comes out for a row."""
+"""Expressions: parsing, the position of faults, and results for a row."""
 
 from __future__ import annotations
 

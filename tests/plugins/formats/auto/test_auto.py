@@ -1,4 +1,4 @@
-"""auto: each record by the format that its first bytes tell."""
+"""auto: detects the format of each record from its first bytes."""
 
 from __future__ import annotations
 

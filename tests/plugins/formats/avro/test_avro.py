@@ -1,4 +1,4 @@
-"""avro runs the conformance suite; containers, other writers' schemas, and fastavro as a witness."""
+"""avro: the conformance suite, containers, other writers' schemas, and a comparison with fastavro."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class TestAvroWithMapsAndUnions(FormatConformance):
 
 
 def witness(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as fastavro wants it."""
+    """A row in the form that fastavro expects."""
     clock = (dt.datetime.min + dt.timedelta(microseconds=row["clock"])).time()
     return {**row, "clock": clock}
 

@@ -1,4 +1,4 @@
-"""A writer's schema that is not the reader's: what fits is read, what does not costs its own records."""
+"""A writer's schema that differs from the reader's: compatible records are read, others are rejected one by one."""
 
 from __future__ import annotations
 

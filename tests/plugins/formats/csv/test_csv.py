@@ -1,4 +1,4 @@
-"""csv runs the conformance suite; what its settings mean."""
+"""csv: the conformance suite and the settings."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ CELLS = st.sampled_from(
 
 @pytest.fixture
 def compiled() -> None:
-    """The walk as a busy stream has it."""
+    """Compiles the walk, as after many records."""
     WALK.compile()
 
 
@@ -128,7 +128,7 @@ PLAIN = ["symbol", "bid", "qty", "tiny", "big", "open", "at", "ms", "day", "smal
 
 @pytest.mark.usefixtures("compiled")
 class TestCsvPlain(FormatConformance):
-    """The types that whole batches are read and written by."""
+    """The types for which whole batches are read and written at once."""
 
     case = FormatCase(
         make=lambda: make({name: FIELDS[name] for name in PLAIN}),

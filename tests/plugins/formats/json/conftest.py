@@ -1,4 +1,4 @@
-"""Small batches are decoded as large ones are, so that tests need few records to see the fast ways."""
+"""Lets tests reach the fast paths with few records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gauss.plugins.formats.json import codec
 
 @pytest.fixture(autouse=True, scope="package")
 def few() -> Iterator[int]:
-    """How many records are few outside of tests."""
+    """The threshold for small batches outside tests."""
     with pytest.MonkeyPatch.context() as patch:
         usual = codec.FEW
         patch.setattr(codec, "FEW", 0)

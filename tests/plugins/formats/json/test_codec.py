@@ -1,4 +1,4 @@
-"""json: the fast path, the slow path and `decode` give one answer for every record, bad ones included."""
+"""json: the fast path, the slow path and `decode` give the same result for every record, valid or not."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_paths_are_encoded_as_nested_objects() -> None:
 
 
 def test_columns_marked_as_json_text_are_written_as_the_values_that_they_hold() -> None:
-    """A column of no declared type: one of plain text stays one."""
+    """Only the column that is marked as JSON text is written as JSON; plain text stays text."""
     texts = ['{"k":[1,2.50]}', '"text"', "7", None]
     one, many = pa.field("o", pa.string()), pa.field("l", pa.list_(pa.string()))
     fields = [one.with_metadata({"gauss": "json"}), many.with_metadata({"gauss": "json array"}), one.with_name("s")]

@@ -1,4 +1,4 @@
-"""json runs the conformance suite, by each of its ways; what the walk vouches for is exact."""
+"""json: the conformance suite on each of its decoders; records that the walk accepts are decoded exactly."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def case(names: list[str]) -> FormatCase:
 
 @pytest.fixture
 def compiled() -> None:
-    """The walk as a busy stream has it."""
+    """Compiles the walk, as after many records."""
     WALK.compile()
 
 

@@ -1,4 +1,4 @@
-"""A few records, read one by one: the rows and verdicts of large batches."""
+"""Small batches, read record by record, give the rows and errors of large batches."""
 
 from __future__ import annotations
 

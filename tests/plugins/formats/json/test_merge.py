@@ -1,4 +1,4 @@
-"""Columns put into JSON objects: what is not named stays letter by letter."""
+"""Merging columns into JSON objects: other members stay byte for byte."""
 
 from __future__ import annotations
 

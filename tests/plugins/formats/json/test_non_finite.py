@@ -1,4 +1,4 @@
-"""NaN and infinity on their way into JSON: null with a warning, or a dead letter if that is asked for."""
+"""NaN and infinity in JSON output: null with a warning, or a dead letter if configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled JSON walk: loaded from the cache, it decodes at once."""
+"""The compiled JSON walk is loaded from the cache and used from the first record."""
 
 from __future__ import annotations
 

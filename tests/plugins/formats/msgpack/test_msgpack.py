@@ -1,4 +1,4 @@
-"""msgpack runs the conformance suite; paths, and records without declared fields."""
+"""msgpack: the conformance suite, paths, and records without declared fields."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ MAPS = st.dictionaries(st.sampled_from([*WALKED, "other", "é"]), VALUES).map(pa
 
 @pytest.fixture
 def compiled() -> None:
-    """The walk as a busy stream has it."""
+    """Compiles the walk, as after many records."""
     WALK.compile()
 
 
@@ -162,7 +162,7 @@ class TestMsgpackWalked(FormatConformance):
             (b"\x81\xa5other\x91\xa1\xff", "bad_utf8"),
             *[(packed({"small": 1e39}), "out_of_range"), (packed({"day": "2026-02-30"}), "wrong_type")],
             *[(b"\x82\xa3qty\x01", "bad_msgpack"), (b"\x81\xa3qty\xd3\x00", "bad_msgpack")],
-            # 10⁹ nanoseconds, in a field that is not asked for
+            # 10⁹ nanoseconds, in a field that is not selected
             (b"\x81\xa5other\xd7\xff" + struct.pack(">Q", 10**9 << 34), "bad_msgpack"),
         ],
     )

@@ -1,4 +1,4 @@
-"""pg-binary runs the conformance suite; the row of the Postgres → ClickHouse flow."""
+"""pg-binary: the conformance suite, and the row of the Postgres → ClickHouse flow."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ PLAIN = [name for name in FIELDS if name not in ("bid", "free", "key", "doc", "t
 
 
 class TestPgBinaryPlain(FormatConformance):
-    """The types that whole batches are written by."""
+    """The types for which whole batches are written at once."""
 
     case = FormatCase(
         make=lambda: make({name: FIELDS[name] for name in PLAIN}),

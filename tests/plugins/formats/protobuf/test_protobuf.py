@@ -1,4 +1,4 @@
-"""protobuf runs the conformance suite; descriptors, sources and what the fast way must leave to the parser."""
+"""protobuf: the conformance suite, descriptors, sources, and cases that the fast path leaves to the parser."""
 
 from __future__ import annotations
 

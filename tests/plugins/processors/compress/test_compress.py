@@ -1,4 +1,4 @@
-"""compress without a JVM: what comes out can be read by the algorithm's own tools."""
+"""compress without a JVM: the algorithms' own tools can read its output."""
 
 from __future__ import annotations
 

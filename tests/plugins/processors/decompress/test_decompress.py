@@ -1,4 +1,4 @@
-"""decompress without a JVM: every algorithm, several frames in a record, and bad records one by one."""
+"""decompress without a JVM: every algorithm, several frames in a record, and invalid records one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests of keys: as the reference gives them, equal exactly for equal rows, and first ones known."""
+"""Digests of keys equal the reference, are equal exactly for equal rows, and identify first occurrences."""
 
 from __future__ import annotations
 

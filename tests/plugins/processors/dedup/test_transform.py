@@ -1,4 +1,5 @@
-"""What readers do for dedup: the first record of each key in a batch goes on, whatever a key is made of."""
+"""The pre-aggregation of dedup in readers: only the first record of each key in a batch passes, for keys of any
+type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""file-writer: a passthrough that only a file topic may take."""
+"""file-writer: a passthrough whose target must be a file topic."""
 
 from __future__ import annotations
 

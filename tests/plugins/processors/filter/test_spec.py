@@ -1,4 +1,4 @@
-"""filter and sql: what their own lints see before anything starts."""
+"""The lints of filter and sql."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""filter: which fields it decodes, which records pass, and what is written of them."""
+"""filter: the fields it decodes, the records that pass, and what is written."""
 
 from __future__ import annotations
 

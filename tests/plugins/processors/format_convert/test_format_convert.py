@@ -1,4 +1,4 @@
-"""format-convert without a JVM: its lint, what it decodes, and whole conversions by its hosted form."""
+"""format-convert without a JVM: its lint, the fields it decodes, and whole conversions in its hosted form."""
 
 from __future__ import annotations
 

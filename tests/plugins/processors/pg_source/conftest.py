@@ -25,5 +25,5 @@ def connection(postgres: Endpoint) -> Iterator[Connection]:
 
 @pytest.fixture
 def empty_dir(tmp_path: Path) -> Path:
-    """Where no embedded server is."""
+    """A directory without an embedded server."""
     return tmp_path / "postgres"

@@ -1,4 +1,4 @@
-"""kill -9 of a real engine in the middle of a read: with a cursor every row is there, in order, once."""
+"""kill -9 of a real engine during a read: with a cursor every row is published once, in order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_killed_in_the_middle_of_passes_every_row_comes_once(
 
         wait_until(done, 60, "done")
         found = [data for batch in engine.client.scan("rows") for data in batch.column(2).to_pylist()]
-        # A tuple: two columns, each a length and four bytes.
+        # A tuple of two columns, each a length and four bytes.
         assert [int.from_bytes(data[6:10], "big") for data in found] == list(range(ROWS))
         engine.kill()
         engine.start()

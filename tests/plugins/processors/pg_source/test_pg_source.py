@@ -1,4 +1,4 @@
-"""A source on a real Postgres: passes, cursors, failures, and what it keeps."""
+"""A source on a real Postgres: passes, cursors, failures, and its position."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def _context(config: PluginConfig, directory: Path, publish: Any, **given: Any) 
 
 
 class Pulled:
-    """A source with what it published, and the position that a restart would find."""
+    """A source, what it has published, and the position that a restart would find."""
 
     def __init__(self, directory: Path, position: Any = None, cut_off_after: int = 1 << 30, **config: Any) -> None:
-        """`cut_off_after` so many blocks nothing is taken from it any more."""
+        """After `cut_off_after` blocks the engine accepts no more."""
         self.chunks: list[Chunk] = []
         self.positions: list[dict[str, Any]] = []
         self.status = EdgeStatus()
@@ -93,7 +93,7 @@ def test_one_pass_reads_every_row_and_is_done_for_good(started: Any, connection:
 
 
 def test_a_cut_off_pass_with_a_cursor_goes_on_behind_the_last_kept_row(started: Any, connection: Connection) -> None:
-    # Ten rows of each value: a block's border falls between them.
+    # Ten rows have the same value, so that a block ends between them.
     connection.execute(
         'CREATE TABLE "odd ""name" AS SELECT i AS id, i / 10 AS "the key" FROM generate_series(1, 20000) i'
     )

@@ -1,4 +1,4 @@
-"""What a pg-source's config says before anything runs: its servers, its promises, and what its format is told."""
+"""The config of pg-source: its servers, its guarantees, and the settings of its format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sink whose output has another format than its topic, over every pair of formats."""
+"""A sink whose output format differs from its topic's, for every pair of formats."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_rows_of_a_table_are_converted_in_snapshots_and_subscriptions(bench: Ben
 
 
 def test_equal_formats_send_the_chunks_of_the_topic_as_they_lie(bench: Bench) -> None:
-    """What can't be JSON shows that nobody has looked at it."""
+    """Bytes that are not JSON pass, so nothing decodes them."""
     topic = bench.topic()
     topic.append(arrow(b"no json"))
     sink = bench.edge("tcp-sink", {"output": {**NEWLINE, "format": "json"}}, topic)

@@ -39,6 +39,6 @@ def test_a_file_topic_in_the_sinks_framing_is_sent_by_the_kernel(bench: Bench, m
         append(topic, piece)
     with bench.sink(topic).connect() as sock:
         assert receive(sock, sum(map(len, pieces))) == b"".join(pieces)
-    # The newest bytes are still in memory and go out from there.
+    # The newest bytes are still in memory and are sent from there.
     total = sum(map(len, pieces))
     assert total - 2 * TAIL_BYTES <= sum(sent) < total

@@ -37,7 +37,7 @@ def test_a_client_that_never_reads_holds_a_blocking_topic_back_and_is_named(benc
         wait_until(lambda: topic.blocked() is not None)
         peer = "{}:{}".format(*sock.getsockname())
         wait_until(lambda: sink.status.clients[peer]["blocked_since_ms"] is not None)
-        wait_until(lambda: topic.blocked() is not None)  # full again, now that nothing passes any more
+        wait_until(lambda: topic.blocked() is not None)  # full again, since nothing is read any more
         blocked = topic.blocked()
         assert blocked is not None
         assert blocked.peer == peer
@@ -55,7 +55,7 @@ def test_a_slow_client_is_disconnected_when_asked(bench: Bench, size: int) -> No
     sink = bench.sink(topic, slow_client="disconnect", slow_client_bytes="1MiB")
     with narrow(sink), sink.connect() as good:
         wait_until(lambda: len(topic.readers.all()) == 2)
-        for _ in range(100):  # one by one: the good one is never far behind, however busy the machine is
+        for _ in range(100):  # one by one, so that the good client never falls behind on a busy machine
             append(topic, b"%09999d\n" * 10 % (*range(10),))
             assert len(receive(good, 100_000)) == 100_000
         wait_until(lambda: sink.status.connections == 1)

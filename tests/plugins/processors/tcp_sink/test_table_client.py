@@ -1,4 +1,5 @@
-"""A table on a socket: snapshots that end, subscriptions that conflate, changes that begin anew when too far behind."""
+"""A table on a socket: finite snapshots, conflated subscriptions, and changes that restart when a client is too far
+behind."""
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ def test_reader_of_changes_too_far_behind_gets_the_whole_table_again(topic: Tabl
         sock.connect(("127.0.0.1", running.port))
         sock.settimeout(20)
         blob = "x" * 20_000
-        for number in range(800):  # more than sockets hold
+        for number in range(800):  # more than the socket buffers hold
             topic.append(arrow(record(f"k{number % 3}{blob}", number)))
         topic.append(arrow(last))
         found = b""
@@ -180,7 +181,7 @@ def test_stopping_sink_drains_its_subscribers(topic: TableTopic, tmp_path: Path)
             assert stream.readline().rstrip(b"\n") == record("a")
             began = time.monotonic()
             running.edge.drain(60)
-            assert time.monotonic() - began < 50  # it does not wait for its limit, however busy the machine is
+            assert time.monotonic() - began < 50  # it does not wait for the timeout
             assert stream.read() == b""
         running.edge.close()
 

@@ -34,7 +34,7 @@ def test_a_slow_tls_client_gets_every_byte(bench: Bench, tmp_path: Path) -> None
     wire = b"".join(b"%09999d\n" % number for number in range(1_000))
     with narrow(sink) as sock, context.wrap_socket(sock, server_hostname="localhost") as tls:
         append(topic, wire)
-        time.sleep(0.8)  # some sends time out in between
+        time.sleep(0.8)  # some sends time out meanwhile
         assert receive(tls, len(wire)) == wire
 
 

@@ -24,7 +24,7 @@ def mapped(tmp_path_factory: pytest.TempPathFactory) -> memoryview:
 
 
 class Kernel:
-    """Counts what the kernel sends from a file by itself."""
+    """Counts the bytes that the kernel sends from a file."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent = 0
@@ -38,7 +38,7 @@ class Kernel:
 
 
 def send(buffers: list[bytes | memoryview]) -> bytes:
-    """What the peer of a wire gets."""
+    """The bytes that the peer of a wire receives."""
     ours, theirs = socket.socketpair()
     received = bytearray()
 

@@ -1,4 +1,5 @@
-"""What connections hold together is bounded; who finishes its records is not closed for those who do not."""
+"""The memory of all connections together is limited; connections that finish their records are not closed because of
+others."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ MIB = 1 << 20
 
 
 class Peer:
-    """A connection's account whose owner lets go once it is told to."""
+    """The account of a connection whose owner releases its memory when asked."""
 
     def __init__(self, budget: BufferBudget) -> None:
         self.gone = threading.Event()
@@ -148,7 +149,7 @@ def test_memory_goes_back_after_each_large_connection_though_another_returned_me
 
 
 def half_records(source: Running, count: int, size: int, head: bytes = b"") -> list[socket.socket]:
-    """Connections that send `size` bytes and no end of a record, as far as they are let."""
+    """Connections that send `size` bytes without the end of a record, as far as they can."""
     made = []
     for _ in range(count):
         sock = source.connect()
@@ -156,7 +157,7 @@ def half_records(source: Running, count: int, size: int, head: bytes = b"") -> l
         try:
             sock.sendall(head + b"x" * size)
         except OSError:
-            pass  # closed already: that is what is asked for
+            pass  # the server has closed it, as expected
         made.append(sock)
     return made
 

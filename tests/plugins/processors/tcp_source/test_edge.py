@@ -72,7 +72,7 @@ def test_64_producers_one_slow_one_dying_in_mid_frame(bench: Bench) -> None:
 
     def produce(number: int) -> None:
         with source.connect() as sock:
-            if number == 0:  # slow: byte by byte
+            if number == 0:  # slowly, byte by byte
                 for byte in lines(0, 20, "p0"):
                     sock.sendall(bytes([byte]))
                     time.sleep(0.002)
@@ -232,17 +232,17 @@ def test_nothing_is_read_while_the_disk_is_low(bench: Bench) -> None:
 
 
 def is_closed(sock: socket.socket) -> bool:
-    """Whether the other side has ended, told without waiting."""
+    """Whether the peer has closed, without waiting."""
     try:
         return sock.recv(1) == b""
     except BlockingIOError:
         return False
 
 
-@pytest.mark.system  # it takes six seconds
+@pytest.mark.system  # this takes six seconds
 def test_an_idle_connection_is_closed_a_busy_one_is_not(bench: Bench) -> None:
     topic = bench.topic()
-    source = bench.source(topic, idle_timeout="6s")  # longer than a busy machine holds up the busy one's sender
+    source = bench.source(topic, idle_timeout="6s")  # longer than a busy machine delays the sender
     with source.connect() as idle, source.connect() as busy:
         idle.setblocking(False)
         sent = 0
@@ -257,7 +257,7 @@ def test_an_idle_connection_is_closed_a_busy_one_is_not(bench: Bench) -> None:
 
 def test_half_a_record_of_a_connection_that_fell_silent_is_a_dead_letter(bench: Bench) -> None:
     feeding = bench.source(bench.topic(), idle_timeout="100ms")
-    bench.may_read = False  # no silence before the half record is there
+    bench.may_read = False  # the idle time starts after the half record
     with feeding.connect() as sock:
         sock.sendall(b"half a reco")
         bench.may_read = True
@@ -321,7 +321,7 @@ def test_drain_appends_what_was_read_and_buries_a_half_record(bench: Bench) -> N
         wait_until(lambda: topic.version() == 1)
         began = time.monotonic()
         source.edge.drain(60)
-        assert time.monotonic() - began < 50  # it does not wait for its limit, however busy the machine is
+        assert time.monotonic() - began < 50  # it does not wait for the timeout
         assert source.status.connections == 0
         with pytest.raises(ConnectionRefusedError):
             source.connect()

@@ -16,7 +16,7 @@ from helpers.waiting import stays, wait_until
 ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
 MARKS = {"utf-8": b"\xef\xbb\xbf", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff"}
 TEXT = "bid 1.25 ੁĀ\n語 текст\n\nthe last Ċ line\n" * 8
-"""U+0A41 before U+0100, and U+010A, hold the bytes of a line feed that is none."""
+"""U+0A41 before U+0100, and U+010A, contain the bytes of a line feed."""
 
 
 def lines(text: str, encoding: str) -> list[bytes]:
@@ -97,7 +97,7 @@ def test_nothing_is_emitted_before_the_phase_ends_and_the_phase_is_seen(bench: B
         wait_until(lambda: topic.version() == 3)
         with source.connect():
             wait_until(lambda: source.status.connections == 2)
-            assert source.status.shown() == "running"  # one is past its phase
+            assert source.status.shown() == "running"  # the other connection is past detection
 
 
 def test_a_short_stream_that_ends_is_decided_by_what_there_is(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""A connection that begins with an HTTP request line is closed; what only looks a little like one is not."""
+"""A connection that begins with an HTTP request line is closed; one with a similar beginning is not."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_first_line_may_come_byte_by_byte(bench: Bench) -> None:
         for byte in b"GET / HTT\nP/1.1\n":
             sock.sendall(bytes([byte]))
         wait_until(lambda: topic.version() == 2)
-        for byte in b"GET / HTTP/1.1\r\n":  # not the first line any more
+        for byte in b"GET / HTTP/1.1\r\n":  # no longer the first line
             sock.sendall(bytes([byte]))
         wait_until(lambda: topic.version() == 3)
     assert records(topic) == [b"GET / HTT", b"P/1.1", b"GET / HTTP/1.1\r"]

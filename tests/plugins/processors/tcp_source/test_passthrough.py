@@ -32,7 +32,7 @@ def one(topic: CapturedStreams) -> Path:
 
 
 class Echo:
-    """A far service: keeps what it got, answers it in capitals after the end."""
+    """A remote server: stores what it receives, and answers with it in upper case."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""union without a JVM: its config, and bytes that pass."""
+"""union without a JVM: its config, and bytes that pass unchanged."""
 
 from __future__ import annotations
 

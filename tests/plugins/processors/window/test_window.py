@@ -1,4 +1,4 @@
-"""aggregator, window and ohlc without Spark: their configs, the faults of these, and what readers make of records."""
+"""aggregator, window and ohlc without Spark: their configs, their lints, and the pre-aggregation in readers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def time_of(transform: Aggregator | Windows) -> EventTime:
 
 
 def records(rows: list[tuple[str | None, int | None, int]]) -> pa.RecordBatch:
-    """Key, value and event time, as a reader hands them on."""
+    """Key, value and event time, as a reader passes them."""
     return pa.RecordBatch.from_pydict(
         {
             "k": pa.array([k for k, _, _ in rows], pa.string()),

@@ -1,4 +1,4 @@
-"""Pairs by key and time: all of them, and of a busy key never too many at a time."""
+"""Pairs by key and time: complete, and in bounded portions for a frequent key."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_each_record_is_a_message_and_new_ones_follow(bench: Bench) -> None:
         append(topic, "grüß".encode())
         assert client.recv(30) == "grüß"
         wait_until(lambda: running.status.records == 4)
-        wait_until(lambda: topic.readers.all()[0].position == 4)  # moves after they are counted
+        wait_until(lambda: topic.readers.all()[0].position == 4)  # the position moves after they are counted
     wait_until(lambda: running.status.connections == 0)
 
 
@@ -123,7 +123,7 @@ def test_a_format_makes_json_objects_and_buries_what_it_can_not_read(bench: Benc
 
 def test_a_format_without_a_schema_decodes_each_record(bench: Bench) -> None:
     topic = bench.topic()
-    append(topic, b"\x81\xa1a\x01", b"\xc1")  # msgpack: {"a": 1}, and what it never uses
+    append(topic, b"\x81\xa1a\x01", b"\xc1")  # msgpack: {"a": 1}, and a byte that msgpack never uses
     append(topic, b"\x81\xa1a\x02")
     with join(sink(bench, topic, input={"format": "msgpack"})) as client:
         assert [json.loads(client.recv(30)) for _ in range(2)] == [{"a": 1}, {"a": 2}]
@@ -298,7 +298,7 @@ def test_what_is_no_websocket_is_refused_and_holds_up_nobody(bench: Bench) -> No
     with running.connect() as sock:
         sock.sendall(b"\x16\x03\x01\r\n\r\n")
         assert sock.recv(1) == b""
-    with running.connect(), join(running) as client:  # the first says nothing at all
+    with running.connect(), join(running) as client:  # the first sends nothing at all
         wait_until(lambda: running.status.phases)
         assert client.recv(30) == "x"
     assert running.status.refused >= 2
@@ -380,7 +380,7 @@ def test_sixty_four_clients_get_everything_though_one_does_not_read(bench: Bench
         thread.start()
 
     def give(upto: int) -> None:
-        """Ten more, once all have those before: a good reader that has to wait for its turn is no slow one."""
+        """Ten more records, once all clients have those before: a good reader that waits for its turn is not slow."""
         append(topic, *[b"z" * 80_000] * 10)
         wait_until(lambda: min(counts) >= upto, 60)
 

@@ -1,4 +1,4 @@
-"""Blocks into a real ClickHouse, also after the moments at which nobody knows what happened."""
+"""Blocks into a real ClickHouse, also after failures whose outcome is unknown."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 class Made:
-    """A table of its own, with what a test asks of it."""
+    """A new table with access to its rows."""
 
     def __init__(self, directory: Path, **config: Any) -> None:
         self.name = f"t{uuid.uuid4().hex[:12]}"
@@ -86,7 +86,7 @@ def test_block_inserted_again_changes_nothing(server: Path) -> None:
 def test_token_that_outlived_its_rows_is_seen_through_only_by_reading_back(server: Path, unclear: bool) -> None:
     made = Made(server).prepared()
     made.store.insert(block(0, 100), 0)
-    # What a server leaves that dies between its log of tokens and the part's rename: the token, and no rows.
+    # The state after a server dies between the log of tokens and the rename of the part: the token, and no rows.
     made.ask("DELETE FROM TABLE WHERE 1 SETTINGS mutations_sync = 2")
     made.store.insert(block(0, 100, unclear=unclear), 0.5)
     assert made.numbers() == (tens(0, 100) if unclear else [])
@@ -284,7 +284,7 @@ def test_hostile_names_are_names(server: Path) -> None:
 def traced(task: Path) -> bool:
     try:
         return b"TracerPid:\t0\n" not in (task / "status").read_bytes()
-    except OSError:  # a thread that has ended
+    except OSError:  # the thread has ended
         return True
 
 

@@ -1,4 +1,4 @@
-"""A copy of a file topic that is made while it is written opens as a topic and holds what was visible."""
+"""A copy of a file topic that is made during writes opens as a topic and holds what was visible."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def backed_up(log: Log, folder: Path) -> Path:
 
 
 def restored(folder: Path, **more: Any) -> Log:
-    """Opens a copy as a topic of another data directory, whose journal knows nothing of it."""
+    """Opens a copy as a topic of another data directory, whose journal does not mention it."""
     return open_log("file", folder.parent, {**CONFIG, **more, "data_dir": folder.name}, committed=lambda _: False)
 
 

@@ -1,4 +1,4 @@
-"""What only files do: folders by date, retention, full disks, kills, plain text."""
+"""File logs: folders by date, retention, full disks, kills, plain text."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_trim_never_removes_a_segment_with_a_needed_record(tmp_path: Path) -> No
 
 def test_reader_goes_on_in_a_segment_that_was_removed(tmp_path: Path) -> None:
     log = open_log("file", tmp_path, {"segment_bytes": "1MiB", "framing": "newline"})
-    for number in range(60):  # more than stays in memory
+    for number in range(60):  # more than is cached in memory
         put(log, lines(b"x" * 100_000, ts_ms=number))
     held = log.chunks(0, 2, 10)
     log.trim(60)
@@ -77,12 +77,12 @@ def test_reader_goes_on_in_a_segment_that_was_removed(tmp_path: Path) -> None:
 
 
 def test_read_that_begins_inside_a_large_block_leaves_out_nothing_before_the_next_segment(tmp_path: Path) -> None:
-    """The budget lasts for one block, which is cut: what it leaves of the budget is not for the next segment."""
+    """The budget of a read ends within a block; what is left of it is not used for the next segment."""
     log = open_log("file", tmp_path, {"segment_bytes": 32_000, "framing": "newline"})
     for _ in range(6):
         put(log, lines(*[b"x" * 100] * 100))
     log.close()
-    log = open_log("file", tmp_path, {"segment_bytes": 32_000, "framing": "newline"})  # nothing is in memory
+    log = open_log("file", tmp_path, {"segment_bytes": 32_000, "framing": "newline"})  # nothing is cached in memory
     for budget in (1, 5_000, 10_100, 15_000, 1 << 20):
         for start in range(0, 600, 30):
             at = start
@@ -94,7 +94,7 @@ def test_read_that_begins_inside_a_large_block_leaves_out_nothing_before_the_nex
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".times"])
 def test_full_disk_leaves_nothing_half_written(tmp_path: Path, suffix: str) -> None:
-    """A limit on file size stands in for the disk: the write that crosses it is cut short, then fails."""
+    """A limit on file size acts as the full disk: the write that exceeds it is cut short, then fails."""
     log = open_log("file", tmp_path, {"framing": "newline", "fsync": "never"})
     put(log, numbered(0, 3))
     many = {

@@ -1,4 +1,4 @@
-"""Opening after a crash: everything before the tear is intact, nothing after it is there."""
+"""Opening after a crash: everything before the torn write is intact, and nothing after it is left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLOCKS = [
 ENDS = [2, 5, 6, 8]
 
 
-# Hundreds of logs are opened here; what is tested is what lies in the files, not when a disk has it.
+# Hundreds of logs are opened here, and only the file contents matter, so nothing is synced.
 UNSYNCED = {"framing": "newline", "fsync": "never"}
 
 
@@ -59,7 +59,7 @@ def _skipping(folder: Path) -> Any:
 
 
 def _accounted(log: Any, whole: list[tuple[int, int, bytes]]) -> list[tuple[int, int, bytes]]:
-    """What the log gives: nothing but what was written, and whatever is missing is counted."""
+    """Checks that the log returns only what was written, and counts what is missing."""
     found = records(log)
     assert set(found) <= set(whole)
     assert len(found) + log.damaged + log.lost + log.set_aside >= len(whole)
@@ -77,7 +77,7 @@ def test_log_cut_at_any_byte_gives_only_what_was_written_and_counts_the_rest(tmp
             file.truncate(cut)
         log = _skipping(folder)
         found = _accounted(log, whole)
-        if suffix != "times":  # a tear at the end: what is before it is there
+        if suffix != "times":  # a torn end: everything before it is there
             assert log.end in [0, *ENDS] and found == whole[: log.end]
         next_offset = log.end
         put(log, lines(b"next", ts_ms=99))
@@ -255,7 +255,7 @@ SEGMENTED = {"segment_bytes": 4096, "framing": "newline", "fsync": "never"}
 
 
 def _segmented(folder: Path) -> list[tuple[int, int, bytes]]:
-    """Three segments of several blocks each, the last one short."""
+    """Three segments of several blocks each, the last one shorter."""
     log = open_log("file", folder, SEGMENTED)
     for number in range(5):
         put(log, lines(*[b"%d" % number * 700] * 2, ts_ms=[2 * number, 2 * number + 1]))
@@ -333,7 +333,7 @@ def test_flipped_meta_is_refused_with_its_name(tmp_path: Path) -> None:
             log = _reopened(tmp_path)
         except StorageError as error:
             assert "meta.json" in error.message
-        else:  # only the name of the checksum itself can be changed so
+        else:  # only the name of the checksum itself can change this way
             assert (log.inc, log.end) == (7, 8) and b'"checksum"' not in changed
             log.close()
             path.write_bytes(content)

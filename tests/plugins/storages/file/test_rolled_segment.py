@@ -1,4 +1,4 @@
-"""File topics with `file_format = "arrow_ipc_file"`: rolled, and read across both, whatever dies."""
+"""File topics with `file_format = "arrow_ipc_file"`: rolled segments, reads across both forms, and crashes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def files(folder: Path, suffix: str) -> list[str]:
 
 
 def from_disk(log: Log, config: dict[str, Any], folder: Path) -> list[tuple[int, int, bytes]]:
-    """What a fresh process would read: nothing of it is in memory."""
+    """What a new process reads, without a cache."""
     log.close()
     again = open_log("file", folder, config)
     found = records(again)
@@ -83,7 +83,7 @@ def test_a_segment_that_is_rolled_between_its_check_and_its_read_is_read_again(
         sound = check(segment, first, limit)
         monkeypatch.setattr(Segment, "check", check)
         rounds(log, 4)
-        segment.unmap()  # as reads of many others do
+        segment.unmap()  # as reads of many other segments do
         return sound
 
     monkeypatch.setattr(Segment, "check", rolled_behind_the_check)
@@ -188,7 +188,7 @@ def test_a_crash_at_any_step_of_a_roll_loses_and_doubles_nothing(
         raise Crash
 
     unlink = Path.unlink
-    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)  # a dead process tidies nothing up
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)  # a killed process cleans nothing up
     if step == "writing":
         monkeypatch.setattr(rolled_segment, "_batches", crash)
     elif step == "written":
@@ -240,7 +240,7 @@ def test_flipped_byte_of_an_arrow_file_ends_no_process_and_gives_no_wrong_record
 ) -> None:
     whole = _rolled(tmp_path)
     first = min(tmp_path.rglob("*.arrow"))
-    if not with_sums:  # as in folders of older versions: a changed byte of a record can't be seen there
+    if not with_sums:  # as in folders of older versions, where a changed byte of a record cannot be detected
         first.with_suffix(".sum").unlink()
     content = first.read_bytes()
     damaged = 0

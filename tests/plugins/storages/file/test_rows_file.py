@@ -1,4 +1,5 @@
-"""File topics with a format and `file_format = "arrow_ipc_file"`: tables for others, the same bytes for readers."""
+"""File topics with a format and `file_format = "arrow_ipc_file"`: tables for other readers, the original bytes for
+Gauss."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def table(folder: Path) -> pl.DataFrame:
 
 
 def quote(number: int) -> bytes:
-    # Not as an encoder would write it: reading back must give these very bytes.
+    # Not in the form that an encoder writes: reading must return these bytes.
     return b'{ "price":%d.50,  "symbol" : "S%d" }' % (number, number)
 
 
@@ -67,7 +68,7 @@ def test_each_stop_adds_a_file_and_none_is_written_twice(tmp_path: Path) -> None
         log = opened(tmp_path, made)
         put(log, arrow(quote(number)))
         log.close()
-        opened(tmp_path, made).close()  # nothing came: no file
+        opened(tmp_path, made).close()  # no records, no file
     paths = sorted(tmp_path.rglob("*.arrow"))
     assert len(paths) == 3
     assert table(tmp_path)["offset"].to_list() == [0, 1, 2]

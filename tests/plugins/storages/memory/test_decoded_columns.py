@@ -1,4 +1,4 @@
-"""Columns that scans have decoded: the same answers as without them, and gone when nobody needs them."""
+"""Cached decoded columns of scans: the same results as without them, and removed when unused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIELDS = pa.schema([("k", pa.string()), ("v", pa.int64())])
 
 
 class Counting:
-    """The json format, and how many records it was given."""
+    """The json format, counting the records that it decodes."""
 
     def __init__(self) -> None:
         self._format = json_format()
@@ -41,7 +41,7 @@ def settled(table: MemoryTable) -> None:
 
 
 def decode(table: MemoryTable, fields: pa.Schema = FIELDS, limit: int = 1000) -> list[dict[str, Any]]:
-    """All rows, decoded as the scan engine does it."""
+    """All rows, decoded as in the scan engine."""
     cursor, found = table.open(Program()), []
     while cursor.next(Step(limit, fill=False)) is Code.OK:
         batch = cursor.read()[1]

@@ -1,4 +1,4 @@
-"""Versions of a table that somebody holds: read again and again, and what changed since."""
+"""Held versions of a table: they can be read repeatedly, with the changes since."""
 
 from __future__ import annotations
 

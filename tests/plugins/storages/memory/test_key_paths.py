@@ -1,4 +1,4 @@
-"""Keys inside records, for every format that can hold one, with a schema and without."""
+"""Keys inside records, for every format that supports them, with and without a schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the ring does: small chunks are joined, trimmed ones leave memory."""
+"""The ring: small chunks are merged, trimmed ones are freed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from helpers.logs import lines, numbered, open_log, put, records
 
 
 class WatchedChunk(Chunk):
-    """A chunk whose end can be seen."""
+    """A chunk whose deletion can be observed."""
 
     __slots__ = ("__weakref__",)
 

@@ -1,4 +1,4 @@
-"""The table: what a key is, what a full one does, which rows a view holds, and what its tail keeps."""
+"""The memory table: keys, capacity, views, and the tail of changes."""
 
 from __future__ import annotations
 

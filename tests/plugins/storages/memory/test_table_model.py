@@ -1,4 +1,5 @@
-"""The table against a dict and a list of events: upserts, deletions, rollbacks, scans, live cursors, compaction."""
+"""The memory table against a dict and a list of events: upserts, deletions, rollbacks, scans, live cursors,
+compaction."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ ACTION = st.one_of(
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_runs() -> Any:
-    """Sizes at which a few events fill memtables, make runs and cut pages."""
+    """Small sizes, so that a few events fill memtables, create runs and split pages."""
     patch = pytest.MonkeyPatch()
     patch.setattr(table, "SEAL_ROWS", 3)
     patch.setattr(table, "PINNED_ROWS", 1)
@@ -48,7 +49,7 @@ def _small_runs() -> Any:
 
 @dataclass
 class Model:
-    """What a table must hold."""
+    """The expected contents of a table."""
 
     events: list[Row] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""The table under threads: a version and its root are never torn, and what is let go is freed."""
+"""The memory table with several threads: readers never see a torn version, and released memory is freed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def key_of(version: int) -> str:
 
 
 def write(table: MemoryTable, first: int, count: int = CHUNK) -> None:
-    """Events `first` … each says its own version; every eleventh deletes."""
+    """Writes events from `first` on, each with its version; every eleventh is a deletion."""
     versions = range(first, first + count)
     keys = pa.array([key_of(version) for version in versions])
     data = pa.array([b"%d" % version for version in versions], pa.binary())
@@ -57,7 +57,7 @@ def drained(cursor: TableCursor) -> pa.Table:
 
 
 class Load:
-    """A writer and a compaction beside the test, until it is over."""
+    """A writer and a compaction that run during the test."""
 
     def __init__(self, table: MemoryTable) -> None:
         self.table = table
@@ -157,7 +157,7 @@ def test_live_readers_get_root_then_every_event_once_and_in_order_beside_a_write
 
 def test_memory_below_the_watermark_is_freed_when_the_last_cursor_closes() -> None:
     gc.collect()
-    others = pa.total_allocated_bytes()  # what tests before this one left in this process
+    others = pa.total_allocated_bytes()  # left in this process by earlier tests
     table = open_table()
     for first in range(1, 20_001, CHUNK):
         write(table, first)
@@ -197,7 +197,7 @@ def test_snapshot_that_stays_open_does_not_keep_the_tail() -> None:
 
 
 class _Probe:
-    """Something that lives as long as the newest link of the tail."""
+    """An object that lives as long as the newest link of the tail."""
 
     @classmethod
     def of(cls, table: MemoryTable) -> _Probe:

@@ -1,4 +1,4 @@
-"""Blocks into a real Postgres: added or upserted, once."""
+"""Blocks into a real Postgres: appended or upserted, once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 class Made:
-    """A table of its own, with what a test asks of it."""
+    """A new table with access to its rows."""
 
     def __init__(self, directory: Path, **config: Any) -> None:
         self.name = f"t{uuid.uuid4().hex[:12]}"

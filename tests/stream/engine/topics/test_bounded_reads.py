@@ -1,4 +1,4 @@
-"""Bounded reads: [from, to) of ts_ms by the usual epochs, once or again and again, and never twice."""
+"""Bounded reads: [from, to) of ts_ms in ordinary epochs, once or at intervals, and never twice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from helpers.waiting import wait_until
 
 
 def read_all(delivery: Delivery, start: Ends) -> tuple[list[int], Ends]:
-    """What one query after the other gives until nothing is new, as offsets [start, stop)."""
+    """The ranges [start, stop) of one query after the other, until nothing is new."""
     found: list[int] = []
     while (end := delivery.latest(start, rows=2).end) != start:
         found += range(start["in"].off, end["in"].off)

@@ -1,4 +1,4 @@
-"""When reads of a table are ordered: once or again and again, never before its rows are there, never twice."""
+"""When reads of a table are requested: once or at intervals, never before its rows are written, never twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW = 1_000_000
 
 
 class Reads:
-    """Orders over a real log, with a clock that stands still."""
+    """Orders in a real log, with a clock that the test moves."""
 
     def __init__(self, folder: Path, **asked: Any) -> None:
         self.now = NOW
@@ -34,10 +34,10 @@ class Reads:
         self.topic.watch(source, lambda: self.now / 1000, lambda: self.waiting)
 
     def after(self, ms: int) -> list[Order]:
-        """What is ordered once so much time has passed."""
+        """The orders that are made after so much time."""
         self.now += ms
         before = self.topic.version()
-        for _ in range(3):  # looked at more often than it is due
+        for _ in range(3):  # polled more often than one is due
             self.topic.maintain()
         found = self.topic.last_order()
         assert self.topic.version() - before in (0, 1)
@@ -60,7 +60,7 @@ def test_a_snapshot_is_ordered_once_and_not_again_after_a_restart(tmp_path: Path
     again = Reads(tmp_path, read="snapshot")
     assert again.after(5) == []
     again.topic.close()
-    other = Reads(tmp_path, read="snapshot", every="1m")  # the config asks for something else
+    other = Reads(tmp_path, read="snapshot", every="1m")  # the config has changed
     assert len(other.after(0)) == 1
 
 
@@ -74,7 +74,7 @@ def test_a_snapshot_is_repeated_at_its_interval(tmp_path: Path) -> None:
 
 def test_a_query_waits_until_the_rows_of_its_range_are_in_the_table(tmp_path: Path) -> None:
     reads = Reads(tmp_path, read="query", **{"from": 10})
-    assert reads.after(0) == [] and not reads.is_done()  # a record may be stamped and not appended yet
+    assert reads.after(0) == [] and not reads.is_done()  # a record may have its time and not be appended yet
     reads.waiting = NOW - 5
     assert reads.after(SETTLE_MS) == []
     reads.waiting = None
@@ -113,11 +113,11 @@ def test_reading_begins_anew_with_the_newest_snapshot_or_with_all_queries(tmp_pa
     assert queries.topic.ordered.begin().from_ms == NOW + 10_000
     queries.topic.close()
     changed = Reads(tmp_path / "q", read="query", every="20s", **{"from": 1 << 40})
-    assert changed.topic.ordered.begin().from_ms == NOW + 30_001  # what was asked before is not read again
+    assert changed.topic.ordered.begin().from_ms == NOW + 30_001  # what was requested before is not read again
 
 
 class Subscribed(Reads):
-    """Orders that follow a real table; `published` is how far its processor has come."""
+    """Orders that follow a real table; `published` is the progress of its processor."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, read="subscribe")
@@ -126,7 +126,7 @@ class Subscribed(Reads):
         self.topic.follow(self.table, lambda: self.published)
 
     def orders(self) -> list[int]:
-        """The version of the table that each order was given for."""
+        """The table version of each order."""
         return [order.seen.off for order, _ in self.topic.all_orders() if order.seen is not None]
 
     def publish_all(self) -> None:
@@ -142,14 +142,14 @@ def test_a_subscription_orders_a_snapshot_per_change_with_one_in_flight(tmp_path
     assert reads.after(0) == []  # an empty table has no snapshot yet
     reads.table.append(arrow(record("a", 1)))
     wait_until(lambda: reads.orders() == [1])
-    for number in range(5):  # the first is not published: these are one snapshot
+    for number in range(5):  # the first is not published yet: the next changes become one snapshot
         reads.table.append(arrow(record("a", number)))
     assert reads.after(1 << 20) == []
     reads.publish_all()
     wait_until(lambda: reads.orders() == [1, 6])
     assert not reads.is_done()
     reads.publish_all()
-    assert reads.after(1 << 20) == []  # nothing has changed since
+    assert reads.after(1 << 20) == []  # no change since
     reads.close()
 
 

@@ -1,4 +1,4 @@
-"""A table in memory that is made of a file topic has its rows again when the engine has died."""
+"""A memory table that is filled from a file topic has its rows again after a restart of the engine."""
 
 from __future__ import annotations
 
