@@ -245,9 +245,9 @@ def test_view_is_drawn_on_a_terminal_and_all_ends_when_the_terminal_goes(make: M
 def test_a_trouble_that_lasts_is_told_once_and_its_end_too(capsys: pytest.CaptureFixture[str]) -> None:
     log = RunLog(CommandOutput(), steps=False)
     for second in range(16, 20):
-        log.health({"status": "degraded", "reasons": [f"driver: not heard of for {second} s"]})
+        log.health({"status": "degraded", "reasons": [f"driver: no report for {second} s"]})
     log.health({"status": "ready", "reasons": []})
-    assert capsys.readouterr().err.splitlines() == ["degraded: driver: not heard of for 16 s", "ready"]
+    assert capsys.readouterr().err.splitlines() == ["degraded: driver: no report for 16 s", "ready"]
 
 
 def test_without_a_terminal_every_step_is_a_line_with_its_time(make: Make) -> None:

@@ -93,13 +93,13 @@ def test_explain_says_what_would_be_done_and_does_nothing(run: Run) -> None:
         "Arrow columns",
         "quote (the topic's own)",
         "bid (number)",
-        "the keys: found by halving sorted runs",
+        "the keys: found by binary search in sorted runs",
         "per candidate",
     ):
         assert part in text
     plan = json.loads(run.cli("scan", "quotes", "agg(n: count)", "--explain", "--json").stdout)
     assert plan["columns"] == ["n"] and plan["candidates"] == 9 and plan["decodes"] == {}
-    assert plan["pushed_down"] == ["the count: records are not even cut"]
+    assert plan["pushed_down"] == ["the count: records are not read"]
 
 
 @pytest.mark.parametrize(

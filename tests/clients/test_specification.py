@@ -16,9 +16,10 @@ from gauss.clients.endpoint import Endpoint
 from gauss.clients.postgres import ddl as postgres_ddl
 from gauss.clients.postgres.connect import connect
 from gauss.clients.postgres.types import render_type as postgres_type
-from gauss.contracts.format import FieldType, FormatSpec, SourceField, SourceSchema
+from gauss.contracts.format import FieldType, FormatSpec, SourceSchema
 from gauss.contracts.target import TargetField, TargetSchema, as_field_type
 from gauss.mapping.script import run_file
+from helpers.schemas import QUOTE, field
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "schema-maps"
 Attrs = dict[str, Any]
@@ -221,22 +222,6 @@ def test_props_of_a_column_become_its_ddl_in_postgres(postgres: Endpoint, table:
     ]
 
 
-def field(name: str, kind: str, **attrs: object) -> SourceField:
-    return SourceField(name, FieldType(kind, dict(attrs)))
-
-
-QUOTE = SourceSchema(
-    (
-        field("symbol", "string"),
-        field("bid", "decimal", precision=18, scale=8),
-        field("ask", "decimal", precision=18, scale=8),
-        field("volume", "int64"),
-        field("exchange", "string"),
-        field("internal_id", "string"),
-        field("debug_info", "bytes"),
-    ),
-    {"package": "market.data", "message": "Quote"},
-)
 ORDERS = SourceSchema(
     (
         field("$.order.id", "int64"),

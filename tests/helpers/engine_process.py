@@ -8,6 +8,8 @@ import secrets
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from gauss.clients.engine.client import EngineClient
 from gauss.config.spec import Pipeline
 from gauss.model.paths import DataDir
 from gauss.process.ready import read_ready, spawn
+from gauss.stream.engine.runtime import Engine
 from gauss.stream.flowtest.bench import kill
 from helpers.run import free_port
 
@@ -33,6 +36,19 @@ def prepare(data_dir: Path, config: dict[str, Any]) -> DataDir:
     }
     paths.flight_json.write_text(json.dumps(flight))
     return paths
+
+
+@contextmanager
+def engine_here(data_dir: Path, config: dict[str, Any]) -> Iterator[Engine]:
+    """A started engine in this process."""
+    prepare(data_dir, config)
+    engine = Engine(data_dir)
+    engine.open()
+    engine.start()
+    try:
+        yield engine
+    finally:
+        engine.close()
 
 
 class EngineProcess:

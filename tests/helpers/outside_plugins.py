@@ -10,12 +10,36 @@ from typing import Any, cast
 import pyarrow as pa
 
 from gauss.contracts.chunk import Chunk
+from gauss.contracts.edge import EdgeStatus
 from gauss.contracts.outside import PullContext, PullSpec, PushBatch, PushContext, PushSpec
 from gauss.contracts.plugin import PluginConfig
 from gauss.contracts.processor import Role, Where
 from gauss.model.errors import Unavailable
 
 HERE = __name__
+
+
+class ThreadedEdge:
+    """An edge that runs in a thread until it is closed."""
+
+    def __init__(self, status: EdgeStatus) -> None:
+        self._status = status
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._status.state = "running"
+        self._thread.start()
+
+    def drain(self, seconds: float) -> None:
+        self._stop.set()
+        self._thread.join(seconds)
+
+    def close(self) -> None:
+        self.drain(5)
+
+    def _run(self) -> None:
+        raise NotImplementedError
 
 
 class CountSourceConfig(PluginConfig):
@@ -29,25 +53,13 @@ class CountSourceConfig(PluginConfig):
     """Numbers per publish."""
 
 
-class CountSource:
+class CountSource(ThreadedEdge):
     """Publishes 0, 1, 2, … to several topics; its position is the next number and the sum of those before."""
 
     def __init__(self, context: PullContext) -> None:
         self._context = context
+        super().__init__(context.status)
         self._config = cast(CountSourceConfig, context.config)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def start(self) -> None:
-        self._context.status.state = "running"
-        self._thread.start()
-
-    def drain(self, seconds: float) -> None:
-        self._stop.set()
-        self._thread.join(seconds)
-
-    def close(self) -> None:
-        self.drain(5)
 
     def _run(self) -> None:
         position = self._context.position or {"next": 0, "sums": [0]}
@@ -81,25 +93,16 @@ class FileSinkConfig(PluginConfig):
     """Whether the start truncates the file to the length of the last commit."""
 
 
-class FileSink:
+class FileSink(ThreadedEdge):
     """Appends a line `topic offset data` per record; its state is the length of the file."""
 
     def __init__(self, context: PushContext) -> None:
         self._context = context
+        super().__init__(context.status)
         self._config = cast(FileSinkConfig, context.config)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def start(self) -> None:
-        self._context.status.state = "running"
-        self._thread.start()
-
-    def drain(self, seconds: float) -> None:
-        self._stop.set()
-        self._thread.join(seconds)
 
     def close(self) -> None:
-        self.drain(5)
+        super().close()
         self._context.input.close()
 
     def _run(self) -> None:

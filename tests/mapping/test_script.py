@@ -4,30 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from gauss.contracts.format import FieldType, SourceField, SourceSchema
+from gauss.contracts.format import SourceSchema
 from gauss.contracts.target import TargetSchema
 from gauss.mapping.script import check_file, run, run_file
 from gauss.model.errors import ConfigError
+from helpers.schemas import QUOTE, field
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "schema-maps"
-
-
-def field(name: str, kind: str, **attrs: object) -> SourceField:
-    return SourceField(name, FieldType(kind, dict(attrs)))
-
-
-QUOTE = SourceSchema(
-    (
-        field("symbol", "string"),
-        field("bid", "decimal", precision=18, scale=8),
-        field("ask", "decimal", precision=18, scale=8),
-        field("volume", "int64"),
-        field("exchange", "string"),
-        field("internal_id", "string"),
-        field("debug_info", "bytes"),
-    ),
-    {"package": "market.data", "message": "Quote"},
-)
 
 
 def columns(schema: TargetSchema) -> list[tuple[str, str, dict[str, object], str | None, dict[str, object]]]:

@@ -19,7 +19,7 @@ from gauss.process.identity import start_time
 from gauss.process.supervise import Child, ChildSpec
 from helpers.waiting import wait_until
 
-READY = "import os, time; os.write(int(os.environ['GAUSS_READY_FD']), b'{\"ready\": true, \"n\": 1}\\n');"
+READY = "import os, time; os.write(int(os.environ['GAUSS_READY_FD']), b'{\"ready\": true}\\n');"
 
 
 def child(group: ProcessGroup, program: str, **options: float) -> Child:
@@ -30,7 +30,7 @@ def child(group: ProcessGroup, program: str, **options: float) -> Child:
 def test_ready_line_makes_the_child_ready(group: ProcessGroup) -> None:
     kid = child(group, READY + "time.sleep(600)")
     kid.start()
-    assert kid.changed.wait(60) and kid.state == "ready" and kid.ready_info["n"] == 1
+    assert kid.changed.wait(60) and kid.state == "ready"
     kid.stop()
     assert kid.join(60) and kid.state == "stopped"
     assert session_members(kid.guard_pid) == []
@@ -65,7 +65,7 @@ def test_child_that_dies_after_it_was_ready_is_restarted_with_growing_pauses(
     assert kid.restarts >= 5
     found = [float(line) for line in times.read_text().split()]
     pauses = [later - earlier for earlier, later in itertools.pairwise(found)]
-    # Each takes a start besides, which on a busy machine may last longer than any pause.
+    # Each restart also includes a start, which may take longer than any pause on a busy machine.
     assert all(pause >= 0.02 * 2**failures for failures, pause in enumerate(pauses[:5])), pauses
 
 
@@ -118,7 +118,7 @@ time.sleep(600)
 
 @contextmanager
 def limit(kind: int, soft: int) -> Iterator[None]:
-    """A resource limit of this process; what it spawns inherits it."""
+    """Sets a resource limit of this process, which its children inherit."""
     before, hard = resource.getrlimit(kind)
     resource.setrlimit(kind, (soft, hard))
     try:
@@ -129,7 +129,7 @@ def limit(kind: int, soft: int) -> Iterator[None]:
 
 @contextmanager
 def no_descriptors() -> Iterator[None]:
-    """Every file descriptor of this process is taken, as by clients that connect and say nothing."""
+    """Uses up all file descriptors of this process, as idle clients would."""
     taken: list[int] = []
     with limit(resource.RLIMIT_NOFILE, 256):
         try:
@@ -150,7 +150,7 @@ def test_child_killed_while_no_file_can_be_written_is_started_again_when_one_can
     kid.start()
     assert kid.changed.wait(60)
     first = session_members(kid.guard_pid)
-    with limit(resource.RLIMIT_FSIZE, 0):  # like a full disk: the record of processes can't be written
+    with limit(resource.RLIMIT_FSIZE, 0):  # as with a full disk: the list of processes cannot be written
         os.kill(first[0], signal.SIGKILL)
         wait_until(lambda: kid.restarts > 2 and "can't be started" in kid.detail)
         assert "File too large" in kid.detail and kid.state == "restarting"

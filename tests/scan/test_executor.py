@@ -147,11 +147,11 @@ def test_task_that_is_ended_from_outside_is_panic_from_then_on(tmp_path: Path) -
     number, task = world.engine.reader(lease_seconds=30)
     _, slot = task.slot()
     assert task.scan(slot, world.id, Program(Seq(), Mode.LIVE)) is Code.OK
-    assert world.engine.task(number) is task
+    assert (number, task) in world.engine.tasks()
     assert world.engine.done(number, Code.REJECTED) is Code.OK
     assert task.next(slot, Step()) is Code.PANIC
     assert world.engine.done(number) is Code.PANIC
-    assert world.engine.task(number) is None
+    assert world.engine.tasks() == []
 
 
 def test_a_tables_own_columns_are_what_they_are_beside_fields_that_nothing_declares() -> None:

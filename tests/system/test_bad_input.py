@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.disks import small_file_system
 from helpers.feeds import Collector, connect, push_until_stuck, send
 from helpers.pipelines import example_1
 from helpers.run import GAUSS, Run, free_port
@@ -100,13 +101,8 @@ def test_client_that_never_reads_blocks_the_topic_and_is_named(gauss: Make) -> N
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 48 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    mount = tmp_path / "small"
-    mount.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(mount)], check=True)
-    yield mount
-    subprocess.run(["umount", "-l", str(mount)], check=True)
+    with small_file_system(tmp_path / "small", "48m") as folder:
+        yield folder
 
 
 def test_full_disk_stops_sources_before_anything_is_lost(gauss: Make, small_disk: Path) -> None:

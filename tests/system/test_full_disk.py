@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helpers.disks import fill, small_file_system
 from helpers.run import Run
 from helpers.waiting import wait_until
 
@@ -55,27 +53,13 @@ target = {{ topic = "{name}.out" }}
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 900 MiB, since Spark stores its class archive there."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    mount = tmp_path / "small"
-    mount.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900m", "tmpfs", str(mount)], check=True)
-    yield mount
-    subprocess.run(["umount", "-l", str(mount)], check=True)
+    with small_file_system(tmp_path / "small", "900m") as folder:
+        yield folder
 
 
 def record(n: int) -> str:
     """A record that is too long for the free space of a page that a target has already."""
     return f'{{"n":{n},"text":"{"x" * 3000}"}}\n'
-
-
-def fill(path: Path) -> None:
-    """Fills the file system to the last page."""
-    with path.open("ab", buffering=0) as file:
-        for size in (1 << 20, 4096):
-            with contextlib.suppress(OSError):
-                while True:
-                    file.write(b"\0" * size)
 
 
 def test_transforms_go_on_by_themselves_after_a_full_disk(gauss: Make, small_disk: Path) -> None:

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from gauss.clients.clickhouse.connect import connect
-from gauss.clients.endpoint import read_endpoint
-from gauss.clients.postgres.connect import connect as connect_postgres
+from helpers.embedded import ask
 from helpers.run import DRIVER, Run
 from helpers.waiting import wait_until
 
@@ -48,27 +46,12 @@ config = {{ input = {{ format = "json" }}, where = ".n >= 0" }}
 )
 
 
-def ask(run: Run, system: str, query: str) -> Any:
-    """The first row of a query; `None` while the server does not answer."""
-    endpoint = read_endpoint(run.data_dir / system)
-    if endpoint is None:
-        return None
-    try:
-        if system == "clickhouse":
-            with connect(endpoint) as client:
-                return tuple(client.query(query).result_rows[0])
-        with connect_postgres(endpoint) as connection:
-            return connection.execute(query.encode()).fetchone()
-    except Exception:
-        return None
-
-
 def wait_rows(run: Run, system: str, records: int, after: int = -1) -> int:
     """The smallest offset in a table, once it is above `after` and the table holds each number once."""
     query = f"SELECT count(*), count(DISTINCT n), min(n), max(n), min(_offset) FROM {system}"
 
     def whole() -> Any:
-        found = ask(run, system, query)
+        found = ask(run.data_dir, system, query)
         assert found is None or found[0] <= records, (system, found)
         return found if found is not None and found[0] == records and found[4] > after else None
 
@@ -79,17 +62,6 @@ def wait_rows(run: Run, system: str, records: int, after: int = -1) -> int:
 
 def sent(run: Run, start: int, stop: int) -> None:
     run.cli("send", "raw", text="".join(f'{{"n":{n}}}\n' for n in range(start, stop)))
-
-
-def execute(run: Run, system: str, statement: str) -> None:
-    endpoint = read_endpoint(run.data_dir / system)
-    assert endpoint is not None
-    if system == "clickhouse":
-        with connect(endpoint) as client:
-            client.command(statement)
-    else:
-        with connect_postgres(endpoint, autocommit=True) as connection:
-            connection.execute(statement.encode())
 
 
 def test_a_rebuilt_table_holds_each_row_once_though_driver_and_engine_are_killed(gauss: Make) -> None:
@@ -110,8 +82,8 @@ def test_a_rebuilt_table_holds_each_row_once_though_driver_and_engine_are_killed
 
     # Rows of another writer are not deleted: the rebuild is refused and changes nothing.
     for system in SYSTEMS:
-        execute(run, system, f"INSERT INTO {system} (n, _inc, _offset) VALUES (-1, 5, 0)")
+        assert ask(run.data_dir, system, f"INSERT INTO {system} (n, _inc, _offset) VALUES (-1, 5, 0)") is not None
         refused = run.cli("processors", "rebuild", f"fill-{system}", "--yes", check=False)
         assert refused.returncode != 0
         assert "1 of its rows were not written by this topic" in refused.stderr + refused.stdout
-        assert ask(run, system, f"SELECT count(*) FROM {system}") == (RECORDS + 11,)
+        assert ask(run.data_dir, system, f"SELECT count(*) FROM {system}") == (RECORDS + 11,)

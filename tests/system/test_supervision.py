@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from helpers.disks import fill, small_file_system
 from helpers.feeds import Collector, send
 from helpers.pipelines import example_1
 from helpers.run import GAUSS, Run, free_port
@@ -23,22 +24,8 @@ ENGINE = "gauss.stream.engine"
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 16 MiB."""
-    mount = tmp_path / "small"
-    mount.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(mount)], check=False)
-    if mounted.returncode:
-        pytest.skip("mounting a small tmpfs needs root")
-    yield mount
-    subprocess.run(["umount", "-l", str(mount)], check=True)
-
-
-def fill(path: Path) -> None:
-    """Fills a file system to the last block."""
-    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        for size in (1 << 20, 1 << 12, 1):
-            with contextlib.suppress(OSError):
-                while file.write(bytes(size)):
-                    pass
+    with small_file_system(tmp_path / "small", "16m") as folder:
+        yield folder
 
 
 @pytest.mark.fault

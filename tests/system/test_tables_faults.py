@@ -6,9 +6,9 @@ what; nothing is lost or duplicated, and other processors continue.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from gauss.clients.clickhouse.connect import connect
 from gauss.clients.embedded import EmbeddedServer, ensure
-from gauss.clients.endpoint import Endpoint, read_endpoint
-from gauss.clients.postgres.connect import connect as connect_postgres
+from gauss.clients.endpoint import Endpoint
 from gauss.model.paths import FORMAT_VERSION
+from helpers.disks import small_file_system
+from helpers.embedded import ask
 from helpers.feeds import Collector, send
 from helpers.proxy import Proxy
 from helpers.run import Run, free_port
@@ -100,18 +100,7 @@ class Tables:
 
     def ask(self, system: str, query: str) -> Any:
         """The first row of a query; `None` while the server does not answer."""
-        endpoint = self.endpoints.get(system) or read_endpoint(self.run.data_dir / system)
-        if endpoint is None:
-            return None
-        try:
-            if system == "clickhouse":
-                with connect(endpoint) as client:
-                    return tuple((client.query(query).result_rows or [()])[0])
-            with connect_postgres(endpoint, autocommit=True) as connection:
-                done = connection.execute(query.encode())
-                return done.fetchone() if done.description else ()
-        except Exception:
-            return None
+        return ask(self.run.data_dir, system, query, self.endpoints.get(system))
 
     def count(self, system: str) -> int:
         found = self.ask(system, f"SELECT count(*) FROM {system}")
@@ -238,18 +227,11 @@ def test_servers_that_are_down_killed_slow_or_emptied_cost_no_row_and_stop_nobod
 def small_disks(tmp_path: Path) -> Iterator[Path]:
     """A data directory in which each server has its own, nearly full disk."""
     data_dir = tmp_path / "run0" / ".gauss"
-    folders = [data_dir / system for system in SYSTEMS]
-    mounted = []
-    for folder in folders:
-        folder.mkdir(parents=True)
-        mount = ["mount", "-t", "tmpfs", "-o", "size=400m", "tmpfs", str(folder)]
-        if subprocess.run(mount, check=False, capture_output=True).returncode:
-            pytest.skip("only root may mount a disk of limited size")
-        mounted.append(folder)
-    (data_dir / "VERSION").write_text(f"{FORMAT_VERSION}\n")
-    yield data_dir
-    for folder in mounted:
-        subprocess.run(["umount", "-l", str(folder)], check=False)
+    with contextlib.ExitStack() as disks:
+        for system in SYSTEMS:
+            disks.enter_context(small_file_system(data_dir / system, "400m"))
+        (data_dir / "VERSION").write_text(f"{FORMAT_VERSION}\n")
+        yield data_dir
 
 
 def test_a_full_disk_is_shown_and_waited_for(small_disks: Path) -> None:

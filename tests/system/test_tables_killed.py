@@ -8,13 +8,10 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from gauss.clients.clickhouse.connect import connect
-from gauss.clients.endpoint import read_endpoint
-from gauss.clients.postgres.connect import connect as connect_postgres
+from helpers.embedded import ask
 from helpers.feeds import Counter
 from helpers.run import DRIVER, Run, free_port
 from helpers.waiting import wait_until
@@ -53,24 +50,8 @@ config = { fields = [{ name = "n", type = "int64" }] }
     return head + "".join(TABLE.format(storage=storage, port=port) for storage, port in ports.items())
 
 
-def ask(run: Run, storage: str, columns: str, table: str = "") -> tuple[Any, ...] | None:
-    """The result of a query over all rows; `None` while the server does not answer."""
-    endpoint = read_endpoint(run.data_dir / storage)
-    if endpoint is None:
-        return None
-    query = f"SELECT {columns} FROM {table or storage}"
-    try:
-        if storage == "clickhouse":
-            with connect(endpoint) as client:
-                return tuple(client.query(query).result_rows[0])
-        with connect_postgres(endpoint) as connection:
-            return connection.execute(query.encode()).fetchone()
-    except Exception:
-        return None
-
-
 def count(run: Run, storage: str) -> int:
-    found = ask(run, storage, "count(*)")
+    found = ask(run.data_dir, storage, f"SELECT count(*) FROM {storage}")
     return int(found[0]) if found else 0
 
 
@@ -79,7 +60,7 @@ def reached(run: Run, storage: str) -> int:
     again and again would load the machine more than the run itself."""
     if storage == "clickhouse":
         return count(run, storage)
-    found = ask(run, storage, "max(stop)", "_gauss_ledger")
+    found = ask(run.data_dir, storage, "SELECT max(stop) FROM _gauss_ledger")
     return int(found[0] or 0) if found else 0
 
 
@@ -124,5 +105,5 @@ def test_killed_at_random_both_tables_hold_every_record_once(gauss: Make) -> Non
         wait_until(lambda s=storage, r=records: count(run, s) >= r, 240, f"all rows of {storage}")  # type: ignore[misc]
         # A sender repeats records after a lost acknowledgement; they differ by offset.
         wanted = "count(*), count(DISTINCT _offset), min(_offset), max(_offset), count(DISTINCT n), min(n), max(n)"
-        found = wait_until(lambda s=storage, w=wanted: ask(run, s, w))  # type: ignore[misc]
+        found = wait_until(lambda s=storage, w=wanted: ask(run.data_dir, s, f"SELECT {w} FROM {s}"))  # type: ignore[misc]
         assert found == (records, records, 0, records - 1, total, 0, total - 1), (storage, seed)

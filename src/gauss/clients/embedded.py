@@ -112,10 +112,11 @@ def command(system: str, directory: Path, port: int = 0) -> list[str]:
     return [sys.executable, "-m", _owner(system), str(directory), *(["--port", str(port)] if port else [])]
 
 
-def ensure(system: str, directory: Path, *, log: Path | None = None, port: int = 0) -> EmbeddedServer:
+def ensure(system: str, directory: Path, *, port: int = 0) -> EmbeddedServer:
     """The running server of a directory, or a new one that ends when this process does."""
     directory.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + START_SECONDS
+    log = directory / "owner.log"
     while True:
         if owned(directory):
             found = read_endpoint(directory)
@@ -123,14 +124,14 @@ def ensure(system: str, directory: Path, *, log: Path | None = None, port: int =
                 return EmbeddedServer(found)
         else:
             try:
-                return _start(system, directory, log or directory / "owner.log", port)
+                return _start(system, directory, log, port)
             except GaussError:
                 if not owned(directory):  # else another process was faster, and its server is the one
                     raise
         if time.monotonic() > deadline:
             raise Unavailable(
                 f"the embedded {system} in {directory} did not start within {START_SECONDS:.0f} s",
-                hint=f"see {log or directory / 'owner.log'}",
+                hint=f"see {log}",
             )
         time.sleep(0.05)
 

@@ -33,9 +33,6 @@ from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageSpec
 from gauss.model.errors import PluginError
 
-NAMED = ("formats", "topics", "processors", "schema_maps", "syncs")
-"""The sections whose entries have names."""
-
 D = TypeVar("D", bound=Section)
 S = TypeVar("S", bound=PluginSpec)
 

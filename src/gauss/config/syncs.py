@@ -155,8 +155,9 @@ class SyncDef(Section):
     """Streams that run at once."""
     deadline: Annotated[Millis, Field(gt=0)] | None = None
     """The sync fails if it takes longer."""
-    max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
-    """Attempts at a stream whose errors are retryable, in a row without progress."""
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 7
+    """Attempts at a stream whose errors are retryable, in a row without progress. The default bridges the restart of a
+    server that takes a minute."""
     state: str | None = None
     """A Postgres URL for cursors and connector state, shared by several machines. Default: a file in the data
     directory."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gauss.model.errors import ConfigError
 
@@ -171,14 +171,6 @@ class EdgeContext:
     """A format of the config, by name."""
     formats: tuple[str, str] | None = None
     """For a sink: the formats of the topic's records and of the output, if they differ."""
-
-
-class EdgeConfig(Protocol):
-    """The part of a source's or sink's config from which its transport is built."""
-
-    def transport_config(self) -> tuple[str, dict[str, Any]]:
-        """The name of the transport plugin, and its config."""
-        ...
 
 
 class Edge(Protocol):

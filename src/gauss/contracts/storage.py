@@ -202,8 +202,6 @@ class Table(Store, Protocol):
     of applied upserts and deletions. Root(V) is the table after the first V of them."""
 
     capabilities: Capabilities
-    counted_out: Callable[[int, int], None]
-    """Called with the number of records and bytes of every batch that a cursor returns."""
 
     @property
     def staged_end(self) -> int:

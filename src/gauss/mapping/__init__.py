@@ -1,4 +1,4 @@
-"""From a format's schema to a table's, and from decoded rows to its columns."""
+"""Maps the schema of a format to that of a table, and decoded rows to its columns."""
 
 from gauss.mapping.row import Row, RowField, apply_mapping, row_of
 

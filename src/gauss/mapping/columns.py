@@ -1,4 +1,5 @@
-"""Decoded batches → a table's columns: filtered, renamed, ordered and converted, with a verdict per row."""
+"""Maps decoded batches to a table's columns: filtered, renamed, ordered and converted, with an error per row that does
+not fit."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from gauss.mapping.row import column_sources
 
 
 class UnfitRow(NamedTuple):
-    """A row that does not fit the table, and why."""
+    """A row that does not fit the table, and the reason."""
 
     row: int
     column: str
@@ -27,10 +28,10 @@ class UnfitRow(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Rows that go in together: a batch without the columns for which all of them take the table's DEFAULT."""
+    """Rows that are inserted together: a batch without the columns for which all of them use the table's DEFAULT."""
 
     rows: np.ndarray
-    """Indexes into what was mapped."""
+    """Row numbers in the mapped batch."""
     columns: pa.RecordBatch
 
 
@@ -48,7 +49,7 @@ class _Column:
 
 
 class ColumnMap:
-    """A source's fields → a table's columns, fixed once and run for every batch."""
+    """The mapping of a source's fields to a table's columns, built once and run for every batch."""
 
     def __init__(self, source: SourceSchema, target: TargetSchema, kind: TableKind) -> None:
         self.columns = [self._column(column, field, kind) for column, field in column_sources(source, target)]
@@ -62,12 +63,12 @@ class ColumnMap:
 
     @property
     def fields(self) -> list[SourceField]:
-        """What must be decoded, each once."""
+        """The fields to decode."""
         wanted = {column.source.name: column.source for column in self.columns}
         return [entry for name, entry in wanted.items() if name != "@ts_ms"]
 
     def explain(self) -> list[tuple[str, str, str]]:
-        """(column, field, how it is converted)"""
+        """The column, field and conversion of each column."""
         return [(column.target.name, column.source.name, column.converter.name) for column in self.columns]
 
     def run(self, rows: pa.RecordBatch, ts_ms: pa.Array) -> tuple[list[Group], list[UnfitRow]]:
@@ -95,7 +96,7 @@ class ColumnMap:
         return [Failed(int(index), "null", "the column takes no null and has no default") for index in empty]
 
     def _groups(self, batch: pa.RecordBatch, rows: np.ndarray) -> list[Group]:
-        """One group as a rule; more when rows differ in the columns they leave to the table's DEFAULT."""
+        """Usually one group; more if rows differ in the columns that they leave to the table's DEFAULT."""
         if not len(rows):
             return []
         left_out = np.zeros(len(rows), dtype=np.int64)

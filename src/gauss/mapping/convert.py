@@ -31,7 +31,7 @@ def find(
     wanted: pa.DataType,
     special: Mapping[tuple[str, str], Converter],
 ) -> Converter:
-    """The converter for a pair of types; raises ConfigError when there can be none."""
+    """The converter for a pair of types; raises ConfigError if there is none."""
     if (found := special.get((source.name, target.name))) is not None:
         return found
     if source.name == "timestamp" and pa.types.is_integer(given) and pa.types.is_timestamp(wanted):
@@ -51,7 +51,7 @@ def find(
 
 
 def convert_rows(values: pa.Array, converter: Converter, wanted: pa.DataType) -> tuple[pa.Array, list[Failed]]:
-    """All values converted; those that do not fit are null and named, found by halving."""
+    """Converts all values; those that do not fit are null and reported, found by bisection."""
     try:
         return converter.run(values, wanted), []
     except pa.ArrowInvalid as error:
@@ -65,7 +65,7 @@ def convert_rows(values: pa.Array, converter: Converter, wanted: pa.DataType) ->
 
 
 def _ticks_to_time(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Nanoseconds since 1970, as timestamps that are too fine for Spark travel."""
+    """Converts nanoseconds since 1970, the form of timestamps that are too fine for Spark."""
     return _cut(values.view(pa.timestamp("ns", tz="UTC")), wanted)
 
 
@@ -73,7 +73,7 @@ _UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanose
 
 
 def _cut(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Times as coarse as wanted: cutting is what a precision asks for."""
+    """Truncates times to the target's precision."""
     order = list(_UNITS)
     if order.index(wanted.unit) < order.index(values.type.unit):
         values = pc.floor_temporal(values, unit=_UNITS[wanted.unit])
@@ -85,7 +85,7 @@ def _text_of_bytes(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _time_to_number(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A time in a number column is milliseconds since 1970, as `ts_ms` is."""
+    """Converts a time to milliseconds since 1970, as in `ts_ms`."""
     return values.cast(pa.timestamp("ms", tz=values.type.tz), safe=False).cast(pa.int64()).cast(wanted)
 
 

@@ -30,7 +30,8 @@ class Row:
 
 
 def row_of(values: dict[str, Any], schema: SourceSchema, ts_ms: int) -> Row:
-    """The row of what a format's `decode` returned, with the types of the format's schema and the record's time."""
+    """The row of a record that a format's `decode` returned, with the types of the format's schema and the record's
+    time."""
     return Row(tuple(RowField(each.name, values.get(each.name), each.field_type) for each in schema.fields), ts_ms)
 
 

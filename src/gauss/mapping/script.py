@@ -21,9 +21,9 @@ from gauss.model.errors import ConfigError
 
 MAX_STEPS = 2_000_000
 MAX_BYTES = 384 << 20
-"""Of address space: the interpreter itself takes a quarter of it."""
+"""Maximum address space of the script's process; the interpreter itself takes a quarter of it."""
 MAX_SECONDS = 10
-"""Of a processor's time."""
+"""Maximum CPU time of the script's process."""
 PATIENCE_S = 120.0
 MAX_DEPTH = 64
 PROCESS = Path(__file__).with_name("starlark_process.py")
@@ -31,12 +31,12 @@ _WHERE = re.compile(r"--> (?P<file>[^\n]*?):(?P<line>\d+):(?P<column>\d+)")
 
 
 def run_file(script: Path, source: SourceSchema, target: TargetSchema) -> TargetSchema:
-    """What the script in a file makes of both schemas; raises ConfigError with file and line."""
+    """Runs the script of a file on both schemas; raises ConfigError with file and line."""
     return run(_read(script), str(script), source, target)
 
 
 def check_file(script: Path) -> None:
-    """Raises ConfigError for a script that is no Starlark or has no map_schema; it is given nothing to map."""
+    """Raises ConfigError if a script is not valid Starlark or has no `map_schema`, without running that."""
     _evaluate({"text": _read(script), "name": str(script)})
 
 
@@ -48,13 +48,13 @@ def _read(script: Path) -> str:
 
 
 def run(text: str, name: str, source: SourceSchema, target: TargetSchema) -> TargetSchema:
-    """What the script makes of both schemas; `name` stands in messages."""
+    """Runs a script on both schemas; `name` is used in messages."""
     made = _evaluate({"text": text, "name": name, "source": _source(source), "target": _target(target)})
     return _result(made, name, source)
 
 
 def _evaluate(request: dict[str, Any]) -> object:
-    """What `map_schema` gives, in a process of its own."""
+    """The result of `map_schema`, evaluated in its own process."""
     limits = {"max_steps": MAX_STEPS, "max_depth": MAX_DEPTH, "max_bytes": MAX_BYTES, "max_seconds": MAX_SECONDS}
     name = request["name"]
     try:
@@ -96,7 +96,7 @@ _RHAI = re.compile(r"^\s*(?:fn\s+\w+\s*\(|let\s+\w+\s*=)|#\{|^\s*//", re.MULTILI
 
 
 def _other_language(script: str) -> str:
-    """What to do about a script that is written in Rhai; empty for any other."""
+    """A hint for a script that is written in Rhai; empty for any other."""
     if not _RHAI.search(script):
         return ""
     return (
@@ -110,7 +110,7 @@ def _fault(text: str, name: str, script: str) -> ConfigError:
     problem = problem.removeprefix("error: ").removeprefix("fail: ")
     if problem in ("Module has no symbol `map_schema`", "Variable `map_schema` not found"):
         return ConfigError(f"{name}: expected a function map_schema(source, target), found none")
-    # The last place in the trace is where the script failed; what stands above it is how it came there.
+    # The last position in the trace is where the script failed; those above it are its callers.
     places = list(_WHERE.finditer(text))
     where = f"{name}:{places[-1]['line']}:{places[-1]['column']}" if places else name
     if hint := _other_language(script):

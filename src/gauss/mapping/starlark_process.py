@@ -25,11 +25,11 @@ def column(name, type, source = None, props = None, **attrs):
 """
 """Predeclared for every script: `column("bid", "Decimal64", source = "bid", scale = 8)`."""
 STEPS_PER_CHECK = 1_000
-"""Starlark asks whether to go on once in so many turns of a loop."""
+"""Number of loop iterations between two checks of the limits."""
 
 
 def evaluate(request: dict[str, Any]) -> dict[str, Any]:
-    """`made`, or `error` in Starlark's words, or `endless`."""
+    """The result as `made`, or `error` with Starlark's message, or `endless`."""
     steps = 0
 
     def used_up() -> bool:
@@ -43,7 +43,7 @@ def evaluate(request: dict[str, Any]) -> dict[str, Any]:
         module = starlark.Module()
         starlark.eval(module, starlark.parse("column.star", HELPERS), library)
         starlark.eval_with(options, module, starlark.parse(request["name"], request["text"]), library)
-        if "source" not in request:  # nothing to map: whether there is a function that would
+        if "source" not in request:  # only check that the function exists
             starlark.eval(module, starlark.parse("check.star", "type(map_schema)"), library)
             return {"made": None}
         made = module.freeze().call_with(options, "map_schema", request["source"], request["target"]).value

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gauss.model.errors import GaussError, Unavailable, from_dict
 from gauss.process.group import ProcessGroup
@@ -45,7 +44,6 @@ class Child:
         self.state = "starting"
         self.detail = ""
         self.error: GaussError | None = None
-        self.ready_info: dict[str, Any] = {}
         self.restarts = 0
         self.since = time.monotonic()
         """When it entered its state."""
@@ -190,7 +188,6 @@ class Child:
         if "error" in found:
             self._reported_error = True
             return from_dict(found["error"])
-        self.ready_info = found
         return None
 
     def _await_exit(self) -> int:

@@ -52,9 +52,6 @@ class ScanEngine:
             self._readers[number] = task
         return number, task
 
-    def task(self, number: int) -> ReaderTask | None:
-        return self._readers.get(number)
-
     def tasks(self) -> list[tuple[int, ReaderTask]]:
         """All reader tasks with their numbers."""
         with self._lock:
@@ -76,8 +73,3 @@ class ScanEngine:
             for reader in source.readers:
                 reader.limit_pins(source)
         return sum(self.done(number, Code.REJECTED) is Code.OK for number in lapsed)
-
-    def watermark(self, source: SourceId) -> int | None:
-        """The lowest version of a source that an open cursor needs. `None` without open cursors."""
-        found = self.sources.get(source)
-        return None if found is None else found.watermark()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -127,12 +126,12 @@ class LogCursor:
 
     def _take(self, placed: list[Placed], step: Step) -> None:
         """Keeps as many whole chunks as the step allows; cuts a chunk only if it exceeds the limit by itself."""
-        taken = count = size = 0
+        taken = count = 0
         for entry in placed:
             chunk = entry.chunk
             if taken and count + chunk.count > step.limit:
                 break
-            taken, count, size = taken + 1, count + chunk.count, size + chunk.nbytes
+            taken, count = taken + 1, count + chunk.count
         del placed[taken:]
         if taken == 1:
             offset, chunk = placed[0]
@@ -142,11 +141,9 @@ class LogCursor:
             if allowed < chunk.count:
                 chunk = chunk.slice(0, allowed)
                 placed[0] = Placed(offset, chunk)
-                count, size = allowed, chunk.nbytes
         last_offset, last = placed[-1]
         self.position = last_offset + last.count
         self._placed = placed
-        self._provider.counted_out(count, size)
 
     def read(self) -> tuple[Code, Item | None]:
         if self._batch is not None:
@@ -172,10 +169,8 @@ class LogProvider:
 
     capabilities: Capabilities = CAPABILITIES
 
-    def __init__(self, log: Log, counted_out: Callable[[int, int], None] = lambda _records, _bytes: None) -> None:
-        """`counted_out` is called with the number of records and bytes of every batch that a cursor returns."""
+    def __init__(self, log: Log) -> None:
         self.inc = log.inc
-        self.counted_out = counted_out
         self._log = log
 
     def version(self) -> int:

@@ -36,14 +36,14 @@ class Verified:
 def folders_of(directory: Path) -> list[TopicFolder]:
     """The topics of a data directory, or the single topic of a topic folder."""
     if not directory.is_dir():
-        raise NotFound(f"{directory} is not a directory", hint="name a data directory, such as .gauss")
+        raise NotFound(f"{directory} is not a directory", hint="pass a data directory, such as .gauss")
     if is_data_dir(directory):
         return topic_folders(DataDir(directory))
     found = [TopicFolder(directory.name, directory, each) for each in storages() if each.is_folder(directory)]
     if not found:
         raise NotFound(
             f"{directory} is neither a data directory nor the folder of a file topic",
-            hint="name a data directory (it has a file VERSION), a topic's data_dir, or a backup of a topic",
+            hint="pass a data directory (with a file VERSION), a topic's data_dir, or a backup of a topic",
         )
     return found
 
@@ -57,9 +57,7 @@ def check_unused(directory: Path) -> None:
     """Raises ConfigError if a run uses the directory, because its files would change during the check."""
     for lock in [DataDir(directory).lock, *(folder.path / "lock" for folder in folders_of(directory))]:
         if is_locked(lock):
-            raise ConfigError(
-                f"{lock.parent} is in use by a running pipeline", hint="stop it first: gauss run ends on Ctrl-C"
-            )
+            raise ConfigError(f"{lock.parent} is in use by a running pipeline", hint="stop the run first, with Ctrl-C")
 
 
 def verify(directory: Path, read: Callable[[int], None] = lambda _: None) -> Verified:
@@ -115,7 +113,7 @@ def _verify_journal(paths: DataDir, folders: list[TopicFolder]) -> list[Finding]
     )
     cut = Choice(
         "cut",
-        f"go back to the {len(found.bodies)} entries before the damage; {affected:,} records that later ones committed"
+        f"keep only the {len(found.bodies)} entries before the damage; {affected:,} records that later ones committed"
         " are set aside at the next start, and their processors make them again from what their sources still hold",
     )
     return [Finding(JOURNAL, path, what, affected, (keep, cut))]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from gauss.clients.engine.client import EngineClient, client_for
+from gauss.clients.engine.client import EngineClient
 from gauss.clients.engine.cursor_messages import Read
 from gauss.clients.engine.driver_messages import DriverSync, QueryStatus
 from gauss.clients.engine.positions import At
@@ -32,7 +32,7 @@ from gauss.contracts.cursor import Mode, Program
 from gauss.contracts.letter import Letter
 from gauss.model.errors import ConfigError, Fenced, NotFound, ProtocolError, Unavailable
 from gauss.stream.engine.runtime import Engine
-from helpers.engine_process import prepare
+from helpers.engine_process import engine_here, prepare
 from helpers.waiting import wait_until
 
 CONFIG: dict[str, Any] = {
@@ -55,12 +55,8 @@ def records(*data: bytes) -> pa.RecordBatch:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    prepare(tmp_path, CONFIG)
-    made = Engine(tmp_path)
-    made.open()
-    made.start()
-    yield made
-    made.close()
+    with engine_here(tmp_path, CONFIG) as made:
+        yield made
 
 
 @pytest.fixture
@@ -171,7 +167,7 @@ def test_scan_gives_what_was_asked(
     client: EngineClient, program: str, limit: int | None, expected: list[bytes]
 ) -> None:
     client.append("in", [records(*(b"%d" % number for number in range(5)))])
-    assert data(client.scan("in", program, limit=limit)) == expected
+    assert data(client.scanning("in", program).batches(limit)) == expected
 
 
 def test_live_scan_follows_and_ends_when_the_engine_stops(engine: Engine, client: EngineClient) -> None:
@@ -284,7 +280,3 @@ def test_client_holds_the_run_lock_shared(engine: Engine, client: EngineClient) 
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         with pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def test_one_client_per_process_and_engine(client: EngineClient) -> None:
-    assert client_for(client.endpoint, "t") is client_for(client.endpoint, "t")

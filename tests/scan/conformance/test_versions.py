@@ -253,7 +253,6 @@ def test_10_2_watermark_is_the_lowest_hold_after_open_close_done_and_with_none(w
     assert source.watermark() == 9
     third.task.done()
     assert source.watermark() is None
-    assert world.engine.watermark(world.id) is None
 
 
 @pytest.mark.providers("memory", "table")

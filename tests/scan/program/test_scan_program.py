@@ -196,7 +196,7 @@ def test_fields_take_their_kinds_from_later_stages() -> None:
 def test_aggregates_are_what_stages_see() -> None:
     bound = bind(parse_scan("agg(n: count, high: max(.bid)) | {n, top: .high * 2}"), FIELDS)
     assert bound.fields == {"bid": Kind.NUMBER}
-    assert bound.reads == {"n": Kind.INT, "high": Kind.NUMBER}
+    assert bound.checked.fields == {"n": Kind.INT, "high": Kind.NUMBER}
     assert run_row(bound, {"n": 3, "high": 2.0}) == {"n": 3, "top": 4.0}
     with pytest.raises(ProgramFault, match='no field "x"') as unknown:
         bind(parse_scan("agg(n: count, s: sum(.x))"), FIELDS)

@@ -10,7 +10,7 @@ import pytest
 
 from gauss.clients.engine.client import EngineClient
 from gauss.stream.engine.runtime import Engine
-from helpers.engine_process import prepare
+from helpers.engine_process import engine_here
 from helpers.logs import lines
 from helpers.waiting import wait_until
 
@@ -31,12 +31,8 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    prepare(tmp_path, CONFIG)
-    made = Engine(tmp_path)
-    made.open()
-    made.start()
-    yield made
-    made.close()
+    with engine_here(tmp_path, CONFIG) as made:
+        yield made
 
 
 def test_replayed_letters_that_are_refused_again_stay_the_same_letters_and_stop_nobody(engine: Engine) -> None:

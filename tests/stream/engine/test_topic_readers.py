@@ -1,4 +1,4 @@
-"""Readers of a topic: where they start, what they hold and how they are moved."""
+"""Readers of a topic: their start, what they hold back, and seeks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_position_beyond_the_log_skips_ahead_and_counts_the_loss(tmp_path: Path)
 
 def test_position_of_a_dead_incarnation_starts_at_the_floor(tmp_path: Path) -> None:
     topic = memory_topic(tmp_path, 4, positions={"sink": ReaderPosition(3, 500)})
-    assert (topic.version(), topic.position_of("sink")) == (0, 0)
+    assert (topic.version(), topic.readers.get("sink").position) == (0, 0)
 
 
 def test_moves_of_kept_readers_are_reported(tmp_path: Path) -> None:

@@ -66,7 +66,6 @@ T = TypeVar("T")
 
 _used_by = 0
 _locks: dict[tuple[int, str], int] = {}
-_clients: dict[tuple[int, str, str], EngineClient] = {}
 
 
 class EngineClient:
@@ -216,11 +215,11 @@ class EngineClient:
         reader = iter(self._get(ticket))
         return reader, next(reader, None)
 
-    def scan(self, topic: str, program: Program | str = "", *, limit: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of a scan, at most `limit`. A live scan ends when the engine stops or the generator is closed."""
+    def scan(self, topic: str, program: Program | str = "") -> Iterator[pa.RecordBatch]:
+        """The rows of a scan. A live scan ends when the engine stops or the generator is closed."""
         scanning = self.scanning(topic, program)
         try:
-            yield from scanning.batches(limit)
+            yield from scanning.batches()
         except GONE as error:
             if not scanning.live:
                 raise Unavailable("the engine stopped during the scan", hint="scan again") from error
@@ -315,14 +314,6 @@ def _first_use_in_this_process() -> None:
             hint="connect after the fork, or spawn the process",
         )
     _used_by = os.getpid()
-
-
-def client_for(endpoint: str, token: str, *, lock: str = "") -> EngineClient:
-    """The client of this process for an engine; reused, since connecting costs more than a call."""
-    key = (os.getpid(), endpoint, token)
-    if key not in _clients:
-        _clients[key] = EngineClient(endpoint, token, lock=lock)
-    return _clients[key]
 
 
 def hold_run_lock(path: str) -> None:

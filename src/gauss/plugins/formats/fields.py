@@ -23,7 +23,7 @@ ALIASES = {
     "text": "string",
     "binary": "bytes",
 }
-_ATTRS = {
+ATTRS = {
     "decimal": {"precision", "scale"},
     "numeric": {"precision", "scale"},
     "timestamp": {"precision", "unit", "timezone"},
@@ -46,7 +46,10 @@ class TypeConfig(PluginConfig):
 
     TYPES: ClassVar[tuple[str, ...]] = SCALARS
     ALIASES: ClassVar[dict[str, str]] = ALIASES
+    ATTRS: ClassVar[dict[str, set[str]]] = ATTRS
     FINEST: ClassVar[int] = 9
+    """Maximum precision of a timestamp."""
+    UNITS: ClassVar[tuple[str, ...]] = ("iso", "s", "ms", "us", "ns")
 
     name: str
     """`int8` … `int64`, `uint8` … `uint64`, `float`, `double`, `bool`, `string`, `varchar`, `decimal`, `timestamp`,
@@ -72,7 +75,7 @@ class TypeConfig(PluginConfig):
     @model_validator(mode="after")
     def _attributes(self) -> TypeConfig:
         for key in self.attrs:
-            if key not in _ATTRS.get(self.name, set()):
+            if key not in self.ATTRS.get(self.name, set()):
                 raise ValueError(f'type {self.name} has no attribute "{key}"')
         if self.name == "decimal" or (self.name == "numeric" and self.attrs):
             precision, scale = self.attrs.get("precision"), self.attrs.get("scale", 0)
@@ -81,8 +84,8 @@ class TypeConfig(PluginConfig):
         if self.name == "timestamp":
             if self.attrs.get("precision", 6) not in range(self.FINEST + 1):
                 raise ValueError(f"timestamp precision is 0 to {self.FINEST} digits of a second")
-            if self.attrs.get("unit", "iso") not in ("iso", "s", "ms", "us", "ns"):
-                raise ValueError('timestamp unit is "iso", "s", "ms", "us" or "ns"')
+            if self.attrs.get("unit", "iso") not in self.UNITS:
+                raise ValueError(f"timestamp unit is one of {', '.join(self.UNITS)}")
         for key, needed in (("array", "element"), ("map", "value"), ("tuple", "fields"), ("struct", "fields")):
             if self.name == key and needed not in self.attrs:
                 raise ValueError(f"{key} needs attrs = {{ {needed} = … }}")

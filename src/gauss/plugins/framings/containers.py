@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.framing import Buffer, Frames
+from gauss.contracts.plugin import PluginConfig
 from gauss.model.errors import FrameError
 from gauss.plugins.framings.buffered_splitter import BufferedSplitter, Cut, bad_frame, too_long
 
@@ -63,6 +63,23 @@ class ContainerFraming:
     raw = False
     carries_all = False
 
+    def __init__(self, config: PluginConfig) -> None:
+        """Containers have no settings."""
+
+    @abstractmethod
+    def _parse(self, record: bytes) -> object:
+        """Raises FrameError if the record is no part of a container."""
+
+    def unfit(self, data: pa.BinaryArray) -> np.ndarray | None:
+        """True where a record can't be parsed; a loop, since a container's records are large."""
+        bad = np.zeros(len(data), dtype=bool)
+        for index, record in enumerate(data.to_pylist()):
+            try:
+                self._parse(record)
+            except FrameError:
+                bad[index] = True
+        return bad if bad.any() else None
+
     def bounds(self, buffer: Buffer) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError("a container's records do not lie in its stream as they are")
 
@@ -98,14 +115,3 @@ class ContainerSplitter(BufferedSplitter):
             position += part.size
         more = size >= HANDED_OUT_BYTES
         return Cut(pa.array(records, pa.binary()), len(records), position, need, error, more)
-
-
-def unfit_records(data: pa.BinaryArray, parse: Callable[[bytes], object]) -> np.ndarray | None:
-    """True where `parse` raises FrameError; a loop, since a container's records are large."""
-    bad = np.zeros(len(data), dtype=bool)
-    for index, record in enumerate(data.to_pylist()):
-        try:
-            parse(record)
-        except FrameError:
-            bad[index] = True
-    return bad if bad.any() else None

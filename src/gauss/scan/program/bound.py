@@ -83,11 +83,6 @@ class Bound:
     """Fields to decode, by dotted path (for `agg`: the aggregated fields). `kinds.DECODED` has their types."""
 
     @property
-    def reads(self) -> dict[str, Kind]:
-        """The columns that `run` and `toll` read; for `agg` the aggregates, else `fields`."""
-        return self.checked.fields
-
-    @property
     def columns(self) -> dict[str, Kind] | None:
         """Columns of the result. `None` if no stage makes rows: candidates are returned unchanged."""
         return self.checked.columns

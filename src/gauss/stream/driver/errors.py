@@ -25,7 +25,7 @@ _REFUSED = {
     ),
     "Offset is not supported": ("OFFSET has no meaning in a stream", "leave it out"),
     "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY": (
-        "a subquery can't read the stream again",
+        "a subquery can't read the stream a second time",
         "use the join or window-join processor",
     ),
 }

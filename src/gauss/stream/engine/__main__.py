@@ -19,8 +19,8 @@ DRAIN_S = 4.0
 
 
 class NoPandas:
-    """pyarrow imports pandas at the first array it makes, only to ask whether it was given one of pandas' own: half
-    a second and 40 MB for nothing. Here it finds pandas not installed."""
+    """Hides pandas: pyarrow imports it at the first array only to check for pandas' own types, which costs half a
+    second and 40 MB."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> None:
@@ -29,11 +29,11 @@ class NoPandas:
 
 
 def main() -> None:
-    keep_heap_small()  # before any thread: glibc fixes the number of heaps once a few of them have allocated
+    keep_heap_small()  # before any thread: glibc fixes the number of heaps once several threads have allocated
     sys.meta_path.insert(0, NoPandas)
     data_dir = Path(sys.argv[1])
     paths = DataDir(data_dir)
-    # Where the compiled walks over length prefixes are kept; numba looks at it when it is first imported.
+    # The cache of compiled walks over length prefixes; numba reads it at its import.
     os.environ.setdefault("NUMBA_CACHE_DIR", str(paths.cache / "numba"))
     log = logging.getLogger("gauss.engine")
     ended = SignalEvent()
@@ -52,18 +52,18 @@ def main() -> None:
         log.exception("the engine did not start")
         known = error if isinstance(error, GaussError) else GaussError(f"{type(error).__name__}: {error}")
         report({"error": known.to_dict()})
-        # Threads that were started already must not keep a process that failed.
+        # Started threads must not keep a failed process alive.
         os._exit(1)
     report({"ready": True})
     log.info("ready")
-    # A signal arrives between two bytecodes of this thread: it must wake up now and then.
+    # Python handles signals between two bytecodes of this thread, so it must wake up regularly.
     while not ended.wait(1.0):
         pass
     engine.drain(DRAIN_S)
     engine.close()
     log.info("stopped")
     logging.shutdown()
-    # Not by way of the interpreter's end: that would wait for a call that a stalled client never finishes.
+    # Without the interpreter's shutdown, which would wait for a stalled client's call.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""From a checked config to the things that run: framings, topics, transports, edges, transforms."""
+"""Builds framings, topics, transports, edges and transforms from a checked config."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 def framing(name: str, parameters: dict[str, object]) -> Framing:
-    """A framing by its name and parameters."""
+    """A framing by name and parameters."""
     spec = registry.spec(FramingSpec, name)
     built: Framing = registry.build(spec, spec.validate(parameters))
     return built
@@ -52,7 +52,7 @@ def framing(name: str, parameters: dict[str, object]) -> Framing:
 
 @dataclass(frozen=True)
 class TopicBuilder:
-    """Opens topics with what the ledger knows of them."""
+    """Opens topics with their state in the ledger."""
 
     pipeline: Pipeline
     graph: Graph
@@ -61,7 +61,7 @@ class TopicBuilder:
     ledger: Ledger
     dead: Callable[[Letter], None]
     ended: Ends
-    """Where memory topics ended that died with the last engine."""
+    """The ends of memory topics that were lost with the last engine."""
 
     def all(self) -> dict[str, Topic]:
         """The config's topics, the dead letters and the retry topics of each transform."""
@@ -76,7 +76,7 @@ class TopicBuilder:
         return {definition.name: self._open(definition) for definition in [*own, *logs_and_tables]}
 
     def captures(self) -> dict[str, CapturedStreams]:
-        """The config's topics that keep captures."""
+        """The config's topics that store captures."""
         found: dict[str, CapturedStreams] = {}
         for definition in self.pipeline.topics:
             if definition.kind is TopicKind.CAPTURES:
@@ -88,7 +88,7 @@ class TopicBuilder:
         return found
 
     def orders(self, topics: Mapping[str, Topic], clock: Callable[[], float]) -> dict[str, Topic]:
-        """The topics in which reads of these tables are ordered, one per processor that does such reads."""
+        """The topics for orders of table reads, one per processor with such reads."""
         found: dict[str, Topic] = {}
         for processor in self.pipeline.processors:
             if processor.source is None or not reads_table(self.pipeline, processor):
@@ -110,7 +110,7 @@ class TopicBuilder:
         return found
 
     def _published(self, processor: str, orders: str) -> At | None:
-        """How far a processor has come in its orders."""
+        """How far a processor has published its orders."""
         row = self.ledger.row(processor)
         return None if row is None else row.ends.get(orders)
 
@@ -134,13 +134,13 @@ class TopicBuilder:
             on_position=lambda topic, reader, inc, offset: self.ledger.move(topic, reader, At(inc, offset)),
         )
         if topic.counters.lost:
-            log.warning("topic %s: %d records that were known to exist are gone", name, topic.counters.lost)
+            log.warning("topic %s: %d known records are missing", name, topic.counters.lost)
         if holds is TopicKind.STORED_TABLE:
             topic.stored = self._stored(topic)
         return topic
 
     def _context(self, name: str) -> StorageContext:
-        """What the storage of a topic is told when it is opened."""
+        """The context in which a topic's storage is opened."""
         return StorageContext(
             topic=name,
             directory=self.paths.topics / name,
@@ -152,27 +152,25 @@ class TopicBuilder:
         )
 
     def _stored(self, topic: Topic) -> StoredTable:
-        """The table behind an inbox."""
+        """The external table of an inbox."""
         name = topic.name
 
         def build() -> TableReader:
-            from gauss.stream.tables import table_topic  # brings the table's client
+            from gauss.stream.tables import table_topic  # imports the table's client
 
             return table_topic(self.pipeline, name, self.base_dir, self.paths).reader
 
-        return StoredTable(
-            name, topic.inc, build, committed=lambda: self._committed(name), counted_out=topic.counted_out
-        )
+        return StoredTable(name, topic.inc, build, committed=lambda: self._committed(name))
 
     def _committed(self, topic: str) -> dict[int, int]:
-        """Positions of a table's query in the inbox and in its retry topic, whose rows have negative marks."""
+        """Positions of a table's query in the inbox and in its retry topic, whose rows have negative incarnations."""
         query = table_processor(topic)
         row = self.ledger.row(query)
         ends = {} if row is None else row.ends
         return {-at.inc if name == retry_topic(query) else at.inc: at.off for name, at in ends.items()}
 
     def _closing(self, definition: TopicDef) -> dict[str, Any]:
-        """A topic's config; from a table that holds a processor's state, rows that it closes go."""
+        """A topic's config; closed rows are removed from a table that stores a processor's state."""
         named = [(registry.spec(ProcessorSpec, each.plugin), each.name) for each in self.pipeline.processors]
         states = {state_of(spec, self.graph.processors[name].config) for spec, name in named}
         given = definition.storage_config
@@ -182,7 +180,7 @@ class TopicBuilder:
 
 
 def _settled(table: Topic) -> int | None:
-    """The time of the first record that is not a row of its table yet; None: there is none."""
+    """The time of the first record that is not in its table yet; `None` if there is none."""
     if table.stored is None:
         return None
     done = table.stored.version()
@@ -190,7 +188,7 @@ def _settled(table: Topic) -> int | None:
 
 
 def drop_forgotten(graph: Graph, ledger: Ledger) -> None:
-    """Positions of processors that are no longer in the config hold nothing back any more."""
+    """Drops the positions of readers and processors that are no longer in the config."""
     reading = {(source.topic, each.name) for each in graph.processors.values() for source in each.sources}
     readers = [
         (topic, reader) for topic, reader in ledger.readers() if (topic, reader.partition("#")[0]) not in reading
@@ -217,7 +215,7 @@ def edge(
     format_: Callable[[str], Format],
     formats: tuple[str, str] | None = None,
 ) -> Edge:
-    """A source or sink that uses a transport, with its framing unless it moves bytes as they are."""
+    """A source or sink with a transport, and with its framing unless it moves raw bytes."""
     spec = registry.spec(ProcessorSpec, node.plugin)
     config: Any = node.config
     name, transport_config = config.transport_config()

@@ -1,4 +1,4 @@
-"""The engine's clock: the system's, or one that a test holds still in a file of the data directory."""
+"""The engine's clock: the system's, or one that a test controls by a file of the data directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def system_ms() -> int:
 
 
 def clock_of(paths: DataDir) -> Clock:
-    """A file, so that whoever is killed and started again finds the same time."""
+    """A clock in a file, so that a restarted process has the same time."""
     if not paths.clock.exists():
         return system_ms
     return lambda: int(paths.clock.read_text())

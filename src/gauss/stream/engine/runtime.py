@@ -76,7 +76,7 @@ from gauss.stream.graph import ProcessorNode, build_graph, table_queries
 
 MAINTAIN_S = 1.0
 SAVE_S = 0.1
-"""How old a resuming reader's position is at most when the engine is killed: so much may be sent again."""
+"""Maximum age of a kept reader's position when the engine is killed: records since then may be sent again."""
 BIND_TRIES = 40
 CALLS_S = 2.0
 
@@ -84,7 +84,7 @@ log = logging.getLogger(__name__)
 
 
 class Engine:
-    """One run. `open` is everything on disk, `start` is everything that moves."""
+    """One run. `open` opens what is on disk, `start` starts everything that runs."""
 
     def __init__(self, data_dir: Path) -> None:
         self.paths = DataDir(data_dir)
@@ -108,7 +108,7 @@ class Engine:
         self._maintainer = threading.Thread(target=self._maintain, name="maintain", daemon=True)
 
     def open(self) -> None:
-        """The ledger, then the topics as far as the ledger vouches for them."""
+        """Opens the ledger, then the topics up to what the ledger commits."""
         self.ledger: Ledger = open_ledger(self.paths, self._places())
         building.drop_forgotten(self.graph, self.ledger)
         ended = read_ends(self.paths.memory_ends)
@@ -142,7 +142,7 @@ class Engine:
         self.feeds = Feeds(self.topics, self.ledger, self._dead, synced=self.synced, clock=self.clock)
         for name, at in self.ledger.state.emptied.items():
             if name in self.topics and self.topics[name].inc == at.inc and self.topics[name].floor() < at.off:
-                self.topics[name].empty(at.off)  # an engine died in the middle of a rebuild
+                self.topics[name].empty(at.off)  # an engine died during a rebuild
         self.progress = Progress(self.topics, self.ledger, self.publisher.running)
         self.replay = LetterReplay(self.topics, self.ledger, self.dead, self.graph)
         heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, self.clock)
@@ -173,11 +173,11 @@ class Engine:
         self._watch_disk()
 
     def start(self) -> None:
-        """The Flight server, transforms, sinks, then sources: whoever reads is there before whoever writes."""
+        """Starts the Flight server, transforms, sinks, then sources, so that readers are there before writers."""
         restarted = self._mark_started()
         refill(self.graph, self.topics, self.ledger)
         nodes = self.graph.on(Where.ENGINE)
-        # Known before anybody can ask how they are: until its listener is up, an edge counts as starting.
+        # Registered first: until its listener is up, an edge counts as starting.
         for node in nodes:
             if node.role is not Role.TRANSFORM:
                 self.edges[node.name] = self._edge(node)
@@ -192,7 +192,7 @@ class Engine:
         self._maintainer.start()
 
     def _edge(self, node: ProcessorNode) -> Listening:
-        """A source or sink, to be started."""
+        """A source or sink that is not started yet."""
         spec = registry.spec(ProcessorSpec, node.plugin)
         if isinstance(spec, PullSpec):
             return Listening(node, lambda status: pull_source(self, node, status), self.built)
@@ -233,7 +233,7 @@ class Engine:
         self.pumps[node.name].start()
 
     def _mark_started(self) -> bool:
-        """Whether an engine of this run was up before: the token is the run's, so its hash tells runs apart."""
+        """Whether an engine of this run was up before; the hash of the run's token identifies the run."""
         mark = self.paths.run / "engine.started"
         run = hashlib.sha256(self._flight_file["token"].encode()).hexdigest()
         restarted = mark.exists() and mark.read_text() == run
@@ -246,11 +246,11 @@ class Engine:
             try:
                 self._server = FlightServer(self, endpoint, self._flight_file["token"])
                 return
-            except Exception as error:  # pyarrow raises what the bind gave, of several classes
+            except Exception as error:  # pyarrow raises several classes when the port can't be bound
                 if not restarted or attempt == BIND_TRIES - 1:
                     raise Unavailable(
                         f"the engine can't listen on {endpoint}: {error}",
-                        hint="another program has the port; set engine.port to a free one, or 0",
+                        hint="the port is in use; set engine.port to a free port, or 0",
                     ) from error
                 time.sleep(0.25)
 
@@ -310,24 +310,24 @@ class Engine:
         return commands.run(self, action)
 
     def may_read(self) -> bool:
-        """False while the disk is too full for a source to go on."""
+        """False while the disk is too full for sources to continue."""
         return self.free_bytes >= self.pipeline.engine.min_free_bytes
 
     def _dead(self, letter: Letter) -> None:
-        """A letter from an edge, or from a topic that can't hold a record and does not know who wrote it."""
+        """Stores a letter of an edge, or of a topic that can't store a record and does not know its writer."""
         writers = [writer.name for writer in self.graph.writers(letter.topic)] if not letter.processor else []
         if writers:
             letter = msgspec.structs.replace(letter, processor=", ".join(writers))
         self.dead.write(letter, self.stopping)
 
     def _places(self) -> list[tuple[str, Path]]:
-        """Topics that are kept outside the data directory."""
+        """Topics outside the data directory."""
         named = [(each.name, each.storage_config.get("data_dir")) for each in self.pipeline.topics]
         return [(name, self.base_dir / directory) for name, directory in named if directory]
 
     def _watch_disk(self) -> None:
         places = [self.paths.root, *(path for _, path in self._places())]
-        # A place that was deleted has no room; one that no topic has written to yet does not count.
+        # A deleted directory has no space; one that no topic has written to yet does not count.
         there = self.paths.root.exists()
         self.free_bytes = min(shutil.disk_usage(place).free for place in places if place.exists()) if there else 0
 
@@ -349,7 +349,7 @@ class Engine:
                 log.warning("maintenance: %s", error)
 
     def drain(self, seconds: float) -> None:
-        """Sources stop reading, transforms catch up, sinks send what is left; up to `seconds` in all."""
+        """Sources stop reading, transforms catch up, sinks send the rest; takes up to `seconds` in all."""
         self.draining = True
         deadline = time.monotonic() + seconds
         edges = list(self.edges.values())
@@ -361,7 +361,7 @@ class Engine:
         listening.drain([each for each in edges if each.node.role is Role.SINK], max(deadline - time.monotonic(), 0.2))
 
     def close(self) -> None:
-        """Ends everything; nothing that was acknowledged is given up by it."""
+        """Closes everything; nothing acknowledged is lost."""
         if self._closed:
             return
         self._closed = True
@@ -376,7 +376,7 @@ class Engine:
         for pump in self.pumps.values():
             pump.join(5)
         if self._server is not None:
-            # It waits for every call under way, and a client that stalls in the middle of one would hold it for ever.
+            # A shutdown waits for all calls, and a stalled client would block it for ever.
             ending = threading.Thread(target=self._server.shutdown, name="end-flight", daemon=True)
             ending.start()
             ending.join(CALLS_S)
@@ -385,7 +385,7 @@ class Engine:
         try:
             self.ledger.maintain()  # a topic that is rolled at its close must have its commits on disk
         except StorageError as error:
-            log.warning("the journal is not on disk: %s", error.message)
+            log.warning("the journal could not be synced to disk: %s", error.message)
         for topic in self.shown.values():
             try:
                 topic.close()

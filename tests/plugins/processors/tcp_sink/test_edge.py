@@ -22,7 +22,7 @@ def test_a_client_gets_what_is_there_and_what_comes(bench: Bench) -> None:
         append(topic, lines(3, 5))
         assert receive(sock, 14) == lines(3, 5)
         wait_until(lambda: sink.status.records == 5)
-        wait_until(lambda: topic.readers.all()[0].position == 5)  # moves after they are counted
+        wait_until(lambda: topic.readers.all()[0].position == 5)  # the position moves after they are counted
 
 
 def test_each_client_has_a_cursor_of_its_own(bench: Bench) -> None:
@@ -131,7 +131,7 @@ def test_a_seek_moves_a_connected_client(bench: Bench) -> None:
     append(topic, lines(0, 5))
     with bench.sink(topic).connect() as sock:
         assert receive(sock, 35) == lines(0, 5)
-        wait_until(lambda: topic.position_of("tcp-sink") == 5)
+        wait_until(lambda: topic.readers.get("tcp-sink").position == 5)
         topic.seek("tcp-sink", 3)
         assert receive(sock, 14) == lines(3, 5)
 

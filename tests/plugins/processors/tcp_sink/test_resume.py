@@ -26,14 +26,15 @@ def test_resume_goes_on_at_the_first_record_that_the_peer_had_not_wholly(bench: 
         while not rest.endswith(wanted[-1]):
             rest += sock.recv(1 << 20)
     got.append(rest)
-    # Each turn starts at a record's border; only what the peer's kernel held and nobody read may be missing.
+    # Each connection starts at a record boundary; only bytes that were in the peer's kernel and never read may be
+    # missing.
     previous = 0
     for data in got:
         first = int(data[9990:9999])
         assert data == b"".join(wanted)[first * 10_000 :][: len(data)]
         assert first <= previous + 10, "more was skipped than a small window holds"
         previous = (first * 10_000 + len(data)) // 10_000
-    wait_until(lambda: topic.position_of("tcp-sink") >= 1_999)
+    wait_until(lambda: topic.readers.get("tcp-sink").position >= 1_999)
 
 
 def test_resume_holds_the_topic_while_nobody_is_connected(bench: Bench) -> None:
@@ -60,7 +61,7 @@ def test_with_resume_a_second_client_waits_for_the_first_to_go(bench: Bench) -> 
             with pytest.raises(TimeoutError):
                 second.recv(1)
             second.settimeout(20)
-            wait_until(lambda: topic.position_of("tcp-sink") == 5)
+            wait_until(lambda: topic.readers.get("tcp-sink").position == 5)
             first.close()
             append(topic, lines(5, 8))
             assert receive(second, 21).endswith(b"line 7\n")
@@ -74,7 +75,7 @@ def test_a_client_sink_sends_and_resumes_after_a_lost_connection(bench: Bench) -
         bench.sink(topic, transport="tcp-client", host="127.0.0.1", port=server.getsockname()[1])
         with server.accept()[0] as peer:
             assert receive(peer, 35) == lines(0, 5)
-            wait_until(lambda: topic.position_of("tcp-sink") == 5)
+            wait_until(lambda: topic.readers.get("tcp-sink").position == 5)
         append(topic, lines(5, 9))
         with server.accept()[0] as peer:
             assert receive(peer, 28) == lines(5, 9)
@@ -88,7 +89,7 @@ def test_resume_finds_the_record_in_a_file_topic_that_is_framed_anew(bench: Benc
     with narrow(sink) as sock:
         assert receive(sock, 2_000_000) == wire[:2_000_000]
     wait_until(lambda: sink.status.connections == 0)
-    position = topic.position_of("tcp-sink")
+    position = topic.readers.get("tcp-sink").position
     assert 200 <= position < 260
     with sink.connect() as sock:
         assert receive(sock, len(wire) - position * 10_000) == wire[position * 10_000 :]

@@ -1,46 +1,26 @@
+"""Records of logs as messages of a WebSocket."""
+
 from __future__ import annotations
 
 import json
 import socket
-import ssl
 import subprocess
 import sys
 import threading
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
-from websockets.sync.client import ClientConnection, connect
 
-from gauss.contracts.storage import Capacity, WriteFull
-from gauss.plugins.processors.ws_sink import wire
 from gauss.plugins.processors.ws_sink.encode import frames, is_text
 from gauss.plugins.processors.ws_sink.spec import SPEC
-from gauss.stream.engine.topics.table_topic import TableTopic
-from gauss.stream.engine.topics.topic import Topic
 from helpers.cases import cases
-from helpers.certificates import Authority
-from helpers.edges import Bench, Running
+from helpers.edges import Bench
 from helpers.logs import arrow
-from helpers.tables import open_table, record
 from helpers.waiting import wait_until
-
-
-def sink(bench: Bench, topic: Topic, read: str = "offset", subscribe: str = "snapshots", **config: Any) -> Running:
-    return bench.edge("ws-sink", config, topic, read, subscribe)
-
-
-def join(running: Running, path: str = "/", **given: Any) -> ClientConnection:
-    url = f"ws://127.0.0.1:{running.port}{path}"
-    return connect(url, compression=None, max_size=None, legacy=True, **given)
-
-
-def append(topic: Topic, *records: bytes) -> None:
-    topic.append(arrow(*records))
+from helpers.ws_sinks import append, join, sink
 
 
 def test_each_record_is_a_message_and_new_ones_follow(bench: Bench) -> None:
@@ -138,201 +118,6 @@ def test_an_output_format_converts_records_to_messages(bench: Bench) -> None:
     with join(running) as client:
         assert [client.recv(30) for _ in range(2)] == [b"\x81\xa1a\x01", b"\x81\xa1a\x02"]
     assert [(letter.data, letter.offset, letter.stage) for letter in bench.dead] == [(b"broken", 1, "decode")]
-
-
-@pytest.fixture
-def table() -> TableTopic:
-    return TableTopic("t", open_table(), Capacity(None, None, WriteFull.DROP))
-
-
-def test_a_snapshot_is_sent_once_and_closed(bench: Bench, table: TableTopic) -> None:
-    append(table, record("b", 1), record("a", 1), record("b", 2))
-    with join(sink(bench, table, "snapshot")) as client:
-        assert list(client) == [record("a", 1).decode(), record("b", 2).decode()]
-        assert client.close_code == 1000
-
-
-def test_a_subscriber_gets_the_newest_snapshot_and_a_follower_the_changes(bench: Bench, table: TableTopic) -> None:
-    append(table, record("a", 1), record("b", 1))
-    with join(sink(bench, table, "subscribe")) as whole, join(sink(bench, table, "subscribe", "changes")) as changes:
-        assert [whole.recv(30), whole.recv(30)] == [changes.recv(30), changes.recv(30)]
-        append(table, record("b", 2))
-        assert [whole.recv(30), whole.recv(30)] == [record("a", 1).decode(), record("b", 2).decode()]
-        assert changes.recv(30) == record("b", 2).decode()
-
-
-def mark(kind: str, **given: int) -> dict[str, Any]:
-    return {"_snapshot": kind, **given}
-
-
-def said(client: ClientConnection, count: int) -> list[Any]:
-    return [json.loads(client.recv(30)) for _ in range(count)]
-
-
-def rows(*records: bytes) -> list[Any]:
-    return [json.loads(each) for each in records]
-
-
-def test_marks_tell_where_a_snapshot_begins_and_ends(bench: Bench, table: TableTopic) -> None:
-    append(table, record("a", 1), record("b", 1))
-    with join(sink(bench, table, "subscribe", snapshot_marks=True)) as client:
-        expected = [mark("begin", version=2), *rows(record("a", 1), record("b", 1)), mark("end", version=2, rows=2)]
-        assert said(client, 4) == expected
-        append(table, record("b", 2))
-        expected = [mark("begin", version=3), *rows(record("a", 1), record("b", 2)), mark("end", version=3, rows=2)]
-        assert said(client, 4) == expected
-
-
-def test_empty_table_is_a_snapshot_of_no_rows(bench: Bench, table: TableTopic) -> None:
-    with join(sink(bench, table, "snapshot", snapshot_marks=True)) as client:
-        assert said(client, 2) == [mark("begin", version=0), mark("end", version=0, rows=0)]
-
-
-def test_changes_come_behind_the_end_of_the_snapshot(bench: Bench, table: TableTopic) -> None:
-    append(table, *(record(f"k{n:05}", 1) for n in range(3000)))
-    running = sink(bench, table, "subscribe", "changes", snapshot_marks=True)
-    done = threading.Event()
-
-    def change() -> None:
-        version = 2
-        while not done.is_set():
-            append(table, record("k00000", version))
-            version += 1
-
-    writer = threading.Thread(target=change)
-    with join(running) as client:
-        writer.start()
-        try:
-            begin = json.loads(client.recv(30))
-            snapshot = []
-            while "_snapshot" not in (found := json.loads(client.recv(30))):
-                snapshot.append(found)
-            later = said(client, 5)
-        finally:
-            done.set()
-            writer.join()
-    assert begin["_snapshot"] == "begin" and found == mark("end", version=begin["version"], rows=3000)
-    assert len(snapshot) == 3000 and not any("_snapshot" in row for row in later)
-
-
-FOREIGN = "https://elsewhere.example"
-
-
-@pytest.mark.parametrize(
-    ("config", "origins", "status"),
-    [
-        ({}, [], 101),
-        ({}, [FOREIGN], 403),
-        ({}, ["null"], 403),
-        ({}, [""], 403),
-        ({}, ["http://[::1"], 403),
-        ({}, ["http://localhost.elsewhere.example"], 403),
-        ({}, ["http://localhost:3000"], 101),
-        ({}, ["http://127.0.0.1"], 101),
-        ({}, ["http://[::1]:80"], 101),
-        ({}, ["http://localhost", FOREIGN], 403),
-        ({"origins": [FOREIGN]}, [FOREIGN], 101),
-        ({"origins": [FOREIGN]}, ["HTTPS://Elsewhere.example"], 101),
-        ({"origins": [FOREIGN]}, ["https://another.example"], 403),
-        ({"origins": [FOREIGN]}, ["http://localhost"], 403),
-        ({"origins": ["*"]}, [FOREIGN], 101),
-        ({"token": "secret"}, [FOREIGN], 101),
-        ({"token": "secret", "origins": ["https://another.example"]}, [FOREIGN], 403),
-    ],
-)
-def test_page_of_a_stranger_needs_a_token_or_an_entry(
-    bench: Bench, config: dict[str, Any], origins: list[str], status: int
-) -> None:
-    topic = bench.topic()
-    append(topic, b"x")
-    running = sink(bench, topic, **config)
-    found = 101
-    try:
-        headers = [("Origin", origin) for origin in origins]
-        with join(running, "/?token=secret", additional_headers=headers) as client:
-            assert client.recv(30) == "x"
-    except InvalidStatus as refused:
-        found = refused.response.status_code
-    assert found == status
-
-
-@pytest.mark.parametrize("origin", ["elsewhere.example", "https://elsewhere.example/page", "", "https://"])
-def test_origin_that_is_none_is_a_fault(origin: str) -> None:
-    with pytest.raises(ValueError, match="expected an origin such as"):
-        SPEC.validate({"port": 0, "origins": [origin]})
-
-
-@pytest.mark.parametrize(
-    ("path", "headers", "status"),
-    [
-        ("/other?token=secret", {}, 404),
-        ("/quotes", {}, 401),
-        ("/quotes?token=wrong", {}, 401),
-        ("/quotes", {"Authorization": "Bearer wrong"}, 401),
-        ("/quotes", {"Authorization": "Bearer secret"}, 101),
-        ("/quotes?token=secret", {}, 101),
-    ],
-)
-def test_path_and_token_open_the_door(bench: Bench, path: str, headers: dict[str, str], status: int) -> None:
-    topic = bench.topic()
-    append(topic, b"x")
-    running = sink(bench, topic, path="/quotes", token="secret")
-    if status == 101:
-        with join(running, path, additional_headers=headers) as client:
-            assert client.recv(30) == "x"
-        return
-    with pytest.raises(InvalidStatus) as caught:
-        join(running, path, additional_headers=headers)
-    assert caught.value.response.status_code == status
-    wait_until(lambda: running.status.refused == 1)
-    assert "secret" not in running.status.detail
-
-
-def test_what_is_no_websocket_is_refused_and_holds_up_nobody(bench: Bench) -> None:
-    topic = bench.topic()
-    append(topic, b"x")
-    running = sink(bench, topic)
-    with running.connect() as sock:
-        sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert sock.recv(100).startswith(b"HTTP/1.1 426 ")
-    with running.connect() as sock:
-        sock.sendall(b"\x16\x03\x01\r\n\r\n")
-        assert sock.recv(1) == b""
-    with running.connect(), join(running) as client:  # the first sends nothing at all
-        wait_until(lambda: running.status.phases)
-        assert client.recv(30) == "x"
-    assert running.status.refused >= 2
-
-
-def test_who_asks_for_nothing_is_refused_in_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "HANDSHAKE_SECONDS", 0.2)
-    running = sink(bench, bench.topic())
-    with running.connect() as sock:
-        assert sock.recv(1) == b""
-    assert running.status.detail.endswith(" refused: its request was not complete within 0.2 s")
-    assert running.status.address == f"ws 127.0.0.1:{running.port}"
-
-
-def test_the_handshake_is_a_phase_that_can_be_seen(bench: Bench) -> None:
-    running = sink(bench, bench.topic())
-    with running.connect():
-        wait_until(lambda: running.status.shown() == "handshake")
-        with join(running):
-            wait_until(lambda: running.status.connections == 1)
-            assert running.status.shown() == "running"
-
-
-def test_tls_is_spoken_where_it_is_asked_for(bench: Bench, tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    cert, key = authority.issue("localhost")
-    topic = bench.topic()
-    append(topic, b"x" * 100_000, b"y")
-    running = sink(bench, topic, tls={"cert": str(cert), "key": str(key)})
-    context = ssl.create_default_context(cafile=str(authority.path))
-    with connect(f"wss://localhost:{running.port}/", ssl=context, max_size=None) as client:
-        assert client.recv(30) == "x" * 100_000
-        assert client.ping().wait(30)
-        assert client.recv(30) == "y"
 
 
 def test_a_ping_is_answered_and_a_clients_words_are_thrown_away(bench: Bench) -> None:

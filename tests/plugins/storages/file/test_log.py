@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 from gauss.model.errors import DiskFull
+from helpers.disks import small_file_system
 from helpers.logs import arrow, data, lines, numbered, open_log, put, records
 
 DAY = 86_400_000
@@ -120,15 +121,8 @@ def test_full_disk_leaves_nothing_half_written(tmp_path: Path, suffix: str) -> N
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 256 KiB; only root may mount one."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", disk], check=False, capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip("mounting a tmpfs is not allowed here")
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
+    with small_file_system(tmp_path / "disk", "256k") as folder:
+        yield folder
 
 
 @pytest.mark.fault

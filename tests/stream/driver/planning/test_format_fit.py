@@ -79,7 +79,7 @@ def test_an_input_format_that_cannot_hold_the_result_is_refused_where_no_output_
     given = {"name": "in", "plugin": plugin, "config": format_config(plugin, tmp_path, fields)}
     (checked,), run = judged(pipeline(*OHLC, [given], input="in"))
     assert checked == run
-    assert "names no output format" in checked
+    assert "needs an output format" in checked
     assert "ts_ms" in checked
 
 

@@ -9,74 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gauss.clients.engine.positions import At
 from gauss.clients.engine.task_messages import (
-    Claim,
-    Claimed,
     Emptied,
     Grant,
     Granted,
     Next,
-    ProcessorFailure,
     Publish,
-    Stage,
 )
-from gauss.model.errors import ConfigError, Fenced, ProtocolError
+from gauss.model.errors import Fenced, ProtocolError
 from gauss.model.names import retry_topic
 from helpers.cases import cases
 from helpers.delivery import INLET, Delivery
-
-
-class Task:
-    """A standing task of processor `p`, or of several, controlled by the test."""
-
-    def __init__(self, delivery: Delivery, job: int, task: int = 0, attempt: int = 0, *names: str) -> None:
-        self.delivery, self.job, self.task, self.attempt = delivery, job, task, attempt
-        self.names = names or ("p",)
-        self.generations: dict[str, int] = {}
-
-    def claim(self) -> Claimed:
-        for name in self.names:
-            targets = ["out"] if name == "p" else ["other"]
-            asked = Claim(name, "", ["in"], targets, job=self.job, task=self.task, attempt=self.attempt)
-            claimed = self.delivery.publisher.claim(asked)
-            self.generations[name] = claimed.generation
-        return claimed
-
-    def next(self, rows: int = 1000, wait_ms: int = 0, **given: Any) -> Granted:
-        return self.delivery.grants.next(Next(dict(self.generations), rows, 1 << 30, wait_ms, task=self.task, **given))
-
-    def one(self, rows: int = 1000, **given: Any) -> Grant:
-        return self.next(rows, **given).grants["p"]
-
-    def publish(self, grant: Grant, name: str = "p") -> None:
-        """Publishes the granted records unchanged."""
-        source = self.delivery.rows("in")
-        begin = grant.start["in"].off if grant.start["in"].inc == grant.end["in"].inc else 0
-        found = [row["data"] for row in source if begin <= row["offset"] < grant.end["in"].off]
-        target, generation = "out" if name == "p" else "other", self.generations[name]
-        stage = f"{name} {generation} {grant.epoch}"
-        batch = pa.record_batch({"ts_ms": pa.nulls(len(found), pa.int64()), "data": pa.array(found, pa.binary())})
-        self.delivery.stages.put(Stage(stage, name, generation, target), [batch])
-        stages = [] if grant.skip else [stage]
-        whole = Publish(name, generation, "", grant.epoch, grant.end, {target: stages}, skip=bool(grant.skip))
-        whole.why = grant.skip
-        self.delivery.grants.publish(whole)
-
-
-def numbers(count: int, first: int = 0) -> list[bytes]:
-    return [b"%d" % number for number in range(first, first + count)]
-
-
-def standing(delivery: Delivery, *names: str) -> Task:
-    task = Task(delivery, delivery.grants.new_job(), 0, 0, *names)
-    task.claim()
-    return task
+from helpers.granted_tasks import Task, numbers, standing
 
 
 @pytest.fixture
@@ -292,124 +240,6 @@ def test_unknown_stage_is_refused_and_the_epoch_can_be_claimed_anew(delivery: De
     task.claim()
     task.publish(task.one())
     assert delivery.data() == [b"x"]
-
-
-# --- several processors in one task ---
-
-
-def test_processors_of_one_task_get_the_same_range(tmp_path: Path) -> None:
-    delivery = Delivery(tmp_path, others=("q",))
-    delivery.feed(*numbers(10))
-    task = standing(delivery, "p", "q")
-    granted = task.next()
-    assert granted.grants["p"].end["in"] == granted.grants["q"].end["in"] == At(delivery.topics["in"].inc, 10)
-    for name, grant in granted.grants.items():
-        task.publish(grant, name)
-    assert delivery.data("out") == delivery.data("other") == numbers(10)
-
-
-def test_one_that_is_a_little_behind_catches_up_first(tmp_path: Path) -> None:
-    delivery = Delivery(tmp_path, others=("q",))
-    delivery.feed(*numbers(10))
-    task = standing(delivery, "p", "q")
-    granted = task.next(5)
-    task.publish(granted.grants["p"], "p")  # killed before it published for the other processor
-    task = standing(delivery, "p", "q")
-    found = []
-    for _ in range(2):
-        granted = task.next()
-        found.append({name: (grant.start["in"].off, grant.end["in"].off) for name, grant in granted.grants.items()})
-        for name, grant in granted.grants.items():
-            task.publish(grant, name)
-    assert found == [{"q": (0, 5)}, {"p": (5, 10), "q": (5, 10)}]
-
-
-def test_one_that_is_far_behind_stopped_or_claimed_elsewhere_is_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gauss.stream.engine.delivery.grants.NEAR_ROWS", 5)
-    delivery = Delivery(tmp_path, others=("q", "r", "s"))
-    delivery.feed(*numbers(10))
-    alone = standing(delivery, "p")
-    alone.publish(alone.one())
-    task = standing(delivery, "p", "q", "r", "s")
-    delivery.publisher.running["r"].stopped = "too many dead letters"
-    standing(delivery, "s")
-    granted = task.next()
-    assert granted.apart == {
-        "q": "it had 10 records of in more to read than the others",
-        "r": "too many dead letters",
-        "s": 'processor "s": generation 1 was replaced by 2',
-    }
-    assert delivery.grants.taken_apart() == granted.apart
-    assert delivery.grants.taken_apart() == {}
-
-
-def test_trouble_of_one_is_noted_and_may_set_it_apart(tmp_path: Path) -> None:
-    delivery = Delivery(tmp_path, others=("q",))
-    task = standing(delivery, "p", "q")
-    delivery.grants.note_failure(ProcessorFailure("q", task.generations["q"], "it divides by a text", apart=True))
-    assert delivery.grants.taken_apart() == {"q": "it divides by a text"}
-    with pytest.raises(Fenced):
-        delivery.grants.note_failure(ProcessorFailure("q", 0, "late"))
-
-
-# --- skips ---
-
-
-@settings(max_examples=cases(60), deadline=None)
-@given(st.integers(1, 60), st.sets(st.integers(0, 59), max_size=5), st.booleans())
-def test_skip_buries_just_the_records_at_which_it_fails(
-    tmp_path_factory: pytest.TempPathFactory, count: int, bad: set[int], dies: bool
-) -> None:
-    delivery = Delivery(tmp_path_factory.mktemp("skip"))
-    delivery.feed(*numbers(count))
-    bad = {number for number in bad if number < count}
-    task = standing(delivery)
-
-    def run() -> None:
-        """Runs epochs until one fails or there is no work."""
-        nonlocal task
-        while (granted := task.next()).grants:
-            grant = granted.grants["p"]
-            if not grant.skip and bad & set(range(grant.start["in"].off, grant.end["in"].off)):
-                delivery.grants.note_failure(ProcessorFailure("p", task.generations["p"], "bad"))
-                if not grant.narrowed:
-                    return
-                if dies:
-                    task = standing(delivery)
-                else:
-                    task.claim()
-                continue
-            task.publish(grant)
-
-    run()
-    if bad:
-        delivery.grants.skip("p", "bad")
-        task = standing(delivery)
-        run()
-    assert delivery.data() == [each for at, each in enumerate(numbers(count)) if at not in bad]
-    assert delivery.running.skip is None
-    assert delivery.topics["_dead"].version() == len(bad)
-
-
-def test_skip_of_nothing_is_refused(delivery: Delivery) -> None:
-    standing(delivery)
-    with pytest.raises(ConfigError, match="nothing to skip"):
-        delivery.grants.skip("p", "")
-
-
-def test_skip_of_a_table_takes_the_whole_epoch(tmp_path: Path) -> None:
-    delivery = Delivery(tmp_path, tracked=True)
-    delivery.feed(*numbers(10))
-    task = standing(delivery)
-    task.one(4)
-    delivery.grants.skip("p", "the table is gone")
-    task = standing(delivery)
-    grant = task.one()
-    assert (grant.skip, grant.end["in"].off) == ("the table is gone", 4)
-    task.publish(grant)
-    assert delivery.running.skip is None and delivery.topics["_dead"].version() == 4
 
 
 @settings(max_examples=cases(40), deadline=None)

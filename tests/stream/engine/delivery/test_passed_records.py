@@ -81,7 +81,7 @@ def test_records_that_are_gone_refuse_the_epoch(delivery: Delivery, how: str) ->
     inc, stop = topic.inc + (how == "other incarnation"), 4 if how == "not there yet" else 3
     if how == "trimmed":
         topic.empty(2)
-    with pytest.raises(ProtocolError, match="no longer there"):
+    with pytest.raises(ProtocolError, match="no longer exist"):
         delivery.publish(0, 3, name(delivery, 0, stop, inc=inc))
     assert delivery.data() == []
 

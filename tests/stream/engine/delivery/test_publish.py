@@ -53,7 +53,7 @@ def test_earlier_epoch_repeated_after_a_later_one_is_a_no_op(delivery: Delivery)
 
 @pytest.mark.parametrize(
     ("epoch", "offset", "message"),
-    [(0, 4, "other source ends"), (2, 7, "expected epoch 1, found 2"), (1, 2, "goes back")],
+    [(0, 4, "other source ends"), (2, 7, "expected epoch 1, found 2"), (1, 2, "decreases")],
 )
 def test_publish_that_breaks_the_rules_is_refused(delivery: Delivery, epoch: int, offset: int, message: str) -> None:
     delivery.publish(0, 3, delivery.stage(b"a"))
@@ -191,7 +191,7 @@ def test_waiting_publish_gives_up_for_a_newer_claim_or_shutdown_and_leaves_nothi
 
     thread = threading.Thread(target=publish)
     thread.start()
-    wait_until(lambda: delivery.topics["out"].blocked() is not None, 60, "it waits for room")
+    wait_until(lambda: delivery.topics["out"].blocked() is not None, 60, "it waits for space")
     if how == "claim":
         delivery.claim()
     else:

@@ -129,7 +129,7 @@ def test_publish_that_waits_for_room_ends_when_it_is_cancelled(
     context.publish({"odd": chunk(b"1")}, 1, threading.Event())
     cancel = threading.Event()
     threading.Timer(0.1, cancel.set).start()
-    with pytest.raises(Unavailable, match='waits for room in topic "odd"'):
+    with pytest.raises(Unavailable, match='waits for space in topic "odd"'):
         context.publish({"even": chunk(b"2"), "odd": chunk(b"3")}, 2, cancel)
     assert engine.topic("even").version() == 0
     assert engine.ledger.outside("count") == 1

@@ -1,4 +1,4 @@
-"""Pushing sinks: nothing is lost that was not committed, and what may be repeated is what the contract says."""
+"""Push sinks: no uncommitted record is lost, and only what the contract allows is repeated."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
 
 @pytest.fixture
 def context_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[Engine], PushContext]:
-    """What an engine gives the sink."""
+    """The context that the engine gives the sink."""
     given: list[PushContext] = []
     monkeypatch.setattr(outside_plugins, "FileSink", given.append)
 
@@ -108,7 +108,7 @@ def test_committed_positions_and_state_are_found_by_the_next_engine(
     state = {"transaction": 7, "partitions": {"0": [1, None]}}
     context.input.commit(first, state)
     feed(engine, "odd", b"3")
-    assert records(context.input.next()) == {"odd": [b"3"]}  # sent, and never committed
+    assert records(context.input.next()) == {"odd": [b"3"]}  # sent, but never committed
     again, generation = opened(), context.generation
     context = context_of(again)
     assert context.state == state
@@ -156,7 +156,7 @@ def test_seek_moves_the_sink_and_a_commit_of_earlier_records_does_not_undo_it(
     engine.topic("even").seek("out", 1)
     assert records(context.input.next(limit=1)) == {"even": [b"2"]}
     context.input.commit(late, 2)
-    assert engine.topic("even").position_of("out") == 1
+    assert engine.topic("even").readers.get("out").position == 1
     assert records(context.input.next()) == {"even": [b"4"]}
 
 
@@ -175,9 +175,9 @@ def test_commit_that_fails_moves_no_position(
         broken.setattr(engine.ledger, "commit", fail)
         with pytest.raises(StorageError):
             context.input.commit(batch, 1)
-    assert engine.topic("even").position_of("out") == 0
+    assert engine.topic("even").readers.get("out").position == 0
     context.input.commit(batch, 2)
-    assert (engine.topic("even").position_of("out"), engine.ledger.outside("out")) == (1, 2)
+    assert (engine.topic("even").readers.get("out").position, engine.ledger.outside("out")) == (1, 2)
 
 
 def test_waiting_sink_is_woken_by_any_of_its_topics(
@@ -242,7 +242,7 @@ def test_guarantee_of_a_sink_is_what_its_plugin_says(opened: Callable[..., Engin
 
 
 def killed_run(folder: Path, undo: bool) -> dict[str, list[int]]:
-    """The offsets of each topic in the order in which they lie in the file after many kills."""
+    """The offsets of each topic in the order of the file after many kills."""
     engine = QuickEngine(folder, config(folder, UNTIL, undo=undo))
     choice = random.Random(7)
     path = folder / "file"
@@ -272,7 +272,7 @@ def killed_run(folder: Path, undo: bool) -> dict[str, list[int]]:
 
 @pytest.fixture
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets an engine process load the plugins of the tests."""
+    """Lets an engine process import the plugins of the tests."""
     monkeypatch.setenv("PYTHONPATH", str(Path(outside_plugins.__file__).parent.parent))
 
 

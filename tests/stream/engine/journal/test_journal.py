@@ -157,5 +157,5 @@ def test_compaction_that_died_before_the_rename_changes_nothing(tmp_path: Path) 
 
 def test_another_file_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "commits").write_bytes(b"something else entirely")
-    with pytest.raises(StorageError, match="does not begin as a commit journal"):
+    with pytest.raises(StorageError, match="does not begin like a commit journal"):
         bodies(tmp_path)

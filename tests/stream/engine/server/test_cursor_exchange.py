@@ -24,7 +24,7 @@ from gauss.model.errors import ConfigError, GaussError, NotFound, Rejected
 from gauss.scan.program.blob import encode_program, encode_step
 from gauss.scan.program.parse import parse_scan
 from gauss.stream.engine.runtime import Engine
-from helpers.engine_process import prepare
+from helpers.engine_process import engine_here
 from helpers.scan_items import decode_item
 from helpers.waiting import wait_until
 
@@ -53,11 +53,8 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    made = Engine(prepare(tmp_path_factory.mktemp("exchange"), CONFIG).root)
-    made.open()
-    made.start()
-    yield made
-    made.close()
+    with engine_here(tmp_path_factory.mktemp("exchange"), CONFIG) as made:
+        yield made
 
 
 @pytest.fixture
@@ -314,7 +311,7 @@ def test_fuzzed_steps_leave_the_cursor_where_it_stood(client: EngineClient) -> N
 def test_unknown_call_ends_that_exchange_with_a_sentence(client: EngineClient) -> None:
     cursor = client.scan_cursor("plain")
     cursor._writer.write_metadata(b"?what")
-    with pytest.raises(flight.FlightError, match="a cursor has no call"):
+    with pytest.raises(flight.FlightError, match="unknown call"):
         cursor.ask(Ask.READ)
     cursor.close()
 

@@ -1,4 +1,4 @@
-"""Tables in real servers as sources of scans: the same set for ClickHouse and Postgres."""
+"""Tables in real servers as sources of scans: the same tests for ClickHouse and Postgres."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def system(request: pytest.FixtureRequest) -> str:
 
 
 class Made:
-    """A table of its own in one of the servers, and the same as a source of scans."""
+    """A new table in one of the servers, and its source of scans."""
 
     def __init__(self, system: str, directory: Path, source: SourceSchema = NUMBERS, **config: Any) -> None:
         spec = registry.spec(StorageSpec, system)
@@ -61,13 +61,7 @@ class Made:
         self.target = self.store.target(source, None)
         self.reader = load_attribute(spec.reader)(checked, place, source, self.target)
         self.committed = {INC: 1 << 40}
-        self.taken = 0
-        self.topic = StoredTable(
-            "numbers", INC, lambda: self.reader, committed=lambda: self.committed, counted_out=self._count
-        )
-
-    def _count(self, rows: int, _: int) -> None:
-        self.taken += rows
+        self.topic = StoredTable("numbers", INC, lambda: self.reader, committed=lambda: self.committed)
 
     def prepare(self) -> Made:
         self.store.open(self.target, self.store.prepare(self.target))
@@ -125,7 +119,6 @@ def test_snapshot_gives_every_row_in_the_order_of_its_record_whatever_the_steps(
     assert [row["n"] for row in rows] == list(range(6_000))
     assert rows[11] == {"ts_ms": 1011, "n": 11, "s": "s1", "_inc": INC, "_offset": 11}
     assert made.scan("", Step(700, 1 << 20)) == rows
-    assert made.taken == 12_000
 
 
 def test_query_gives_the_half_open_range_of_the_records_time(made: Made) -> None:
@@ -191,7 +184,7 @@ def test_rows_of_an_unfinished_epoch_are_not_in_a_snapshot_of_clickhouse(servers
     assert [row["n"] for row in made.scan("{n}")] == list(range(100))
     made.committed = {INC: 300}
     assert len(made.scan("")) == 200
-    made.committed = {INC: 50}  # put back to read the inbox once more
+    made.committed = {INC: 50}  # the reader is moved back, to read the inbox again
     assert len(made.scan("")) == 200
 
 
@@ -292,7 +285,7 @@ def test_a_server_that_is_away_is_said_at_once(system: str, tmp_path: Path) -> N
 
 
 class Stuck:
-    """Pages that do not come until somebody ends them."""
+    """Pages that do not arrive until they are closed."""
 
     sql = order = ""
 
@@ -328,14 +321,12 @@ class StuckReader:
 
 def test_a_slow_server_has_a_time_limit_and_closing_waits_for_nobody() -> None:
     reader = StuckReader()
-    cursor = StoredCursor(
-        "t", reader, TableReadRequest(()), version=0, counted_out=lambda _rows, _bytes: None, wait_seconds=0.2
-    )
+    cursor = StoredCursor("t", reader, TableReadRequest(()), version=0, wait_seconds=0.2)
     with pytest.raises(Unavailable, match="has not answered"):
         cursor.next(Step())
     began = time.monotonic()
     cursor.close()
-    assert time.monotonic() - began < 20  # its page comes after 30
+    assert time.monotonic() - began < 20  # its page takes 30 s
     assert reader.pages.cancelled.wait(60)
     assert cursor.next(Step()) is Code.INVALID
 

@@ -22,7 +22,6 @@ from gauss.plugins.formats.decimals import scaled, unscaled
 
 _Y2K = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 _DAY = dt.date(2000, 1, 1)
-_TEXT = ("text", "varchar", "bpchar", "json")
 FIXED = {
     "int2": ">h",
     "int4": ">i",

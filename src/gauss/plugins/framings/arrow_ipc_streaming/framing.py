@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from gauss.plugins.framings.arrow_ipc_streaming.messages import (
@@ -16,7 +15,6 @@ from gauss.plugins.framings.arrow_ipc_streaming.messages import (
     Message,
     message,
 )
-from gauss.plugins.framings.arrow_ipc_streaming.spec import ArrowIpcStreamingConfig
 from gauss.plugins.framings.buffered_splitter import bad_frame
 from gauss.plugins.framings.containers import (
     MOST_HEADER_BYTES,
@@ -26,7 +24,6 @@ from gauss.plugins.framings.containers import (
     Incomplete,
     Malformed,
     TooLong,
-    unfit_records,
 )
 
 ANY_SIZE = 2**31 - 1
@@ -38,17 +35,14 @@ Dictionaries = dict[int, list[bytes]]
 class ArrowIpcStreamingFraming(ContainerFraming):
     key: tuple[object, ...] = ("arrow_ipc_streaming",)
 
-    def __init__(self, config: ArrowIpcStreamingConfig) -> None:
-        self._config = config
-
     def splitter(self, max_record_bytes: int) -> ArrowIpcSplitter:
         return ArrowIpcSplitter(max_record_bytes)
 
     def joiner(self) -> ArrowIpcJoiner:
         return ArrowIpcJoiner()
 
-    def unfit(self, data: pa.BinaryArray) -> np.ndarray | None:
-        return unfit_records(data, split_record)
+    def _parse(self, record: bytes) -> object:
+        return split_record(record)
 
 
 class Parts(NamedTuple):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from gauss.plugins.framings.avro_container.container import MAGIC, SYNC_BYTES, block_size, header_size
-from gauss.plugins.framings.avro_container.spec import AvroContainerConfig
 from gauss.plugins.framings.buffered_splitter import bad_frame
 from gauss.plugins.framings.containers import (
     MOST_HEADER_BYTES,
@@ -16,7 +14,6 @@ from gauss.plugins.framings.containers import (
     Incomplete,
     Malformed,
     TooLong,
-    unfit_records,
 )
 
 ANY_SIZE = 2**31 - 1
@@ -25,17 +22,14 @@ ANY_SIZE = 2**31 - 1
 class AvroContainerFraming(ContainerFraming):
     key: tuple[object, ...] = ("avro_container",)
 
-    def __init__(self, config: AvroContainerConfig) -> None:
-        self._config = config
-
     def splitter(self, max_record_bytes: int) -> AvroContainerSplitter:
         return AvroContainerSplitter(max_record_bytes)
 
     def joiner(self) -> AvroContainerJoiner:
         return AvroContainerJoiner()
 
-    def unfit(self, data: pa.BinaryArray) -> np.ndarray | None:
-        return unfit_records(data, split_record)
+    def _parse(self, record: bytes) -> object:
+        return split_record(record)
 
 
 def split_record(record: bytes, known_header: bytes = b"") -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from gauss.contracts.plugin import PluginConfig
-from gauss.contracts.processor import LintContext, ProcessorSpec, Role, Where
+from gauss.contracts.processor import LintContext
+from gauss.plugins.processors.passthrough.spec import SPEC as PASSTHROUGH
 from gauss.plugins.processors.passthrough.spec import PassthroughConfig
 
 
@@ -31,17 +34,11 @@ source = { topic = "quotes", read = "offset" }
 target = { topic = "archive" }
 """
 
-SPEC = ProcessorSpec(
+SPEC = dataclasses.replace(
+    PASSTHROUGH,
     name="file-writer",
     summary="copies records unchanged into a file topic",
     config=FileWriterConfig,
-    implementation="gauss.plugins.processors.passthrough.spark:PassthroughTransform",
-    engine_implementation="gauss.plugins.processors.passthrough.transform:PassthroughEngineTransform",
-    role=Role.TRANSFORM,
-    where=Where.EITHER,
-    active=False,
-    same_bytes=True,
-    reads=frozenset({"offset", "latest", "query"}),
     lint=lint,
     example=EXAMPLE,
 )

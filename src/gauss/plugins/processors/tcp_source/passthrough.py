@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import socket
 import struct
 from collections.abc import Callable
@@ -14,8 +13,6 @@ from gauss.model.errors import StorageError, Unavailable
 from gauss.plugins.processors.tcp_source.connections import SourceConnections
 from gauss.plugins.transports.connection import hang_up, start_thread, tune
 from gauss.plugins.transports.mover import DISK_FULL, STALLED, Mover, Outlet
-
-log = logging.getLogger("gauss.tcp_source")
 
 CONNECT_SECONDS = 5.0
 TICK_SECONDS = 0.25

@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -115,8 +115,6 @@ class MemoryTable:
         self._cursors: dict[int, TableCursor] = {}
         self._held = HeldRoots(config.tail_bytes)
         self._numbers = itertools.count()
-        self.counted_out: Callable[[int, int], None] = lambda _records, _bytes: None
-        """Called with the records and bytes of every batch that a cursor reads."""
 
     # --- writing ---
 

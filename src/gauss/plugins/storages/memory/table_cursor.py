@@ -27,7 +27,6 @@ class TableCursor:
 
     def __init__(self, table: MemoryTable, program: Program, closed: Callable[[], object]) -> None:
         self._closed = closed
-        self._counted = table.counted_out
         self._newest_parts = table.newest_parts
         self._live = program.mode is Mode.LIVE
         self._low, self._high = key_range(program)
@@ -98,26 +97,25 @@ class TableCursor:
             return self._refused
         if step.limit <= 0 or step.max_bytes <= 0:
             return Code.INVALID
-        parts, size, code = self._gather(step)
+        parts, code = self._gather(step)
         if not parts:
             return code
         self._batch = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         if self._tail is not None and not self._in_root:
             passed = self._tail.stop if self._left is None else int(self._batch.column(VERSION)[-1].as_py())
             self.position = self.hold = passed
-        self._counted(self._batch.num_rows, size)
         return Code.OK
 
-    def _gather(self, step: Step) -> tuple[list[pa.RecordBatch], int, Code]:
-        """Rows up to the limits of a step, at least one, and their bytes; if the step requests it, batches do not
-        depend on the boundaries of pages and links."""
+    def _gather(self, step: Step) -> tuple[list[pa.RecordBatch], Code]:
+        """Rows up to the limits of a step, at least one; if the step requests it, batches do not depend on the
+        boundaries of pages and links."""
         parts: list[pa.RecordBatch] = []
         rows, size = step.limit, 0
         while rows > 0:
             if self._left is None:
                 root = self._pages is not None
                 if (code := self._load()) is not Code.OK:
-                    return parts, size, code
+                    return parts, code
                 if root and self._pages is None and parts:
                     break  # a batch does not cross the end of the root
                 if self._left is None:
@@ -131,7 +129,7 @@ class TableCursor:
             self._left = left.slice(count) if count < left.num_rows else None
             if self._left is not None or not step.fill:
                 break
-        return parts, size, Code.OK
+        return parts, Code.OK
 
     def _load(self) -> Code:
         """Loads the next rows into `_left`, which may stay empty; any code but OK means that there are none now."""

@@ -62,7 +62,7 @@ def can_carry(processor: ProcessorDef, read: FormatRef | None, written: FormatRe
     """Checks that fields that are not named can be passed on, which requires the format of the input record."""
     if written not in (None, read) or not (read and hasattr(read.build(), "merge_batch")):
         raise ConfigError(
-            f'processor "{processor.name}" can\'t know which fields to write: neither format has a schema',
+            f'processor "{processor.name}" can\'t determine the fields to write: neither format has a schema',
             hint="give the input or the output format `fields`",
         )
 
@@ -81,7 +81,7 @@ def can_write(processor: str, columns: Iterable[str], read: FormatRef | None, wr
     if missing := [name for name in fields if name not in names and name.partition(".")[0] not in names]:
         raise ConfigError(
             f'processor "{processor}" gives no value for {_listed(missing)} of its output format',
-            hint=f"it gives: {', '.join(names)}; remove the other fields from the format's schema, or make them here",
+            hint=f"it gives: {', '.join(names)}; remove other fields from the schema, or add them to the result",
         )
 
 
@@ -95,8 +95,8 @@ def _takes_all(processor: str, names: list[str], read: FormatRef | None) -> None
             made.encode_batch(pa.RecordBatch.from_arrays([pa.nulls(1) for _ in names], names))
     except ConfigError as error:
         raise ConfigError(
-            f"processor \"{processor}\" names no output format, and the input's can't hold its result: {error.message}",
-            hint="name an output format that has the columns " + ", ".join(names),
+            f'processor "{processor}" needs an output format: the input format does not fit: {error.message}',
+            hint="set an output format with the columns " + ", ".join(names),
         ) from error
     except (BadRows, pa.ArrowException):  # a value is missing, not a column
         return

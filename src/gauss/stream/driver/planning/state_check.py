@@ -21,8 +21,8 @@ def lost_state(pipeline: Pipeline, entry: ProcessorDef, data_dir: DataDir, state
     if not had_state or plan_hash(pipeline, entry, state) == last.folder:
         return None
     return ConfigError(
-        f"the state in {data_dir.root} does not fit the changed config: what it has read and not yet written is in that"
-        " state alone, and the run stops this processor before it is lost",
-        hint=f"undo the change; or, in the run: gauss processors rebuild {entry.name} (read everything that is retained"
-        f" again into an emptied target), or gauss processors drop-state {entry.name} (go on without the state)",
+        f"the state in {data_dir.root} does not fit the changed config: records that it has read but not"
+        " yet written exist only in that state, so the run will stop this processor",
+        hint=f"undo the change; or, in the run: gauss processors rebuild {entry.name} (empty the target and read"
+        f" all retained records again), or gauss processors drop-state {entry.name} (continue with an empty state)",
     )

@@ -161,7 +161,7 @@ class Query(Supervised):
             raise ConfigError(
                 f'processor "{self.name}" has changed since its last run (its config, a format or a topic), and its'
                 " state does not fit the change",
-                hint=error.hint.replace("put the checkpoint folder back", "undo the change"),
+                hint=error.hint.replace("restore the checkpoint folder", "undo the change"),
             ) from error
         if not claimed.known:
             # Another checkpoint was in use in the meantime, so this one is outdated.

@@ -1,4 +1,4 @@
-"""How far a Spark reader may go, what its position holds back, and what it lost."""
+"""Plans the batches of Spark readers: how far each may read, what its position holds back, and what it lost."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 
 
 class Sources:
-    """Answers `latest` and counts losses. `start` of a `latest` is the reader's position: Spark passes it only after
-    the batch that ends there is in its commit log."""
+    """Answers `latest` and counts losses. `start` of a `latest` is the reader's position: Spark sends it only after the
+    batch that ends there is in its commit log."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Sources:
         *,
         ended: Ends,
     ) -> None:
-        """`ended`: where memory topics ended that died with the last engine."""
+        """`ended`: the ends of memory topics that were lost with the last engine."""
         self._topics = topics
         self._ledger = ledger
         self._publisher = publisher
@@ -51,13 +51,13 @@ class Sources:
         self._ended = ended
 
     def latest(self, latest: Latest) -> LatestReply:
-        """The end of the next batch; `start` itself when there is nothing new within `wait_ms`."""
+        """The end of the next batch; `start` itself if nothing is new within `wait_ms`."""
         running = self._publisher.processor(latest.processor)
         row = self._publisher.check_generation(latest.processor, latest.generation)
         for name, generation in running.members.items():
-            self._publisher.check_generation(name, generation)  # somebody took it out of the chain
+            self._publisher.check_generation(name, generation)  # it was taken out of its chain
         if (again := epoch_after(row, latest.start)) is not None:
-            # Spark's own log of that epoch is lost (its files are not fsynced): the same ends make it a no-op.
+            # Spark has lost its log of that epoch (its files are not fsynced): the same ends make the publish a no-op.
             return LatestReply(again, rows_between(latest.start, again), self.lag(running, again))
         self.check_places(running, latest.start)
         for name, at in places(latest.start).items():
@@ -67,13 +67,13 @@ class Sources:
         deadline = time.monotonic() + latest.wait_ms / 1000
         first = self._topics[next(iter(places(latest.start)))]
         while True:
-            seen = first.version()  # before the look: what comes during it ends the wait at once
+            seen = first.version()  # before the check, so that records that arrive during it end the wait
             end = self.end_of(running, latest.start, latest.max_rows, latest.max_bytes)
             left = deadline - time.monotonic()
             if end != latest.start or left <= 0 or running.cancel.is_set():
                 break
             if running.bounded is not None:
-                running.cancel.wait(min(left, BOUNDED_LOOK_S))  # what comes in may lie behind its range
+                running.cancel.wait(min(left, BOUNDED_LOOK_S))  # new records may be outside its range
                 continue
             first.wait(seen, left)
         if latest.timing is not None:
@@ -83,7 +83,7 @@ class Sources:
         return LatestReply(end, rows, self.lag(running, latest.start))
 
     def check_places(self, running: ProcessorRun, start: Ends) -> None:
-        """Counts what died with an engine before it could be read; raises for topics that are gone."""
+        """Counts records that were lost with an engine before they were read; raises for unknown topics."""
         for name, at in places(start).items():
             if name not in self._topics:
                 raise ProtocolError(
@@ -93,8 +93,8 @@ class Sources:
                 self.lost_on_restart(running, self._topics[name], at)
 
     def moved(self, running: ProcessorRun, name: str, at: At, *, keep_epochs: bool = True) -> None:
-        """The processor has passed everything before `at`: what lies there may go, but for the last epochs of a query
-        with a checkpoint (`keep_epochs`)."""
+        """Moves the processor to `at` and releases the records before it, except for the last epochs of a query with a
+        checkpoint (`keep_epochs`)."""
         topic, reader = self._topics[name], running.readers.get(name)
         if reader is None:
             return
@@ -105,15 +105,15 @@ class Sources:
         if not reader.connected:
             reader = running.readers[name] = _registered_again(topic, reader, at)
         keep = at.off
-        # A file topic keeps the last two epochs, unless it is read to its end: held back, it could be full for ever.
+        # A file topic keeps the last two epochs, unless it is read to its end: otherwise it could stay full for ever.
         if keep_epochs and name in self._durable and at.off < topic.version():
             before = held(self._ledger.row(running.name), name, keep_epochs=True)
             keep = min(keep, before.off) if before is not None and before.inc == at.inc else keep
         reader.move(max(keep, topic.floor()))
 
     def end_of(self, running: ProcessorRun, start: Ends, rows: int, size: int) -> Ends:
-        """The end of a batch from `start`, within the limits. The retry topic, which is short, comes first; several
-        topics with records share the limits evenly."""
+        """The end of a batch from `start`, within the limits. The retry topic comes first, since it is short; topics
+        with records share the limits evenly."""
         end = dict(start)
         if running.stopped:
             return end
@@ -136,18 +136,18 @@ class Sources:
         return end
 
     def stay(self, running: ProcessorRun) -> bool:
-        """Whether what it reads stays where it is until its position has passed it."""
+        """Whether its records stay in their topics until its position has passed them."""
         held = (name in running.readers and isinstance(self._topics[name], LogTopic) for name in running.sources)
         return all(held) and all(
             self._topics[name].capacity.write_full is not WriteFull.OVERWRITE for name in running.sources
         )
 
     def lag(self, running: ProcessorRun, at: Ends) -> int:
-        """Records that a processor may read behind a place."""
+        """Number of records that a processor may read from a position on."""
         return sum(running.behind(self._topics[name], place) for name, place in at.items() if name in self._topics)
 
     def lost_on_restart(self, running: ProcessorRun, topic: Topic, at: At) -> None:
-        """Counts, once, what the dead incarnation held behind this reader."""
+        """Counts, once, the unread records of a lost incarnation."""
         if (key := whole(topic.name, at.inc)) not in running.lost:
             running.lost.add(key)
             last, row = self._ended.get(topic.name), self._ledger.row(running.name)
@@ -163,11 +163,11 @@ class Sources:
         if running.on_restart == "fail":
             raise StorageError(
                 f'processor "{running.name}" lost records of memory topic "{topic.name}" when the engine died',
-                hint='it has on_restart = "fail"; set "continue" to go on with what is there',
+                hint='it has on_restart = "fail"; set "continue" to accept the loss',
             )
 
     def lost_range(self, read: Read, start: int, stop: int) -> None:
-        """Counts a part of a range that is not there any more, once, unless its epoch is published already."""
+        """Counts, once, a part of a range that no longer exists, unless its epoch is already published."""
         if read.processor not in self._publisher.running:
             return
         running = self._publisher.running[read.processor]
@@ -182,11 +182,13 @@ class Sources:
         if read.topic in running.readers:
             reader = running.readers[read.topic]
             (reader.lost if read.inc != self._topics[read.topic].inc else reader.missed)(stop - start)
-        log.warning("processor %s: records %d to %d of topic %s are gone", read.processor, start, stop, read.topic)
+        log.warning(
+            "processor %s: records %d to %d of topic %s no longer exist", read.processor, start, stop, read.topic
+        )
 
 
 def _registered_again(topic: Topic, before: OffsetReader, at: At) -> OffsetReader:
-    """The reader of a next query, with what was counted of the ones before."""
+    """The reader of the next query, with the counts of the earlier ones."""
     place = max(at.off, topic.floor()) if at.inc == topic.inc else topic.floor()
     reader = topic.reader(before.name, place, keep=False)
     reader.missed(before.missed_records)
@@ -195,12 +197,12 @@ def _registered_again(topic: Topic, before: OffsetReader, at: At) -> OffsetReade
 
 
 def whole(topic: str, inc: int) -> tuple[str, int, int, int]:
-    """The key under which everything of a dead incarnation was counted."""
+    """The key under which the loss of a whole incarnation is counted."""
     return topic, inc, -1, -1
 
 
 def within_bytes(topic: Topic, begin: int, stop: int, size: int) -> int:
-    """The largest end whose range holds at most `size` bytes; one record always fits."""
+    """The largest end whose range has at most `size` bytes, but at least one record."""
     total = topic.bytes_from(begin)
     if total - topic.bytes_from(stop) <= size:
         return stop

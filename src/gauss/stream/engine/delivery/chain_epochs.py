@@ -1,4 +1,4 @@
-"""Chains: an epoch that goes through several processors at once. What those behind the head read, nobody else wrote."""
+"""Chains: an epoch of several processors at once. The topics between them have no other writer."""
 
 from __future__ import annotations
 
@@ -19,55 +19,55 @@ from gauss.stream.engine.topics.topic import Publishable, Topic
 
 
 def at_end(topic: Topic, at: At) -> bool:
-    """Whether a reader that stands there has nothing left to read."""
+    """Whether a reader at this position has read everything."""
     return topic.version() == (at.off if at.inc == topic.inc else topic.floor())
 
 
 @dataclass
 class Chained:
-    """The members of one publish: where their topics ended before it, and what is counted of each."""
+    """The members of one publish: the ends of their topics before it, and their counters."""
 
     members: dict[str, Member] = field(default_factory=dict)
     running: dict[str, ProcessorRun] = field(default_factory=dict)
     ends: dict[str, int] = field(default_factory=dict)
-    """Topic that a member reads → its visible end before the publish."""
+    """Visible end before the publish, by the topic that a member reads."""
 
     def add(self, member: Member, running: ProcessorRun, topic: Topic, at: At) -> None:
-        """A member, whose topic must end where it stands."""
+        """Adds a member, which must have read its topic to the end."""
         if not at_end(topic, at):
             raise _stranger(member.processor, topic.name)
         self.members[member.processor], self.running[member.processor] = member, running
         self.ends[topic.name] = topic.version()
 
     def check(self, topic: Publishable) -> None:
-        """Called with the topic's lock held, before anything is appended."""
+        """Checks a topic again. Called with its lock held, before anything is appended."""
         if topic.version() != self.ends.get(topic.name, topic.version()):
             reader = next(each.name for each in self.running.values() if each.sources[0] == topic.name)
             raise _stranger(reader, topic.name)
 
     def check_fit(self, topic: str, unfit: int) -> None:
-        """A record that its topic refused was seen by the next member all the same."""
+        """Raises if a topic can't store records that the next member has already processed."""
         if unfit and topic in self.ends:
-            raise ProtocolError(f'topic "{topic}" refuses {unfit} records that a chain has read from it already')
+            raise ProtocolError(f'topic "{topic}" cannot store {unfit} records that a chain has already read from it')
 
     def moved(self, ended: Ends, ends: Ends) -> dict[str, Ends]:
-        """Where each member stands behind the publish."""
+        """The position of each member after the publish."""
         return {
             name: {source: ended.get(source) or ends[source] for source in running.sources}
             for name, running in self.running.items()
         }
 
     def writer(self, topic: str, head: str) -> str:
-        """Who of the chain writes a topic."""
+        """The member that writes a topic."""
         return next((name for name, member in self.members.items() if topic in member.targets), head)
 
     def of_head(self, ends: Ends) -> Ends:
-        """The sources that are the head's own."""
+        """The sources of the head itself."""
         retry_topics = {running.sources[1] for running in self.running.values()}
         return {name: at for name, at in ends.items() if name not in retry_topics}
 
     def taken(self, begin: Ends, ends: Ends, ended: Ends) -> dict[str, int]:
-        """How many records each member took in."""
+        """Number of records that each member has read."""
         found = {}
         for name, running in self.running.items():
             source, retry_topic = running.sources
@@ -75,12 +75,12 @@ class Chained:
         return found
 
     def pass_on(self, ended: Ends) -> None:
-        """Moves the members' readers: what was published has been read, and may give way."""
+        """Moves the members' readers over the published records, which may then be removed."""
         for running in self.running.values():
             running.readers[running.sources[0]].move(ended[running.sources[0]].off)
 
     def letter(self, head: str, letter: Letter) -> Letter:
-        """A letter that a task staged, under the name of the member that could not read or write the record."""
+        """A staged letter under the name of the member that rejected the record."""
         named = retrying_processor(letter.topic) or letter.processor
         return msgspec.structs.replace(letter, processor=named if named in self.members else head)
 
@@ -88,7 +88,7 @@ class Chained:
 def fill_offsets(
     staged: Mapping[str, list[tuple[str, list[Chunk]]]], letters: Iterable[Letter], topics: Mapping[str, Topic]
 ) -> None:
-    """Gives letters of records that are published only now their offsets."""
+    """Sets the offsets of letters whose records are published only now."""
     relative = [letter for letter in letters if letter.from_stage is not msgspec.UNSET]
     first: dict[str, tuple[int, int]] = {}
     for name, stages in staged.items() if relative else ():
@@ -104,12 +104,12 @@ def fill_offsets(
 
 
 def decoded_letters(chunks: list[Chunk]) -> list[Letter]:
-    """The letters that tasks staged as records."""
+    """Letters that tasks staged as records."""
     return [msgspec.json.decode(data, type=Letter) for chunk in chunks for data in chunk.data().to_pylist()]
 
 
 def _stranger(member: str, topic: str) -> ProtocolError:
     return ProtocolError(
-        f'processor "{member}" can\'t be part of a chain: somebody else wrote into topic "{topic}"',
-        hint="it goes on in a task of its own",
+        f'processor "{member}" can\'t be part of a chain: topic "{topic}" has another writer',
+        hint="it continues in its own task",
     )

@@ -1,4 +1,5 @@
-"""Who reads for a processor and where it begins: claims, which fence whoever claimed before, seeks and rebuilds."""
+"""Claims: who reads for a processor and from which position. A claim fences earlier ones; seeks and rebuilds are claims
+too."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from gauss.stream.engine.journal.ledger import Ledger
 from gauss.stream.engine.topics.topic import Topic
 
 STANDING = "standing"
-"""In place of a checkpoint: of a standing job, whose state is the ledger alone."""
+"""Stands for the checkpoint of a standing job, whose only state is the ledger."""
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +39,13 @@ class Claims:
         self._stages = stages
         self.running: dict[str, ProcessorRun] = {}
         self.on_claim: Callable[[ProcessorRun], None] = lambda _: None
-        """Called when a claim was made: what was granted before counts no more."""
+        """Called after a claim: earlier grants are void."""
         self.on_behind: Callable[[list[str]], None] = lambda _: None
-        """Told of members that can't be part of a chain, since they have records of their topic left to read."""
+        """Called with members that still have unread input and therefore cannot join a chain."""
         self._closed = False
 
     def add(self, running: ProcessorRun, start: str | int = "earliest") -> None:
-        """Registers a processor and its readers, where the ledger says or else at `start`."""
+        """Registers a processor and its readers, at the ledger's positions or else at `start`."""
         row = self._ledger.row(running.name)
         if running.bounded is not None and row is not None:
             running.bounded.restore(row.bounds)
@@ -53,7 +54,7 @@ class Claims:
             place = start if name == running.sources[0] else "earliest"
             at = held(row, name, keep_epochs=True)
             if at is not None and at.inc == topic.inc:
-                # The last epochs are kept as far as they still lie there: what is gone of them is no loss.
+                # The last epochs are kept as far as they still exist; missing parts are no loss.
                 place = max(at.off, topic.floor())
             running.readers[name] = topic.reader(running.name, place, keep=False)
         self.running[running.name] = running
@@ -65,22 +66,22 @@ class Claims:
         return self.running[name]
 
     def check_generation(self, processor: str, generation: int) -> ProcessorRow:
-        """The processor's row; refuses whoever is not of the last claim."""
+        """The processor's row in the ledger; raises Fenced unless the generation is that of the last claim."""
         row = self._ledger.row(processor)
         if row is None:
-            raise ProtocolError(f'processor "{processor}" was never claimed', hint="claim it before anything else")
+            raise ProtocolError(f'processor "{processor}" was never claimed', hint="send a claim first")
         if generation < row.generation:
             raise Fenced(
                 f'processor "{processor}": generation {generation} was replaced by {row.generation}',
                 hint="another run of this query has taken over; this one must end",
             )
         if generation > row.generation:
-            raise ProtocolError(f'processor "{processor}": generation {generation} was never given', hint="claim it")
+            raise ProtocolError(f'processor "{processor}": generation {generation} is unknown', hint="claim it")
         return row
 
     def claim(self, claim: Claim) -> Claimed:
-        """Raises the generation; ends what an older one still waits for and sweeps what it staged. A task of a
-        standing job joins the generation that another task of it has begun."""
+        """Increases the generation, cancels waits of older ones and removes what they staged. A task of a standing job
+        joins the generation of its job."""
         running = self.processor(claim.processor)
         if (joined := self._joined(running, claim)) is not None:
             return joined
@@ -99,7 +100,7 @@ class Claims:
             if behind := [each.name for each in members if not self._at_end(each)]:
                 self.on_behind(behind)
                 return Claimed(0, {}, -1, False, behind=behind)
-            if (joined := self._joined(running, claim)) is not None:  # by another task meanwhile
+            if (joined := self._joined(running, claim)) is not None:  # another task did so meanwhile
                 return joined
             row = self._ledger.row(claim.processor)
             bounds = running.bounded.begin() if running.bounded is not None else None
@@ -111,9 +112,9 @@ class Claims:
             if lost and row is not None and row.ends and not dropped:
                 raise ConfigError(
                     f'the state of processor "{claim.processor}" is gone: its checkpoint is not that of its last run',
-                    hint=f"put the checkpoint folder back, or: gauss processors rebuild {claim.processor} (read"
-                    f" everything again into an emptied target), or: gauss processors drop-state {claim.processor} (go"
-                    " on without what it knew)",
+                    hint=f"restore the checkpoint folder, or: gauss processors rebuild {claim.processor} (empty"
+                    f" the target and read everything again), or: gauss processors drop-state {claim.processor}"
+                    " (continue with an empty state)",
                 )
             sources = dict.fromkeys([*claim.sources, *running.sources])
             start = {name: self._start(running, row, name) for name in sources}
@@ -145,8 +146,8 @@ class Claims:
             self.on_claim(each)
 
     def _joined(self, running: ProcessorRun, claim: Claim) -> Claimed | None:
-        """The generation that another task of the same job has begun; None: this claim begins one. Raises Fenced when
-        a later job or attempt has."""
+        """The generation that another task of the same job began; `None` if this claim begins one. Raises Fenced for an
+        earlier job or attempt."""
         job = running.job
         if not claim.job or job is None:
             return None
@@ -161,7 +162,7 @@ class Claims:
         return Claimed(job.generation, row.start, -1, True, members, row.empties, row.rewound, joined=True)
 
     def _standing(self, running: ProcessorRun, row: ProcessorRow | None, made: ClaimMade) -> ClaimMade:
-        """The claim of a standing job: it has no checkpoint, and begins at the ledger's ends."""
+        """The claim of a standing job, which has no checkpoint and starts at the ledger's ends."""
         before = row.checkpoint if row is not None else STANDING
         made = msgspec.structs.replace(made, checkpoint=f"{STANDING}-{made.generation}")
         if not running.tracked:
@@ -191,7 +192,7 @@ class Claims:
         )
 
     def _locked(self, *names: str) -> ExitStack:
-        """The locks of some processors, taken in the order of their names."""
+        """Locks processors in the order of their names."""
         with ExitStack() as locks:
             for name in sorted(names):
                 locks.enter_context(self.processor(name).lock)
@@ -204,7 +205,7 @@ class Claims:
     def _join(self, head: ProcessorRun, members: list[ProcessorRun], start: Ends) -> dict[str, int]:
         """Claims a chain's members at the ends of their topics. Their retry topics become sources of the head."""
         for each in (self.running[name] for name in head.chain):
-            each.chain = ()  # of those that are still of it, this is set anew
+            each.chain = ()  # set again below for those that are still members
         head.readers = {name: reader for name, reader in head.readers.items() if name in head.sources}
         generations = {}
         for member in members:
@@ -226,12 +227,12 @@ class Claims:
         return generations
 
     def _has_state(self, topic: str) -> bool:
-        """Whether a topic holds the state that was last published into it; one in memory may have died since."""
+        """Whether a topic still holds the state that was last published into it; a memory topic may have lost it."""
         published = self._ledger.state.published.get(topic)
         return published is not None and published.inc == self._topic(topic).inc
 
     def _range_start(self, running: ProcessorRun, bounds: Bounds) -> Ends:
-        """Where a bounded read begins for the first time; nothing before it is held back for it."""
+        """The start of a bounded read; records before it are not held back."""
         name = running.sources[0]
         topic = self._topics[name]
         offset = max(topic.offset_at(bounds.from_ms), topic.floor())
@@ -250,8 +251,8 @@ class Claims:
         return At(topic.inc, topic.floor())
 
     def seek(self, name: str, topic: str, offset: int) -> None:
-        """Puts a processor's reading elsewhere: a claim under a checkpoint of its own, which fences the running query;
-        the query's next claim begins there."""
+        """Moves a processor to a position by a claim with a new checkpoint, which fences the running query; the next
+        claim of the query starts there."""
         running = self.processor(name)
         running.cancel.set()
         with running.lock:
@@ -262,9 +263,9 @@ class Claims:
             self._begin_at(running, "seek", start)
 
     def rebuild(self, name: str, targets: list[str]) -> None:
-        """Empties the targets and puts the processor's reading to the oldest retained records, without state. The
-        journal entry comes first: an engine that dies behind it empties the topics when it starts again. A table among
-        the targets is emptied by its own query, before that inserts anything."""
+        """Empties the targets and moves the processor to the oldest retained records, without state. The journal entry
+        comes first: if the engine dies after it, the next one empties the topics. A table among the targets is emptied
+        by its own query before the next insert."""
         queries = [self.running[name] for name in map(table_processor, targets) if name in self.running]
         running = self.processor(name)
         for each in (running, *queries):
@@ -297,7 +298,7 @@ class Claims:
         self._moved_to(running, claim)
 
     def _fence(self, running: ProcessorRun, why: str, start: Ends) -> ClaimMade:
-        """A claim that fences the running query, and says where the next one begins."""
+        """A claim that fences the running query and sets the start of the next one."""
         row = self._ledger.row(running.name)
         generation = (row.generation if row is not None else 0) + 1
         bounds = running.bounded.begin() if running.bounded is not None else None
@@ -316,7 +317,7 @@ class Claims:
         return self._topics[name]
 
     def close(self) -> None:
-        """Whoever waits for room gives up."""
+        """Cancels all waits for space."""
         self._closed = True
         for running in self.running.values():
             running.cancel.set()

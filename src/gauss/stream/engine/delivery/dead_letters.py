@@ -1,4 +1,4 @@
-"""Dead letters: records of the built-in file topic `_dead`, with their bytes and where they came from."""
+"""Dead letters: records of the built-in file topic `_dead`, with their bytes and origin."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 SKIPPED = "skipped"
 LATE = "late"
 COUNT_SECONDS = 1.0
-"""How old the count of held bytes may be when a limit is checked."""
+"""Maximum age of the count of stored bytes when a limit is checked."""
 ROOM_SECONDS = 0.25
 RATIO_SECONDS = 10
 KEPT_BATCH = 64
-"""Letters that are written again at once: each has 1.4 MiB at most."""
+"""Letters that are rewritten in one batch; each has at most 1.4 MiB."""
 LETTER_BYTES = 256
-"""What a letter takes beside its data, which is stored in base64, and its detail."""
+"""Size of a letter without its detail and its data, which is stored in base64."""
 RATIO_LETTERS = 100
-"""Fewer dead letters than this within the window stop nobody, whatever their share."""
+"""Minimum number of dead letters in the window before their ratio can stop a processor."""
 
 
 def letter_key(letter: Letter) -> DeadKey:
-    """Which letter it is: one that came back from a replay is another than the one before."""
+    """The identity of a letter: one that failed again after a replay differs from the one before."""
     place = place_key(letter.topic, letter.partition or 0)
     return place if letter.attempts == 1 else f"{place}#{letter.attempts}", letter.inc, letter.offset
 
 
 def skipped(chunk: Chunk, offset: int, why: str) -> list[Letter]:
-    """Letters for records that an operator passed over."""
+    """Letters for records that an operator skipped."""
     times = chunk.ts_ms
     return [
         Letter(
@@ -70,7 +70,7 @@ def letters_chunk(letters: Iterable[Letter], ts_ms: int) -> Chunk:
 
 
 def read_letters(topic: TopicHandle, start: int, stop: int) -> Iterator[tuple[int, Letter]]:
-    """The letters of [start, stop) with their offsets."""
+    """The letters in [start, stop) with their offsets."""
     start = max(start, topic.floor())
     if start >= stop:
         return
@@ -86,16 +86,16 @@ def read_letters(topic: TopicHandle, start: int, stop: int) -> Iterator[tuple[in
 
 
 class DeadLetters:
-    """The `_dead` topic: writes letters from edges, counts them for `ls`, finds them for `show` and `replay`. A letter
-    that was replayed is a dead letter no more, until it comes back."""
+    """The `_dead` topic: stores letters of edges, counts them for `ls`, and finds them for `show` and `replay`. A
+    replayed letter does not count as a dead letter unless it fails again."""
 
     def __init__(self, topic: LogTopic, ledger: Ledger, limits: Mapping[str, int]) -> None:
-        """`limits` are the bytes that each processor's letters may take."""
+        """`limits`: maximum bytes of each processor's letters."""
         self.topic = topic
         self.waiting: Counter[str] = Counter()
-        """Who waits with a letter for room, and how many connections of it."""
+        """Processors that wait for space with a letter, and their number of waiting connections."""
         self.changing = threading.RLock()
-        """Held while letters are replayed or discarded: their numbers stay the same meanwhile."""
+        """Held during a replay or discard, so that the numbers of letters do not change."""
         self._ledger = ledger
         self._limits = limits
         self._lock = threading.Lock()
@@ -108,8 +108,8 @@ class DeadLetters:
         self._held: Counter[str] = Counter()
 
     def write(self, letter: Letter, stopping: threading.Event) -> None:
-        """Appends one letter from an edge, or from a topic that can't hold a record. Waits while its processor has no
-        room for letters; at a stop the letter is kept all the same."""
+        """Appends a letter of an edge, or of a topic that can't store a record. Waits while its processor's letters
+        exceed their limit; during a stop the letter is stored anyway."""
         if self.full(letter.processor):
             self.waiting[letter.processor] += 1
             try:
@@ -120,10 +120,10 @@ class DeadLetters:
         self.topic.append(letters_chunk([letter], int(time.time() * 1000)))
 
     def full(self, processor: str) -> str:
-        """Why a processor may add no more letters; empty if it may."""
+        """The reason why a processor may add no letters; empty if it may."""
         if not self._limits:
             return ""
-        # Letters of a topic with several writers name them all, and have the smallest limit there is.
+        # Letters of a topic with several writers name all of them; the smallest limit applies.
         limit = self._limits.get(processor, min(self._limits.values()))
         with self._lock:
             if time.monotonic() - self._counted_at > COUNT_SECONDS:
@@ -132,15 +132,15 @@ class DeadLetters:
         if held < limit:
             return ""
         return (
-            f"its dead letters take {human_bytes(held)}, max_dead_bytes is {human_bytes(limit)}; make room by gauss dlq"
-            f" replay or gauss dlq discard --processor {processor}"
+            f"its dead letters use {human_bytes(held)}, max_dead_bytes is {human_bytes(limit)}; free space with gauss"
+            f" dlq replay or gauss dlq discard --processor {processor}"
         )
 
     def _was_replayed(self, letter: Letter) -> bool:
         return self._ledger.was_replayed(letter.processor, letter_key(letter))
 
     def _count(self) -> None:
-        """Counts what is new. Replayed letters take room too, until they are removed."""
+        """Counts new letters. Replayed letters use space too, until they are removed."""
         end = self.topic.version()
         for _, letter in read_letters(self.topic, self._counted, end):
             self._held[letter.processor] += LETTER_BYTES + len(letter.data) * 4 // 3 + len(letter.detail)
@@ -152,7 +152,7 @@ class DeadLetters:
         self._counted, self._counted_at = end, time.monotonic()
 
     def groups(self) -> list[dict[str, Any]]:
-        """How many there are by reason, stage and processor; only what is new since the last call is read."""
+        """Number of letters by reason, stage and processor; reads only what is new since the last call."""
         with self._lock:
             self._count()
             return [
@@ -170,7 +170,7 @@ class DeadLetters:
 
     @contextmanager
     def replaying(self, letters: Iterable[tuple[int, Letter]]) -> Iterator[None]:
-        """Takes letters out of the count, if what happens meanwhile succeeds; they are given with their offsets."""
+        """Yields letters with their offsets, and takes them out of the count unless the block raises."""
         with self._lock:
             yield
             for offset, letter in letters:
@@ -178,8 +178,8 @@ class DeadLetters:
                     self._groups[_group(letter)][0] -= 1
 
     def discard(self, unwanted: Callable[[int, Letter], bool]) -> int:
-        """Removes the unwanted letters, gives how many, and removes those that were replayed. Letters that stay are
-        written again behind them, with other numbers; one journal entry decides."""
+        """Removes the matching letters and all replayed ones; returns the number of the former. Other letters are
+        appended again with new numbers; one journal entry commits it."""
         topic, discarded = self.topic, 0
 
         def kept(end: int) -> Iterator[Chunk]:
@@ -236,7 +236,7 @@ def _group(letter: Letter) -> tuple[str, str, str]:
 
 
 class DeadRatio:
-    """The share of dead letters among a processor's records over the last seconds."""
+    """The ratio of dead letters among a processor's records over the last seconds."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
@@ -245,7 +245,7 @@ class DeadRatio:
         self._dead = 0
 
     def add(self, records: int, dead: int, now: float) -> str:
-        """Counts; returns the reason to stop, or an empty text."""
+        """Counts records; returns the reason to stop, or an empty text."""
         self._window.append((now, records, dead))
         self._records += records
         self._dead += dead
@@ -261,5 +261,5 @@ class DeadRatio:
         )
 
     def fresh(self) -> DeadRatio:
-        """One that has counted nothing yet."""
+        """A new counter with the same limit."""
         return DeadRatio(self._limit)

@@ -1,4 +1,4 @@
-"""The rules of epochs: where one begins, whether it was published, how many records it holds and of what time."""
+"""Rules of epochs: their start, whether one was published, its number of records and their time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gauss.stream.engine.topics.topic import Topic
 
 
 def epoch_after(row: ProcessorRow, start: Ends) -> Ends | None:
-    """The ends of the published epoch that began at `start`; None when the next epoch begins there."""
+    """The ends of the published epoch that began at `start`; `None` if the next epoch begins there."""
     if row.epoch < 0 or start == row.ends:
         return None
     return next((ends for epoch, ends in row.recent if row.start_of(epoch) == start), None)
 
 
 def rows_between(start: Ends, end: Ends) -> int:
-    """Records from `start` to `end`; of a dead incarnation nothing is left."""
+    """Number of records from `start` to `end`; none of a lost incarnation."""
     rows = 0
     for name, at in places(end).items():
         begin = start.get(name, At(0, 0))
@@ -38,12 +38,12 @@ def rows_between(start: Ends, end: Ends) -> int:
 
 
 def behind(topic: Topic, at: At) -> int:
-    """How many visible records lie behind a place."""
+    """Number of visible records from a position on."""
     return topic.version() - (max(at.off, topic.floor()) if at.inc == topic.inc else topic.floor())
 
 
 def held(row: ProcessorRow | None, topic: str, *, keep_epochs: bool = False) -> At | None:
-    """Where a fresh checkpoint of the processor would go on; with `keep_epochs`, before its last two epochs."""
+    """The start of a new checkpoint of the processor; with `keep_epochs`, before its last two epochs."""
     if row is None:
         return None
     if row.epoch < 0:
@@ -55,32 +55,32 @@ def held(row: ProcessorRow | None, topic: str, *, keep_epochs: bool = False) -> 
 
 
 def published_before(row: ProcessorRow, processor: str, epoch: int, ends: Ends) -> bool:
-    """Whether the ledger has this epoch; raises when it is neither the next nor a faithful repetition."""
+    """Whether the ledger has this epoch; raises if it is neither the next one nor an exact repetition."""
     if epoch <= row.epoch:
         known = next((known for number, known in row.recent if number == epoch), None)
         if known == ends:
             return True
-        found = "other source ends" if known is not None else "ends that are forgotten by now"
+        found = "other source ends" if known is not None else "ends that are no longer known"
         raise ProtocolError(
-            f'processor "{processor}" publishes epoch {epoch} again, which was published with {found}',
-            hint="its checkpoint is not the one that the ledger knows; start it with a fresh checkpoint",
+            f'processor "{processor}" publishes epoch {epoch} again, but it was published with {found}',
+            hint="its checkpoint differs from that in the ledger; start it with a new checkpoint",
         )
     if epoch != row.epoch + 1:
         raise ProtocolError(
             f'processor "{processor}": expected epoch {row.epoch + 1}, found {epoch}',
-            hint="its checkpoint is not the one that the ledger knows; start it with a fresh checkpoint",
+            hint="its checkpoint differs from that in the ledger; start it with a new checkpoint",
         )
     begin = row.start_of(epoch) or {}
     for name, at in begin.items():
         if name not in ends or (ends[name].inc, ends[name].off) < (at.inc, at.off):
             raise ProtocolError(
-                f'processor "{processor}", epoch {epoch}: its end in topic "{name}" is missing or goes back'
+                f'processor "{processor}", epoch {epoch}: its end in topic "{name}" is missing or decreases'
             )
     return False
 
 
 def staged_chunks(staged: StagedRecords, ts_ms: int) -> list[Chunk]:
-    """A stage's batches as chunks; a record without a time takes `ts_ms`."""
+    """The batches of a stage as chunks; a record without a time gets `ts_ms`."""
     chunks = []
     for batch in staged.read():
         if not batch.num_rows:
@@ -95,7 +95,7 @@ def staged_chunks(staged: StagedRecords, ts_ms: int) -> list[Chunk]:
 
 
 def skipped_letters(topics: Mapping[str, Topic], processor: str, start: Ends, end: Ends, why: str) -> list[Letter]:
-    """A letter for each record of an epoch that is still there."""
+    """A letter for each record of an epoch that still exists."""
     letters: list[Letter] = []
     for name, at in places(end).items():
         topic = topics[name]
@@ -116,7 +116,7 @@ def skipped_letters(topics: Mapping[str, Topic], processor: str, start: Ends, en
 
 
 def last_ts(topic: Topic, at: At) -> int:
-    """The time of the record before a place, 0 when it is gone."""
+    """The time of the record before a position; 0 if it no longer exists."""
     if at.inc != topic.inc or not topic.floor() < at.off <= topic.version():
         return 0
     try:
@@ -134,7 +134,8 @@ def last_ts(topic: Topic, at: At) -> int:
 
 
 def input_ts(topics: Mapping[str, Topic], ends: Ends) -> int:
-    """The largest ts_ms among an epoch's inputs: times never decrease, so that of the last record; else the clock's."""
+    """The largest ts_ms of an epoch's input, which is that of the last record, since times never decrease; without
+    records, the clock's."""
     times = [last_ts(topics[name], at) for name, at in ends.items() if name in topics]
     return max(times, default=0) or int(time.time() * 1000)
 

@@ -54,7 +54,7 @@ class Feeds:
         if (found := sum(chunk.count for chunk in chunks)) != feed.records:
             raise Rejected(
                 f'writer "{feed.writer}": expected {feed.records} records, received {found}',
-                hint="its connection broke; the writer has to send all again",
+                hint="the connection was lost; the writer must send everything again",
             )
         if self._is_repeated(feed):
             return 0
@@ -64,7 +64,7 @@ class Feeds:
             self._dead(letter)
         # Outside the lock: a writer that is gone may wait here, and the next one has to be able to claim.
         if full := transaction.wait_room(cancel):
-            raise Unavailable(f'the engine stops while a sync waits for room in topic "{full}"')
+            raise Unavailable(f'the engine is stopping while a sync waits for space in topic "{full}"')
         made = {
             "fence": feed.generation,
             "generation": feed.generation,

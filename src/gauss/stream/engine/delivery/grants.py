@@ -1,5 +1,5 @@
-"""Epochs for standing tasks: consecutive ranges of a processor's sources, each given to one task and published in that
-order. Grants live in memory: a new generation begins at the ledger's ends."""
+"""Grants epochs to standing tasks: consecutive ranges of a processor's sources, each given to one task and published in
+that order. Grants are kept in memory: a new generation starts at the ledger's ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ from gauss.stream.engine.journal.ledger import Ledger
 from gauss.stream.engine.topics.topic import Topic
 
 NEAR_ROWS = 65_536
-"""Of several processors in one task: one that is further behind the others reads by itself until it has caught up."""
+"""Maximum lag of a processor that shares a task with others: one that is further behind reads alone until it has caught
+up."""
 
 BUSY_FRESH_S = 3.0
 
@@ -54,23 +55,23 @@ class Grants:
         self._sources = sources
         self._lock = threading.Lock()
         self._bells: dict[threading.Event, frozenset[str]] = {}
-        """Those who wait, and for which processors."""
+        """Waiting calls and their processors."""
         self._kept: dict[int, int] = {}
-        """Job → how many of its tasks go on."""
+        """Number of tasks that a job keeps."""
         self._closed = False
         self.reports: dict[tuple[str, int], tuple[TaskReport, float]] = {}
-        """Processor and task → its last epoch, and when it was told."""
+        """The last epoch of each processor and task, and when it was reported."""
         publisher.on_claim = self._claimed
         publisher.on_behind = self._left_behind
         self._busy: dict[str, tuple[float, float]] = {}
-        """Processor → how long its task had been at work on it, and when that was told."""
+        """How long a task has worked on a processor, and when it reported that."""
         self.apart: dict[str, str] = {}
-        """Processors that a task could not go on with beside others, and why; until somebody takes them."""
+        """Processors that can't share a task, with the reason, until the driver takes them."""
 
-    # --- what a task is told ---
+    # --- what a task receives ---
 
     def next(self, ask: Next) -> Granted:
-        """Grants for those of the processors that stand at the same place; waits for records."""
+        """Grants for those processors that are at the same position; waits for records."""
         if ask.report is not None:
             with self._lock:
                 self.reports |= {(name, ask.task): (ask.report, time.monotonic()) for name in ask.processors}
@@ -80,11 +81,11 @@ class Grants:
         with ExitStack() as watching:
             watching.callback(self._bells.pop, bell)
             self._bells[bell] = frozenset(ask.processors)
-            # A chain reads the retry topics of all members. A member that reads `latest` is not a registered reader.
+            # A chain reads the retry topics of all members. A member that reads `latest` has no registered reader.
             for name in {name for running in runs for name in (*running.sources, *running.readers)}:
                 watching.enter_context(self._topics[name].ringing(bell))
             while True:
-                bell.clear()  # before the look: what comes during it ends the wait at once
+                bell.clear()  # before the check, so that records that arrive during it end the wait
                 with self._lock:
                     found, wait_s = self._look(ask)
                 left = deadline - time.monotonic()
@@ -98,7 +99,7 @@ class Grants:
         return found
 
     def _look(self, ask: Next) -> tuple[Granted | None, float]:
-        """What there is to say now; else nothing, and how long nothing may happen that rings no bell."""
+        """The answer, if there is one now; otherwise none, and the maximum time to wait without a notification."""
         apart: dict[str, str] = {}
         standing: list[tuple[ProcessorRun, Job]] = []
         for name, generation in ask.processors.items():
@@ -106,7 +107,7 @@ class Grants:
             try:
                 job = self._job(running, generation)
             except Fenced as error:
-                if len(ask.processors) == 1 or self._is_of(name, ask.job):  # of the same job: it claims all anew
+                if len(ask.processors) == 1 or self._is_of(name, ask.job):  # the same job: it claims again
                     raise
                 apart[name] = error.message
                 continue
@@ -131,7 +132,7 @@ class Grants:
     def _job(self, running: ProcessorRun, generation: int) -> Job:
         row = self._publisher.check_generation(running.name, generation)
         for name, number in running.members.items():
-            self._publisher.check_generation(name, number)  # somebody took it out of the chain
+            self._publisher.check_generation(name, number)  # it was taken out of its chain
         job = running.job
         if job is None or job.generation != row.generation:
             raise Fenced(f'processor "{running.name}" is not read by a standing job', hint="claim it anew")
@@ -140,7 +141,7 @@ class Grants:
     def _in_step(
         self, standing: list[tuple[ProcessorRun, Job]], apart: dict[str, str]
     ) -> tuple[list[tuple[ProcessorRun, Job]], int | None]:
-        """Those that are furthest behind, and the offset at which the others stand; who is too far behind is apart."""
+        """The processors that are furthest behind, and the offset of the others; those too far behind are set apart."""
         if len(standing) < 2:
             return standing, None
         topic = self._topics[standing[0][0].sources[0]]
@@ -148,7 +149,7 @@ class Grants:
         newest = max(stands.values())
         for name, at in stands.items():
             if newest - at > NEAR_ROWS:
-                apart[name] = f"it had {newest - at:,} records of {topic.name} more to read than the others"
+                apart[name] = f"it was {newest - at:,} records of {topic.name} behind the others"
         near = [pair for pair in standing if pair[0].name not in apart]
         first = min(stands[running.name] for running, _ in near)
         later = [stands[running.name] for running, _ in near if stands[running.name] > first]
@@ -187,7 +188,7 @@ class Grants:
         return ask.max_rows if running.skip is None else min(ask.max_rows, running.skip.rows)
 
     def _is_due(self, running: ProcessorRun, job: Job, ask: Next, start: Ends) -> bool:
-        """Whether there are enough records, or they have waited long enough for more."""
+        """Whether there are enough records, or they have waited long enough."""
         if not ask.min_rows or self._sources.lag(running, start) >= ask.min_rows:
             return True
         now = time.monotonic()
@@ -197,15 +198,15 @@ class Grants:
 
     def _wait_s(self, running: ProcessorRun, job: Job, ask: Next) -> float:
         if running.bounded is not None:
-            return BOUNDED_LOOK_S  # its range may go on with the clock
+            return BOUNDED_LOOK_S  # its range may grow with the clock
         if job.waits_since is not None:
             return max(ask.flush_ms / 1000 - (time.monotonic() - job.waits_since), 0.001)
         return 60.0
 
-    # --- what a task tells ---
+    # --- what a task sends ---
 
     def publish(self, publish: Publish, patience_ms: int = 0) -> Published:
-        """Publishes an epoch; one that was granted, after those that were granted before it."""
+        """Publishes an epoch; a granted one after those granted before it."""
         running = self._publisher.processor(publish.processor)
         if running.job is None or running.job.generation != publish.generation:
             return self._publisher.publish(publish)
@@ -232,7 +233,7 @@ class Grants:
         return published
 
     def publish_all(self, asked: PublishAll, stages: Stages) -> list[Outcome]:
-        """Publishes what one task did for several processors, one after the other."""
+        """Publishes the results of one task for several processors, one after the other."""
         found = []
         try:
             for inline in asked.stages:
@@ -244,7 +245,7 @@ class Grants:
                     found.append(Outcome())
                 except GaussError as error:
                     found.append(Outcome(error.to_dict()))
-        finally:  # what was published before, or could not be, is not asked for again under these names
+        finally:  # stages that were published or rejected are not requested again under these names
             stages.done(inline.head.stage for inline in asked.stages)
         return found
 
@@ -257,7 +258,7 @@ class Grants:
                 running.turn.wait(1.0)
 
     def note_failure(self, failure: ProcessorFailure) -> dict[str, bool]:
-        """Notes what a processor failed at."""
+        """Records the failure of a processor."""
         self._publisher.check_generation(failure.processor, failure.generation)
         self._publisher.processor(failure.processor).failure = failure.why
         if failure.apart:
@@ -266,27 +267,27 @@ class Grants:
         return {"noted": True}
 
     def noted_busy(self, busy: Busy) -> dict[str, bool]:
-        """Notes on whom a task of several has been at work for some time."""
+        """Records which processors a task has been busy with for some time."""
         self._publisher.check_generation(busy.processor, busy.generation)
         self._busy[busy.processor] = busy.seconds, time.monotonic()
         return {"noted": True}
 
     def emptied(self, emptied: Emptied) -> dict[str, bool]:
-        """Lets a rebuilt table be filled."""
+        """Allows inserts into a rebuilt table."""
         running = self._publisher.processor(emptied.processor)
         with self._lock:
             self._job(running, emptied.generation).empties = False
         self.ring(running.name)
         return {"noted": True}
 
-    # --- what the driver asks for ---
+    # --- requests of the driver ---
 
     def new_job(self) -> int:
-        """A number above those of all jobs before, of earlier runs too."""
+        """A number above those of all earlier jobs, including those of earlier runs."""
         return self._ledger.next_number()
 
     def end_job(self, number: int, keep: int = 0) -> None:
-        """Tells the tasks of a job to end after the epoch they are in, but for the first `keep`."""
+        """Lets the tasks of a job end after their current epoch, except for the first `keep`."""
         with self._lock:
             self._kept[number] = keep
             for key in [key for key in self.reports if key[1] >= keep and self._is_of(key[0], number)]:
@@ -298,7 +299,8 @@ class Grants:
         return job is not None and job.number == number
 
     def skip(self, name: str, why: str) -> None:
-        """Passes over what the last job of a processor, or of its chain, failed at; raises if nothing was under way."""
+        """Skips the records at which the last job of a processor, or of its chain, failed; raises if no epoch was in
+        progress."""
         running = self._publisher.processor(name)
         running = self._publisher.processor(running.chain[0]) if running.chain else running
         with self._lock:
@@ -306,7 +308,7 @@ class Grants:
             running.skip = Skip.of(running, given, running.failure or why)
 
     def news(self) -> dict[str, StandingProgress]:
-        """How the processors of standing jobs get on."""
+        """The status of the processors of standing jobs."""
         now, found = time.monotonic(), {}
         for name, running in self._publisher.running.items():
             if (job := running.job) is None:
@@ -332,21 +334,21 @@ class Grants:
         ]
 
     def taken_apart(self) -> dict[str, str]:
-        """Who needs a task of its own; told once."""
+        """Processors that need a task of their own, with the reason; returned once."""
         with self._lock:
             found, self.apart = self.apart, {}
         return found
 
     def _left_behind(self, names: list[str]) -> None:
         with self._lock:
-            self.apart |= dict.fromkeys(names, "it had records of its topic left to read")
+            self.apart |= dict.fromkeys(names, "it had unread records of its topic")
 
     def _claimed(self, running: ProcessorRun) -> None:
         self._sources.tables.release_all(running)
         self.ring(running.name)
 
     def ring(self, processor: str = "") -> None:
-        """Something other than a topic has changed, for a processor or for all."""
+        """Wakes the waiting calls of a processor, or all, after a change that no topic announces."""
         for bell, processors in list(self._bells.items()):
             if not processor or processor in processors:
                 bell.set()

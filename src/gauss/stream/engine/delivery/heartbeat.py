@@ -1,4 +1,5 @@
-"""Time where no records come: a heartbeat is a field of the next end offset, so that it is logged and replayed."""
+"""Advances the event time of idle sources: a heartbeat is a field of the next end offset, so that it is logged and
+replayed."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from gauss.stream.engine.topics.topic import Topic
 from gauss.stream.graph import Graph, ProcessorNode
 
 SLACK_MS = 200
-"""A record may have been stamped this long before it became visible."""
+"""Maximum time between the timestamp of a record and its visibility."""
 
 
 class Heartbeat:
-    """Carries time into the ends of batches, and lets it go on where a source is silent."""
+    """Carries event time in the ends of batches, and advances it while a source is idle."""
 
     def __init__(
         self,
@@ -37,8 +38,8 @@ class Heartbeat:
         self._clock = clock
 
     def timed(self, running: ProcessorRun, row: ProcessorRow, timing: Timing, start: Ends, end: Ends) -> Ends:
-        """The end of a batch with what earlier epochs have seen; of one without records, with a heartbeat if it is
-        time for one. Otherwise `start` as it is: any difference would make a batch."""
+        """The end of a batch with the event times of earlier epochs; without records, with a heartbeat if one is due.
+        Otherwise `start` unchanged, since any difference would start a batch."""
         seen = {name: max(at.seen, row.seen.get(name, 0)) for name, at in start.items()}
         main = next(name for name in start if not is_internal(name))
         if end != start:
@@ -49,7 +50,7 @@ class Heartbeat:
         return end | {main: replace(end[main], seen=seen[main], beat=beat)}
 
     def _beat(self, running: ProcessorRun, timing: Timing, start: Ends, seen: int, main: str) -> int:
-        """The time until which nothing will come, if something may close by it; else 0."""
+        """The time before which no record will arrive, if a window may close by then; otherwise 0."""
         before = max(at.beat for at in start.values())
         if not seen or before >= seen + timing.span_ms + timing.watermark_ms:
             return 0
@@ -60,13 +61,13 @@ class Heartbeat:
             silent_ms = now - running.silent_since.setdefault(main, now)
             if timing.idle_ms is None or silent_ms < timing.idle_ms:
                 return 0
-            # Never the wall clock itself: replayed history would all be late.
+            # Never the wall clock itself: all replayed records would be late.
             reached = seen + silent_ms
         beat = (reached - timing.watermark_ms) // timing.step_ms * timing.step_ms + timing.watermark_ms
         return beat if beat > max(seen, before) else 0
 
     def reached(self, topic: str, above: frozenset[str] = frozenset()) -> int:
-        """The time before which no record will become visible in a topic any more."""
+        """The time before which no more records will become visible in a topic."""
         found = self._clock() - SLACK_MS
         for writer in self._graph.writers(topic):
             if writer.name in self._running and writer.name not in above:
@@ -82,7 +83,7 @@ class Heartbeat:
         for name in running.sources:
             if is_internal(name):
                 continue
-            # Looked at before its records: what comes meanwhile is newer.
+            # Read before its records, so that records that arrive meanwhile are newer.
             reached, topic = self.reached(name, above), self._topics[name]
             at = held(row, name) or At(topic.inc, topic.floor())
             if running.read != "latest" and running.behind(topic, at):
@@ -93,11 +94,11 @@ class Heartbeat:
         return min(reached, self._closed(running, row, reached)) if writer.stateful else reached
 
     def _closed(self, running: ProcessorRun, row: ProcessorRow, reached: int) -> int:
-        """The time before which a stateful transform holds nothing back."""
+        """The time before which a stateful transform holds no results back."""
         if (timing := running.timing) is None:
             return 0
         seen = max(row.seen.values(), default=0)
         basis = time_basis(row.ends)
         if basis >= seen + timing.span_ms + timing.watermark_ms:
-            return reached - timing.watermark_ms  # nothing is open
+            return reached - timing.watermark_ms  # no window is open
         return basis - timing.watermark_ms

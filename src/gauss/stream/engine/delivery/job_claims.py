@@ -1,4 +1,4 @@
-"""The standing job of a processor: which tasks read for it, and what they were given."""
+"""The standing job of a processor: its tasks and their grants."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class Job:
     number: int
     generation: int
     tip: Ends
-    """Where the next grant begins."""
+    """The start of the next grant."""
     again: deque[Ends] = field(default_factory=deque)
-    """Ends of what tasks of earlier generations may have begun with: granted first, and as they were."""
+    """Ends of epochs that tasks of earlier generations may have started; granted first, with the same ends."""
     attempts: dict[int, int] = field(default_factory=dict)
-    """Task → its newest attempt."""
+    """The newest attempt of each task."""
     joined: set[int] = field(default_factory=set)
     """Tasks of this generation."""
     epoch: int = 0
-    """The next one to be granted."""
+    """The number of the next epoch."""
     given: deque[Grant] = field(default_factory=deque)
-    """Granted and not published, in order."""
+    """Granted, unpublished epochs in order."""
     granted_at: deque[float] = field(default_factory=deque)
-    """When each of them was."""
+    """When each of them was granted."""
     waits_since: float | None = None
-    """When records began to wait for more of them."""
+    """When records began to wait for more."""
     empties: bool = False
-    """Rows of a rebuilt table must go before anything is granted."""
+    """The rows of a rebuilt table must be deleted before the next grant."""

@@ -18,7 +18,7 @@ STEP = Step(limit=1 << 20, max_bytes=8 << 20, fill=False)
 
 
 def passed_chunks(topic: Topic, stage: StagedRecords) -> list[Chunk]:
-    """The records that a stage names; raises if some of them are gone."""
+    """The records that a stage names; raises if some no longer exist."""
     passed = stage.head.passed
     assert passed is not None
     offsets = None if stage.head.whole else _offsets(stage)
@@ -27,9 +27,8 @@ def passed_chunks(topic: Topic, stage: StagedRecords) -> list[Chunk]:
     chunks = list(_found(topic, passed, offsets)) if there else []
     if sum(chunk.count for chunk in chunks) != wanted:
         raise ProtocolError(
-            f'processor "{stage.head.processor}" passes on {wanted} records of topic "{topic.name}" that are no longer '
-            "there",
-            hint="run the epoch again: what is gone is counted then",
+            f'processor "{stage.head.processor}" passes {wanted} records of topic "{topic.name}" that no longer exist',
+            hint="run the epoch again; lost records are counted then",
         )
     return chunks
 
@@ -69,7 +68,7 @@ def _rows(chunk: Chunk, rows: np.ndarray) -> Chunk:
 
 
 def _kept(chunk: Chunk) -> Chunk:
-    """A chunk that may outlive the one it was cut from: it holds on to no more than twice its bytes, and to no file."""
+    """A chunk that may outlive the one it was cut from: it retains at most twice its bytes, and no file."""
     payload = chunk.payload
     if chunk.framing is None:
         if payload.get_total_buffer_size() <= 2 * payload.nbytes:

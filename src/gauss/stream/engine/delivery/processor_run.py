@@ -1,4 +1,4 @@
-"""A processor that reads topics by epochs, on Spark or in the engine, as it stands in this run."""
+"""The state, in this run, of a processor that reads topics by epochs, on Spark or in the engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gauss.stream.graph import ProcessorNode
 
 @dataclass
 class ProcessorRun:
-    """Its readers, its lock and what is counted of it."""
+    """The readers, lock and counters of a processor."""
 
     name: str
     sources: tuple[str, ...]
@@ -27,61 +27,61 @@ class ProcessorRun:
     ratio: DeadRatio
     read: str = "offset"
     bounded: Bounded | None = None
-    """The range of a query reader."""
+    """The range of a bounded read."""
     tables: tuple[str, ...] = ()
-    """Where it looks rows up."""
+    """The tables in which it looks up rows."""
     on_restart: str = "continue"
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while it publishes or is claimed."""
     turn: threading.Condition = field(default_factory=threading.Condition)
-    """Where epochs wait for those that were granted before them."""
+    """Notified when an epoch is published; later ones wait for it."""
     cancel: threading.Event = field(default_factory=threading.Event)
-    """Set by a newer claim and at shutdown: a publish that waits for room gives up."""
+    """Set by a newer claim and at shutdown: a publish that waits for space gives up."""
     readers: dict[str, OffsetReader] = field(default_factory=dict)
     chain: tuple[str, ...] = ()
-    """Those in whose query it runs or that run in its query, itself included; empty: it runs alone."""
+    """The processors of its query or chain, itself included; empty if it runs alone."""
     members: dict[str, int] = field(default_factory=dict)
-    """Of a chain's head: the generations of those behind it."""
+    """For the head of a chain: the generations of the other members."""
     job: Job | None = None
-    """The standing job that reads for it, or did so last."""
+    """The current or last standing job that reads for it."""
     tracked: bool = False
-    """Whether grants are journalled, so that after a kill they are granted again as they were: what a table holds of
-    one is told by its block."""
+    """Whether grants are journalled, so that they are repeated unchanged after a kill: a table identifies a block by
+    its range."""
     skip: Skip | None = None
-    """What it failed at is being passed over."""
+    """The skip in progress."""
     failure: str = ""
-    """What a task last failed at."""
+    """The last failure of a task."""
     stateful: bool = False
-    """Whether a claim of this run said that it keeps state: of a function only its Spark plan tells."""
+    """Whether a claim of this run declared state; for a function only its Spark plan shows it."""
     drop_state: bool = False
-    """Its next claim may begin without the state of its lost checkpoint."""
+    """Whether its next claim may start without the state of its lost checkpoint."""
     stopped: str = ""
     """Why it was stopped; cleared by a retry."""
     waits_room: bool = False
-    """Whether a publish of it waits for room in a full target."""
+    """Whether a publish waits for space in a full target."""
     published: int = 0
     """Epochs of standing tasks since the engine started."""
     records: int = 0
-    """Taken in; `bytes` are what was written."""
+    """Records read and bytes written."""
     bytes: int = 0
     dead: int = 0
     late: int = 0
-    """Records that came behind the watermark."""
+    """Records behind the watermark."""
     vain: int = 0
-    """How often it asked for a next batch and there was none: twice in a row, and nothing of it is under way."""
+    """Number of requests in a row that found no next batch. At two, no batch is in progress."""
     timing: Timing | None = None
-    """How it goes by time, as its last question said."""
+    """Its event-time settings, from its last request."""
     silent_since: dict[str, int] = field(default_factory=dict)
     """When it last had records of a topic to read, by the engine's clock."""
     lost: set[tuple[str, int, int, int]] = field(default_factory=set)
-    """Ranges that were counted as lost: a task's retry asks for them again."""
+    """Ranges that were counted as lost: a retry of the task requests them again."""
 
     def range_in(self, topic: str) -> Bounded | None:
         """The range of a topic that it reads. `None`: unbounded, as for its retry topic."""
         return self.bounded if topic == self.sources[0] else None
 
     def behind(self, topic: Topic, at: At) -> int:
-        """How many records it may read behind a place."""
+        """Number of records that it may read from a position on."""
         bounded = self.range_in(topic.name)
         return behind(topic, at) if bounded is None else bounded.behind(topic, at)
 

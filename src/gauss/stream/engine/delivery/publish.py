@@ -1,4 +1,4 @@
-"""Publishing: an epoch becomes visible in all its targets by one journal entry, or in none. Zombies are refused."""
+"""Publishing: one journal entry makes an epoch visible in all its targets, or in none. Older generations are fenced."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def _retry_topics(running: ProcessorRun, ends: Ends) -> list[str]:
 
 @dataclass
 class EpochOutput:
-    """What an epoch made, ready to be published."""
+    """The results of an epoch, ready to be published."""
 
     running: ProcessorRun
     row: ProcessorRow
     epoch: int
     ends: Ends
-    """Where the epoch ends in its sources."""
+    """The end of the epoch in each source."""
     chunks: dict[str, list[Chunk]]
     letters: list[Letter]
     seen: Mapping[str, int] = field(default_factory=dict)
@@ -57,14 +57,14 @@ class EpochOutput:
     chain: Chained = field(default_factory=Chained)
 
     def entry(self, number: int, ended: Ends) -> EpochPublished:
-        """The journal entry that commits it."""
+        """The journal entry of the commit."""
         moved = self.chain.moved(ended, self.ends)
         checkpoint, seen = self.row.checkpoint, dict(self.seen)
         return EpochPublished(number, self.running.name, checkpoint, self.epoch, self.ends, ended, seen, moved)
 
 
 class Publisher(Claims):
-    """Publishes for whoever holds the claim."""
+    """Publishes for the holder of the claim."""
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class Publisher(Claims):
         dead_full: Callable[[str], str] = lambda _: "",
         on_stop: Callable[[str, str], None] = lambda _processor, _reason: None,
     ) -> None:
-        """`synced` are the topics whose commits must be on disk at once; `dead_full` says why a
-        processor may add no more dead letters; `on_stop` is told who was stopped and why."""
+        """`synced`: topics whose commits must be on disk at once. `dead_full` returns the reason why a processor may
+        add no dead letters. `on_stop` is called with a stopped processor and the reason."""
         super().__init__(topics, ledger, stages)
         self._synced = synced
         self._dead_full = dead_full
         self._on_stop = on_stop
 
     def publish(self, publish: Publish, patience_ms: int = 0) -> Published:
-        """Publishes what an epoch's tasks staged. The same epoch with the same ends again changes nothing. With
-        `patience_ms` it waits no longer for room, and raises Unavailable."""
+        """Publishes what an epoch's tasks staged. Idempotent for the same epoch and ends. With `patience_ms` it waits
+        only so long for space, then raises Unavailable."""
         running = self.processor(publish.processor)
         with self._locked(publish.processor, *(member.processor for member in publish.members)):
             row = self.check_generation(publish.processor, publish.generation)
@@ -93,8 +93,8 @@ class Publisher(Claims):
                 self.check_generation(member.processor, member.generation)
             if publish.checkpoint and publish.checkpoint != row.checkpoint:
                 raise ProtocolError(
-                    f'processor "{publish.processor}" publishes under checkpoint {publish.checkpoint}, '
-                    f"claimed was {row.checkpoint}"
+                    f'processor "{publish.processor}" publishes with checkpoint {publish.checkpoint}, '
+                    f"but claimed {row.checkpoint}"
                 )
             if published_before(row, publish.processor, publish.epoch, publish.ends):
                 return Published(True, {name: self._topic(name).version() for name in publish.targets})
@@ -159,7 +159,7 @@ class Publisher(Claims):
             writer = chain.writer(name, running.name)
             letters += [msgspec.structs.replace(letter, processor=writer) for letter in unfit]
         if letters:
-            # Named only when it gets something: its lock would make every publish wait for every other.
+            # Locked only if it gets letters: its lock would serialise all publishes.
             transaction.add(DEAD_TOPIC, [letters_chunk(letters, int(time.time() * 1000))])
         self._wait_room(running, transaction, patience_ms)
         begin = output.row.start_of(output.epoch) or {}
@@ -179,7 +179,7 @@ class Publisher(Claims):
         return ended
 
     def _wait_room(self, running: ProcessorRun, transaction: Transaction, patience_ms: int) -> None:
-        """Raises if the processor is claimed or the engine stops meanwhile, or after `patience_ms`."""
+        """Waits for space. Raises if the processor is claimed or the engine stops meanwhile, or after `patience_ms`."""
         cancel = running.cancel
         running.waits_room = True
         try:
@@ -189,13 +189,14 @@ class Publisher(Claims):
         if not full:
             return
         if self._closed:
-            raise Unavailable(f'the engine stops while processor "{running.name}" waits for room in topic "{full}"')
+            raise Unavailable(f'the engine stops while processor "{running.name}" waits for space in topic "{full}"')
         if patience_ms and not cancel.is_set():
             raise Unavailable(f'topic "{full}" is full')
-        raise Fenced(f'processor "{running.name}" was claimed anew while it waited for room in topic "{full}"')
+        raise Fenced(f'processor "{running.name}" was claimed again while it waited for space in topic "{full}"')
 
     def _taken_in(self, running: ProcessorRun, begin: Ends, ends: Ends) -> int:
-        """How many records of a range there were to read: not those that died with an engine or were overwritten."""
+        """Number of records of a range that could be read: without those that were lost with an engine or
+        overwritten."""
         there = {name: at for name, at in places(ends).items() if self._topics[name].inc == at.inc}
         rows = rows_between(begin, there)
         for name, inc, start, stop in running.lost:
@@ -205,7 +206,7 @@ class Publisher(Claims):
         return rows
 
     def _returned(self, letter: Letter) -> Letter:
-        """A letter of a replayed record is the letter that the record was, once more."""
+        """The letter of a replayed record: the original letter with one more attempt."""
         origin = self._ledger.origin(letter.topic, letter.offset) if is_retry_topic(letter.topic) else None
         if origin is None:
             return letter
@@ -215,7 +216,7 @@ class Publisher(Claims):
         return msgspec.structs.replace(letter, **where, attempts=origin.attempts + 1)
 
     def _count(self, running: ProcessorRun, records: int, again: int, letters: list[Letter]) -> None:
-        """`records` were taken in, `again` of them by a replay; these and their letters were counted before."""
+        """Counts `records`, of which `again` are replayed; these and their letters were counted before."""
         running.records += records - again
         running.dead += len(letters)
         failed = sum(letter.reason not in (SKIPPED, LATE) for letter in letters)
@@ -224,7 +225,7 @@ class Publisher(Claims):
             self.stop(running, reason)
 
     def stop(self, running: ProcessorRun, reason: str) -> None:
-        """Ends a processor's reading, and that of its chain, until somebody retries it."""
+        """Stops a processor, and its chain, until it is retried."""
         reason += f" (gauss dlq show --processor {running.name}, then: gauss processors retry {running.name})"
         for name in running.chain or (running.name,):
             self.running[name].stopped = reason if name == running.name else f"{running.name}: {reason}"
@@ -232,7 +233,7 @@ class Publisher(Claims):
             self._on_stop(name, self.running[name].stopped)
 
     def resume(self, name: str) -> None:
-        """A retry: what stopped the processor, or its chain, no longer counts."""
+        """Clears the reason for which a processor, or its chain, was stopped."""
         for each in self.processor(name).chain or (name,):
             running = self.running[each]
             running.stopped = ""

@@ -1,4 +1,4 @@
-"""What tasks found in ranges of their sources, kept until the epoch that holds the range is published."""
+"""Results of tasks for ranges of their sources, kept until the epoch of the range is published."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Key = tuple[str, str, int, int, int]
 
 
 class RangeStore(Generic[T]):
-    """One entry per range. On disk, so that they outlive the engine: an epoch that writes nothing names no stage whose
-    absence after a restart would tell that its entries are gone."""
+    """One entry per range, on disk, so that it survives the engine: an epoch that writes nothing names no stage whose
+    absence after a restart would show that its entries are lost."""
 
     def __init__(self, directory: Path, kind: type[T], suffix: str) -> None:
         self._directory = directory
@@ -31,7 +31,7 @@ class RangeStore(Generic[T]):
             self._entries[_key(entry)] = entry
 
     def put(self, entry: T) -> None:
-        """Keeps an entry; one of the same range (a task's retry) is replaced."""
+        """Stores an entry; replaces one of the same range (a task's retry)."""
         with self._lock:
             path = self._path(entry)
             fresh = path.with_suffix(".new")
@@ -75,5 +75,5 @@ def _within(key: Key, start: At | None, end: At | None) -> bool:
     _, _, inc, first, stop = key
     if end is None or inc != end.inc or stop > end.off:
         return False
-    # Of a range that began in a dead incarnation, everything up to the end is this epoch's.
+    # For a range that began in a lost incarnation, everything up to the end belongs to this epoch.
     return start is None or start.inc != inc or first >= start.off

@@ -1,4 +1,4 @@
-"""Whether a table may be emptied by a rebuild: only if every row in it is known to come from its topic."""
+"""Checks that a rebuild may empty a table: every row must come from its topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def refuse_rows_of_others(table: MappedTable, incs: list[int]) -> None:
-    """Raises if a table holds rows of other incarnations than these, or rows that do not tell theirs."""
+    """Raises if a table contains rows of other incarnations, or rows without one."""
     try:
         others = table.store.others(table.target, incs)
     finally:
@@ -20,13 +20,12 @@ def refuse_rows_of_others(table: MappedTable, incs: list[int]) -> None:
     shown = f'table "{table.target.attrs["table"]}" of topic "{table.name}" can\'t be emptied'
     if others is None:
         raise Rejected(
-            f"{shown}: its rows have no {INC_COLUMN} and {OFFSET_COLUMN},"
-            " so it is not known which of them this topic wrote",
+            f"{shown}: it has no columns {INC_COLUMN} and {OFFSET_COLUMN}, which identify the rows of this topic",
             hint="empty the table by SQL, then read everything again: gauss readers seek TOPIC PROCESSOR earliest",
         )
     if others:
         raise Rejected(
             f"{shown}: {others:,} of its rows were not written by this"
-            f" topic in this data directory ({INC_COLUMN} is another)",
+            f" topic in this data directory (their {INC_COLUMN} differs)",
             hint="remove those rows by SQL, or give the processor a target of its own",
         )

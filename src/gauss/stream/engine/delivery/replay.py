@@ -25,8 +25,8 @@ from gauss.stream.graph import Graph, ProcessorNode
 
 BATCH = 1000
 REFUSED = (
-    "they never were records of a topic, or not all of their bytes were kept: correct them and send them again; or a"
-    " rebuild has made their records anew"
+    "they were never records of a topic, are truncated, or were processed again by a rebuild: correct them and send"
+    " them again"
 )
 
 
@@ -40,14 +40,14 @@ class LetterReplay:
         self._graph = graph
 
     def send(self, processor: str, reason: str, offsets: list[int] | None) -> dict[str, Any]:
-        """Sends the letters that match; `already` counts those sent before, `refused` those that can't be."""
+        """Sends the matching letters; `already` counts those sent before, `refused` those that can't be sent."""
         node = self._graph.processors.get(processor)
         if node is None:
             raise NotFound(f'no processor "{processor}"', hint="gauss processors ls shows them")
         if node.role is not Role.TRANSFORM:
             raise ConfigError(
-                f'"{processor}" is a source or sink: what it could not frame or send never was a record to try again',
-                hint=f"look at the bytes (gauss dlq show --processor {processor}), correct them and send them again",
+                f'"{processor}" is a source or sink: what it could not frame or send cannot be replayed',
+                hint=f"inspect the bytes (gauss dlq show --processor {processor}), correct them and send them again",
             )
         with self._dead.changing:
             return self._send(node, reason, None if offsets is None else set(offsets))
@@ -74,7 +74,7 @@ class LetterReplay:
                 letters = []
         self._commit_all(node, letters)
         if self._dead.full(node.name):
-            self._dead.discard(lambda _offset, _letter: False)  # removes those that were replayed
+            self._dead.discard(lambda _offset, _letter: False)  # removes replayed letters
         return {
             "replayed": replayed,
             "already": already,
@@ -83,12 +83,12 @@ class LetterReplay:
         }
 
     def _is_rebuilt(self, letter: Letter) -> bool:
-        """Whether a rebuild has emptied the letter's topic since: its record is made again anyway."""
+        """Whether a rebuild has emptied the letter's topic since, so that its record is processed again anyway."""
         emptied = self._ledger.state.emptied.get(place_key(letter.topic, letter.partition or 0))
         return emptied is not None and emptied.inc == letter.inc and letter.offset < emptied.off
 
     def _commit_all(self, node: ProcessorNode, letters: list[tuple[int, Letter]]) -> None:
-        """Each to the retry topic beside the topic that it came from; a letter of a retry topic goes there again."""
+        """Appends each letter to the retry topic of its origin; a letter of a retry topic goes there again."""
         beside = {each: retry_topic(node.name, each) for each in node.beside}
         beside |= {topic: topic for topic in beside.values()}
         by_topic: dict[str, list[tuple[int, Letter]]] = {}
@@ -98,7 +98,7 @@ class LetterReplay:
             self._commit(node.name, topic, found)
 
     def _commit(self, processor: str, topic: str, numbered: list[tuple[int, Letter]]) -> None:
-        """One journal entry: the records in the retry topic, what they were, and that these letters are done."""
+        """Writes one journal entry: the records in the retry topic, their origins, and the replayed letters."""
         letters = [letter for _, letter in numbered]
         data = pa.array([letter.data for letter in letters], pa.binary())
         transaction = Transaction(self._topics, self._ledger)

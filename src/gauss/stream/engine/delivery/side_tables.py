@@ -1,4 +1,4 @@
-"""The tables in which processors look rows up: an epoch's version is held from its grant until its publish."""
+"""Lookup tables of processors: the version of an epoch is retained from its grant until its publish."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gauss.stream.engine.topics.table_topic import TableTopic
 from gauss.stream.engine.topics.topic import Topic
 
 Pins = dict[tuple[str, At], list[int]]
-"""(table, version an epoch was granted with) → the versions that are held for it."""
+"""The retained versions, by table and the version of the grant."""
 
 
 class SideTables:
-    """What is held for each processor."""
+    """The versions that are retained for each processor."""
 
     def __init__(self, topics: Mapping[str, Topic]) -> None:
         self._topics = topics
@@ -24,7 +24,7 @@ class SideTables:
         self._lock = threading.Lock()
 
     def hold(self, running: ProcessorRun) -> Ends:
-        """Holds the newest version of each table of a processor, for an epoch that begins."""
+        """Retains the newest version of each lookup table of a processor, for a new epoch."""
         with self._lock:
             newest = {name: self._hold(name) for name in running.tables}
             pins = self._pins.setdefault(running.name, {})
@@ -33,13 +33,13 @@ class SideTables:
             return {TABLE_MARK + name: at for name, at in newest.items()}
 
     def release(self, running: ProcessorRun, end: Ends) -> None:
-        """The epoch with this end is published."""
+        """Releases the versions of the epoch with this end."""
         for place in versions(end).items():
             with self._lock:
                 self._release(running, place)
 
     def release_all(self, running: ProcessorRun) -> None:
-        """Nothing that was granted counts any more."""
+        """Releases the versions of all grants."""
         with self._lock:
             for place in list(self._pins.get(running.name, {})):
                 while place in self._pins[running.name]:
@@ -54,17 +54,17 @@ class SideTables:
             del self._pins[running.name][place]
 
     def pinned(self, running: ProcessorRun, name: str, at: At) -> At:
-        """The version that an epoch which was granted with `at` is joined with; the newest if that died with an
-        engine, and the epoch is then granted anew."""
+        """The table version of an epoch that was granted with `at`. If it was lost with an engine, the newest one, and
+        the epoch is granted again."""
         table = self._table(name)
         if at.inc != table.inc and running.on_restart == "fail":
             raise StorageError(
                 f'processor "{running.name}" lost the rows of memory table "{name}" when the engine died',
-                hint='it has on_restart = "fail"; set "continue" to go on with what is there',
+                hint='it has on_restart = "fail"; set "continue" to accept the loss',
             )
         with self._lock:
             if (name, at) not in self._pins.get(running.name, {}):
-                raise Rejected(f'version {at.off} of table "{name}" is not held any more', hint="claim it anew")
+                raise Rejected(f'version {at.off} of table "{name}" is no longer retained', hint="claim it again")
         return at
 
     def _hold(self, name: str) -> At:

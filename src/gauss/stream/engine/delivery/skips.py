@@ -1,5 +1,5 @@
-"""Skipping what an epoch fails at: its range is granted again in smaller epochs until single records are left. Those
-become dead letters; records beside them pass as always."""
+"""Skips the records at which an epoch fails: its range is granted again in smaller epochs down to single records. Those
+become dead letters; the others pass."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from gauss.stream.engine.delivery.processor_run import ProcessorRun
 
 MOST_RECORDS = 100
-"""So many records are looked for one by one; what fails behind them is skipped by whole epochs."""
+"""Maximum number of records that are searched one by one; later failures skip whole epochs."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Skip:
-    """A skip, from a person's word until the range that failed is passed."""
+    """A skip, from the operator's command until the failed range is passed."""
 
     processor: str
     until: Ends
     rows: int
-    """The most of the next epoch."""
+    """Maximum number of records of the next epoch."""
     why: str
     whole: bool = False
-    """Passes over whole epochs: what a task has done of one can't be told apart by records."""
+    """Skips whole epochs: the finished part of one can't be identified by records."""
     buries: str = ""
-    """Not empty: the next epoch becomes dead letters, for this reason."""
+    """If not empty: the next epoch becomes dead letters, for this reason."""
     buried: int = 0
 
     @classmethod
     def of(cls, running: ProcessorRun, given: Sequence[Grant], why: str) -> Skip:
-        """Of what was under way when the processor failed."""
+        """A skip of the epochs that were in progress when the processor failed."""
         if not given:
             raise ConfigError("nothing to skip: no epoch is in progress", hint=f"gauss processors retry {running.name}")
         made = cls(running.name, places(given[-1].end), 0, why, whole=running.tracked)
@@ -47,7 +47,7 @@ class Skip:
         return made
 
     def failed(self, grant: Grant, why: str) -> None:
-        """An epoch has failed: the next one has half of its records, or becomes dead letters."""
+        """Notes a failed epoch: the next one has half of its records, or becomes dead letters."""
         rows = rows_between(grant.start, grant.end)
         self.why = why or self.why
         if rows > 1 and not self.whole and self.buried < MOST_RECORDS:
@@ -56,7 +56,7 @@ class Skip:
             self.rows, self.buries = rows, self.why or "it failed"
 
     def passed(self, grant: Grant) -> bool:
-        """An epoch is published; whether the whole range that once failed is."""
+        """Notes a published epoch; returns whether the whole failed range is passed."""
         if grant.skip:
             rows = rows_between(grant.start, grant.end)
             log.warning("%s: epoch %d of %d records is skipped: %s", self.processor, grant.epoch, rows, grant.skip)

@@ -1,4 +1,5 @@
-"""Staged records: what an epoch's tasks wrote, kept aside until a publish names it. Beyond a cap it goes to disk."""
+"""Staged records: the results of an epoch's tasks until a publish names them. Beyond a limit they are stored on
+disk."""
 
 from __future__ import annotations
 
@@ -19,18 +20,18 @@ from gauss.stream.engine.delivery.range_store import RangeStore
 
 @dataclass
 class StagedRecords:
-    """One task's records for one topic; either in memory or, all of them, in an Arrow stream file."""
+    """The records of one task for one topic: all in memory, or all in an Arrow stream file."""
 
     head: Stage
     batches: list[pa.RecordBatch] = field(default_factory=list)
     path: Path | None = None
     nbytes: int = 0
     reserved: int = 0
-    """Of those in memory, what is counted: records that are just those of another stage are not."""
+    """The counted bytes in memory; records that another stage holds are not counted."""
     named: bool = False
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The records in the order they were staged."""
+        """The records in the order in which they were staged."""
         if self.path is None:
             yield from self.batches
             return
@@ -39,11 +40,11 @@ class StagedRecords:
 
 
 class Stages:
-    """Every stage, swept by generation and never by age: a slow task's work is no older than a fast one's."""
+    """All stages, removed by generation and never by age: the stage of a slow task is still valid."""
 
     def __init__(self, directory: Path, memory_bytes: int) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        # Stages die with the engine: their publish then names an unknown stage, and the epoch is run again.
+        # Stages are lost with the engine: their publish then names an unknown stage, and the epoch is repeated.
         for left in directory.glob("*.arrows"):
             left.unlink()
         self._directory = directory
@@ -57,7 +58,7 @@ class Stages:
         """Bytes in memory."""
 
     def put(self, head: Stage, batches: Iterable[pa.RecordBatch]) -> int:
-        """Keeps one stage; the same stage put again replaces the first. Returns the number of records."""
+        """Stores a stage, replacing an earlier one of the same name. Returns the number of records."""
         staged = StagedRecords(head)
         batches = self._of_parent(head, batches) if head.parent else batches
         rows = 0
@@ -92,13 +93,13 @@ class Stages:
         return rows
 
     def _of_parent(self, head: Stage, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Records by their bytes in another stage; when they are all of it, nothing is copied."""
+        """Records of another stage by their bytes; if they are all of it, nothing is copied."""
         with self._lock:
             parent = self._stages.get(head.parent)
         if parent is None or (parent.head.processor, parent.head.generation) != (head.processor, head.generation):
             raise ProtocolError(
-                f'stage {head.stage} of processor "{head.processor}" is of the unknown stage {head.parent}',
-                hint="the engine restarted or the stage is of an older claim; run the epoch again",
+                f'stage {head.stage} of processor "{head.processor}" has the unknown parent {head.parent}',
+                hint="the engine has restarted, or the stage belongs to an older claim; run the epoch again",
             )
         if head.whole:
             yield from parent.read()
@@ -120,7 +121,7 @@ class Stages:
             return True
 
     def _spill(self, staged: StagedRecords, schema: pa.Schema) -> Any:
-        """Moves a stage to a file of its own and gives the writer for the rest of it."""
+        """Moves a stage to a file; returns the writer for the rest of it."""
         with self._lock:
             self._files += 1
             staged.path = self._directory / f"{self._files}.arrows"
@@ -142,7 +143,7 @@ class Stages:
             staged.path.unlink(missing_ok=True)
 
     def name(self, processor: str, generation: int, topic: str, names: list[str]) -> list[StagedRecords]:
-        """The stages a publish names, in its order; from now on no abort removes them."""
+        """The stages of a publish, in its order; an abort no longer removes them."""
         with self._lock:
             found = []
             for name in names:
@@ -152,7 +153,7 @@ class Stages:
                 if staged is None or owner != (processor, generation, topic):
                     raise ProtocolError(
                         f'processor "{processor}" publishes the unknown stage {name} into topic "{topic}"',
-                        hint="the engine restarted or the stage is of an older claim; run the epoch again",
+                        hint="the engine has restarted, or the stage belongs to an older claim; run the epoch again",
                     )
                 found.append(staged)
             for staged in found:
@@ -160,11 +161,11 @@ class Stages:
             return found
 
     def done(self, names: Iterable[str]) -> None:
-        """Their records are published."""
+        """Removes stages whose records are published."""
         self._remove([name for name in names if name in self._stages])
 
     def abort(self, processor: str, generation: int, names: list[str]) -> int:
-        """Removes those of the named stages that no publish has named: Spark aborts even what was published."""
+        """Removes those of the given stages that no publish has named: Spark also aborts what was published."""
         with self._lock:
             gone = [
                 name
@@ -177,7 +178,7 @@ class Stages:
         return len(gone)
 
     def sweep(self, processor: str, generation: int) -> None:
-        """A new claim: everything that lower generations staged goes."""
+        """Removes everything that lower generations staged."""
         with self._lock:
             gone = [
                 name

@@ -1,4 +1,4 @@
-"""A commit: chunks that become visible in their topics together, by one journal entry, or not at all."""
+"""A commit: one journal entry makes chunks visible in all their topics, or in none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gauss.stream.engine.topics.topic import Publishable
 
 
 class Transaction:
-    """One commit to some topics. Add chunks, wait for room, then `commit`; or let it go, and nothing has happened."""
+    """One commit to some topics: add chunks, wait for space, then `commit`. Without a commit nothing has happened."""
 
     def __init__(self, topics: Mapping[str, Publishable], ledger: Ledger, synced: frozenset[str] = frozenset()) -> None:
         """`synced` are the topics whose commits must be on disk before they are visible."""
@@ -25,10 +25,10 @@ class Transaction:
         self._synced = synced
         self._later: dict[str, Iterable[Chunk]] = {}
         self.chunks: dict[str, list[Chunk]] = {}
-        """Topic → what is appended to it. A topic without chunks is part of the journal entry too."""
+        """Chunks by topic. A topic without chunks is part of the journal entry too."""
 
     def add(self, topic: str, chunks: Iterable[Chunk]) -> list[Letter]:
-        """Adds chunks to a topic; returns letters of the records that the topic can't hold."""
+        """Adds chunks to a topic; returns letters of the records that the topic can't store."""
         letters: list[Letter] = []
         kept = self.chunks.setdefault(topic, [])
         for chunk in chunks:
@@ -39,13 +39,13 @@ class Transaction:
         return letters
 
     def add_later(self, topic: str, chunks: Iterable[Chunk]) -> None:
-        """Adds fitting chunks that are made while they are appended, so that they need not all be in memory."""
+        """Adds chunks that are built while they are appended, so that they need not all be in memory."""
         self.chunks.setdefault(topic, [])
         self._later[topic] = chunks
 
     def wait_room(self, cancel: threading.Event, seconds: float | None = None) -> str:
-        """Waits until every topic has room. Returns the topic that has none when cancelled, or after so many seconds;
-        empty: all have. Takes no locks: readers need them to make room."""
+        """Waits until every topic has space. Returns a topic without space when cancelled or after so many seconds,
+        otherwise an empty text. Takes no locks, since readers need them to free space."""
         for name, chunks in self.chunks.items():
             if chunks and not self._topics[name].wait_room(cancel, seconds):
                 return name
@@ -58,9 +58,9 @@ class Transaction:
         check: Callable[[Publishable], None] = lambda _: None,
         sync: bool = False,
     ) -> Ends:
-        """Appends everything, writes the journal entry, which is the commit point, and makes it visible. `entry` makes
-        the entry from its number and the topics' ends; `check` raises to refuse a topic that has changed. Returns the
-        ends."""
+        """Appends everything, writes the journal entry, which is the commit point, and makes the records visible.
+        `entry` builds the entry from its number and the topics' ends; `check` raises if a topic has changed. Returns
+        the ends."""
         names = sorted(self.chunks)
         topics = [self._topics[name] for name in names]
         with ExitStack() as locks:

@@ -1,4 +1,4 @@
-"""Sources that ask an outside system for records: records and position are committed together."""
+"""Sources that pull records from an external system: records and position are committed together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def pull_source(engine: Engine, node: ProcessorNode, status: EdgeStatus) -> Edge:
-    """A pulling source that goes on at its committed position."""
+    """A pull source that starts at its committed position."""
     spec = registry.spec(PullSpec, node.plugin)
     named = getattr(getattr(node.config, "input", None), "format", None)
 
@@ -59,5 +59,5 @@ def _publish(
         for letter in transaction.add(name, [chunk]):
             engine.dead.write(msgspec.structs.replace(letter, processor=node.name), cancel)
     if full := transaction.wait_room(cancel):
-        raise Unavailable(f'source "{node.name}" stops while it waits for room in topic "{full}"')
+        raise Unavailable(f'source "{node.name}" stops while it waits for space in topic "{full}"')
     transaction.commit(lambda number, ended: Pulled(number, node.name, position, ended))

@@ -1,4 +1,4 @@
-"""A transform inside the engine: cursor → transform → publish, by the same epochs and ledger as a Spark query."""
+"""Runs a transform inside the engine: cursor → transform → publish, with the epochs and ledger of a Spark query."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Pump(threading.Thread):
-    """One transform; five failures at one place and it rests until somebody retries it."""
+    """One transform. After five failures at the same position it waits for a retry."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class Pump(threading.Thread):
             try:
                 self._work()
             except Fenced:
-                continue  # sought or claimed anew: go on from where the ledger says now
+                continue  # a seek or a new claim: continue at the ledger's position
             except Exception as error:
                 if isinstance(error, Unavailable) and self._stopping.is_set():
                     break
                 if self._running.records > before:
                     self.status.failures, lasting, pause = 0, 0, 0.1
                 self._failed(error)
-                # A full disk, for one, ends by itself.
+                # Some causes, such as a full disk, end by themselves.
                 lasting += not (isinstance(error, GaussError) and error.retryable)
                 if lasting >= MAX_FAILURES:
                     self._rest()
@@ -91,14 +91,14 @@ class Pump(threading.Thread):
         log.warning("transform %s: %s", self.name, self.status.detail, exc_info=not isinstance(error, GaussError))
 
     def _rest(self) -> None:
-        """Failed for good: waits for a retry or skip."""
-        self._retried.clear()  # before anybody can see the state and ask for another try
+        """Waits for a retry or skip after a final failure."""
+        self._retried.clear()  # before the state is visible, so that no retry is missed
         self.status.state = "failed"
         self.status.detail += (
             f" (after fixing the cause: gauss processors retry {self.name}; to send the failing records to the dead"
             f" letters: gauss processors skip {self.name})"
         )
-        log.error("transform %s failed %d times at one place: %s", self.name, MAX_FAILURES, self.status.detail)
+        log.error("transform %s failed %d times at the same position: %s", self.name, MAX_FAILURES, self.status.detail)
         while not self._stopping.is_set() and not self._retried.wait(WAIT_S):
             pass
         self.status.failures = 0
@@ -141,7 +141,7 @@ class Pump(threading.Thread):
             self._close_cursors()
 
     def _current(self, ends: Ends) -> Ends:
-        """The same places; one in a dead incarnation becomes the oldest record of the current one."""
+        """The same positions; one in a lost incarnation becomes the oldest record of the current one."""
         for name, at in ends.items():
             topic = self._topics[name]
             if at.inc != topic.inc:
@@ -171,14 +171,14 @@ class Pump(threading.Thread):
         source = self._running.sources[0]
         if self._running.bounded is not None:
             self._sources.moved(self._running, source, ends[source])
-            self._stopping.wait(WAIT_S)  # what comes in may lie behind its range
+            self._stopping.wait(WAIT_S)  # new records may be outside its range
         else:
             self._topics[source].wait(ends[source].off, WAIT_S)
-        self.status.failures, self.status.detail = 0, ""  # there is nothing left at which it could fail
+        self.status.failures, self.status.detail = 0, ""  # nothing is left at which it could fail
         return ends
 
     def _take(self, topic: Topic, at: At) -> tuple[list[Placed], int]:
-        """What may be read behind a place, and where that ends."""
+        """The records that may be read from a position on, and their end."""
         if self._running.read == "latest":
             return self._newest(topic, at)
         if (bounded := self._running.range_in(topic.name)) is not None:
@@ -186,7 +186,7 @@ class Pump(threading.Thread):
         return self._next(topic, at)
 
     def _within(self, topic: Topic, at: At, stop: int) -> tuple[list[Placed], int]:
-        """Records of a range, which may be gone in part."""
+        """The records of a range, some of which may no longer exist."""
         start = max(at.off, topic.floor())
         if start >= stop:
             return [], at.off
@@ -210,7 +210,7 @@ class Pump(threading.Thread):
         return placed, cursor.position
 
     def _newest(self, topic: Topic, at: At) -> tuple[list[Placed], int]:
-        """The newest record, unless it was seen."""
+        """The newest record, unless it was already read."""
         end = topic.version()
         if end <= max(at.off, topic.floor()):
             return [], end
@@ -226,15 +226,15 @@ class Pump(threading.Thread):
             chunks, letters = self._without_bad([(offset, chunk) for offset, chunk in placed])
             if any(letter.reason == SKIPPED for letter in letters):
                 return chunks, letters
-            # Each record passes the transform: it is the epoch as a whole that fails, somewhere else.
+            # Each record passes the transform alone, so the epoch fails elsewhere.
             return [], [letter for offset, chunk in placed for letter in skipped(chunk, offset, self._failure)]
         changed = [self._transform.apply(chunk, offset) for offset, chunk in placed]
         chunks = [made.chunk for made in changed if made.chunk is not None and made.chunk.count]
         return chunks, [letter for made in changed for letter in made.dead]
 
     def _without_bad(self, placed: list[tuple[int, Chunk]]) -> tuple[list[Chunk], list[Letter]]:
-        """What the transform makes of the records that it does not fail at, and letters for the others: found by
-        halves."""
+        """The transform's results for records at which it does not fail, and letters for the others, found by
+        bisection."""
         chunks: list[Chunk] = []
         letters: list[Letter] = []
         for offset, chunk in placed:

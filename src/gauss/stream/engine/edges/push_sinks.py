@@ -1,4 +1,4 @@
-"""Sinks that write to an outside system: positions and state are committed after it has acknowledged the records."""
+"""Sinks that push records to an external system: positions and state are committed after it has acknowledged them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def push_sink(engine: Engine, node: ProcessorNode, status: EdgeStatus) -> Edge:
-    """A pushing sink that goes on at its committed positions."""
+    """A push sink that starts at its committed positions."""
     spec = registry.spec(PushSpec, node.plugin)
     source = next(each.source for each in engine.pipeline.processors if each.name == node.name)
     start = source.start if source is not None and source.start is not None else "earliest"
@@ -52,7 +52,7 @@ class TopicsInput:
     """Implements `contracts.outside.PushInput` over topics of the engine."""
 
     def __init__(self, name: str, topics: Sequence[Topic], start: str | int, ledger: Ledger) -> None:
-        """`start` is where the sink begins in a topic that it has no committed position in."""
+        """`start`: where the sink starts in a topic without a committed position."""
         self._name = name
         self._topics = {topic.name: topic for topic in topics}
         self._readers = {topic.name: topic.reader(name, start, keep=True) for topic in topics}
@@ -65,7 +65,7 @@ class TopicsInput:
         self.rewind()
 
     def next(self, limit: int = 65_536, max_bytes: int = 4 << 20, wait_s: float = 0.0) -> PushBatch | None:
-        """The next records of any topic; waits for some up to `wait_s`."""
+        """The next records of any topic; waits up to `wait_s` for some."""
         self._follow_seeks()
         parts = self._take(limit, max_bytes)
         if not parts and wait_s:
@@ -73,14 +73,14 @@ class TopicsInput:
             with ExitStack() as ringing:
                 for topic in self._topics.values():
                     ringing.enter_context(topic.ringing(bell))
-                # Once more before the wait: records may have come before the bell was there.
+                # Again before the wait: records may have arrived before the bell was registered.
                 parts = self._take(limit, max_bytes)
                 if not parts and bell.wait(wait_s):
                     parts = self._take(limit, max_bytes)
         return PushBatch(tuple(parts), dict(self._ends), self._turn) if parts else None
 
     def _take(self, limit: int, max_bytes: int) -> list[PushPart]:
-        """The topics take turns to be first, so that a busy one does not starve the others."""
+        """Topics take turns to be first, so that a busy one does not starve the others."""
         self._order = [*self._order[1:], self._order[0]]
         parts: list[PushPart] = []
         for name in self._order:
@@ -125,13 +125,13 @@ class TopicsInput:
         self._restart({})
 
     def close(self) -> None:
-        """Ends the reading; the topics go on keeping what is not committed."""
+        """Stops reading; the topics keep what is not committed."""
         for cursor in self._cursors.values():
             cursor.close()
         self._cursors = {}
 
     def _follow_seeks(self) -> None:
-        """Starts again where an operator has put the reader of a topic."""
+        """Continues where an operator has moved a reader."""
         sought = {name: offset for name, reader in self._readers.items() if (offset := reader.take_seek()) is not None}
         if sought:
             self._restart(sought)

@@ -1,4 +1,4 @@
-"""The entries of the commit journal, and the state that they add up to."""
+"""The entries of the commit journal, and the state that results from them."""
 
 from __future__ import annotations
 

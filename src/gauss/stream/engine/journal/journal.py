@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class JournalDamaged(StorageError):
-    """The journal holds something that no crash leaves; `scanned` is what can be read of it."""
+    """Damage that no crash causes; `scanned` is the readable part of the journal."""
 
     def __init__(self, path: Path, scanned: Scanned) -> None:
         super().__init__(f"{path} is damaged at byte {scanned.end}: {scanned.damage}")
@@ -33,7 +33,7 @@ class JournalDamaged(StorageError):
 
 
 def keep_copy(path: Path) -> Path:
-    """A copy of a damaged journal beside it, made once for the same bytes."""
+    """Copies a damaged journal beside it, once for the same bytes."""
     content = path.read_bytes()
     copy = path.with_name(f"{path.name}.damaged-{zlib.crc32(content):08x}")
     if not copy.exists():
@@ -45,7 +45,7 @@ def keep_copy(path: Path) -> Path:
 
 
 def replace_journal(directory: Path, snapshot: bytes) -> tuple[int, int]:
-    """Puts a journal that holds this state alone in the place of the old one; gives its descriptor and size."""
+    """Replaces the journal by one that holds only this state; returns its descriptor and size."""
     make_private(directory)
     fresh, content = directory / "commits.new", MAGIC + encode(snapshot)
     fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
@@ -64,7 +64,7 @@ def replace_journal(directory: Path, snapshot: bytes) -> tuple[int, int]:
 
 
 class Journal:
-    """Appends entries and gives them back at open; a torn tail is cut. The ledger's lock serialises the calls."""
+    """Appends entries and returns them at open; a torn tail is truncated. The ledger's lock serialises the calls."""
 
     def __init__(self, directory: Path) -> None:
         make_private(directory)
@@ -76,16 +76,16 @@ class Journal:
         self.size = 0
 
     def replay(self) -> Iterator[bytes]:
-        """Every entry since the last compaction; must be read to its end before the first append. Raises
-        JournalDamaged, and changes nothing on disk, when more than the tail is wrong."""
+        """All entries since the last compaction; must be read to the end before the first append. Raises
+        JournalDamaged, without a change on disk, if more than the tail is wrong."""
         content = self.path.read_bytes() if self.path.exists() else b""
         found = scan(content)
         if found.damage:
             raise JournalDamaged(self.path, found)
         yield from found.bodies
         if len(content) > found.end:
-            log.warning("journal: %d bytes of an unfinished entry cut at %d", len(content) - found.end, found.end)
-        # An unfinished compaction: the file that it would have replaced is sound.
+            log.warning("journal: truncated %d bytes of an incomplete entry at %d", len(content) - found.end, found.end)
+        # An incomplete compaction: the file that it would have replaced is intact.
         (self._directory / "commits.new").unlink(missing_ok=True)
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         os.ftruncate(self._fd, found.end)
@@ -95,7 +95,7 @@ class Journal:
         self.size = found.end or len(MAGIC)
 
     def append(self, body: bytes, *, sync: bool) -> None:
-        """Writes one entry; when this fails nothing of it stays and DiskFull or StorageError is raised."""
+        """Writes one entry. If that fails, nothing of it remains, and DiskFull or StorageError is raised."""
         if self._broken:
             raise StorageError(f"the commit journal can't be written: {self._broken}", hint="restart the engine")
         entry = encode(body)
@@ -108,7 +108,7 @@ class Journal:
             if error.errno in NO_SPACE:
                 raise DiskFull(
                     f"no space left for the commit journal in {self._directory}",
-                    hint="free some disk; nothing of this commit became visible, and it will be tried again",
+                    hint="free disk space; the commit is not visible and will be retried",
                 ) from error
             raise StorageError(f"the commit journal can't be written: {error}") from error
         self.size += len(entry)
@@ -123,17 +123,17 @@ class Journal:
         try:
             os.ftruncate(self._fd, self.size)
         except OSError as error:
-            # What lies there may become whole at the next replay although it was refused: write no more.
+            # A rejected entry may be complete at the next replay: write no more.
             self._broken = f"{cause}; then {error}"
 
     def sync(self) -> None:
-        """Brings to disk what was appended without `sync`; called by interval."""
+        """Syncs entries that were appended without `sync`; called at an interval."""
         if self._unsynced:
             self._unsynced = False
             os.fsync(self._fd)
 
     def compact(self, snapshot: Callable[[], bytes]) -> None:
-        """Replaces every entry by one that holds the state; a failure leaves the old journal in use."""
+        """Replaces all entries by one with the state; after a failure the old journal stays in use."""
         try:
             fd, size = replace_journal(self._directory, snapshot())
         except OSError as error:
@@ -151,7 +151,7 @@ class Journal:
 
 
 def sync_directory(path: Path) -> None:
-    """Makes a rename in the folder last."""
+    """Makes a rename in the folder durable."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)

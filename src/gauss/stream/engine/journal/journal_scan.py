@@ -22,32 +22,32 @@ ZEROS = 16
 
 @dataclass
 class Scanned:
-    """What the bytes of a journal hold."""
+    """The contents of a journal."""
 
     bodies: list[bytes] = field(default_factory=list)
     """Entries before the tear or the damage."""
     end: int = 0
-    """Where the last of them ends."""
+    """The end of the last of them."""
     damage: str = ""
-    """What is wrong at `end`; empty: nothing, or only a torn tail."""
+    """The damage at `end`; empty if there is none, or only a torn tail."""
     later: list[bytes] = field(default_factory=list)
     """Complete entries behind the damage."""
 
 
 def encode(body: bytes) -> bytes:
-    """An entry as it lies in the file."""
+    """The bytes of an entry in the file."""
     length = struct.pack("<I", len(body))
     return length + struct.pack("<I", _checksum(length, body)) + body
 
 
 def scan(content: bytes) -> Scanned:
-    """The entries of a journal, as far as they are sound, and what is wrong behind them."""
+    """The intact entries of a journal, and the damage behind them."""
     if len(content) < len(MAGIC) and MAGIC.startswith(content):
         return Scanned()
     found = Scanned(end=len(MAGIC))
     _take(content, found.bodies, found)
     if content[: len(MAGIC)] != MAGIC:
-        return Scanned(damage="it does not begin as a commit journal", later=found.bodies)
+        return Scanned(damage="it does not begin like a commit journal", later=found.bodies)
     if found.end == len(content):
         return found
     found.damage = _judge(content, found.end, snapshot=not found.bodies)
@@ -68,7 +68,7 @@ def _entry(content: bytes, position: int) -> bytes | None:
         return None
     length, checksum = HEAD.unpack_from(content, position)
     body = content[position + HEAD.size : position + HEAD.size + length]
-    # No entry is empty: a run of zeros would be an endless row of them.
+    # No entry is empty: zeros would be an endless sequence of them.
     if not length or len(body) < length or _checksum(content[position : position + 4], body) != checksum:
         return None
     return body
@@ -79,7 +79,7 @@ def _checksum(length: bytes, body: bytes) -> int:
 
 
 def _judge(content: bytes, position: int, *, snapshot: bool) -> str:
-    """What is wrong at `position`; empty if it is a tear."""
+    """The damage at `position`; empty if it is a torn tail."""
     rest = content[position:]
     if not rest.strip(b"\x00"):
         return ""
@@ -90,21 +90,22 @@ def _judge(content: bytes, position: int, *, snapshot: bool) -> str:
     length, checksum = HEAD.unpack_from(rest)
     if HEAD.size + length <= len(rest):
         return "an entry fails its checksum"
-    # The entry seems to reach beyond the end of the file: a tear, unless its length was changed.
+    # The entry reaches beyond the end of the file: torn, unless its length was changed.
     if _checksum(struct.pack("<I", len(rest) - HEAD.size), rest[HEAD.size :]) == checksum:
         return "the length of the last entry was changed"
     return "the length of an entry was changed" if _later(content, position + 1) else ""
 
 
 def _zeros_from_a_sector(content: bytes, position: int) -> bool:
-    """Whether sectors at the end of the file were never written: the file grew, its data was lost with the power."""
+    """Whether sectors at the end of the file were never written: the file had grown, but its data was lost in a power
+    failure."""
     written = len(content.rstrip(b"\x00"))
     boundary = -(-written // SECTOR) * SECTOR
     return boundary > position and len(content) - boundary >= ZEROS
 
 
 def _later(content: bytes, position: int) -> list[bytes]:
-    """Every complete entry behind `position`, wherever the next one begins."""
+    """All complete entries behind `position`, wherever the next one begins."""
     raw = np.frombuffer(content, dtype=np.uint8)[position:].astype(np.uint32)
     if len(raw) < HEAD.size:
         return []

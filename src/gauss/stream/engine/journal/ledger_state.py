@@ -1,4 +1,4 @@
-"""How entries of the commit journal add up to the ledger's state."""
+"""Applies entries of the commit journal to the ledger's state."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _rebuilt(state: LedgerState, entry: Rebuilt) -> None:
     for claim in entry.claims:
         _claimed(state, claim)
         row = state.processors[claim.processor]
-        row.ends = {}  # nothing is published of what it reads now, and no state is missed
+        row.ends = {}  # nothing is published from the new position yet, and no state is missing
         row.empties = {name: at for name, at in claim.start.items() if entry.emptied.get(name) == at}
     state.emptied.update(entry.emptied)
 

@@ -16,8 +16,8 @@ from gauss.stream.folders import TopicFolder, topic_folders
 
 
 def open_ledger(paths: DataDir, others: Iterable[tuple[str, Path]]) -> Ledger:
-    """The ledger of a data directory; `others` are topics that are kept elsewhere. Refuses, and changes nothing, when
-    topics hold records that a journal must have committed and this one does not."""
+    """The ledger of a data directory; `others` are topics outside it. Raises, without a change, if topics hold records
+    that only a missing or damaged journal could have committed."""
     path = paths.journal / NAME
     found = scan(path.read_bytes()) if path.exists() else Scanned()
     if not found.bodies and not found.damage:
@@ -33,8 +33,8 @@ def open_ledger(paths: DataDir, others: Iterable[tuple[str, Path]]) -> Ledger:
 
 
 def need_a_journal(paths: DataDir, folders: list[TopicFolder]) -> bool:
-    """Whether topics hold records, so that a directory without a journal is no new one. A topic that is kept elsewhere
-    may come from another data directory, but not with records that only a journal can commit."""
+    """Whether topics hold records, so that a directory without a journal is not new. A topic outside the directory may
+    come from another one, but not with records that only a journal can commit."""
     filled = any(paths.topics in each.path.parents and each.offline.records(each.path) for each in folders)
     return filled or any(each.uncommitted(lambda _: False) for each in folders)
 
@@ -51,7 +51,7 @@ def _refuse_to_begin_anew(paths: DataDir, others: Iterable[tuple[str, Path]], pa
 
 
 def _affected(folders: list[TopicFolder], state: LedgerState) -> str:
-    """Which topics would lose how many records if the run went on with this state."""
+    """The topics that would lose records with this state, and how many."""
     counted: list[str] = []
     for folder in folders:
         try:

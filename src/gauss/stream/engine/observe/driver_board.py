@@ -1,4 +1,4 @@
-"""What the driver last said of its queries, and what it is to be told."""
+"""The driver's last report about its queries, and commands that wait for the driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SILENT_S = 15.0
 
 
 class DriverBoard:
-    """The driver syncs every second or so; commands wait here for it."""
+    """Reports of the driver, which syncs about every second, and the commands for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,15 +33,15 @@ class DriverBoard:
             self._commands.append(DriverCommand(processor, action))
 
     def query(self, processor: str) -> QueryStatus:
-        """The newest status; `starting` while the driver has not named the query."""
+        """The newest status of a query; `starting` until the driver reports it."""
         with self._lock:
             return self._queries.get(processor) or QueryStatus(processor, "starting")
 
     def silent_s(self) -> float:
-        """Seconds since the driver's last word, or since the engine is there."""
+        """Seconds since the driver's last report, or since the start of the engine."""
         return time.monotonic() - (self._heard or self._made)
 
     def silence(self) -> float:
-        """Seconds since the driver was last heard of; 0 before its first word."""
+        """Seconds since the driver's last report; 0 before the first."""
         with self._lock:
             return time.monotonic() - self._heard if self._heard else 0.0

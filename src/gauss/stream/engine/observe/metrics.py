@@ -1,4 +1,4 @@
-"""Flat totals per topic, reader and processor; control makes Prometheus text of them."""
+"""Metrics per topic, reader and processor, from which control makes Prometheus text."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
 TOPIC = (
     ("appended", "records", "counter", "Records appended since the engine's start"),
     ("appended_bytes", "bytes", "counter", "Bytes appended since the engine's start"),
-    ("records", "held_records", "gauge", "Records that the topic holds"),
-    ("bytes", "held_bytes", "gauge", "Bytes that the topic holds"),
-    ("fill", "fill_ratio", "gauge", "How full the topic is of what readers have not passed, 1 is full"),
+    ("records", "held_records", "gauge", "Records in the topic"),
+    ("bytes", "held_bytes", "gauge", "Bytes in the topic"),
+    ("fill", "fill_ratio", "gauge", "Share of the capacity taken by unread records; 1 is full"),
     ("dropped", "dropped", "counter", "Records refused because the topic was full (write_full = drop)"),
-    ("overwritten", "overwritten", "counter", "Records that gave way unread (write_full = overwrite)"),
-    ("missed", "missed", "counter", "Records that readers came too late for"),
-    ("lost", "lost", "gauge", "Records known to have existed that were gone when the topic was opened"),
-    ("set_aside", "set_aside", "gauge", "Records cut at open that the journal does not commit; kept beside the topic"),
+    ("overwritten", "overwritten", "counter", "Records overwritten before they were read (write_full = overwrite)"),
+    ("missed", "missed", "counter", "Records removed before a reader reached them"),
+    ("lost", "lost", "gauge", "Known records that were missing when the topic was opened"),
+    ("set_aside", "set_aside", "gauge", "Uncommitted records that were set aside when the topic was opened"),
     ("damaged", "damaged", "gauge", "Records found damaged on disk since the engine's start"),
-    ("blocked_s", "blocked_seconds", "gauge", "How long writers have been waiting for room"),
+    ("blocked_s", "blocked_seconds", "gauge", "Seconds for which writers have been blocked"),
 )
 READER = (
-    ("behind", "behind_records", "gauge", "Records that the reader has not passed"),
-    ("behind_ms", "behind_ms", "gauge", "How long the oldest of them has waited"),
-    ("missed", "missed", "counter", "Records overwritten before the reader came to them"),
-    ("lost_on_restart", "lost_on_restart", "counter", "Unread records of a memory topic that died with the engine"),
-    ("idle_s", "idle_seconds", "gauge", "Since when the reader has not moved"),
+    ("behind", "behind_records", "gauge", "Records that the reader has not read"),
+    ("behind_ms", "behind_ms", "gauge", "Age of the oldest of them"),
+    ("missed", "missed", "counter", "Records overwritten before the reader read them"),
+    ("lost_on_restart", "lost_on_restart", "counter", "Unread records of a memory topic lost with the engine"),
+    ("idle_s", "idle_seconds", "gauge", "Seconds since the reader last moved"),
 )
 PROCESSOR = (
-    ("records", "records", "counter", "Records taken in or sent out"),
-    ("bytes", "bytes", "counter", "Bytes taken in or sent out"),
+    ("records", "records", "counter", "Records received or sent"),
+    ("bytes", "bytes", "counter", "Bytes received or sent"),
     ("dead", "dead", "counter", "Dead letters"),
-    ("late", "late", "counter", "Records that came behind the watermark"),
-    ("behind", "behind_records", "gauge", "Records yet to be processed"),
-    ("behind_ms", "behind_ms", "gauge", "How long the oldest of them has waited"),
+    ("late", "late", "counter", "Records behind the watermark"),
+    ("behind", "behind_records", "gauge", "Records to be processed"),
+    ("behind_ms", "behind_ms", "gauge", "Age of the oldest of them"),
     ("epoch", "epoch", "gauge", "The last published epoch"),
     ("batch_rows", "batch_rows", "gauge", "Records of the last batch"),
     ("batch_ms", "batch_ms", "gauge", "Duration of the last batch"),
@@ -48,11 +48,11 @@ PROCESSOR = (
 )
 TASK = (
     ("rows", "rows", "gauge", "Records of the task's last epoch"),
-    ("wait_ms", "wait_ms", "gauge", "How long it waited for records before its last epoch"),
+    ("wait_ms", "wait_ms", "gauge", "Waiting time for records before its last epoch"),
     ("read_ms", "read_ms", "gauge", "Of its last epoch: reading"),
     ("work_ms", "work_ms", "gauge", "Of its last epoch: decoding, transforming, encoding, inserting"),
     ("publish_ms", "publish_ms", "gauge", "Of its last epoch: staging and publishing"),
-    ("attempt", "attempt", "gauge", "How often Spark tried it before"),
+    ("attempt", "attempt", "gauge", "Earlier attempts by Spark"),
 )
 Columns = tuple[tuple[str, str, str, str], ...]
 
@@ -72,13 +72,13 @@ def _rows(prefix: str, columns: Columns, row: dict[str, Any], labels: dict[str, 
 
 
 def metrics(engine: Engine) -> list[dict[str, Any]]:
-    """Everything countable, as rows of name, type, help, labels and value."""
+    """All metrics as rows of name, type, help, labels and value."""
     found: list[dict[str, Any]] = []
     for topic in engine.shown.values():
         found += _rows("topic", TOPIC, topic_row(engine.graph.topics.get(topic.name), topic), {"topic": topic.name})
         for reader in engine.progress.readers(topic):
             found += _rows("reader", READER, reader, {"topic": topic.name, "reader": reader["name"]})
-        cursors = (("cursors", "cursors", "gauge", "Cursors open over the topic"),)
+        cursors = (("cursors", "cursors", "gauge", "Open cursors over the topic"),)
         count = topic.source.open_cursors() if isinstance(topic, Topic) else 0
         found += _rows("topic", cursors, {"cursors": count}, {"topic": topic.name})
     for node in engine.graph.processors.values():

@@ -1,4 +1,4 @@
-"""How far readers and transforms have come, and what is left for them to read."""
+"""Positions of readers and transforms, and what is left for them to read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gauss.stream.engine.topics.topic_state import TopicState
 
 
 class Progress:
-    """Positions in topics, by the ledger for processors and by their readers for others."""
+    """Positions in topics: of processors from the ledger, of others from their readers."""
 
     def __init__(self, topics: Mapping[str, Topic], ledger: Ledger, runs: Mapping[str, ProcessorRun]) -> None:
         self._topics = topics
@@ -68,7 +68,7 @@ class Progress:
 
 
 def _behind_ms(topic: Topic, at: At) -> int:
-    """How long the oldest unread record has waited."""
+    """Age of the oldest unread record."""
     if behind(topic, at) <= 0:
         return 0
     first = max(at.off, topic.floor()) if at.inc == topic.inc else topic.floor()

@@ -1,4 +1,4 @@
-"""What the engine shows of topics, readers and processors, and whether it is well."""
+"""The status of topics, readers and processors, and the health of the engine."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 BLOCKED_S = 10.0
 RATE_S = 2.0
-"""A task that has told nothing for so long does nothing."""
+"""A task that has reported nothing for so long counts as idle."""
 
 
 def topic_row(node: TopicNode | None, topic: TopicState) -> dict[str, Any]:
-    """A topic as `topics` shows it; `node` is `None` for the engine's own."""
+    """A topic's row of `topics`; `node` is `None` for internal topics."""
     stats: dict[str, Any] = topic.stats()
     return {
         "name": topic.name,
@@ -45,7 +45,7 @@ def topic_row(node: TopicNode | None, topic: TopicState) -> dict[str, Any]:
 
 
 def query_of(engine: Engine, name: str) -> QueryStatus:
-    """What is known of a transform, wherever it runs; a stop by the engine comes first."""
+    """The status of a transform, wherever it runs; a stop by the engine takes precedence."""
     query = engine.pumps[name].status if name in engine.pumps else engine.board.query(name)
     if stopped := engine.publisher.running[name].stopped:
         return msgspec.structs.replace(query, state="stopped", detail=stopped)
@@ -56,7 +56,7 @@ def query_of(engine: Engine, name: str) -> QueryStatus:
 
 
 def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
-    """A processor as `processors.ls` shows it."""
+    """A processor's row of `processors.ls`."""
     name = node.name
     row: dict[str, Any] = {
         "name": name,
@@ -111,7 +111,7 @@ def processor_row(engine: Engine, node: ProcessorNode) -> dict[str, Any]:
 
 
 def _standing(engine: Engine, running: ProcessorRun) -> dict[str, Any]:
-    """What is known of a processor of a standing job, whose epochs are counted anew in every generation."""
+    """The status of a processor of a standing job, whose epochs are counted anew in each generation."""
     head = engine.publisher.running[running.chain[0]] if running.chain else running
     tasks = engine.grants.tasks_of(head.name)
     last = max(tasks, key=lambda task: task["told_s"] * -1, default=None)
@@ -133,16 +133,16 @@ def _is_of(name: str, reader: dict[str, Any]) -> bool:
 
 
 def starting(engine: Engine) -> bool:
-    """Whether some listener or query has yet to come up."""
+    """Whether a listener or query is not up yet."""
     edges = any(edge.edge is None for edge in engine.edges.values())
     return edges or any(query_of(engine, name).state == "starting" for name in engine.publisher.running)
 
 
 def health_reasons(engine: Engine) -> list[str]:
-    """Why the engine is not well; empty when it is."""
+    """The reasons why the engine is unhealthy; empty if it is healthy."""
     reasons = []
     if not engine.paths.root.exists():
-        reasons.append(f"the data directory {engine.paths.root} was deleted; stop the run and start it again")
+        reasons.append(f"the data directory {engine.paths.root} was deleted; restart the run")
     elif not engine.may_read():
         least = human_bytes(engine.pipeline.engine.min_free_bytes)
         reasons.append(f"disk: {human_bytes(engine.free_bytes)} free, below min_free_bytes = {least}; sources wait")
@@ -158,19 +158,19 @@ def health_reasons(engine: Engine) -> list[str]:
         if edge.status.state in ("waiting", "failed"):
             reasons.append(f"{roles[name]} {name}: {edge.status.detail}")
         if engine.dead.waiting[name] and (full := engine.dead.full(name)):
-            reasons.append(f"{roles[name]} {name} waits with what it can't keep: {full}")
+            reasons.append(f"{roles[name]} {name} waits with dead letters that can't be stored: {full}")
     for name in engine.publisher.running:
         query = query_of(engine, name)
         if query.state in ("failed", "stopped") and not engine.draining:
             reasons.append(f"transform {name} {query.state}: {query.detail}")
-        elif query.failures:  # also while it runs: until an epoch passes, it has only been started again
+        elif query.failures:  # also while it runs: until an epoch passes, it has only been restarted
             times = "a failure" if query.failures == 1 else f"{query.failures} failures"
             reasons.append(f"transform {name} starts again after {times}: {query.detail}")
     if engine.board.silence() > SILENT_S:
-        reasons.append(f"driver: not heard of for {engine.board.silence():.0f} s")
+        reasons.append(f"driver: no report for {engine.board.silence():.0f} s")
     return reasons
 
 
 def dead_total(engine: Engine) -> int:
-    """How many dead letters there are."""
+    """Total number of dead letters."""
     return sum(int(group["count"]) for group in engine.dead.groups())

@@ -87,14 +87,14 @@ if TYPE_CHECKING:
 
 
 def run(engine: Engine, command: Command) -> dict[str, Any]:
-    """Answers one command."""
+    """Runs one command."""
     if command.name not in COMMANDS:
         raise ConfigError(f'no command "{command.name}"', hint=f"there are: {', '.join(COMMANDS)}")
     return COMMANDS[command.name](engine, Arguments(command))
 
 
 class Arguments:
-    """A command's arguments; a missing one is an error that names it."""
+    """The arguments of a command; a missing one raises an error that names it."""
 
     def __init__(self, command: Command) -> None:
         self._command = command
@@ -152,7 +152,7 @@ def _backup(engine: Engine, args: Arguments) -> dict[str, Any]:
 def _table(engine: Engine, args: Arguments) -> dict[str, Any]:
     topic = engine.topic(args.text("topic"))
     if topic.stored is None:
-        raise ConfigError(f'topic "{topic.name}" is not a table of an outside system', hint="look at it as a topic")
+        raise ConfigError(f'topic "{topic.name}" is not a table of an outside system', hint="see it with gauss topics")
     reader = topic.stored.reader
     columns = {column.name: column.field_type.name for column in reader.columns}
     return {"key": list(reader.key), "columns": columns, "time": reader.time, "attrs": reader.attrs}
@@ -206,7 +206,7 @@ def _driver_command(action: str) -> Callable[[Engine, Arguments], dict[str, Any]
         name = args.text("name")
         if name in engine.edges:
             raise ConfigError(
-                f'"{name}" is a source or sink: it goes on by itself', hint="only transforms can be retried"
+                f'"{name}" is a source or sink: it retries by itself', hint="only transforms can be retried"
             )
         engine.publisher.resume(name)
         if name in engine.pumps:
@@ -224,9 +224,9 @@ def _skip(engine: Engine, args: Arguments) -> dict[str, Any]:
     running = engine.publisher.running.get(name)
     if node is not None and (node.stateful or (running is not None and running.stateful)):
         raise ConfigError(
-            f'"{name}" keeps a state, to which every batch adds: one that is left out would tear it',
-            hint=f"remove what the batch fails at, then: gauss processors retry {name}; or go on behind it without what"
-            f" {name} knew: gauss readers seek {node.sources[0].topic} {name} OFFSET, then: gauss processors drop-state"
+            f'"{name}" keeps a state, to which every batch adds: without one of them the state would be wrong',
+            hint=f"fix the cause, then: gauss processors retry {name}; or continue behind the batch with an"
+            f" empty state: gauss readers seek {node.sources[0].topic} {name} OFFSET, then: gauss processors drop-state"
             f" {name}",
         )
     if running is not None and running.job is not None:
@@ -239,17 +239,17 @@ def _rebuild(engine: Engine, args: Arguments) -> dict[str, Any]:
     name = args.text("name")
     node = engine.graph.processors.get(name)
     if node is None or node.role is not Role.TRANSFORM:
-        engine.publisher.processor(name)  # says which there are
+        engine.publisher.processor(name)  # raises if the processor is unknown
         raise ConfigError(f'"{name}" is a source or sink', hint="only transforms can be rebuilt")
     for target in node.targets:
         others = [writer.name for writer in engine.graph.writers(target) if writer.name != name]
         if others:
             raise Rejected(
-                f'topic "{target}" is also written by {", ".join(others)}, whose records would go',
+                f'topic "{target}" is also written by {", ".join(others)}, whose records would be deleted',
                 hint="give the processor a target of its own, or use gauss processors drop-state",
             )
         if engine.graph.topics[target].kind is TopicKind.STORED_TABLE:
-            from gauss.stream.tables import table_topic  # brings the table's client
+            from gauss.stream.tables import table_topic  # imports the table's client
 
             table = table_topic(engine.pipeline, target, engine.base_dir, engine.paths)
             retries = engine.topics[retry_topic(table_processor(target))]

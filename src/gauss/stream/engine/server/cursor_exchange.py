@@ -1,4 +1,4 @@
-"""A cursor of another process: one Flight exchange is one reader task with one slot, on a lease."""
+"""Serves a remote cursor: one Flight exchange is one reader task with one slot, on a lease."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SLOT = 0
 def serve(
     topic: Scannable, scans: ScanEngine, head: Open, reader: Any, writer: Any, *, gone: Callable[[], bool]
 ) -> None:
-    """Answers what a client asks of its cursor until one of the two goes; whatever happens, nothing stays pinned."""
+    """Serves the calls of a client's cursor until one side ends it; nothing stays pinned afterwards."""
     inc = topic.inc if head.inc is None else head.inc
     if head.returns and isinstance(topic, TableTopic):
         topic.unpin(topic.hold())  # the place stays in its tail
@@ -58,7 +58,7 @@ def serve(
                 asked = reader.read_chunk()
             except StopIteration:
                 return
-            except pa.ArrowException:  # a client that went without a word
+            except pa.ArrowException:  # the client has disconnected
                 return
             metadata = asked.app_metadata
             if metadata is None or not 0 < metadata.size <= MOST_ASK_BYTES:
@@ -67,10 +67,10 @@ def serve(
 
 
 def _program(head: Open) -> bytes | Program:
-    """What a client asks for; at a version that is held for it only the engine can say so."""
+    """The client's program; a retained version can be set only by the engine."""
     if head.held is None:
         return head.program
-    from gauss.scan.program.blob import decode_program  # brings the grammar
+    from gauss.scan.program.blob import decode_program  # imports the grammar
 
     return dataclasses.replace(decode_program(head.program), held=head.held)
 
@@ -98,7 +98,7 @@ class _Cursor:
         self._schema: pa.Schema | None = None
 
     def answer(self, asked: bytes) -> None:
-        """One question, one answer."""
+        """Answers one call."""
         kind, argument = asked[:1], asked[1:]
         if kind == Ask.STEP.value:
             self._step(argument)
@@ -111,12 +111,12 @@ class _Cursor:
             self._wait(argument)
         else:
             known = ", ".join(f"{ask.name.lower()} ({ask.value.decode()})" for ask in Ask)
-            raise ConfigError(f"a cursor has no call {kind!r}", hint=f"it has: {known}")
+            raise ConfigError(f"unknown call {kind!r} of a cursor", hint=f"calls: {known}")
 
     def _step(self, step: bytes) -> None:
         code = self._task.next(SLOT, step)
         if isinstance(self.executor.fault, GaussError):
-            raise self.executor.fault  # a table elsewhere says why
+            raise self.executor.fault  # an external table gives the reason
         item = None
         if code is Code.OK:
             code, item = self._task.take(SLOT)
@@ -129,14 +129,14 @@ class _Cursor:
             self._say(code, b"" if item is None else encode_item(self.executor.program.output, item))
 
     def _wait(self, argument: bytes) -> None:
-        """Looks now and then whether anybody still waits: a client that is killed says nothing."""
+        """Checks from time to time whether the client still waits: a killed client sends nothing."""
         if len(argument) != 4:
             raise ConfigError("a wait takes four bytes of milliseconds")
         deadline = time.monotonic() + min(int.from_bytes(argument, "little"), MOST_WAIT_MS) / 1000
         position = self.executor.position
         code = Code.INVALID
         while code is Code.INVALID and not self._gone():
-            self._task.renew()  # whoever waits has not gone
+            self._task.renew()  # a waiting client is alive
             left = deadline - time.monotonic()
             if self._task.ended is not None:
                 code = Code.PANIC

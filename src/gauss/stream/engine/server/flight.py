@@ -1,4 +1,4 @@
-"""The engine's Arrow Flight server: actions, reads and stages, for whoever holds the token."""
+"""The engine's Arrow Flight server: actions, reads and stages, for holders of the token."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Token(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Refuses every call without the run's token."""
+    """Rejects every call without the run's token."""
 
     def __init__(self, token: str) -> None:
         super().__init__()
@@ -53,18 +53,18 @@ class Token(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 
 def error_shape(error: Exception) -> bytes:
-    """An error in the shape of `model.errors`, known or not."""
+    """Any error in the shape of `model.errors`."""
     if isinstance(error, GaussError):
         return msgspec.json.encode(error.to_dict())
     if isinstance(error, msgspec.MsgspecError):
-        return msgspec.json.encode(ConfigError(f"the call can't be understood: {error}").to_dict())
+        return msgspec.json.encode(ConfigError(f"the call can't be decoded: {error}").to_dict())
     log.exception("a call failed", exc_info=error)
     hint = "the trace is in logs/engine.log"
     return msgspec.json.encode(GaussError(f"{type(error).__name__}: {error}", hint=hint).to_dict())
 
 
 def answers_errors(method: F) -> F:
-    """Errors travel as the error shape in the message, so that the client raises the same class again."""
+    """Sends errors as JSON in the message, so that the client raises the same class."""
 
     @functools.wraps(method)
     def wrapped(self: FlightServer, context: Any, *args: Any) -> Any:
@@ -80,7 +80,7 @@ def answers_errors(method: F) -> F:
 
 
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
-    """Listens once it is constructed; `shutdown` ends it."""
+    """Listens as soon as it is constructed; `shutdown` ends it."""
 
     def __init__(self, engine: Engine, endpoint: str, token: str) -> None:
         super().__init__(endpoint, middleware={"token": Token(token)})
@@ -108,7 +108,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         if read.processor:
             self._engine.publisher.check_generation(read.processor, read.generation)
         batches, schema = read_range(topic, self._engine.sources, read), RECORD_SCHEMA
-        if read.program:  # which columns it makes is seen at its first batch
+        if read.program:  # its columns are known from its first batch
             first = next(batches, None)
             if first is not None:
                 batches, schema = itertools.chain([first], batches), first.schema

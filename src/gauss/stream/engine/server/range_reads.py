@@ -1,4 +1,4 @@
-"""Ranges for Spark's tasks, as record batches of about a MiB."""
+"""Serves ranges of topics to Spark tasks, as record batches of about 1 MiB."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGE_CHUNK_BYTES = 256 << 10
 
 
 def batches(cursor: Cursor) -> Generator[pa.RecordBatch, None, Code]:
-    """Everything a cursor returns now; the code with which it ended."""
+    """All batches that a cursor returns now, and the code with which it ended."""
     while (code := cursor.next(STEP)) is Code.OK:
         _, item = cursor.read()
         if isinstance(item, list):
@@ -34,7 +34,7 @@ def batches(cursor: Cursor) -> Generator[pa.RecordBatch, None, Code]:
 
 
 def _chunk_batches(placed: list[Placed]) -> Iterator[pa.RecordBatch]:
-    """Small chunks in one batch; a large one is a batch of its own, which saves a copy."""
+    """Merges small chunks into one batch; a large one is a batch of its own, without a copy."""
     for large, group in itertools.groupby(placed, lambda each: each.chunk.nbytes >= LARGE_CHUNK_BYTES):
         if large:
             yield from (chunk.batch(offset) for offset, chunk in group)
@@ -46,20 +46,20 @@ def program_of(read: Read, start: int, stop: int) -> Program:
     """The program of a ticket, restricted to the range; without one, the range's records as stored."""
     if not read.program:
         return Program(OffsetRange(start, stop), output=Output.CHUNKS)
-    from gauss.scan.program.blob import decode_program  # brings the grammar
+    from gauss.scan.program.blob import decode_program  # imports the grammar
 
     made = decode_program(read.program)
     if made.view != Seq() or made.mode is not Mode.SNAPSHOT or made.output is not Output.ROWS:
         raise ConfigError(
-            "the program of a ticket has a view, a mode or an output of its own",
-            hint="the ticket names the range: leave the program at a snapshot of rows over seq",
+            "the program of a ticket must not set a view, a mode or an output",
+            hint="the ticket names the range; use a snapshot of rows over seq",
         )
     return dataclasses.replace(made, view=OffsetRange(start, stop))
 
 
 def read_range(topic: Topic, sources: Sources, read: Read) -> Iterator[pa.RecordBatch]:
-    """Records [start, stop) of one incarnation. What is not there any more is counted as lost for a processor; anybody
-    else is refused."""
+    """The records [start, stop) of one incarnation. For a processor, missing ones are counted as lost; for other
+    readers they raise."""
     _check_range(read, topic.inc, topic.version())
     if read.inc != topic.inc:
         sources.lost_range(read, read.start, read.stop)
@@ -98,7 +98,7 @@ def _check_range(read: Read, inc: int, end: int) -> None:
     if read.stop > end:
         raise ConfigError(
             f"expected a range below {end}, found [{read.start}, {read.stop})",
-            hint=f"the topic ends at offset {end}: end the range there, or wait for more",
+            hint=f"the topic ends at offset {end}; end the range there, or wait for more records",
         )
 
 

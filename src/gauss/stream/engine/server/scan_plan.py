@@ -1,4 +1,4 @@
-"""What a scan would do, in words: the plan that `gauss scan --explain` shows."""
+"""The plan of a scan in words, for `gauss scan --explain`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ BACKEND = "Arrow columns, in the engine beside the data"
 
 
 def explain(topic: Scannable, program: Program, known: TopicFormat | None) -> dict[str, Any]:
-    """The plan of a scan over the topic as it is now; `known` is the topic's format. Raises what opening it would
-    raise."""
+    """The plan of a scan over the topic in its current state; `known` is the topic's format. Raises like an open."""
     opened = topic.source.open(program)
     if opened.cursor_id == 0:
         raise opened.fault or error_of(opened.code, f'topic "{topic.name}" can\'t be read')
@@ -53,12 +52,12 @@ def explain(topic: Scannable, program: Program, known: TopicFormat | None) -> di
     cost = ROW if binding is None else binding.bound.static_cost
     return {
         "topic": topic.name,
-        "mode": "live: the pinned version, then what follows" if program.mode is Mode.LIVE else "snapshot",
+        "mode": "live: the pinned version, then its changes" if program.mode is Mode.LIVE else "snapshot",
         "view": "seq: every row" if sql and isinstance(program.view, Seq) else view_words(program.view, is_log),
         "stages": _stage_words(program),
         "output": program.output.value,
         "columns": _columns(topic, program, binding),
-        "backend": BACKEND if binding is not None else "none: records pass as they lie",
+        "backend": BACKEND if binding is not None else "none: records pass unchanged",
         "format": None if sql else _format(program, known),
         "decodes": {} if binding is None else {name: str(binding.bound.fields[name]) for name in binding.decoded},
         "reads": [] if binding is None else binding.own,
@@ -76,10 +75,10 @@ def explain(topic: Scannable, program: Program, known: TopicFormat | None) -> di
 
 
 def view_words(view: View, is_log: bool) -> str:
-    """What a view reads."""
+    """Describes what a view reads."""
     match view:
         case Seq(start=None):
-            return "seq: every record, oldest first" if is_log else "seq: every row, in the order of the keys"
+            return "seq: every record, oldest first" if is_log else "seq: every row, ordered by key"
         case Seq(start=start):
             return f"seq: records from offset {start} on" if is_log else f"seq: changes after version {start}"
         case OffsetRange(start=start, stop=stop):
@@ -104,7 +103,7 @@ def _to(stop: object) -> str:
 
 
 def _stage_words(program: Program) -> list[str]:
-    """What each stage does, in the words of the program where they can be told apart."""
+    """Describes each stage, with the text of the program where it can be split."""
     pieces = _pieces(program.text)[-len(program.stages) :] if program.stages else []
     found = []
     for index, stage in enumerate(program.stages):
@@ -118,7 +117,7 @@ def _stage_words(program: Program) -> list[str]:
 
 
 def _pieces(text: str) -> list[str]:
-    """What stands between the bars of a program, not those inside brackets or texts."""
+    """Splits a program at its bars, except for those inside brackets or texts."""
     depth, begin, found = 0, 0, []
     for match in _MARKS.finditer(text):
         mark = match.group()
@@ -147,7 +146,7 @@ def _format(program: Program, known: TopicFormat | None) -> dict[str, str] | Non
 
 
 def _candidates(topic: Scannable, view: View, start: int, pinned: int, is_log: bool) -> int:
-    """How many records or rows the view holds at the most."""
+    """Maximum number of records or rows of the view."""
     if isinstance(view, Point):
         return 1
     if not is_log or isinstance(view, Agg):
@@ -163,7 +162,7 @@ def _candidates(topic: Scannable, view: View, start: int, pinned: int, is_log: b
 
 
 def _pushed(program: Program, binding: Binding | None, is_log: bool) -> list[str]:
-    """What the storage does, so that nobody after it has to."""
+    """Describes what the storage does itself."""
     view = program.view
     found = []
     if isinstance(view, TimeRange):
@@ -173,15 +172,15 @@ def _pushed(program: Program, binding: Binding | None, is_log: bool) -> list[str
     elif isinstance(view, Seq | OffsetRange) and getattr(view, "start", None) is not None:
         found.append("the range: reading begins there" if is_log else "the version: the table itself is not read")
     elif isinstance(view, KeyRange | Prefix | Point):
-        found.append("the keys: found by halving sorted runs")
+        found.append("the keys: found by binary search in sorted runs")
     elif isinstance(view, Last):
-        found.append("the newest record: no other is touched")
+        found.append("the newest record: no other is read")
     if binding is None:
         found.append("everything: nothing is decoded")
     elif not binding.decoded and isinstance(view, Agg) and is_log:
-        found.append("the count: records are not even cut")
+        found.append("the count: records are not read")
     elif binding.decoded:
-        found.append(f"the fields: nothing but {', '.join(binding.decoded)} is decoded of a record")
+        found.append(f"the fields: only {', '.join(binding.decoded)} are decoded")
     else:
         found.append("the fields: records are not decoded")
     return found

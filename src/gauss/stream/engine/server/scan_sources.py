@@ -1,4 +1,4 @@
-"""The engine's topics as sources of scans, and what is being scanned now."""
+"""The engine's topics as sources of scans, and the running scans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gauss.stream.formats import topic_format
 
 
 def scan_engine(topics: Mapping[str, Topic], pipeline: Pipeline, held: Closing) -> ScanEngine:
-    """Every topic as a source whose records are decoded by the pipeline's formats."""
+    """A source for every topic, whose records are decoded with the pipeline's formats."""
     engine, formats = ScanEngine(), pipeline_formats(pipeline, held)
     for name, topic in topics.items():
         topic.source.formats = formats
@@ -27,8 +27,8 @@ def scan_engine(topics: Mapping[str, Topic], pipeline: Pipeline, held: Closing) 
 
 
 def pipeline_formats(pipeline: Pipeline, held: Closing) -> Formats:
-    """Formats of the config by their names, and plugins that need no settings by theirs. Of one that must be closed
-    there is one for all, which `held` closes."""
+    """Formats of the config by name, and plugins without settings by theirs. A format that must be closed is shared by
+    all scans and closed by `held`."""
     kept: dict[str, Format] = {}
 
     def build(name: str) -> Format:
@@ -46,7 +46,7 @@ def pipeline_formats(pipeline: Pipeline, held: Closing) -> Formats:
 
 
 def scan_rows(engine: ScanEngine, topics: Mapping[str, Topic]) -> list[dict[str, Any]]:
-    """Every scan of another process: who reads what, how far it is, and what it has cost."""
+    """The scans of other processes: reader, progress and cost."""
     return [row for number, task in engine.tasks() if (row := _row(number, task, topics)) is not None]
 
 

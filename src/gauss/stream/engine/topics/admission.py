@@ -1,4 +1,4 @@
-"""How much a topic may take now, what it must keep, and which records its log can hold at all."""
+"""Admission: how much a topic may accept now, what it must keep, and which records its log can store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gauss.stream.engine.topics.readers import Readers
 
 
 class Keep(NamedTuple):
-    """Where the floor may go, where the slowest reader stands, and whether the reader keeps more than the capacity."""
+    """The possible floor, the slowest reader's position, and whether that reader holds more than the capacity."""
 
     floor: int
     hold: int
@@ -24,7 +24,7 @@ class Keep(NamedTuple):
 
 
 class Admission:
-    """The rules of `write_full`. Every call is made with the topic's lock held."""
+    """The rules of `write_full`. All calls need the topic's lock."""
 
     def __init__(self, capacity: Capacity, log: Log, readers: Readers) -> None:
         self._capacity = capacity
@@ -32,14 +32,14 @@ class Admission:
         self._readers = readers
 
     def held_from(self) -> int | None:
-        """The lowest offset that writers must respect; None: there is none."""
+        """The lowest offset that writers must keep; `None` if there is none."""
         if self._capacity.write_full is WriteFull.OVERWRITE:
             return None
         slowest = self._readers.slowest()
         return None if slowest is None else max(slowest.position, self._log.floor)
 
     def admitted(self, chunk: Chunk, appended: int) -> int:
-        """How many of the chunk's first records may follow offset `appended` now."""
+        """How many of the chunk's first records are accepted at offset `appended` now."""
         hold = self.held_from()
         if hold is None:
             return chunk.count
@@ -49,12 +49,12 @@ class Admission:
         if count > 0 and self._capacity.bytes is not None:
             held = self._log.bytes_from(hold)
             fits = fitting(chunk, self._capacity.bytes - held)
-            # A record above the limit could never pass: it does when nothing else is held.
+            # A record above the limit is accepted when nothing else is held; otherwise it would never pass.
             count = min(count, max(fits, 0 if held else 1))
         return max(count, 0)
 
     def has_room(self) -> bool:
-        """Whether one more record fits, as far as can be said without seeing it."""
+        """Whether one more record fits, as far as that is known without the record."""
         hold = self.held_from()
         if hold is None or self._capacity.write_full is WriteFull.DROP:
             return True
@@ -64,7 +64,7 @@ class Admission:
         return size is None or self._log.bytes_from(hold) < size
 
     def keep(self) -> Keep:
-        """What the capacity lets go, held back by the slowest reader unless `overwrite`."""
+        """What the capacity requires to remove, limited by the slowest reader unless `overwrite`."""
         records, size = self._capacity.records, self._capacity.bytes
         end, floor = self._log.end, self._log.floor
         wanted = floor if records is None else max(floor, end - records)
@@ -78,7 +78,7 @@ class Admission:
 
 
 def fit(chunk: Chunk, framing: Framing | None, topic: str, inc: int) -> tuple[Chunk | None, list[Letter]]:
-    """The records that a log with this framing can hold, and dead letters for the others; None if all are unfit."""
+    """The records that a log with this framing can store, and dead letters for the others; `None` if none fits."""
     if framing is None or framing.carries_all or chunk.is_framed_as(framing):
         return chunk, []
     data, times = chunk.data(), chunk.ts_ms
@@ -98,7 +98,7 @@ def fit(chunk: Chunk, framing: Framing | None, topic: str, inc: int) -> tuple[Ch
 
 
 def lifted(chunk: Chunk, last_ts: int) -> Chunk:
-    """The same records, with no ts_ms below an earlier one. The chunk may lie in other topics: it stays as it is."""
+    """The same records with non-decreasing ts_ms. The chunk is not changed, since other topics may share it."""
     times = chunk.ts_ms
     if isinstance(times, int):
         return chunk if times >= last_ts else Chunk(chunk.payload, chunk.count, last_ts, chunk.framing)

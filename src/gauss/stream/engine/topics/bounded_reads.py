@@ -1,4 +1,4 @@
-"""Bounded reads: [from, to) of `ts_ms`, once or again and again, read by the same epochs as everything else."""
+"""Bounded reads: [from, to) of `ts_ms`, once or at intervals, in ordinary epochs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gauss.stream.engine.journal.entries import Bounds
 from gauss.stream.engine.topics.topic import Topic
 
 SETTLE_MS = 500
-"""A record is stamped before it is appended: the last ones of a range may come a little after its end."""
+"""Records get their time before they are appended: the last ones of a range may arrive a little after its end."""
 
 
 @dataclass
 class Bounded:
-    """What a query reader may read now. Its times are fixed when it first begins, and kept by the ledger."""
+    """What a bounded read may read now. Its times are fixed at its first start and stored in the ledger."""
 
     source: SourceRef
     clock: Callable[[], float] = time.time
@@ -32,12 +32,12 @@ class Bounded:
         return f"from {self.source.from_} to {self.source.to} every {self.source.every}"
 
     def restore(self, kept: Bounds | None) -> None:
-        """Goes on with what the ledger has kept, if that is what is still asked for."""
+        """Continues with the times of the ledger if the config is unchanged."""
         if kept is not None and kept.asked == self.asked:
             self.bounds = kept
 
     def begin(self) -> Bounds:
-        """Fixes the times, unless they were fixed before."""
+        """Fixes the times, unless they are fixed."""
         if self.bounds is None:
             now = self._now()
             start = 0 if self.source.from_ is None else moment_ms(self.source.from_, now)
@@ -45,7 +45,7 @@ class Bounded:
         return self.bounds
 
     def until(self) -> int:
-        """Records before this time may be read now; `every` moves it on, one interval after the other."""
+        """The time before which records may be read now; `every` moves it by intervals."""
         if self.bounds is None:
             return 0
         if self.source.every is None:
@@ -59,18 +59,18 @@ class Bounded:
         return min(topic.offset_at(self.until()), topic.version())
 
     def behind(self, topic: Topic, at: At) -> int:
-        """How many records of the range are yet to be read."""
+        """Number of records of the range that are still to be read."""
         floor = topic.floor()
         return max(self.end(topic) - (max(at.off, floor) if at.inc == topic.inc else floor), 0)
 
     def is_done(self, topic: Topic, at: At) -> bool:
-        """Whether the range is read, and no record can come into it any more."""
+        """Whether the range is read, and no record can arrive in it."""
         if self.bounds is None or self.behind(topic, at):
             return False
         return self.end(topic) < topic.version() or self._now() >= self.until() + SETTLE_MS
 
     def outlook(self) -> str:
-        """When the next query begins; empty when none does."""
+        """The start of the next query; empty if there is none."""
         to = self.source.to
         if self.source.every is None or (isinstance(to, int) and self.until() >= to):
             return ""

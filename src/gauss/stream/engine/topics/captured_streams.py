@@ -34,7 +34,7 @@ class CapturedStreams(TopicState):
         """Why it can't be read or written as a topic."""
         return ConfigError(
             f'topic "{self.name}" keeps captures (framing = "none"): byte streams without records',
-            hint='replay it by a tcp-sink with mode = "passthrough" and read = "raw", or look at its files',
+            hint='replay it with a tcp-sink (mode = "passthrough", read = "raw"), or open its files',
         )
 
     def maintain(self, now_ms: int | None = None) -> None:  # noqa: ARG002

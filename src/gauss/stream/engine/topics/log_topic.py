@@ -1,4 +1,4 @@
-"""A topic over a log: its registered readers, and the rules of who may write how much when."""
+"""A topic over a log: registered readers and back-pressure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from gauss.stream.engine.topics.topic import Topic
 from gauss.stream.engine.topics.topic_state import Blocked
 
 OnPosition = Callable[[str, str, int, int], None]
-"""(topic, reader, inc, offset): a kept reader has moved."""
+"""Called with (topic, reader, inc, offset) when a kept reader has moved."""
 
 CANCEL_POLL_SECONDS = 0.1
 
 
 class LogTopic(Topic):
-    """Records in order, held for the readers that have not passed them."""
+    """Records in order, kept for readers that have not read them."""
 
     def __init__(
         self,
@@ -40,12 +40,11 @@ class LogTopic(Topic):
         ended: At | None = None,
         on_position: OnPosition | None = None,
     ) -> None:
-        """`positions` are the kept readers of the running config; `at_least` is the highest offset of this
-        incarnation that any ledger has seen, so that none is used twice; `ended` is where an incarnation that died
-        with its engine ended."""
+        """`positions`: the kept readers of the running config. `at_least`: the highest offset of this incarnation in
+        any ledger, so that none is reused. `ended`: the end of an incarnation that was lost with its engine."""
         super().__init__(name, log, capacity, dead)
         self._log = log
-        self.source = SourceTask(name, LogProvider(log, self.counted_out))
+        self.source = SourceTask(name, LogProvider(log))
         self._room = threading.Condition(self.lock)
         self._waiting = 0
         self._blocked_since: float | None = None
@@ -53,7 +52,7 @@ class LogTopic(Topic):
         self._over = False
         self._on_position = on_position
         self.note_end: Callable[[int], None] | None = None
-        """Told the visible end each time that it moves; of a memory topic."""
+        """For a memory topic: called with the visible end whenever it moves."""
         self._last_ts = log.last_ts()
         self._staged_records = self._staged_bytes = 0
         self.counters.lost, self.counters.set_aside = getattr(log, "lost", 0), getattr(log, "set_aside", 0)
@@ -67,7 +66,7 @@ class LogTopic(Topic):
         self._admission = Admission(capacity, log, self.readers)
         self.trim()
 
-    # --- writing, as edges do it ---
+    # --- appends of edges ---
 
     def append(self, chunk: Chunk, cancel: threading.Event | None = None) -> Appended:
         """Adds records as `write_full` allows; waits while the topic is full and blocks, until `cancel`."""
@@ -82,7 +81,7 @@ class LogTopic(Topic):
                 room = self._admission.admitted(left, self._log.end)
                 if room and self._write(left.slice(0, room)):
                     accepted += room
-                    # Cutting even nothing off a lazy chunk would frame it.
+                    # Even an empty slice of a lazy chunk would frame it.
                     left = left.slice(room, left.count - room) if room < left.count else None
                 elif self.capacity.write_full is not WriteFull.BLOCK:
                     dropped = left.count
@@ -94,13 +93,12 @@ class LogTopic(Topic):
         return Appended(accepted, dropped, self._log.end)
 
     def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[Letter]]:
-        """The chunk as the log keeps it, and what its framing can't hold; None: nothing is left."""
-        kept, letters = fit(chunk, self._log.framing, self.name, self.inc)
-        self.counters.dead += len(letters)
-        return kept, letters
+        """The chunk as the log stores it, and letters of the records that its framing can't store. `None`: no records
+        remain."""
+        return fit(chunk, self._log.framing, self.name, self.inc)
 
     def _write(self, chunk: Chunk) -> bool:
-        """Appends and shows; False when the disk is full. Call with the lock held."""
+        """Appends and reveals; false if the disk is full. Call with the lock held."""
         try:
             self.stage_append(chunk, 0)
         except StorageError as error:
@@ -116,10 +114,10 @@ class LogTopic(Topic):
         return True
 
     def _wait_for_room(self, chunk: Chunk | None, cancel: threading.Event | None, seconds: float | None = None) -> bool:
-        """Waits until something fits; False when cancelled or closed, or too late. Call with the lock held."""
+        """Waits until something fits; false if cancelled, closed or too late. Call with the lock held."""
         deadline = None if seconds is None else time.monotonic() + seconds
-        self._waiting += 1  # before room is looked for again: a reader that moves now sees that somebody waits
-        pause = self._disk_full  # nobody tells when the disk has room: try again after a while
+        self._waiting += 1  # before the next check for space: a reader that moves now sees the waiting writer
+        pause = self._disk_full  # there is no notification of free disk space: try again after a while
         try:
             while not self._closed and not (cancel is not None and cancel.is_set()):
                 if not pause and self._fits(chunk):
@@ -139,18 +137,18 @@ class LogTopic(Topic):
             return self._admission.has_room()
         return self._admission.admitted(chunk, self._log.end) > 0
 
-    # --- writing, as a publish does it: fit and wait_room; under the lock stage_append, reveal or rollback, trim ---
+    # --- publishes: fit and wait_room; under the lock stage_append, reveal or rollback, trim ---
 
     def wait_room(self, cancel: threading.Event | None = None, seconds: float | None = None) -> bool:
-        """Waits until one record fits, without holding the lock; False when cancelled, or after so many seconds."""
+        """Waits until one record fits, without the lock; false if cancelled, or after so many seconds."""
         with self.lock:
             found = self._admission.has_room() or self._wait_for_room(None, cancel, seconds)
             self._blocked_since = self._blocked_since if self._waiting else None
             return found
 
     def stage_append(self, chunk: Chunk, publish: int) -> int:
-        """Appends a fitting chunk behind everything, invisible until `reveal`; gives how many records went in:
-        fewer than it holds only where `drop` refused some."""
+        """Appends a fitting chunk, invisible until `reveal`; returns the number of accepted records, which is smaller
+        only if `drop` dropped some."""
         if not chunk.count:
             return 0
         if publish and self.capacity.write_full is WriteFull.DROP:
@@ -167,11 +165,11 @@ class LogTopic(Topic):
         return chunk.count
 
     def staged_end(self) -> int:
-        """Where the visible end will stand after `reveal`."""
+        """The visible end after `reveal`."""
         return self._log.end + self._staged_records
 
     def reveal(self) -> None:
-        """Moves the visible end over everything staged, and wakes who waits for it."""
+        """Moves the visible end over everything staged, and wakes waiting readers."""
         self._log.reveal()
         if self.note_end is not None:
             self.note_end(self._log.end)
@@ -181,13 +179,13 @@ class LogTopic(Topic):
         self.announce()
 
     def rollback(self) -> None:
-        """Forgets what is staged."""
+        """Removes what is staged."""
         self._log.rollback()
         self._last_ts = self._log.last_ts()
         self._staged_records = self._staged_bytes = 0
 
     def trim(self) -> None:
-        """Lets go what the capacity no longer holds; but for `overwrite`, never what a registered reader needs."""
+        """Removes records beyond the capacity; except with `overwrite`, never what a registered reader needs."""
         with self.lock:
             keep, before = self._admission.keep(), self._log.floor
             self._over = keep.over
@@ -196,16 +194,16 @@ class LogTopic(Topic):
                 self.counters.overwritten += max(0, self._log.floor - max(before, keep.hold))
 
     def skip(self, offset: int) -> None:
-        """Leaves offsets out: the next record gets this one."""
+        """Skips offsets: the next record gets this one."""
         with self.lock:
             self._log.skip_to(offset)
 
     def empty_end(self) -> int:
-        # An offset is left out, so that a log which removes whole segments can remove them all.
+        # One offset is skipped, so that a log which removes whole segments can remove them all.
         return self._log.end + (self._log.floor < self._log.end)
 
     def empty(self, end: int | None = None) -> None:
-        """A reader that had not come to the end is told how much it missed."""
+        """Readers that had not read to the end are told how many records they missed."""
         with self.lock:
             end = self.empty_end() if end is None else end
             if self._log.floor < end:
@@ -217,34 +215,31 @@ class LogTopic(Topic):
     # --- reading ---
 
     def reader(self, name: str, start: str | int, *, keep: bool) -> OffsetReader:
-        """Registers an offset reader; a kept one goes on where it stood."""
-        with self.lock:  # no record gives way between the look at the floor and the registration
+        """Registers an offset reader; a kept one continues at its position."""
+        with self.lock:  # no record is removed between the check of the floor and the registration
             reader = self.readers.register(name, start, keep, self._log.floor, self._log.end)
         if keep:
             self._tell_position(reader)
         return reader
 
     def seek(self, name: str, start: str | int) -> int:
-        """Puts a reader elsewhere; gives the offset."""
+        """Moves a reader; returns its new offset."""
         with self.lock:
             offset = max(place(start, self._log.floor, self._log.end), self._log.floor)
             self.readers.get(name).seek(offset)
             return offset
 
     def drop_reader(self, name: str) -> None:
-        """Forgets a reader: nothing is held for it any more."""
+        """Removes a reader: nothing is held for it any more."""
         self._reader_moved(self.readers.drop(name))
 
     def bytes_from(self, offset: int) -> int:
-        """Bytes held from `offset` on: how far a reader there is behind."""
+        """Bytes from `offset` on."""
         return self._log.bytes_from(max(offset, self._log.floor))
 
     def offset_at(self, ts_ms: int) -> int:
-        """The first visible offset whose ts_ms is not below the given one, the end if there is none."""
+        """Offset of the first visible record with `ts_ms >=` the given time; the end if there is none."""
         return self._log.offset_at(ts_ms)
-
-    def position_of(self, name: str) -> int:
-        return self.readers.get(name).position
 
     def _reader_moved(self, reader: OffsetReader) -> None:
         if reader.keep:
@@ -262,14 +257,14 @@ class LogTopic(Topic):
     # --- state ---
 
     def maintain(self, now_ms: int | None = None) -> None:
-        """Called every second or so: fsync by interval, retention by age."""
+        """Syncs by interval and removes old records; called about every second."""
         with self.lock:
             slowest = self.readers.slowest()
             passed = self._log.end if slowest is None else min(slowest.position, self._log.end)
-        self._log.maintain(passed, now_ms)  # without the lock: syncing a disk takes its time
+        self._log.maintain(passed, now_ms)  # without the lock, since syncing a disk is slow
 
     def blocked(self) -> Blocked | None:
-        """Who holds writers back, and for how long; None while nobody waits."""
+        """The reader that blocks writers, and for how long; `None` if no writer waits."""
         since, now = self._blocked_since, time.monotonic()
         if since is None:
             return None
@@ -302,7 +297,7 @@ class LogTopic(Topic):
         }
 
     def close(self) -> None:
-        """Wakes everybody and closes the log; appends are refused from now on."""
+        """Wakes all waiting calls and closes the log; later appends are rejected."""
         with self.lock:
             self._closed = True
             self._room.notify_all()

@@ -1,4 +1,4 @@
-"""The hidden topic in which reads of a table are ordered, one record each, when they are due."""
+"""The internal topic of reads of a table: one record per read, appended when the read is due."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ FOREVER = 1 << 62
 
 
 PENDING_S = 0.05
-"""How soon a changed table is looked at again while its last snapshot is not published."""
+"""How soon a changed table is checked again while its last snapshot is not published."""
 IDLE_S = 1.0
 
 
 class OrdersTopic(LogTopic):
-    """Orders the next read whenever it is due; what was ordered lasts as long as the data directory."""
+    """Appends an order whenever a read is due; orders last as long as the data directory."""
 
     ordered: Ordered
 
     def watch(self, source: SourceRef, clock: Callable[[], float], settled: Callable[[], int | None]) -> None:
-        """Begins to order. `settled` is the time before which every record is a row of the table; None: now."""
+        """Starts to make orders. `settled`: the time before which all records are rows of the table; `None`: now."""
         self.ordered = Ordered(source, clock)
         self.ordered.orders, self.ordered.settled = self, settled
         self._ordering = threading.Lock()
 
     def follow(self, table: Topic, published: Callable[[], At | None]) -> None:
-        """Orders a snapshot of a table whenever it has changed and the snapshot before is published."""
+        """Orders a snapshot of a table whenever it has changed and the last snapshot is published."""
         self.ordered.table, self.ordered.published = table, published
         threading.Thread(target=self._follow, args=[table], name=f"follow {self.name}", daemon=True).start()
 
@@ -68,11 +68,11 @@ class OrdersTopic(LogTopic):
             self.ordered.newest = order
 
     def last_order(self) -> tuple[Order, int] | None:
-        """The newest order and when it was given."""
+        """The newest order and its time."""
         return next(self._read(Program(Last())), None) if self.version() else None
 
     def all_orders(self) -> list[tuple[Order, int]]:
-        """Every order that is kept, oldest first."""
+        """All retained orders, oldest first."""
         return list(self._read(Program()))
 
     def _read(self, program: Program) -> Iterator[tuple[Order, int]]:
@@ -87,13 +87,14 @@ class OrdersTopic(LogTopic):
 
 
 class Ordered(Bounded):
-    """Reads of a table. Bounded ones are done when every order is published and none is due, a subscription never."""
+    """Reads of a table. A bounded one is done when all orders are published and none is due; a subscription never
+    is."""
 
     orders: OrdersTopic
     settled: Callable[[], int | None]
     table: Topic
     published: Callable[[], At | None]
-    """How far the processor's published epochs go."""
+    """The end of the processor's published epochs."""
     newest: Order | None = None
     """The last order of this run."""
     _aim: int | None = None
@@ -119,7 +120,7 @@ class Ordered(Bounded):
         return None if stop is None else Order(source.topic, self.asked, start, max(stop, start))
 
     def _changed(self, before: Order | None) -> Order | None:
-        """A snapshot, if the table is another than the last one was ordered for, which must be published."""
+        """A snapshot, if the table has changed since the last one, which must be published."""
         now = At(self.table.inc, self.table.version())
         if not now.off or (before is not None and before.seen == now) or self._in_flight():
             return None
@@ -127,7 +128,7 @@ class Ordered(Bounded):
 
     def _in_flight(self) -> bool:
         if self.newest is None:
-            return False  # one of an earlier run: the table it meant is gone with its engine
+            return False  # an order of an earlier run, whose table was lost with its engine
         at = self.published()
         return at is None or at.inc != self.orders.inc or at.off < self.orders.version()
 
@@ -136,7 +137,7 @@ class Ordered(Bounded):
         return self.newest is not None and self.newest.seen != At(self.table.inc, self.table.version())
 
     def _reach(self, now: int) -> int | None:
-        """How far a query may go; None: not all of its rows are in the table yet."""
+        """The end of a query's range; `None` while rows of it are missing in the table."""
         settled = self.settled()
         settled = now - SETTLE_MS if settled is None else min(settled, now - SETTLE_MS)
         if self.source.every is not None:
@@ -146,7 +147,7 @@ class Ordered(Bounded):
         return self._aim if settled >= self._aim else None
 
     def _is_over(self, before: Order) -> bool:
-        """Whether the range has an end that is read."""
+        """Whether the range has an end that has been read."""
         return isinstance(self.source.to, int) and before.to_ms is not None and before.to_ms >= self.source.to
 
     def begin(self) -> Bounds:
@@ -155,7 +156,7 @@ class Ordered(Bounded):
         return self.bounds
 
     def _first_ms(self) -> int:
-        """The time of the order with which reading begins, be it anew: of snapshots the newest stands for all."""
+        """The time of the first order, also after a restart; for snapshots the newest represents all."""
         given = self.orders.all_orders()
         if not given or given[-1][0].asked != self.asked:
             return given[-1][1] + 1 if given else 0

@@ -1,4 +1,4 @@
-"""The registered offset readers of a topic: who they are, where they stand and what they missed."""
+"""The registered offset readers of a topic: names, positions and missed records."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gauss.model.errors import ConfigError, NotFound
 
 
 class ReaderPosition(NamedTuple):
-    """Where a reader stood when it was last heard of."""
+    """The last reported position of a reader."""
 
     inc: int
     offset: int
 
 
 class OffsetReader:
-    """A registered offset reader: while it lives, a blocking topic keeps what it has not passed."""
+    """A registered offset reader; a blocking topic keeps the records that it has not read."""
 
     def __init__(self, name: str, position: int, keep: bool, moved: Callable[[OffsetReader], None]) -> None:
         self.name = name
@@ -28,7 +28,7 @@ class OffsetReader:
         self.keep = keep
         self.connected = True
         self.peer = ""
-        """Who reads, for people: the client's address."""
+        """The client's address, for messages."""
         self.missed_records = 0
         self.lost_on_restart = 0
         self.moved_at = time.monotonic()
@@ -37,31 +37,31 @@ class OffsetReader:
         self.close_hook: Callable[[OffsetReader], None] = lambda _: None
 
     def move(self, offset: int) -> None:
-        """Everything below `offset` has been passed; wakes writers that wait for room."""
+        """Moves the reader to `offset`; wakes writers that wait for space."""
         self.position = offset
         self.moved_at = time.monotonic()
         self._moved(self)
 
     def seek(self, offset: int) -> None:
-        """Puts the reader elsewhere; its owner learns it by `take_seek`."""
+        """Moves the reader to another offset, which its owner gets by `take_seek`."""
         self._seek_to = offset
         self.move(offset)
 
     def take_seek(self) -> int | None:
-        """Where somebody has put this reader since the last ask; its owner goes on there."""
+        """The offset to which an operator has moved this reader since the last call."""
         offset, self._seek_to = self._seek_to, None
         return offset
 
     def missed(self, count: int) -> None:
-        """Counts records that were overwritten before this reader came to them."""
+        """Counts records that were overwritten before this reader read them."""
         self.missed_records += count
 
     def lost(self, count: int) -> None:
-        """Counts records that died with the engine's memory before this reader came to them."""
+        """Counts records that were lost with the engine's memory before this reader read them."""
         self.lost_on_restart += count
 
     def close(self) -> None:
-        """The connection is over. A kept reader goes on holding its place."""
+        """Ends the connection. A kept reader keeps its position."""
         self.connected = False
         self.close_hook(self)
 
@@ -81,7 +81,7 @@ class OffsetReader:
 
 
 class Readers:
-    """The readers of one topic. Changes are rare and locked; the slowest is asked for at every append."""
+    """The readers of one topic. Changes are rare and locked; the slowest is needed at every append."""
 
     def __init__(self, kept: dict[str, ReaderPosition], moved: Callable[[OffsetReader], None]) -> None:
         self._lock = threading.Lock()
@@ -89,18 +89,18 @@ class Readers:
         self._by_name: dict[str, OffsetReader] = {}
         self._all: tuple[OffsetReader, ...] = ()
         self._stored = kept
-        self._free_numbers: dict[str, list[int]] = {}  # per name a heap; its last is above all in use
+        self._free_numbers: dict[str, list[int]] = {}  # a heap per name; its last entry is above all in use
 
     def all(self) -> tuple[OffsetReader, ...]:
         return self._all
 
     def slowest(self) -> OffsetReader | None:
-        """The reader that has passed least, None when there is none."""
+        """The reader with the lowest position, `None` if there is none."""
         readers = self._all
         return min(readers, key=_position) if readers else None
 
     def restore(self, inc: int, floor: int, ended: At | None = None) -> None:
-        """Registers every kept reader at once, so that nothing gives way before its owner is back."""
+        """Registers all kept readers, so that nothing is removed before their owners are back."""
         for name, position in self._stored.items():
             reader = OffsetReader(name, position.offset, True, self._moved)
             reader.connected = False
@@ -115,7 +115,7 @@ class Readers:
         self._all = tuple(self._by_name.values())
 
     def register(self, name: str, start: str | int, keep: bool, floor: int, end: int) -> OffsetReader:
-        """A kept reader goes on where it stood; a new one begins at `start`."""
+        """Registers a reader; a kept one continues at its position, a new one begins at `start`."""
         with self._lock:
             known = self._by_name.get(name)
             if known is not None and known.keep and keep:
@@ -132,7 +132,7 @@ class Readers:
             return reader
 
     def _unique(self, name: str) -> str:
-        """The name itself, or with the lowest free number: a sink may have thousands of clients."""
+        """The name, or the name with the lowest free number: a sink may have thousands of clients."""
         if name not in self._by_name:
             return name
         free = self._free_numbers.setdefault(name, [2])
@@ -181,7 +181,7 @@ def place(start: str | int, floor: int, end: int) -> int:
         if start > end:
             raise ConfigError(f"expected an offset up to {end}, found {start}", hint='use "end" to start at the end')
         return start
-    if start in ("earliest", "resume"):  # without a kept position, resuming is starting
+    if start in ("earliest", "resume"):  # without a kept position, `resume` is the configured start
         return floor
     if start == "end":
         return end

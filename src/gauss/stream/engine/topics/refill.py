@@ -1,4 +1,4 @@
-"""Tables in memory that are made of file topics: an engine that starts fills them again, before anybody reads them."""
+"""Refills memory tables from file topics when the engine starts, before anything reads them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 
 def refill(graph: Graph, topics: Mapping[str, Topic], ledger: Ledger) -> None:
-    """Puts into each such table what its transforms have published from the records that their files still hold; the
-    transforms go on behind that."""
+    """Fills each such table with the published results of its transforms from the retained records; the transforms
+    continue behind them."""
     for node in graph.on(Where.ENGINE):
         if node.role is not Role.TRANSFORM or node.sources[0].read != ReadMode.OFFSET:
             continue
@@ -35,7 +35,7 @@ def refill(graph: Graph, topics: Mapping[str, Topic], ledger: Ledger) -> None:
 
 
 def _copied(source: Topic, stop: int, transform: EngineTransform, table: TableTopic) -> int:
-    """How many records went through the transform; what became a dead letter is one already."""
+    """Number of records that passed the transform; dead letters are not written again."""
     start = source.floor()
     if start >= stop:
         return 0

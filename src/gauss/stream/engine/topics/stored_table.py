@@ -1,4 +1,4 @@
-"""The table of a topic in ClickHouse or Postgres as a source of scans: `query` and `snapshot`, by its own SQL."""
+"""The external table of a topic as a source of scans: `query` and `snapshot`, by SQL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CAPABILITIES = Capabilities(
 
 
 class StoredTable:
-    """Implements `contracts.cursor.Provider`. Its version is how far the inbox is in the table."""
+    """Implements `contracts.cursor.Provider`. Its version is the offset up to which the inbox is in the table."""
 
     def __init__(
         self,
@@ -34,7 +34,6 @@ class StoredTable:
         build: Callable[[], TableReader],
         *,
         committed: Callable[[], Mapping[int, int]],
-        counted_out: Callable[[int, int], None],
     ) -> None:
         """`build` loads the table's plugin, which is heavy: it is called when somebody first reads."""
         self.name, self.inc = name, inc
@@ -42,7 +41,6 @@ class StoredTable:
         self._build = build
         self._built: TableReader | None = None
         self._committed = committed
-        self._counted_out = counted_out
         self._highest: dict[int, int] = {}
         self.source = SourceTask(name, self)
 
@@ -65,7 +63,7 @@ class StoredTable:
         return 0
 
     def committed(self) -> dict[int, int]:
-        """The offsets below which all rows are in the table. A reader that is put back takes nothing out of it."""
+        """The offsets below which all rows are in the table. A seek of the reader does not lower them."""
         for inc, offset in self._committed().items():
             self._highest[inc] = max(offset, self._highest.get(inc, 0))
         return dict(self._highest)
@@ -74,16 +72,16 @@ class StoredTable:
         return self.open_narrow(program, Narrow())
 
     def open_narrow(self, program: Program, narrow: Narrow) -> Cursor:
-        """Conditions and columns become SQL as far as the table's SQL says the same."""
+        """Conditions and columns are pushed into SQL as far as its semantics are the same."""
         if program.mode is Mode.LIVE:
             raise ConfigError(
-                f'topic "{self.name}" is a table elsewhere: it can\'t be read live',
-                hint="read it by snapshot or query, or read the topic that is written to it",
+                f'topic "{self.name}" is an external table and can\'t be read live',
+                hint="read it by snapshot or query, or read the topic that feeds it",
             )
         committed = self.committed()
         asked = TableReadRequest(self._columns(narrow), self._times(program), narrow.where, committed)
         version = committed.get(self.inc, 0)
-        return StoredCursor(self.name, self.reader, asked, version=version, counted_out=self._counted_out)
+        return StoredCursor(self.name, self.reader, asked, version=version)
 
     def _columns(self, narrow: Narrow) -> tuple[str, ...]:
         names = tuple(column.name for column in self.reader.columns)
@@ -97,24 +95,24 @@ class StoredTable:
             case Seq(start=None):
                 return None
             case Seq(start=start):
-                raise ConfigError(f"expected no place to start from, found {start}: a table is read as it is now")
+                raise ConfigError(f"expected no start, found {start}: a table is read in its current state")
             case TimeRange(start_ms=start, stop_ms=stop):
                 if stop is not None and start > stop:
                     raise ConfigError(f"expected from ≤ to, found [{start}, {stop})")
                 if not self.reader.time and (start > 0 or stop is not None):
                     raise ConfigError(
-                        f'the table of topic "{self.name}" has no column of the record\'s time',
-                        hint="let its schema map fill a column ts_ms, or read all of it: seq",
+                        f'the table of topic "{self.name}" has no column with the record\'s time',
+                        hint="add a column ts_ms to its schema map, or read all rows: seq",
                     )
                 return (start, stop) if self.reader.time else None
             case view:
-                raise ConfigError(f"a table elsewhere can't be read by {type(view).__name__}", hint="seq, range of ts")
+                raise ConfigError(f"an external table can't be read by {type(view).__name__}", hint="seq, range of ts")
 
     def wait(self, version: int, timeout: float) -> int:  # noqa: ARG002 (nobody may read it live)
         return self.version()
 
     def offset_at(self, ts_ms: int) -> int:
-        raise ConfigError(f'topic "{self.name}" has no offset at {ts_ms}: it is a table elsewhere')
+        raise ConfigError(f'topic "{self.name}" has no offset at {ts_ms}: it is an external table')
 
     def stats(self) -> dict[str, Any]:
         return {"records": self.reader.rows()}

@@ -1,11 +1,10 @@
-"""A cursor over a table elsewhere: a thread of its own asks the server, so that nobody else waits for it."""
+"""A cursor over an external table: its own thread queries the server, so that no other reader waits for it."""
 
 from __future__ import annotations
 
 import logging
 import queue
 import threading
-from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -16,17 +15,17 @@ from gauss.scan.sizes import byte_counter, row_sizes
 
 WAIT_SECONDS = READ_SECONDS + 5.0
 AHEAD = 1
-"""Pages that are read before somebody asks for them."""
+"""Pages that are prefetched."""
 
 log = logging.getLogger(__name__)
 
 
 class _End:
-    """The last thing that the thread says."""
+    """The thread's last message."""
 
 
 class StoredCursor:
-    """Implements `contracts.cursor.Cursor`; one thread calls it, any may close it."""
+    """Implements `contracts.cursor.Cursor`; called by one thread, closed by any."""
 
     hold = 0
 
@@ -37,14 +36,12 @@ class StoredCursor:
         asked: TableReadRequest,
         *,
         version: int,
-        counted_out: Callable[[int, int], None],
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self.pinned_version = version
         self.position = 0
-        """Rows given so far."""
+        """Number of rows returned so far."""
         self._topic = topic
-        self._counted_out = counted_out
         self._wait = wait_seconds
         self._answers: queue.Queue[object] = queue.Queue(AHEAD)
         self._closed = threading.Event()
@@ -96,11 +93,11 @@ class StoredCursor:
         except queue.Empty:
             raise Unavailable(
                 f'the table of topic "{self._topic}" has not answered for {self._wait:.0f} s',
-                hint="is its server busy? ask for less, or try again",
+                hint="its server may be busy; read less, or try again",
             ) from None
         if isinstance(answer, Unavailable | StorageError):
             raise answer
-        if isinstance(answer, GaussError):  # the statement is ours: what the table says of it is no fault of the asker
+        if isinstance(answer, GaussError):  # the statement is ours, so its error is not the reader's fault
             raise Rejected(answer.message, hint=answer.hint)
         return answer
 
@@ -126,7 +123,6 @@ class StoredCursor:
             return Code.INVALID
         self._batch = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         self.position += self._batch.num_rows
-        self._counted_out(self._batch.num_rows, step.max_bytes - size)
         return Code.OK
 
     def _load(self) -> bool:
@@ -144,7 +140,7 @@ class StoredCursor:
         return (Code.INVALID, None) if self._batch is None else (Code.OK, self._batch)
 
     def close(self) -> None:
-        """Lets the thread end by itself: a server that does not answer holds nobody here."""
+        """Lets the thread end by itself, since the server may not answer."""
         if self._closed.is_set():
             return
         self._closed.set()

@@ -1,4 +1,4 @@
-"""A topic over a table: what is appended becomes the newest record of its key; nobody is ever waited for."""
+"""A topic over a table: an appended record becomes the newest of its key. Writers never wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gauss.stream.engine.topics.topic_state import Blocked
 
 
 class TableTopic(Topic):
-    """The newest record of each key. Versions stand where a log has offsets; readers register nowhere."""
+    """The newest record of each key. Versions correspond to the offsets of a log; readers are not registered."""
 
     def __init__(
         self, name: str, table: Table, capacity: Capacity, *, dead: Callable[[Letter], None] = lambda _: None
@@ -28,7 +28,6 @@ class TableTopic(Topic):
         self.readers = Readers({}, lambda _: None)
         self._table = table
         self._staged_records = self._staged_bytes = 0
-        table.counted_out = self.counted_out
         self.source = SourceTask(name, TableProvider(table))
 
     def append(self, chunk: Chunk, cancel: threading.Event | None = None) -> Appended:  # noqa: ARG002 - never waits
@@ -43,9 +42,7 @@ class TableTopic(Topic):
         return Appended(accepted, (keyed.count if keyed is not None else 0) - accepted, self.version())
 
     def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[Letter]]:
-        keyed, letters = self._table.fit(chunk)
-        self.counters.dead += len(letters)
-        return keyed, letters
+        return self._table.fit(chunk)
 
     def wait_room(self, cancel: threading.Event | None = None, seconds: float | None = None) -> bool:  # noqa: ARG002 - never waits
         return True

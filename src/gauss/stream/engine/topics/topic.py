@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Appendable(Protocol):
-    """What edges and clients append to."""
+    """Accepts records of edges and clients."""
 
     name: str
 
@@ -34,8 +34,8 @@ class Appendable(Protocol):
 
 
 class Publishable(Protocol):
-    """What a transaction commits to: fit and wait_room; with the lock held stage_append, then reveal and trim, or
-    rollback; then announce."""
+    """Target of a transaction: fit and wait_room; with the lock held stage_append, then reveal and trim, or rollback;
+    then announce."""
 
     name: str
     inc: int
@@ -47,11 +47,12 @@ class Publishable(Protocol):
 
     @abstractmethod
     def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[Letter]]:
-        """The chunk as the topic keeps it, `None` if nothing is left of it, and letters of what it can't hold."""
+        """The chunk as the topic stores it, `None` if no records remain, and letters of the records that it can't
+        store."""
 
     @abstractmethod
     def wait_room(self, cancel: threading.Event | None = None, seconds: float | None = None) -> bool:
-        """Waits until one record fits, without holding the lock; False when cancelled, or after so many seconds."""
+        """Waits until one record fits, without the lock; false if cancelled, or after so many seconds."""
 
     @abstractmethod
     def stage_append(self, chunk: Chunk, publish: int) -> int:
@@ -67,19 +68,19 @@ class Publishable(Protocol):
 
     @abstractmethod
     def rollback(self) -> None:
-        """Forgets what is staged."""
+        """Removes what is staged."""
 
     @abstractmethod
     def trim(self) -> None:
-        """Removes what the capacity no longer holds."""
+        """Removes records beyond the capacity."""
 
     @abstractmethod
     def announce(self) -> None:
-        """Wakes everybody who waits for the visible end to move."""
+        """Wakes everything that waits for the visible end to move."""
 
 
 class Scannable(Protocol):
-    """What people scan and query: the records of a topic, or the rows of its table."""
+    """What users scan and query: the records of a topic, or the rows of its table."""
 
     name: str
     inc: int
@@ -108,7 +109,7 @@ class Scannable(Protocol):
 
     @abstractmethod
     def stats(self) -> dict[str, object]:
-        """What is known of it, `records` among others."""
+        """Its statistics, `records` among others."""
 
 
 class Topic(TopicState, Waiting, Appendable, Publishable, Scannable):
@@ -116,7 +117,7 @@ class Topic(TopicState, Waiting, Appendable, Publishable, Scannable):
 
     readers: Readers
     stored: StoredTable | None = None
-    """The table in another system that its records are inserted into."""
+    """The external table into which its records are inserted."""
 
     def __init__(self, name: str, store: Store, capacity: Capacity, dead: Callable[[Letter], None]) -> None:
         Waiting.__init__(self)
@@ -125,7 +126,7 @@ class Topic(TopicState, Waiting, Appendable, Publishable, Scannable):
 
     @property
     def scanned(self) -> Scannable:
-        """What people scan and query: the records, or the table that they have become."""
+        """What users scan and query: the records, or the table into which they are written."""
         return self if self.stored is None else self.stored
 
     def open(self, program: Program) -> ReaderCursor:
@@ -135,26 +136,22 @@ class Topic(TopicState, Waiting, Appendable, Publishable, Scannable):
     def _counted_missed(self, records: int) -> None:
         self.counters.missed += records
 
-    def counted_out(self, records: int, size: int) -> None:
-        """Counts a batch that a cursor has read."""
-        self.counters.records_out += records
-        self.counters.bytes_out += size
-
     def empty(self, end: int | None = None) -> None:  # noqa: ARG002 (for those that can)
         """Removes every record for good, or those before `end`."""
         self.empty_end()
 
     def empty_end(self) -> int:
-        """The end that the topic has once it is emptied; raises if it can't be."""
+        """The topic's end after it is emptied; raises if it can't be."""
         raise Rejected(
-            f'topic "{self.name}" can\'t be emptied while it runs', hint="start the run anew: what it holds goes then"
+            f'topic "{self.name}" can\'t be emptied during a run',
+            hint="restart the run, which empties it",
         )
 
     # --- readers by offset ---
 
     @abstractmethod
     def reader(self, name: str, start: str | int, *, keep: bool) -> OffsetReader:
-        """Registers an offset reader; a kept one goes on where it stood."""
+        """Registers an offset reader; a kept one continues at its position."""
 
     @abstractmethod
     def seek(self, name: str, start: str | int) -> int:
@@ -162,11 +159,8 @@ class Topic(TopicState, Waiting, Appendable, Publishable, Scannable):
 
     @abstractmethod
     def drop_reader(self, name: str) -> None:
-        """Forgets a reader: nothing is held for it any more."""
+        """Removes a reader: nothing is held for it any more."""
 
     @abstractmethod
     def bytes_from(self, offset: int) -> int:
-        """Bytes held from `offset` on: how far a reader there is behind."""
-
-    def position_of(self, name: str) -> int:
-        return self.readers.get(name).position
+        """Bytes from `offset` on."""

@@ -1,4 +1,4 @@
-"""What `topics`, health and metrics show of everything that the engine keeps under a topic's name."""
+"""The state that `topics`, health and metrics show of a topic or of captures."""
 
 from __future__ import annotations
 
@@ -18,17 +18,14 @@ class Counters:
 
     records_in: int = 0
     bytes_in: int = 0
-    records_out: int = 0
-    bytes_out: int = 0
     dropped: int = 0
     overwritten: int = 0
     missed: int = 0
     lost: int = 0
     set_aside: int = 0
-    """Cut at open because the journal does not commit them; kept beside the topic."""
+    """Records without a commit, set aside when the topic was opened."""
     damaged: int = 0
-    """Found by readers to be other bytes than were written."""
-    dead: int = 0
+    """Damaged records found by readers."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +65,19 @@ class TopicState(ABC):
         return self._store.last_ts()
 
     def damaged(self) -> int:
-        """Records that readers found to be other bytes on disk than were written."""
+        """Number of damaged records that readers found on disk."""
         return int(getattr(self._store, "damaged", 0))
 
     def backup(self, folder: Path) -> BackedUp:
-        """Copies its files as they are now; writers go on."""
+        """Copies its current files without blocking writers."""
         copy: Callable[[Path], BackedUp] | None = getattr(self._store, "backup", None)
         if copy is None:
-            raise Rejected(f'topic "{self.name}" is not kept in files', hint="only a file topic can be copied so")
+            raise Rejected(f'topic "{self.name}" is not a file topic', hint="only file topics can be backed up")
         return copy(folder)
 
     @abstractmethod
     def maintain(self, now_ms: int | None = None) -> None:
-        """Called every second or so, beside the writers."""
+        """Background work; called about every second, concurrently with writers."""
 
     @abstractmethod
     def blocked(self) -> Blocked | None:
@@ -92,20 +89,20 @@ class TopicState(ABC):
 
     @abstractmethod
     def stats(self) -> dict[str, object]:
-        """Everything that top, health and metrics show of it."""
+        """The statistics that top, health and metrics show."""
 
     @abstractmethod
     def close(self) -> None:
-        """Wakes everybody who waits and closes the store; appends are refused from now on."""
+        """Wakes all waiting calls and closes the store; later appends are rejected."""
 
     def filled(self, records: int, size: int) -> float | None:
-        """So much as a share of the capacity."""
+        """The share of the capacity that so many records and bytes take."""
         bounds = ((records, self.capacity.records), (size, self.capacity.bytes))
         parts = [held / most for held, most in bounds if most]
         return round(max(parts), 4) if parts else None
 
     def common_stats(self, records: int, size: int) -> dict[str, object]:
-        """The stats that do not depend on what it holds."""
+        """The statistics that all kinds have in common."""
         self.counters.damaged = self.damaged()
         return {
             "name": self.name,

@@ -1,4 +1,5 @@
-"""The ends of memory topics in a mapped file: it outlives a killed engine, so that the next one can count what died."""
+"""The ends of memory topics in a mapped file, which survives a killed engine, so that the next one can count the
+loss."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _END = struct.Struct("<q")
 
 
 def read_ends(path: Path) -> Ends:
-    """Where memory topics ended in the last engine; nothing if the file is missing or cut."""
+    """The ends of memory topics in the last engine; empty if the file is missing or truncated."""
     try:
         data = path.read_bytes()
         (length,) = _HEAD.unpack_from(data)
@@ -30,7 +31,7 @@ def read_ends(path: Path) -> Ends:
 
 
 def keep_ends(path: Path, topics: Iterable[Topic]) -> None:
-    """Notes from now on where each of the topics ends, as soon as that is visible."""
+    """Stores the visible end of each topic from now on."""
     kept = [topic for topic in topics if isinstance(topic, LogTopic)]
     names = json.dumps([topic.name for topic in kept]).encode()
     first = _first(len(names))
@@ -53,5 +54,5 @@ def _noting(mapped: mmap.mmap, at: int) -> Callable[[int], None]:
 
 
 def _first(length: int) -> int:
-    """Slots are aligned, so that an end is never half written."""
+    """Slots are aligned, so that an end is written atomically."""
     return -(-(_HEAD.size + length) // 8) * 8
