@@ -40,6 +40,16 @@ def test_changes_are_upserted_and_an_idle_run_between_them_reads_nothing(make: A
     assert ("_op",) not in names
 
 
+def test_a_table_follows_the_rows_that_a_program_selects(make: Any, connection: Connection) -> None:
+    stream = {**UPSERT, "transform": {"program": "select(.worth < 100)"}}
+    ran(make(stream))
+    connection.execute("UPDATE people SET worth = 500 WHERE id = 1; UPDATE people SET worth = 1 WHERE id = 500")
+    connection.execute("DELETE FROM people WHERE id = 2; UPDATE people SET name = 'x' WHERE id = 450")
+    ran(make(stream))
+    connection.execute("CREATE OR REPLACE VIEW cheap AS SELECT * FROM people WHERE worth < 100")
+    assert same(connection, "cheap")
+
+
 def test_changes_are_appended_with_their_operation(make: Any, connection: Connection) -> None:
     assert ran(make(APPEND)) == (500, 500)
     assert log_of(connection, "_op <> 'insert'") == []

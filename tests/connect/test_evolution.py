@@ -130,6 +130,14 @@ def test_a_number_that_is_too_large_for_the_table_does_not_become_infinite(
     assert [(row, error.code) for row, error in bad] == [(0, "NO_CONVERSION"), (3, "NULL")]
 
 
+def test_a_list_that_does_not_fit_is_told_without_its_neighbours() -> None:
+    table = pa.schema([pa.field("numbers", pa.list_(pa.int8()))])
+    made = plan([pa.field("numbers", pa.list_(pa.int64()))], table, type_change=TypeChangePolicy.COERCE)
+    batch = pa.record_batch({"numbers": [[1], [300], [2, 3], None]})
+    rows, misfits = made.fit(batch)
+    assert rows.to_pydict() == {"numbers": [[1], [2, 3], None]} and [each[0] for each in misfits] == [1]
+
+
 def test_a_misfit_that_python_has_no_value_for_is_told() -> None:
     given = pa.array([2**60, 5], pa.timestamp("us"))
     made = plan([ID, pa.field("at", given.type)], pa.schema([ID, pa.field("at", pa.timestamp("ns"))]))

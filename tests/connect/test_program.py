@@ -58,6 +58,30 @@ def test_a_change_stays_a_change() -> None:
     ]
 
 
+CHANGES = pa.RecordBatch.from_pylist(
+    [
+        {"id": 1, "name": "in", "_op": "insert"},
+        {"id": 2, "name": "out", "_op": "insert"},
+        {"id": 1, "name": "out", "_op": "update"},
+        {"id": 2, "name": "in", "_op": "update"},
+        {"id": 3, "name": None, "_op": "delete"},
+    ],
+    schema=pa.schema([("id", pa.int64()), ("name", pa.string()), ("_op", pa.string())]),
+)
+
+
+@pytest.mark.parametrize("program", ['select(.name == "in")', 'select(.name == "in") | {id, label: .name}'])
+def test_a_table_that_follows_a_selection_loses_rows_that_leave_it(program: str) -> None:
+    made = ProgramTransform(program, CHANGES.schema.remove(2))(CHANGES)
+    found = list(zip(made.column("id").to_pylist(), made.column("_op").to_pylist(), strict=True))
+    assert found == [(1, "insert"), (1, "delete"), (2, "update"), (3, "delete")]
+
+
+def test_a_log_of_changes_keeps_those_of_selected_rows_and_deletes() -> None:
+    made = ProgramTransform('select(.name == "in")', CHANGES.schema)(CHANGES)
+    assert made.equals(CHANGES.take(pa.array([0, 3, 4])))
+
+
 @pytest.mark.parametrize(
     ("program", "found"),
     [

@@ -210,8 +210,9 @@ def _cast_some(given: pa.Array, wanted: pa.Field, first: int) -> tuple[pa.Array,
         if len(given) == 1:
             return pa.nulls(1, wanted.type), [first]
     middle = len(given) // 2
-    left, bad = _cast_some(given[:middle], wanted, first)
-    right, more = _cast_some(given[middle:], wanted, first + middle)
+    # Not slices: Arrow casts the elements of all lists that the array of a slice has.
+    left, bad = _cast_some(given.take(pa.array(range(middle))), wanted, first)
+    right, more = _cast_some(given.take(pa.array(range(middle, len(given)))), wanted, first + middle)
     return pa.concat_arrays([left, right]), [*bad, *more]
 
 

@@ -48,7 +48,7 @@ class SparkRunner:
         registry.look_in(base_dir)
         queries = any(each.transform is not None and each.transform.sql for each in _named(sync))
         use = Use.COLUMNS if queries else Use.NOTHING
-        self._spark = session.start(section, place, use=use, preload=PRELOAD)
+        self._spark = session.start(_section(section, queries=queries), place, use=use, preload=PRELOAD)
         self._is_local = section.master.startswith("local")
 
     @property
@@ -101,6 +101,14 @@ class SparkRunner:
 
     def close(self) -> None:
         self._spark.stop()
+
+
+def _section(section: SparkSection, *, queries: bool) -> SparkSection:
+    """The settings of the session. A query's task can't be copied while it runs: the copy would be taken for one that
+    was lost, which ends the attempt."""
+    if not queries:
+        return section
+    return section.model_copy(update={"conf": {**section.conf, "spark.speculation": "false"}})
 
 
 def _query(plan: StreamPlan) -> str:
