@@ -43,7 +43,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 UMASK = os.umask(0o022)
 os.umask(UMASK)
 
-SERVERS = {"any_clickhouse", "clickhouse", "postgres", "server", "servers"}
+SERVERS = {"any_clickhouse", "clickhouse", "kafka", "postgres", "server", "servers"}
 SLOW = ("system", "fault", "spark")
 
 

@@ -21,6 +21,8 @@ import pytest
 from gauss.cli import dev
 from gauss.clients.embedded import systems
 from gauss.clients.endpoint import read_endpoint
+from gauss.clients.kafka.admin import Admin
+from gauss.clients.kafka.settings import KafkaSettings
 from gauss.model.paths import DataDir
 from helpers.run import GAUSS
 from helpers.waiting import wait_until
@@ -40,15 +42,16 @@ class Dev:
         self._family: list[psutil.Process] = []
 
     def start(self, system: str) -> str:
-        """Starts the process; returns the URL."""
+        """Starts the process; returns the URL, of Kafka host:port."""
         command = [GAUSS, "dev", system, "--data-dir", str(self.data_dir), "--json"]
         self.processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         stdout = self.processes[-1].stdout
         assert stdout is not None
         told = json.loads(stdout.readline())
         self._family += psutil.Process(self.processes[-1].pid).children(recursive=True)
-        assert set(told) == {"url"}
-        return str(told["url"])
+        assert set(told) == {"bootstrap" if system == "kafka" else "url"}
+        (address,) = told.values()
+        return str(address)
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """Stops the process; returns its exit code and its output without the URL."""
@@ -101,6 +104,13 @@ def test_clickhouse_answers_over_http_with_the_credentials_of_the_url(server: De
     assert url.startswith("http://") and selected(url, "SELECT 1") == "1"
     with pytest.raises(urllib.error.HTTPError):
         selected(url.replace("default:", "default:not-"), "SELECT 1")
+    assert server.end() == (0, "", "") and server.gone()
+
+
+def test_kafka_answers_at_its_bootstrap_address_and_leaves_no_process(server: Dev, gauss: Gauss) -> None:
+    address = server.start("kafka")
+    assert gauss("db", "url", "kafka", "--data-dir", str(server.data_dir)).stdout == f"{address}\n"
+    assert len(Admin(KafkaSettings(brokers=[address])).create("t", 3).partitions) == 3
     assert server.end() == (0, "", "") and server.gone()
 
 

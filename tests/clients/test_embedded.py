@@ -1,4 +1,5 @@
-"""Start, discovery, stop and crashes of embedded servers; the same tests for both."""
+"""Start, discovery, stop and crashes of embedded servers, the same tests for all. Kafka, which takes seconds to start,
+has one test of its own (`kafka/test_broker.py`)."""
 
 from __future__ import annotations
 
@@ -48,13 +49,13 @@ def gone(server: EmbeddedServer) -> None:
     wait_until(lambda: not listening(server.endpoint), what="the server's end")
 
 
-@pytest.fixture(params=systems())
+@pytest.fixture(params=[name for name in systems() if name != "kafka"])
 def system(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 def test_systems_are_the_client_packages_that_have_an_owner() -> None:
-    assert set(systems()) == {"clickhouse", "postgres"}
+    assert set(systems()) == {"clickhouse", "kafka", "postgres"}
 
 
 def test_a_server_starts_is_found_again_and_stops(system: str, directory: Path) -> None:

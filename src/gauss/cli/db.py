@@ -1,4 +1,4 @@
-"""`gauss db`: the embedded database servers."""
+"""`gauss db`: the embedded servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gauss.clients.embedded import systems
 from gauss.model.errors import Unavailable
 from gauss.model.paths import DataDir
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="The embedded database servers.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="The embedded servers.")
 
 
 def _known(system: str) -> str:
@@ -28,11 +28,11 @@ def _root() -> None:
 
 @app.command()
 def url(
-    system: Annotated[str, typer.Argument(help=f"{' or '.join(systems())}.", callback=_known)],
+    system: Annotated[str, typer.Argument(help=f"{', '.join(systems())}.", callback=_known)],
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Print the URL of an embedded server, including its password, for curl, psql or a notebook.
+    """Print the URL of an embedded server, including its password, for curl, psql or a notebook; of Kafka host:port.
 
     Examples: psql "$(gauss db url postgres)" · curl "$(gauss db url clickhouse)" -d 'SELECT 1'
     """
@@ -49,5 +49,5 @@ def url(
             hint=f"start it with gauss dev {system}, or with gauss run of a pipeline that stores a topic in it",
         )
     output = CommandOutput(json=json)
-    output.data({"url": endpoint.url})
-    output.line(endpoint.url)
+    output.data(endpoint.shown)
+    output.line(*endpoint.shown.values())

@@ -43,7 +43,7 @@ COMMANDS = {
     "verify": "Verify a data directory that no run is using.",
     "repair": "Show damage in a data directory, and repair it.",
     "db": "Connect to the embedded database servers.",
-    "dev": "Start a local Postgres or ClickHouse.",
+    "dev": "Start a local Postgres, ClickHouse or Kafka.",
     "docs": "Print a page of the documentation.",
     "examples": "List or copy the example pipelines.",
 }

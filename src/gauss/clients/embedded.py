@@ -1,7 +1,7 @@
 """Starts an embedded server, or finds the one that runs already.
 
-An embedded system is a package of `gauss.clients` with two modules: `owner`, which runs its server, and `contents`,
-by which tests of pipelines see what it holds.
+An embedded system is a package of `gauss.clients` with a module `owner`, which runs its server, and, if it has tables,
+`contents`, by which tests of pipelines see them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ STOP_SECONDS = 20.0
 KEPT_VARIABLES = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"),
+        *("JAVA_HOME", "XDG_CACHE_HOME", "GAUSS_KAFKA_LIBS"),
         *(GROUP_VARIABLE, VARIABLE),
     }
 )

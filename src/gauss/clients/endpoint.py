@@ -34,6 +34,11 @@ class Endpoint:
         secret = quote(self.password, safe="")
         return f"{self.scheme}://{self.user}:{secret}@{self.host}:{self.port}/{quote(self.database, safe='')}"
 
+    @property
+    def shown(self) -> dict[str, str]:
+        """What a client needs to connect, as commands print it."""
+        return {"bootstrap": f"{self.host}:{self.port}"} if self.scheme == "kafka" else {"url": self.url}
+
     def __repr__(self) -> str:
         return f"Endpoint({self.scheme}://{self.user}@{self.host}:{self.port}/{self.database})"
 

@@ -1,0 +1,256 @@
+"""Topics, offsets and groups of a Kafka cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from gauss.clients.kafka.errors import ConnectionErrors, from_code, sorted_errors
+from gauss.clients.kafka.settings import KafkaSettings, client_conf
+from gauss.model.errors import GaussError, NotFound, Rejected, Unavailable
+
+EARLIEST, LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_LOOK_SECONDS = 0.1
+_ATTEMPT_SECONDS = 5.0
+_NO_OFFSET = -1001
+
+
+@dataclass(frozen=True)
+class Partition:
+    number: int
+    leader: int
+    """The broker's id; -1 while there is none."""
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Topic:
+    name: str
+    topic_id: str
+    """Another one for each topic of this name: a deleted and re-created topic differs."""
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A group's offset of one partition."""
+
+    offset: int
+    metadata: str
+
+
+class Admin:
+    """A client for everything but records. Usable from several threads."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._errors = ConnectionErrors()
+        self._seconds = settings.request_timeout / 1000
+        self._conf: dict[str, Any] = {**client_conf(settings), "error_cb": self._errors.on_error}
+        self._client = self._new_client()
+
+    def _new_client(self) -> AdminClient:
+        with sorted_errors():
+            return AdminClient(self._conf)
+
+    def describe(self, name: str) -> Topic:
+        """Raises NotFound if there is no such topic."""
+        found = self._read(
+            lambda client, seconds: client.describe_topics(TopicCollection([name]), request_timeout=seconds),
+            f"topic {name}",
+        )[name]
+        partitions = [
+            Partition(
+                each.id,
+                -1 if each.leader is None else each.leader.id,
+                tuple(node.id for node in each.replicas),
+                tuple(node.id for node in each.isr),
+            )
+            for each in found.partitions
+        ]
+        return Topic(name, str(found.topic_id), tuple(sorted(partitions, key=lambda each: each.number)))
+
+    def create(
+        self, name: str, partitions: int = 1, *, replication: int = -1, config: Mapping[str, str] | None = None
+    ) -> Topic:
+        """Creates a topic and waits until every partition has a leader. `replication`: -1 for the brokers' default."""
+        with sorted_errors(f"topic {name}"):
+            made = NewTopic(name, partitions, replication, config=dict(config or {}))
+        asked = self._client.create_topics([made], request_timeout=self._seconds)
+        self._answer(asked[name], f"topic {name}")
+        return self._when_led(name, partitions)
+
+    def ensure(
+        self, name: str, partitions: int = 1, *, replication: int = -1, config: Mapping[str, str] | None = None
+    ) -> Topic:
+        """The topic, created if it is missing. An existing one is not changed."""
+        try:
+            return self.describe(name)
+        except NotFound:
+            pass
+        try:
+            return self.create(name, partitions, replication=replication, config=config)
+        except Rejected:  # another process was faster
+            return self._when_led(name, 1)
+
+    def add_partitions(self, name: str, total: int) -> Topic:
+        asked = self._client.create_partitions([NewPartitions(name, total)], request_timeout=self._seconds)
+        self._answer(asked[name], f"topic {name}")
+        return self._when_led(name, total)
+
+    def delete(self, name: str) -> None:
+        """Deletes a topic, and waits until the brokers no longer know it."""
+        asked = self._client.delete_topics([name], request_timeout=self._seconds)
+        self._answer(asked[name], f"topic {name}")
+        deadline = time.monotonic() + self._seconds
+        while True:
+            try:
+                self.describe(name)
+            except NotFound:
+                return
+            if time.monotonic() > deadline:
+                raise Unavailable(f"Kafka: topic {name} was not deleted within {self._seconds:.0f} s")
+            time.sleep(0.02)
+
+    def earliest(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """By partition: the offset of the oldest record."""
+        return self._offsets(topic, partitions, EARLIEST)
+
+    def latest(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """By partition: the offset after the newest record, those of open transactions included."""
+        return self._offsets(topic, partitions, LATEST)
+
+    def stable(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """By partition: the last stable offset. Below it every transaction has ended."""
+        return self._offsets(topic, partitions, LATEST, IsolationLevel.READ_COMMITTED)
+
+    def at_time(self, topic: str, partitions: Sequence[int], ts_ms: int) -> dict[int, int | None]:
+        """By partition: the first offset with a timestamp of at least `ts_ms`; None if there is none."""
+        found = self._offsets(topic, partitions, OffsetSpec.for_timestamp(ts_ms))
+        return {number: offset if offset >= 0 else None for number, offset in found.items()}
+
+    def _offsets(
+        self,
+        topic: str,
+        partitions: Sequence[int],
+        which: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[int, int]:
+        if not partitions:
+            return {}
+        wanted = {TopicPartition(topic, number): which for number in partitions}
+        found = self._read(
+            lambda client, seconds: client.list_offsets(wanted, isolation_level=isolation, request_timeout=seconds),
+            f"topic {topic}",
+            if_unavailable=lambda: self.describe(topic),  # a missing topic is reported as one without leaders
+        )
+        return {key.partition: int(info.offset) for key, info in found.items()}
+
+    def committed(self, group: str, topic: str, partitions: Sequence[int]) -> dict[int, Committed]:
+        """A group's offsets by partition, without those it has not committed. Waits for transactions that change
+        them."""
+        wanted = [TopicPartition(topic, number) for number in partitions]
+        found = self._by_consumer(group, lambda consumer, seconds: consumer.committed(wanted, seconds))
+        return {
+            each.partition: Committed(each.offset, each.metadata or "") for each in found if each.offset != _NO_OFFSET
+        }
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Sets a group's offsets. Raises ProtocolError while the group has members."""
+        wanted = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+        self._by_consumer(group, lambda consumer, _: consumer.commit(offsets=wanted, asynchronous=False) or [])
+
+    def _by_consumer(
+        self, group: str, ask: Callable[[Consumer, float], Sequence[TopicPartition]]
+    ) -> Sequence[TopicPartition]:
+        """The answer about a group. librdkafka's admin client crashes if its coordinator has moved or is not up yet."""
+        deadline, subject = time.monotonic() + self._seconds, f"group {group}"
+        with sorted_errors(subject):
+            consumer = Consumer({**self._conf, "group.id": group, "enable.auto.commit": False})
+        try:
+            while True:
+                try:
+                    with sorted_errors(subject):
+                        return _checked(ask(consumer, min(_ATTEMPT_SECONDS, self._seconds)), subject)
+                except Unavailable as error:
+                    consumer.poll(0)  # calls `on_error`
+                    if refused := self._errors.refused():
+                        raise refused from error
+                    if time.monotonic() > deadline:
+                        raise self._errors.instead_of(error) from error
+                time.sleep(0.05)
+        finally:
+            consumer.close()
+
+    def _when_led(self, name: str, partitions: int) -> Topic:
+        deadline = time.monotonic() + self._seconds
+        while True:
+            try:
+                found = self.describe(name)
+                if len(found.partitions) >= partitions and all(each.leader >= 0 for each in found.partitions):
+                    return found
+            except NotFound:  # the broker that was asked does not know it yet
+                pass
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"Kafka: topic {name} has no leader for every partition after {self._seconds:.0f} s",
+                    hint="check that the brokers are up; many partitions take longer",
+                )
+            time.sleep(0.02)
+
+    def _read(
+        self,
+        ask: Callable[[AdminClient, float], dict[Any, Future[Any]]],
+        subject: str,
+        if_unavailable: Callable[[], object] = lambda: None,
+    ) -> dict[Any, Any]:
+        """The answers to a request that changes nothing, asked again until the timeout."""
+        deadline = time.monotonic() + self._seconds
+        while True:
+            try:
+                asked = ask(self._client, min(_ATTEMPT_SECONDS, self._seconds))
+                return {key: self._answer(future, subject) for key, future in asked.items()}
+            except Unavailable:
+                if time.monotonic() > deadline:
+                    raise
+            if_unavailable()
+            time.sleep(0.05)
+
+    def _answer(self, asked: Future[Any], subject: str) -> Any:
+        """Waits for an answer, but not for brokers that refuse this client."""
+        deadline = time.monotonic() + self._seconds + 1
+        while True:
+            try:
+                with sorted_errors(subject):
+                    found = asked.result(_LOOK_SECONDS)
+                self._errors.clear()
+                return found
+            except TimeoutError:
+                self._client.poll(0)  # calls `on_error`
+                if refused := self._errors.refused():
+                    raise refused from None
+                if time.monotonic() > deadline:
+                    late = Unavailable(f"Kafka: {subject}: no answer within {self._seconds:.0f} s")
+                    raise self._errors.instead_of(late) from None
+            except GaussError as error:
+                self._client.poll(0)
+                found = self._errors.refused() or self._errors.instead_of(error)
+                if isinstance(found, Unavailable):
+                    # A client waits for the broker that it holds for the controller, even if that one is gone.
+                    self._client = self._new_client()
+                raise found from error
+
+
+def _checked(found: Sequence[TopicPartition], subject: str) -> Sequence[TopicPartition]:
+    """Errors of single partitions are part of the answer."""
+    for each in found:
+        if each.error is not None:
+            raise from_code(each.error.code(), each.error.str(), f"{subject}, partition {each.partition}")
+    return found

@@ -1,0 +1,156 @@
+"""An idempotent producer that writes Arrow batches: no record is lost or doubled while its handle lives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError
+
+from gauss.clients.errors import Unclear
+from gauss.clients.kafka.errors import from_code
+from gauss.clients.kafka.library import PRODUCER, Handle, lib
+from gauss.clients.kafka.outgoing import Partitioning, outgoing
+from gauss.clients.kafka.produce_loop import fixed_arguments, produce_loop
+from gauss.clients.kafka.settings import KafkaSettings, client_conf
+from gauss.model.errors import GaussError, Unavailable
+
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+DELIVERY_MS = 120_000
+"""Time after which a record that no broker acknowledged counts as failed."""
+BATCH_BYTES = 1_000_000
+_LOOK_MS = 100
+_FULL_MS = 2
+_PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+_PURGE_ALL = 7
+"""Queued and in flight, without waiting."""
+
+
+class Producer:
+    """For one thread at a time. `write` returns before the records are acknowledged, `flush` after."""
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        *,
+        compression: Compression = "lz4",
+        batch_bytes: int = BATCH_BYTES,
+        delivery_ms: int = DELIVERY_MS,
+        conf: Mapping[str, str] | None = None,
+    ) -> None:
+        """`batch_bytes` must not exceed `max.message.bytes` of the topic: the broker refuses a larger batch whole."""
+        self._seconds = settings.request_timeout / 1000
+        self._flush_seconds = delivery_ms / 1000 + 1
+        self._failed: tuple[int, int] | None = None
+        self._written = 0
+        self._topics: dict[str, int] = {}
+        self._handle = Handle(
+            PRODUCER,
+            {
+                **client_conf(settings),
+                "enable.idempotence": "true",
+                "compression.codec": compression,
+                "batch.size": str(batch_bytes),
+                "message.max.bytes": str(1_000_000_000),  # the broker knows the limit
+                "message.timeout.ms": str(delivery_ms),
+                "delivery.report.only.error": "true",
+                "queue.buffering.max.messages": "500000",
+                "queue.buffering.max.kbytes": str(64 << 10),
+                "topic.metadata.propagation.max.ms": "5000",
+                **(conf or {}),
+            },
+            self._on_failed,
+        )
+
+    def write(self, topic: str, batch: pa.RecordBatch, partitions: Partitioning | np.ndarray) -> None:
+        """Gives the records of a batch (`outgoing`) to the producer; waits while its queue is full. The first error of
+        an earlier record may be raised here."""
+        columns = outgoing(batch, partitions)
+        fixed_arguments(columns.vus, self._topic(topic))
+        produce, error = produce_loop(), np.zeros(1, np.int64)
+        row, since = 0, time.monotonic()
+        while row < batch.num_rows:
+            before = row
+            row = produce(self._pointer, row, self._written, columns, error)
+            lib().rd_kafka_poll(self._pointer, 0)
+            if row > before:
+                since = time.monotonic()
+            if error[0] == KafkaError._QUEUE_FULL:
+                lib().rd_kafka_poll(self._pointer, _FULL_MS)
+                self._raise_failed()
+                if time.monotonic() - since > self._flush_seconds:
+                    raise self._handle.errors.instead_of(
+                        Unavailable(f"Kafka: topic {topic}: the producer's queue has been full for too long")
+                    )
+            elif error[0]:
+                raise self._reason(from_code(int(error[0]), subject=f"topic {topic}"))
+        self._written += batch.num_rows
+
+    def flush(self) -> None:
+        """Returns when all records are acknowledged. Raises the error of the first one that is not."""
+        deadline = time.monotonic() + self._flush_seconds
+        while lib().rd_kafka_flush(self._pointer, _LOOK_MS):
+            self._raise_failed()
+            if time.monotonic() > deadline:
+                raise self._handle.errors.instead_of(
+                    Unclear("Kafka: records were not acknowledged in time", hint="read the position first")
+                )
+        self._raise_failed()
+        self._handle.errors.clear()
+
+    def close(self) -> None:
+        """Discards what was not flushed. Idempotent."""
+        if not self._handle.pointer:
+            return
+        lib().rd_kafka_purge(self._handle.pointer, _PURGE_ALL)
+        for topic in self._topics.values():
+            lib().rd_kafka_topic_destroy(topic)
+        self._topics.clear()
+        self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _pointer(self) -> int:
+        if not self._handle.pointer:
+            raise Unavailable("Kafka: the producer is closed", hint="open a new one")
+        return self._handle.pointer
+
+    def _topic(self, name: str) -> int:
+        if name not in self._topics:
+            made = lib().rd_kafka_topic_new(self._pointer, name.encode(), None)
+            if not made:
+                raise from_code(lib().rd_kafka_last_error(), subject=f"topic {name}")
+            self._topics[name] = made
+        return self._topics[name]
+
+    def _on_failed(self, code: int, number: int) -> None:
+        if self._failed is None and code not in _PURGED:  # by an abort, or after another error
+            self._failed = code, number
+
+    def _raise_failed(self) -> None:
+        """Raises why the producer can't go on: a fatal error, a record that failed, brokers that refuse this client."""
+        code, text = self._handle.fatal()
+        if code:
+            raise from_code(code, text, fatal=True)
+        if self._failed is not None:
+            code, number = self._failed
+            self._failed = None
+            raise self._handle.errors.instead_of(from_code(code, subject=f"record {number} of this producer"))
+        if refused := self._handle.errors.refused():
+            raise refused
+
+    def _reason(self, error: GaussError) -> GaussError:
+        """The error that came first, if the given one only follows from it."""
+        try:
+            self._raise_failed()
+        except GaussError as found:
+            return found
+        return error
