@@ -9,7 +9,7 @@ from gauss.contracts.format import FieldType, SourceField, SourceSchema
 from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
 from gauss.model.names import TS_MS_COLUMN
-from gauss.plugins.processors.fields import dotted, passed_on
+from gauss.plugins.processors.fields import dotted, selected
 from gauss.plugins.processors.filter.spec import FilterConfig
 from gauss.scan.program.check import check
 from gauss.scan.program.kinds import DECODED, field_kind, schema_kinds
@@ -69,7 +69,6 @@ class Filter:
         fields = dotted(records)
         keep = compile_filter(self._typed)(fields)
         if self._columns is None:
-            passed = passed_on(records)
-            return passed if keep.true_count == len(keep) else passed.filter(keep)  # a filter would copy every record
+            return selected(records, keep)
         names = [TS_MS_COLUMN, *self._columns]
         return fields.select([name.removeprefix("$.") for name in names]).filter(keep).rename_columns(names)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gauss.contracts.format import FieldType, SourceField
 from gauss.contracts.transform import Schemas, Traits
 from gauss.model.errors import ConfigError
-from gauss.plugins.processors.fields import is_text, passed_on, path, plain
+from gauss.plugins.processors.fields import is_text, path, plain, selected
 from gauss.plugins.processors.symbol_filter.spec import SymbolFilterConfig
 
 if TYPE_CHECKING:
@@ -42,4 +42,4 @@ class SymbolFilter:
         import pyarrow.compute as pc
 
         listed = pc.is_in(records.column(self._field.name), value_set=pa.array(self._symbols, pa.string()))
-        return passed_on(records).filter(listed)
+        return selected(records, listed)
