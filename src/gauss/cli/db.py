@@ -44,9 +44,10 @@ def url(
     except OSError as error:
         raise Unavailable(f"{directory} can't be read: {error.strerror}", hint="name the run's --data-dir") from error
     if endpoint is None:
+        stored = "" if system == "kafka" else ", or with gauss run of a pipeline that stores a topic in it"
         raise Unavailable(
             f"no embedded {system} runs with the data directory {data_dir}",
-            hint=f"start it with gauss dev {system}, or with gauss run of a pipeline that stores a topic in it",
+            hint=f"start it with gauss dev {system}{stored}",
         )
     output = CommandOutput(json=json)
     output.data(endpoint.shown)
