@@ -17,7 +17,18 @@ setup: .venv/.done ## makes .venv with gauss in it
 demo: setup ## a whole market through Spark into ClickHouse, live, for half a minute (FOREVER=1 goes on)
 	$(BIN)/python examples/12-market/demo.py $(if $(FOREVER),--forever)
 
-test: setup .cache/standing.jsa .cache/spark.jsa ## all tests
+PACKAGES := chromium btrfs-progs podman runc
+
+packages: ## installs the OS packages that tests need: a browser, btrfs, containers (as root; else it names them)
+	@missing=$$(for each in $(PACKAGES); do dpkg -s $$each >/dev/null 2>&1 || echo $$each; done); \
+	test -z "$$missing" || { test "$$(id -u)" = 0 && apt-get -o DPkg::Lock::Timeout=300 update --quiet >/dev/null && \
+		apt-get -o DPkg::Lock::Timeout=300 install --yes --quiet --no-install-recommends $$missing >/dev/null; } || \
+		echo "Tests of pages, btrfs and containers need these packages, installed as root with make packages:" $$missing
+
+screenshots: setup packages ## takes docs/graph.png of the running demo
+	$(BIN)/python -m docs.screenshots
+
+test: setup packages .cache/standing.jsa .cache/spark.jsa ## all tests
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 15 $(PYTEST_FLAGS)
 
 # Java's class archives, made once: every JVM that the tests start is up some seconds sooner.
@@ -49,10 +60,13 @@ bench: setup ## ratios against peers and limits, kept in bench/results.md
 kills: setup .cache/standing.jsa .cache/spark.jsa ## kills parts of syncs 200 times; goes on where it was stopped
 	GAUSS_CACHE_DIR=$(CURDIR)/.cache PYTHONPATH=tests $(BIN)/python -m helpers.sync_kills $(KILLS_FLAGS)
 
+kafka-kills: setup .cache/standing.jsa .cache/spark.jsa ## kills parts of a run on Kafka 100 times; goes on likewise
+	GAUSS_CACHE_DIR=$(CURDIR)/.cache PYTHONPATH=tests $(BIN)/python -m helpers.kafka_kills $(KILLS_FLAGS)
+
 docs: setup ## writes the generated pages of docs/ again
 	$(BIN)/python -m docs.generate
 
 clean: ## removes what setup and runs have made
 	rm -rf .venv .gauss .cache .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help setup demo test coverage lint bench kills docs clean
+.PHONY: help setup demo packages screenshots test coverage lint bench kills kafka-kills docs clean

@@ -20,6 +20,8 @@ BENCHMARKS = {
     "pg_copy": "COPY BINARY out of Postgres: the compiled libpq loop beside psycopg",
     "connect": "Syncs between Postgres, ClickHouse and modules",
     "kafka": "Kafka: reading a topic, one core",
+    "kafka_topics": "Kafka topic → Spark → Kafka topic",
+    "kafka_tables": "Kafka topic → ClickHouse table",
     "clickhouse_http": "INSERTs into the embedded ClickHouse: its own HTTP server beside uvicorn",
     "scan": "Scans: a million records of a log",
     "spark_json": "JSON filter + derive through Spark",

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs import conformance, http_page
+from docs import conformance, http_page, scaling_page
 from gauss import registry
 from gauss.config.spec import Pipeline
 from gauss.config.type_words import type_of, unit_of
@@ -28,7 +28,7 @@ from gauss.contracts.storage import StorageSpec
 from gauss.contracts.transport import TransportSpec
 from gauss.stream.graph import STATE
 
-BESIDE = (conformance, http_page)
+BESIDE = (conformance, http_page, scaling_page)
 """Pages that stand beside the reference."""
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the config models: change those, then run `make docs`. -->\n\n"
@@ -59,7 +59,8 @@ def pages() -> dict[str, str]:
 def _pipeline_page() -> str:
     opening = (
         "TOML 1.1. `${NAME}` and `${file:path}` in any text are filled in from the environment or a file and never"
-        ' printed; `$${` is a plain `${`. What they fill in may be a number (`port = "${PORT}"`); elsewhere a number in'
+        " printed; `${NAME:-value}` is the value if the variable is unset or empty; `$${` is a plain `${`."
+        ' What they fill in may be a number (`port = "${PORT}"`); elsewhere a number in'
         " quotes is refused. Relative paths start at the file's folder."
     )
     parts = [f"{NOTE}# A pipeline's file\n\n{opening}\n"]
@@ -97,7 +98,7 @@ def _facts(spec: PluginSpec) -> str:
         return f"*{'; '.join(said)}.*\n"
     if isinstance(spec, StorageSpec):
         kept = "survives the engine" if spec.durable else "is lost with the engine"
-        modes = ", ".join(sorted(spec.read_modes(spec.validate({}))))
+        modes = ", ".join(sorted(spec.read_modes(spec.config.model_construct())))
         return f"*Read modes: {modes}; what it holds {kept}.*\n"
     return ""
 

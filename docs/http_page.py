@@ -43,8 +43,11 @@ tokens, each in a file of the data directory (mode 0600); later runs use the sam
 | `full.token` | everything |
 
 Send it as `Authorization: Bearer TOKEN`. A WebSocket can also send it as `?token=`, since browsers cannot set its
-headers. A browser asks for a password on any page of the API: enter a token as password, with any user name; it then
-has read-only access. To replace a token, remove its file and restart `gauss run`.
+headers. To replace a token, remove its file and restart `gauss run`; that also ends all sessions.
+
+A browser has a session instead: a cookie that scripts cannot read, which only pages of the API's own origin may use
+(`SameSite=Strict`, and `Origin` is checked). `POST /api/session` opens one by a token, or by a one-time code: the link
+that `gauss run` and `gauss open` print has a code, which is valid once within 15 minutes. See [pages](pages.md).
 
 `/livez` and `/readyz` need no token and return only `up` or `down`, for load balancers and container probes.
 

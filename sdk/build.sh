@@ -22,7 +22,7 @@ trap 'rm -rf "$work"' EXIT
 
 rust() {
     "$rustc" --target wasm32-unknown-unknown --edition 2021 -C opt-level=3 -C panic=abort \
-        -C embed-bitcode=no \
+        -C embed-bitcode=no -C target-feature=+bulk-memory \
         --remap-path-prefix "$PWD=sdk" "$@"
 }
 

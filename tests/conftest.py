@@ -17,6 +17,7 @@ from helpers.cases import cases
 
 if TYPE_CHECKING:
     from gauss.spark.session import Spark
+    from helpers.kafka import SecuredBroker
 
 # All JVMs that tests start share one class archive; otherwise each data directory would train its own.
 os.environ.setdefault("GAUSS_CACHE_DIR", str(Path(__file__).parents[1] / ".cache"))
@@ -72,6 +73,17 @@ def started_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
 def spark(started_spark: Spark) -> Any:
     """The SQL session of the shared Spark."""
     return started_spark.session
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """A Kafka broker for all tests of this process, with listeners for all security protocols."""
+    from helpers.kafka import SecuredBroker
+
+    found = SecuredBroker(tmp_path_factory.mktemp("kafka"))
+    found.broker.start()
+    yield found
+    found.broker.kill()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from gauss import registry
+from gauss.contracts.connector.spec import DestinationSpec, SourceSpec
+from gauss.contracts.format import FormatSpec
 from gauss.contracts.framing import FramingSpec
-from gauss.contracts.plugin import ABI_VERSION
+from gauss.contracts.plugin import ABI_VERSION, PluginSpec
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageSpec
 from gauss.contracts.transform import Schemas
+from gauss.contracts.transport import TransportSpec
 from gauss.model.errors import PluginError
 
 MODULE = f"""
@@ -47,8 +50,11 @@ def test_built_ins_come_by_entry_point() -> None:
     assert registry.spec(StorageSpec, "memory").name == "memory"
 
 
-@pytest.mark.parametrize("kind", registry.KINDS)
-def test_every_installed_spec_is_registered_under_its_own_name(kind: type[FramingSpec]) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [FormatSpec, FramingSpec, TransportSpec, StorageSpec, ProcessorSpec, SourceSpec, DestinationSpec],
+)
+def test_every_installed_spec_is_registered_under_its_own_name(kind: type[PluginSpec]) -> None:
     assert registry.names(kind)
     for name in registry.names(kind):
         assert registry.spec(kind, name).name == name

@@ -156,16 +156,21 @@ def memory_rows(world: World, many: int) -> list[Row]:
 
 
 def _memory(world: World, many: int, lane: str, more: dict[str, Any]) -> Row:
-    def above(done: Done) -> float:
-        return (done.peak_bytes - done.base_bytes) / 1e6
+    """The halves of one long run are compared. A short run has a lower peak if the destination never stalls in it: the
+    queue between source and destination, which has a bound, does not fill up then."""
 
-    few, lots = (world.copied(world.view(count), count, **more) for count in (world.rows, many))
+    def above(done: Done) -> list[float]:
+        return [(peak - done.base_bytes) / 1e6 for peak in done.peaks_bytes]
+
+    (few,) = above(world.copied(world.view(world.rows), world.rows, **more))
+    long = world.copied(world.view(many), many, half=many // 2, **more)
+    first, second = above(long)
     return row(
         f"memory above base, {lane}, {many / 1e6:.3g}M rows",
-        f"{above(lots):.0f} MB, base {lots.base_bytes / 1e6:.0f} MB",
-        f"{world.rows / 1e6:.3g}M rows: {above(few):.0f} MB",
-        above(lots) / max(above(few), 1.0),
-        "≤ 150 MB, ratio ≤ 1.1",
+        f"{max(first, second):.0f} MB, base {long.base_bytes / 1e6:.0f} MB",
+        f"first half: {first:.0f} MB, second: {second:.0f} MB; {world.rows / 1e6:.3g}M rows: {few:.0f} MB",
+        second / max(first, 1.0),
+        "≤ 150 MB, second half ≤ 1.1 of the first",
     )
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,8 +40,8 @@ class Done(NamedTuple):
     opaque: str = ""
     """The encoding of the rows on their way, if they did not become Arrow."""
     base_bytes: int = 0
-    peak_bytes: int = 0
-    """The most that the process had in memory, by the kernel's own mark."""
+    peaks_bytes: Sequence[int] = ()
+    """The most that the process had in memory, by the kernel's own mark; in both halves if they were asked for."""
 
 
 class World:
@@ -99,10 +99,13 @@ class World:
             **{key: value for key, value in more.items() if key in ("checkpoint", "limits")},
         }
 
-    def copied(self, table: str = "people", rows: int = 0, *, spark: bool = False, **more: Any) -> Done:
-        """A sync in a process that has copied the small table before; the rows are counted."""
+    def copied(
+        self, table: str = "people", rows: int = 0, *, spark: bool = False, half: int | None = None, **more: Any
+    ) -> Done:
+        """A sync in a process that has copied the small table before; the rows are counted. `half`: after so many rows
+        the mark of memory is reset."""
         self.clear()
-        order = {"warm": self.sync("warm", **more), "sync": self.sync(table, **more), "spark": spark}
+        order = {"warm": self.sync("warm", **more), "sync": self.sync(table, **more), "spark": spark, "half": half}
         done = run_child(order)
         assert bool(done.opaque) != ("transform" in more), f"rows went as {done.opaque or 'Arrow'}"
         assert self.landed(f"landing.{table}") == done.read == (rows or self.rows)

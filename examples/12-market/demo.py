@@ -145,6 +145,8 @@ def start(data_dir: Path) -> subprocess.Popen[bytes]:
     for raw in run.stdout:
         console.print(f"  {raw.decode().rstrip()}")
         if raw.startswith(b"ready"):
+            link = next(word for word in raw.decode().split() if word.startswith("http"))
+            console.print(f"[bold]Watch it in a browser:[/] {link}", soft_wrap=True)
             return run
     raise SystemExit(run.wait() or 1)
 

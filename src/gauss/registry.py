@@ -13,13 +13,10 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gauss.contracts.connector.spec import DestinationSpec, SourceSpec
 from gauss.contracts.format import FormatSpec
 from gauss.contracts.framing import FramingSpec
 from gauss.contracts.plugin import ABI_VERSION, PluginSpec
-from gauss.contracts.processor import ProcessorSpec, Role
-from gauss.contracts.storage import StorageSpec
-from gauss.contracts.transport import TransportSpec
+from gauss.contracts.processor import Role
 from gauss.model.closing import close_process, hold
 from gauss.model.errors import PluginError
 
@@ -29,11 +26,6 @@ PLUGIN_DIR = "GAUSS_PLUGIN_DIR"
 """The environment's name for the folder of the config; Spark's workers inherit it."""
 
 atexit.register(close_process)
-
-KINDS: tuple[type[PluginSpec], ...] = (
-    *(FormatSpec, FramingSpec, TransportSpec, StorageSpec, ProcessorSpec),
-    *(SourceSpec, DestinationSpec),
-)
 
 
 @functools.cache

@@ -16,10 +16,11 @@ import uvicorn
 from fastapi import FastAPI
 from websockets.sync.client import connect as ws_connect
 
-from gauss.api import cursors, scans, tail
+from gauss.api import cursors, scans
 from gauss.clients.engine.client import EngineClient
 from gauss.config.spec import Pipeline
 from gauss.contracts.cursor import Mode, Output, Program, Seq
+from gauss.http import tail
 from gauss.scan.program.blob import encode_program
 from gauss.stream.control.tails import ControlClient
 from gauss.stream.engine.runtime import Engine

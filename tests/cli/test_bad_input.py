@@ -73,6 +73,7 @@ OF_A_RUN = (
     "dlq ls",
     "dlq show",
     "dlq replay --all",
+    "open --print",
 )
 OF_A_DIRECTORY = ("verify", "repair")
 DIRECTORIES = ("nowhere", "sound.toml", "folder", "stale", "deaf", "alien", "garbage", "list", "no-url", "no-key")
@@ -187,6 +188,16 @@ def test_no_embedded_server_is_one_error(gauss: Gauss, system: str, directory: s
         ("tap", 2, "Missing argument"),
         ("query a --limit 0", 2, "--limit"),
         ("nosuch", 2, "nosuch"),
+        ("serve --store nonsense", 1, "--store"),
+        ("serve --store sqlite:///folder", 1, "folder"),
+        ("serve --data-dir sound.toml", 3, "sound.toml"),
+        ("serve --key-file empty.toml", 1, "empty.toml"),
+        ("worker --store nonsense", 1, "--store"),
+        ("worker --store sqlite:///folder", 1, "folder"),
+        ("worker --store sqlite:///fleet.db --lease-ttl never", 1, "--lease-ttl"),
+        ("worker --store sqlite:///fleet.db --lease-ttl 5s", 1, "--lease-ttl"),
+        ("worker --store sqlite:///fleet.db --data-dir sound.toml", 3, "sound.toml"),
+        ("worker --store sqlite:///sound.toml", 3, "sound.toml"),
     ],
 )
 def test_what_can_not_be_used_is_named(gauss: Gauss, command: str, code: int, said: str) -> None:
@@ -197,7 +208,8 @@ def test_what_can_not_be_used_is_named(gauss: Gauss, command: str, code: int, sa
 
 
 def test_every_command_is_tried(gauss: Gauss) -> None:
-    tried = {line.split()[0] for line in (*OF_A_FILE, *OF_A_RUN, *OF_A_DIRECTORY)} | {"new", "db", "dev"}
+    tried = {line.split()[0] for line in (*OF_A_FILE, *OF_A_RUN, *OF_A_DIRECTORY)}
+    tried |= {"new", "db", "dev", "serve", "worker"}
     listed = gauss("--help").stdout
     from gauss.cli.main import COMMANDS
 

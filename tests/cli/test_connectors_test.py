@@ -85,9 +85,13 @@ def test_settings_of_a_file_are_used_with_secrets_from_the_environment(gauss: Ga
         (("missing.wasm",), "does not exist"),
         (("sample:Numbers", "--case", "read.twise"), 'did you mean "read.twice"'),
         (("sample:Numbers", "--set", "rows"), "expected key=value"),
+        (
+            ("postgres", "--set", "port=abc", "--case", "spec."),
+            "source postgres: port: Input should be a valid integer",
+        ),
         (("sample:Numbers", "--config", "nowhere.toml"), "nowhere.toml"),
     ],
-    ids=["name", "role", "class", "module", "case", "setting", "file"],
+    ids=["name", "role", "class", "module", "case", "setting", "value", "file"],
 )
 def test_what_can_not_be_tested_exits_with_1_and_a_reason(gauss: Gauss, arguments: tuple[str, ...], words: str) -> None:
     done = gauss("connectors", "test", *arguments)

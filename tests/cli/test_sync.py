@@ -14,6 +14,7 @@ import pytest
 
 from gauss.connect.state import StateStore, StreamCursor
 from gauss.contracts.connector.cursor import Int64Cursor
+from gauss.model.paths import DataDir
 from helpers.connectors import module
 from helpers.run import GAUSS
 from helpers.sync_connectors import CONNECTORS
@@ -169,6 +170,8 @@ def test_secrets_in_errors_are_hidden_wherever_they_are_printed(gauss: Gauss, wr
     for arguments in (["history", "numbers"], ["ls", "--json"]):
         shown = gauss("syncs", *arguments)
         assert "*** is wrong" in shown.stdout and "hunter22" not in shown.stdout
+    stored = b"".join(each.read_bytes() for each in (tmp_path / ".gauss" / "connect").glob("state.db*"))
+    assert b"*** is wrong" in stored and b"hunter22" not in stored
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json"]])
@@ -222,6 +225,27 @@ def test_a_dry_run_changes_nothing(gauss: Gauss, tmp_path: Path) -> None:
     done = gauss("sync", "--dry-run")
     assert done.returncode == 0 and "a: incremental, append" in done.stdout
     assert lines(tmp_path) == [] and not (tmp_path / ".gauss").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
+@pytest.mark.parametrize("broken", ["cluster", "process"])
+def test_a_dry_run_whose_embedded_server_does_not_start_is_a_failure(
+    gauss: Gauss, tmp_path: Path, arguments: list[str], broken: str
+) -> None:
+    text = CONFIG.format(rows=1, folder=tmp_path, pause=0, more="", last="")
+    (tmp_path / "sample.py").write_text(CONNECTORS)
+    config = tmp_path / "gauss.toml"
+    config.write_text(text.replace(f'"sample:Lines", folder = "{tmp_path}", ', '"postgres"'))
+    server = DataDir(tmp_path / ".gauss").server("postgres")
+    (server / "cluster").mkdir(parents=True)
+    (server / "cluster" / "PG_VERSION").write_text("9")
+    wrong = {"PYTHONHOME": str(tmp_path)} if broken == "process" else {}
+    done = gauss("sync", "--dry-run", *arguments, **wrong)
+    assert done.returncode == 3, done
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "the embedded postgres in" in said and "owner.log" in said
+    if arguments:
+        assert [each["event"] for each in events(done.stdout)] == ["error", "result"]
 
 
 def test_the_first_interrupt_drains_and_the_next_run_goes_on(write: Write, tmp_path: Path) -> None:

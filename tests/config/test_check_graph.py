@@ -315,6 +315,11 @@ def test_role_decides_source_and_target(judge: Judge, sound: str, good: str, bad
     assert fault.message.endswith(message)
 
 
+def test_topic_in_kafka_that_nobody_here_writes_is_no_warning(judge: Judge, sound: str) -> None:
+    topic = '[[topics]]\nname = "of-others"\nstorage = "kafka"\nstorage_config = { brokers = ["127.0.0.1:9092"] }\n'
+    assert judge(sound + topic).faults == []
+
+
 def test_topic_that_nobody_writes_is_a_warning(judge: Judge, sound: str) -> None:
     checked = judge(sound + '[[topics]]\nname = "lonely"\nstorage = "memory"\n')
     assert checked.errors == []

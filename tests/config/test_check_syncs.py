@@ -121,6 +121,16 @@ def test_two_streams_for_one_table_are_a_fault_unless_one_is_renamed(judge: Judg
     [fault] = judge(both).errors
     assert '"other.people" and "public.people" would both be written to "people"' in fault.message
     assert judge(both.replace('"other.people" }', '"other.people", table = "more" }')).errors == []
+    tables = 'Destination", tables = { "public.people" = "x" }'
+    assert judge(both.replace('Destination"', tables)).errors == []
+    [fault] = judge(both.replace('Destination"', tables.replace('"x" }', '"x", "other.people" = "x" }'))).errors
+    assert "would both be written to" in fault.message
+    assert (
+        judge(
+            both.replace('"own:Destination"', '"file", path = "out"').replace('"upsert", key = ["id"]', '"append"')
+        ).errors
+        == []
+    )
 
 
 def test_two_syncs_of_one_name_are_a_fault(judge: Judge) -> None:

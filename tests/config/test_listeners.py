@@ -135,3 +135,10 @@ def test_cluster_without_a_secret_is_a_warning(judge: Judge, sound: str, spark: 
     assert checked.errors == []
     assert any("no secret is set" in fault.message for fault in checked.warnings) is warned
     assert "planted" not in str(checked.warnings)
+
+
+def test_kafka_on_another_machine_without_a_word_on_encryption_is_a_warning(judge: Judge, sound: str) -> None:
+    topic = '[[topics]]\nname = "of-others"\nstorage = "kafka"\nstorage_config = { brokers = ["kafka:9092"] }\n'
+    (fault,) = judge(sound + topic).warnings
+    assert "may go to kafka as plain text" in fault.message and "security_protocol" in fault.hint
+    assert judge(sound + topic.replace(" }", ', security_protocol = "plaintext" }')).faults == []

@@ -48,6 +48,19 @@ def test_missing_variable_is_named_at_its_path(monkeypatch: pytest.MonkeyPatch) 
     assert "NOT_THERE is not set" in problems[0][1]
 
 
+def test_variable_that_is_unset_or_empty_has_the_default_which_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMPTY", "")
+    monkeypatch.setenv("BROKER", "kafka1:9092")
+    filled, redactor, problems = fill(["${NOT_THERE:-local[2]}", "${EMPTY:-}", "a ${BROKER:-127.0.0.1:9092}"])
+    assert filled == ["local[2]", "", "a kafka1:9092"]
+    assert redactor.secrets == {"kafka1:9092"} and problems == []
+
+
+@pytest.mark.parametrize("reference", ["${a b:-c}", "${NOT_THERE:-c"])
+def test_default_of_a_reference_that_is_no_name_is_refused(reference: str) -> None:
+    assert len(fill(reference)[2]) == 1
+
+
 def test_missing_file_is_named(tmp_path: Path) -> None:
     _, _, problems = fill("${file:gone.txt}", tmp_path)
     assert "gone.txt" in problems[0][1]

@@ -1,4 +1,4 @@
-"""The semantics of the host functions, to the letter, by both doors."""
+"""The exact semantics of the host functions, called from Python and from Wasm."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_emit_blocks_while_the_channel_is_full(kind: Any) -> None:
     thread.join()
 
 
-def test_a_batch_that_does_not_fit_the_buffer_is_stashed_and_comes_again(kind: Any) -> None:
+def test_batch_that_does_not_fit_the_buffer_is_stashed_and_delivered_again(kind: Any) -> None:
     both = OneStream()
     both.source.emit_batch(rows(1))
     both.source.emit_batch(rows(2))
@@ -99,7 +99,7 @@ def test_a_batch_that_does_not_fit_the_buffer_is_stashed_and_comes_again(kind: A
 
 
 @pytest.mark.parametrize("pointer", [MEMORY_BYTES - 4, MEMORY_BYTES, 2**31, 2**32 - 1])
-def test_a_batch_is_stashed_when_memory_can_not_be_written(kind: Any, pointer: int) -> None:
+def test_batch_is_stashed_if_memory_cannot_be_written(kind: Any, pointer: int) -> None:
     both = OneStream()
     both.source.emit_batch(rows(7))
     both.source.end()
@@ -110,7 +110,7 @@ def test_a_batch_is_stashed_when_memory_can_not_be_written(kind: Any, pointer: i
     assert read_batch(destination.memory.read(0, length)).to_pydict() == {"n": [7]}
 
 
-def test_the_last_error_is_kept_while_it_does_not_fit_and_cleared_by_a_success(kind: Any) -> None:
+def test_last_error_is_kept_until_it_was_read_or_a_call_succeeds(kind: Any) -> None:
     both = OneStream()
     source = kind(both.source)
     assert source.call("last_error", 0, 100) == 0
@@ -126,20 +126,20 @@ def test_the_last_error_is_kept_while_it_does_not_fit_and_cleared_by_a_success(k
 
 
 @pytest.mark.parametrize("data", [b"", b"none", write_batch(rows())], ids=["nothing", "no IPC stream", "no rows"])
-def test_what_is_no_batch_with_rows_is_refused(kind: Any, data: bytes) -> None:
+def test_invalid_or_empty_batch_is_refused(kind: Any, data: bytes) -> None:
     source = kind(OneStream().source)
     assert source.call("emit_batch", *put(source, data)) == -1
     assert error_of(source)["code"] in ("EMPTY_BATCH", "BAD_BATCH")
 
 
-def test_a_batch_above_the_limit_is_refused_before_it_is_read(kind: Any) -> None:
+def test_batch_above_the_limit_is_refused_before_it_is_parsed(kind: Any) -> None:
     source = kind(OneStream(StreamLimits(max_batch_bytes=1_000)).source)
     assert source.call("emit_batch", 0, 1_000 + BATCH_OVERHEAD_BYTES + 1) == -1
     found = error_of(source)
     assert (found["code"], found["category"], found["retryable"]) == ("BATCH_TOO_LARGE", "config", False)
 
 
-def test_each_side_has_its_own_calls(kind: Any) -> None:
+def test_call_of_the_other_side_is_refused(kind: Any) -> None:
     both = OneStream()
     source, destination = kind(both.source), kind(both.destination)
     assert source.call("next_batch", 0, 100) == -1
@@ -148,7 +148,7 @@ def test_each_side_has_its_own_calls(kind: Any) -> None:
     assert error_of(destination)["code"] == "WRONG_SIDE"
 
 
-def test_state_is_kept_by_scope_and_the_stream_is_the_current_one(kind: Any) -> None:
+def test_state_is_separate_per_scope_and_stream(kind: Any) -> None:
     both = OneStream()
     source, destination = kind(both.source), kind(both.destination)
     for scope, value in ((PIPELINE, b"one"), (STREAM, b"two"), (INSTANCE, b"three")):
@@ -163,7 +163,7 @@ def test_state_is_kept_by_scope_and_the_stream_is_the_current_one(kind: Any) -> 
     assert destination.call("state_get", INSTANCE, 0, 3, 200, 100) == 0
 
 
-def test_state_answers_0_for_nothing_and_minus_n_for_a_small_buffer(kind: Any) -> None:
+def test_state_get_returns_0_if_missing_and_minus_n_for_a_small_buffer(kind: Any) -> None:
     both = OneStream()
     source = kind(both.source)
     put(source, b"k")
@@ -176,7 +176,7 @@ def test_state_answers_0_for_nothing_and_minus_n_for_a_small_buffer(kind: Any) -
 
 
 @pytest.mark.parametrize("scope", [-1, 3, 2**31 - 1, -(2**31)])
-def test_an_unknown_scope_is_refused(kind: Any, scope: int) -> None:
+def test_unknown_scope_is_refused(kind: Any, scope: int) -> None:
     source = kind(OneStream().source)
     put(source, b"k")
     assert source.call("state_put", scope, 0, 1, 10, 1) == -1
@@ -187,7 +187,7 @@ def test_an_unknown_scope_is_refused(kind: Any, scope: int) -> None:
 @pytest.mark.parametrize(
     ("length", "works"), [(0, False), (1, True), (KEY_BYTES, True), (KEY_BYTES + 1, False), (2**31, False)]
 )
-def test_keys_have_1_to_1024_bytes(kind: Any, length: int, works: bool) -> None:
+def test_key_outside_1_to_1024_bytes_is_refused(kind: Any, length: int, works: bool) -> None:
     source = kind(OneStream().source)
     put(source, b"k" * min(length, KEY_BYTES + 1))
     assert source.call("state_put", STREAM, 0, length, 8000, 1) == (0 if works else -1)
@@ -195,7 +195,7 @@ def test_keys_have_1_to_1024_bytes(kind: Any, length: int, works: bool) -> None:
         assert error_of(source)["code"] == "BAD_KEY"
 
 
-def test_keys_are_text_and_values_have_at_most_16_mib(kind: Any) -> None:
+def test_key_that_is_no_text_and_value_above_16_mib_are_refused(kind: Any) -> None:
     source = kind(OneStream().source)
     put(source, b"\xff")
     assert source.call("state_put", STREAM, 0, 1, 10, 1) == -1
@@ -230,7 +230,7 @@ def test_checkpoints_of_both_sides_advance_the_cursor(kind: Any) -> None:
     ],
     ids=["other kind", "other side", "unknown kind", "negative", "beyond", "other stream", "empty", "no JSON"],
 )
-def test_a_checkpoint_that_can_not_be_is_refused(kind: Any, number: int, payload: bytes) -> None:
+def test_invalid_checkpoint_is_refused(kind: Any, number: int, payload: bytes) -> None:
     both = OneStream()
     source = kind(both.source)
     assert source.call("checkpoint", number, *put(source, payload)) == -1
@@ -256,7 +256,7 @@ def test_log_metric_and_progress_reach_the_observer(kind: Any) -> None:
     assert source.call("report_progress", -1, 0) == -1
 
 
-def test_a_failed_run_ends_the_calls_that_wait(kind: Any) -> None:
+def test_blocked_call_ends_when_the_run_fails(kind: Any) -> None:
     from gauss.contracts.connector.errors import ConnectorError
 
     both = OneStream()
@@ -266,7 +266,7 @@ def test_a_failed_run_ends_the_calls_that_wait(kind: Any) -> None:
     assert error_of(destination)["code"] == "GONE"
 
 
-def test_a_state_store_that_fails_is_an_error_of_the_host(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_of_the_state_store_is_returned_as_an_error(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     both = OneStream()
 
     def fail(owner: str, key: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Batches that a source compresses, by both doors, and those in an encoding that nobody agreed on."""
+"""Compressed batches from Python and Wasm sources, and batches in an encoding that was not negotiated."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def zeros(count: int) -> pa.RecordBatch:
 
 @COMPRESSED
 @pytest.mark.parametrize("reader", DOORS)
-def test_a_compressed_batch_is_delivered_decompressed(kind: Any, codec: str, reader: str) -> None:
+def test_compressed_batch_is_delivered_decompressed(kind: Any, codec: str, reader: str) -> None:
     both = OneStream()
     source, destination = kind(both.source), DOORS[reader](both.destination)
     data = write_batch(zeros(1000), codec)
@@ -53,7 +53,7 @@ def test_a_compressed_batch_is_delivered_decompressed(kind: Any, codec: str, rea
 
 
 @COMPRESSED
-def test_a_compressed_batch_that_holds_more_than_the_limit_is_refused(kind: Any, codec: str) -> None:
+def test_compressed_batch_above_the_decompressed_limit_is_refused(kind: Any, codec: str) -> None:
     both = OneStream(limits=StreamLimits(max_batch_bytes=1024))
     door = kind(both.source)
     most = (1024 + BATCH_OVERHEAD_BYTES) // 8
@@ -66,7 +66,7 @@ def test_a_compressed_batch_that_holds_more_than_the_limit_is_refused(kind: Any,
 
 @COMPRESSED
 @pytest.mark.parametrize("length", [1 << 62, 1 << 40, 7, -2], ids=["huge", "large", "small", "negative"])
-def test_a_batch_that_lies_about_its_decompressed_length_is_an_error(kind: Any, codec: str, length: int) -> None:
+def test_batch_with_a_wrong_decompressed_length_is_an_error(kind: Any, codec: str, length: int) -> None:
     door = kind(OneStream().source)
     data = write_batch(zeros(1000), codec)
     told = (8000).to_bytes(8, "little", signed=True)
@@ -76,7 +76,7 @@ def test_a_batch_that_lies_about_its_decompressed_length_is_an_error(kind: Any, 
 
 
 @pytest.mark.parametrize("agreed", ["", "pgcopy:other"], ids=["Arrow", "another"])
-def test_an_opaque_batch_that_was_not_agreed_on_is_refused(agreed: str) -> None:
+def test_opaque_batch_that_was_not_negotiated_is_refused(agreed: str) -> None:
     both = OneStream()
     run = StreamRun(both.run.stream, both.state, both.seen, pipeline="p", opaque=agreed)
     host = StreamHost(run, CheckpointKind.SOURCE, "source-a")

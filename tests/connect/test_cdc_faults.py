@@ -1,14 +1,16 @@
-"""Change data capture that can't go on as it did: a lost slot, changes of the table, missing keys and rights."""
+"""Faults of change data capture: a lost slot, changes of the table, missing keys and privileges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gauss.clients.embedded import EmbeddedServer
 from gauss.clients.postgres.connect import Connection, connect
+from gauss.connect.sync import Sync
 from gauss.contracts.connector.errors import ErrorCategory
 from helpers.cdc_people import APPEND, UPSERT, create, drop_replication, failed, log_of, ran, reset, same, slots
 
@@ -23,7 +25,7 @@ def connection(server: EmbeddedServer) -> Iterator[Connection]:
         drop_replication(made)
 
 
-def test_a_reset_leads_to_a_new_snapshot_and_a_new_slot(make: Any, connection: Connection) -> None:
+def test_reset_stream_takes_a_new_snapshot_with_a_new_slot(make: Any, connection: Connection) -> None:
     ran(make(UPSERT))
     connection.execute("DELETE FROM people WHERE id > 400")
     reset(make(UPSERT))
@@ -33,7 +35,7 @@ def test_a_reset_leads_to_a_new_snapshot_and_a_new_slot(make: Any, connection: C
     assert ran(make(UPSERT)) == (1, 1) and same(connection)
 
 
-def test_a_truncate_is_an_error_until_the_stream_is_reset(make: Any, connection: Connection) -> None:
+def test_truncate_is_an_error_until_the_stream_is_reset(make: Any, connection: Connection) -> None:
     ran(make(UPSERT))
     connection.execute(
         "INSERT INTO people VALUES (1001, 'new'); TRUNCATE people; INSERT INTO people VALUES (1, 'first')"
@@ -45,7 +47,7 @@ def test_a_truncate_is_an_error_until_the_stream_is_reset(make: Any, connection:
 
 
 @pytest.mark.parametrize("truncated", ["people", "people_1"])
-def test_a_truncate_of_partitions_is_an_error_until_the_stream_is_reset(
+def test_truncate_of_partitions_is_an_error_until_the_stream_is_reset(
     make: Any, connection: Connection, truncated: str
 ) -> None:
     connection.execute(
@@ -65,7 +67,7 @@ def test_a_truncate_of_partitions_is_an_error_until_the_stream_is_reset(
     assert same(connection)
 
 
-def test_a_slot_that_vanished_is_never_replaced_silently(make: Any, connection: Connection) -> None:
+def test_missing_slot_is_an_error_until_the_stream_is_reset(make: Any, connection: Connection) -> None:
     ran(make(UPSERT))
     connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
     connection.execute("DELETE FROM people WHERE id = 1")
@@ -76,7 +78,31 @@ def test_a_slot_that_vanished_is_never_replaced_silently(make: Any, connection: 
     assert ran(make(UPSERT)) == (499, 499) and same(connection)
 
 
-def test_a_slot_that_somebody_else_has_moved_is_an_error(make: Any, connection: Connection) -> None:
+def test_a_sync_of_another_data_directory_with_the_same_name_does_not_take_the_slot(
+    make: Any, connection: Connection, server: EmbeddedServer, tmp_path: Path
+) -> None:
+    ran(make(UPSERT))
+    [(name, _)] = before = slots(connection)
+    elsewhere = {"connector": "postgres", "dsn": server.endpoint.url, "schema": "elsewhere"}
+    second = Sync(make(UPSERT, destination=elsewhere).definition, tmp_path, tmp_path / "another")
+    for _ in range(2):
+        message = failed(second.run(), "SLOT_TAKEN")
+    assert f"pg_drop_replication_slot('{name}')" in message and slots(connection) == before
+    connection.execute("DELETE FROM people WHERE id = 1")
+    assert ran(make(UPSERT)) == (1, 1) and same(connection)
+
+
+def test_a_lost_state_is_no_loss_of_the_slot(make: Any, connection: Connection, tmp_path: Path) -> None:
+    ran(make(UPSERT))
+    for file in (tmp_path / ".gauss" / "connect").glob("state.db*"):
+        file.unlink()
+    connection.execute("DELETE FROM people WHERE id = 1")
+    assert ran(make(UPSERT)) == (1, 1) and same(connection)
+    reset(make(UPSERT))
+    assert ran(make(UPSERT)) == (499, 499) and same(connection)
+
+
+def test_slot_advanced_by_another_client_is_an_error(make: Any, connection: Connection) -> None:
     ran(make(UPSERT))
     connection.execute("DELETE FROM people WHERE id = 1")
     connection.execute("SELECT pg_replication_slot_advance(slot_name, pg_current_wal_lsn()) FROM pg_replication_slots")
@@ -84,7 +110,7 @@ def test_a_slot_that_somebody_else_has_moved_is_an_error(make: Any, connection: 
 
 
 @pytest.mark.parametrize("made_anew", ["publication", "table"])
-def test_a_publication_that_was_made_anew_is_an_error(make: Any, connection: Connection, made_anew: str) -> None:
+def test_recreated_publication_is_an_error(make: Any, connection: Connection, made_anew: str) -> None:
     ran(make(UPSERT))
     ((name,),) = connection.execute("SELECT pubname FROM pg_publication").fetchall()
     if made_anew == "publication":
@@ -101,7 +127,7 @@ def test_a_publication_that_was_made_anew_is_an_error(make: Any, connection: Con
     ).fetchone() == (True,)
 
 
-def test_columns_that_were_added_and_dropped_between_runs_are_followed(make: Any, connection: Connection) -> None:
+def test_columns_added_and_dropped_between_runs_are_applied(make: Any, connection: Connection) -> None:
     ran(make(UPSERT))
     connection.execute("UPDATE people SET worth = 1 WHERE id = 1")
     connection.execute("ALTER TABLE people ADD COLUMN age int; UPDATE people SET age = 5 WHERE id = 2")
@@ -111,7 +137,7 @@ def test_columns_that_were_added_and_dropped_between_runs_are_followed(make: Any
     assert same(connection, f"(SELECT {columns} FROM people) a", f"(SELECT {columns} FROM landing.people) b")
 
 
-def test_a_table_without_a_key_needs_its_whole_rows_as_identity(make: Any, connection: Connection) -> None:
+def test_table_without_a_key_needs_replica_identity_full(make: Any, connection: Connection) -> None:
     connection.execute("ALTER TABLE people DROP CONSTRAINT people_pkey")
     message = failed(make(APPEND).run(), "NO_IDENTITY")
     assert "ADD PRIMARY KEY" in message and "REPLICA IDENTITY FULL" in message and slots(connection) == []
@@ -122,7 +148,7 @@ def test_a_table_without_a_key_needs_its_whole_rows_as_identity(make: Any, conne
     assert log_of(connection)[500:] == [("delete", 1, "person 1"), ("delete", 2, "person 2"), ("insert", 2, "x")]
 
 
-def test_a_key_that_deletes_do_not_have_is_refused(make: Any, connection: Connection) -> None:
+def test_key_outside_the_replica_identity_is_refused(make: Any, connection: Connection) -> None:
     connection.execute("CREATE UNIQUE INDEX ON people (name)")
     message = failed(make({"mode": "cdc", "write": "upsert", "key": ["name"]}).run(), "BAD_KEY")
     assert "they have (id)" in message
@@ -134,14 +160,14 @@ def test_a_key_that_deletes_do_not_have_is_refused(make: Any, connection: Connec
     assert same(connection)
 
 
-def test_a_cursor_of_another_mode_is_refused(make: Any, connection: Connection) -> None:
+def test_cursor_of_another_mode_is_refused(make: Any, connection: Connection) -> None:
     assert ran(make({"mode": "incremental", "cursor": "id", "key": ["id"]})) == (500, 500)
     assert "state reset" in failed(make(UPSERT).run(), "BAD_CURSOR")
     reset(make(UPSERT))
     assert ran(make(UPSERT)) == (500, 500) and same(connection)
 
 
-def test_a_user_without_replication_is_told_what_to_grant(make: Any, connection: Connection, server: Any) -> None:
+def test_error_of_a_user_without_replication_names_the_grant(make: Any, connection: Connection, server: Any) -> None:
     connection.execute("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN PASSWORD 'secret-word'")
     connection.execute("GRANT SELECT ON people TO reader")
     dsn = server.endpoint.url.replace(server.endpoint.url.split("@")[0], "postgresql://reader:secret-word")
@@ -161,7 +187,7 @@ def test_a_user_without_replication_is_told_what_to_grant(make: Any, connection:
         connection.execute("DROP OWNED BY reader; DROP ROLE reader")
 
 
-def test_a_snapshot_that_fails_leaves_neither_rows_nor_a_slot(make: Any, connection: Connection) -> None:
+def test_snapshot_that_fails_leaves_neither_rows_nor_a_slot(make: Any, connection: Connection) -> None:
     connection.execute("CREATE SCHEMA landing; CREATE TABLE landing.people (id bigint PRIMARY KEY, name text)")
     connection.execute("ALTER TABLE landing.people ADD CONSTRAINT rare CHECK (name <> 'person 200')")
     small = {"max_batch_bytes": 1024, "max_inflight_batches": 1}
@@ -172,7 +198,7 @@ def test_a_snapshot_that_fails_leaves_neither_rows_nor_a_slot(make: Any, connect
     assert ran(make(UPSERT, limits=small)) == (500, 500) and same(connection)
 
 
-def test_a_change_from_before_a_new_type_is_read_in_the_new_one(make: Any, connection: Connection) -> None:
+def test_change_from_before_a_type_change_is_read_as_the_new_type(make: Any, connection: Connection) -> None:
     ran(make(UPSERT))
     connection.execute("UPDATE people SET worth = 12.5 WHERE id = 1; ALTER TABLE people ALTER COLUMN worth TYPE text")
     connection.execute("UPDATE people SET worth = '7' WHERE id = 2")
@@ -181,7 +207,7 @@ def test_a_change_from_before_a_new_type_is_read_in_the_new_one(make: Any, conne
     assert [(number, float(worth)) for number, worth in found] == [(1, 12.5), (2, 7.0)]
 
 
-def test_a_large_unchanged_value_from_before_a_full_identity_is_looked_up(make: Any, connection: Connection) -> None:
+def test_unchanged_toast_value_from_before_full_identity_is_looked_up(make: Any, connection: Connection) -> None:
     connection.execute("ALTER TABLE people ALTER COLUMN name SET STORAGE EXTERNAL")
     connection.execute("UPDATE people SET name = repeat(md5(id::text), 200) WHERE id <= 3")
     ran(make(UPSERT))
@@ -192,7 +218,7 @@ def test_a_large_unchanged_value_from_before_a_full_identity_is_looked_up(make: 
     assert "name" in failed(make(UPSERT).run(), "NO_IDENTITY")
 
 
-def test_a_child_that_was_added_later_is_an_error_until_the_stream_is_reset(make: Any, connection: Connection) -> None:
+def test_child_table_added_later_is_an_error_until_the_stream_is_reset(make: Any, connection: Connection) -> None:
     ran(make(UPSERT))
     connection.execute("CREATE TABLE child (PRIMARY KEY (id)) INHERITS (people)")
     connection.execute("INSERT INTO child VALUES (1001, 'in the child')")
@@ -204,9 +230,7 @@ def test_a_child_that_was_added_later_is_an_error_until_the_stream_is_reset(make
 
 
 @pytest.mark.parametrize("key", ["", ", PRIMARY KEY (other)"], ids=["none", "another"])
-def test_a_child_without_the_key_is_refused_before_its_updates_would_fail(
-    make: Any, connection: Connection, key: str
-) -> None:
+def test_child_table_without_the_key_is_refused(make: Any, connection: Connection, key: str) -> None:
     connection.execute(f"CREATE TABLE child (other int{key}) INHERITS (people)".encode())
     connection.execute("INSERT INTO child VALUES (1001, 'in the child', 1, NULL, 1)")
     message = failed(make(UPSERT).run(), "NO_IDENTITY")

@@ -1,4 +1,4 @@
-"""Change data capture from Postgres to Postgres: the snapshot, changes, and syncs that follow."""
+"""Change data capture from Postgres to Postgres: the snapshot, changes, and follow syncs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_changes_are_upserted_and_an_idle_run_between_them_reads_nothing(make: A
     assert ("_op",) not in names
 
 
-def test_a_table_follows_the_rows_that_a_program_selects(make: Any, connection: Connection) -> None:
+def test_table_contains_exactly_the_rows_that_a_program_selects(make: Any, connection: Connection) -> None:
     stream = {**UPSERT, "transform": {"program": "select(.worth < 100)"}}
     ran(make(stream))
     connection.execute("UPDATE people SET worth = 500 WHERE id = 1; UPDATE people SET worth = 1 WHERE id = 500")
@@ -66,7 +66,7 @@ def test_changes_are_appended_with_their_operation(make: Any, connection: Connec
     assert ran(make(APPEND)) == (0, 0)
 
 
-def test_only_what_the_destination_has_committed_is_confirmed(make: Any, connection: Connection) -> None:
+def test_slot_is_confirmed_only_up_to_the_committed_position(make: Any, connection: Connection) -> None:
     ran(make(UPSERT))
     ((name, first),) = slots(connection)
     assert name.startswith("gauss_people_public_people_")
@@ -84,7 +84,7 @@ def test_only_what_the_destination_has_committed_is_confirmed(make: Any, connect
     assert slots(connection) == [(name, committed)] and first != committed
 
 
-def test_rows_written_during_the_snapshot_are_there_once(make: Any, connection: Connection, server: Any) -> None:
+def test_rows_written_during_the_snapshot_are_copied_once(make: Any, connection: Connection, server: Any) -> None:
     stop = threading.Event()
 
     def write() -> None:
@@ -108,7 +108,7 @@ def test_rows_written_during_the_snapshot_are_there_once(make: Any, connection: 
     assert same(connection)
 
 
-def test_an_append_has_every_row_of_snapshot_and_changes_once(make: Any, connection: Connection, server: Any) -> None:
+def test_append_has_every_row_of_snapshot_and_changes_once(make: Any, connection: Connection, server: Any) -> None:
     stop = threading.Event()
     written: list[int] = []
 
@@ -131,7 +131,7 @@ def test_an_append_has_every_row_of_snapshot_and_changes_once(make: Any, connect
     assert sorted(found) == written and len(written) > 3
 
 
-def test_the_last_change_of_a_key_counts_whatever_came_before(make: Any, connection: Connection) -> None:
+def test_last_change_of_a_key_wins(make: Any, connection: Connection) -> None:
     ran(make(UPSERT))
     connection.execute(
         "BEGIN; DELETE FROM people WHERE id = 1; INSERT INTO people VALUES (1, 'again'); COMMIT;"
@@ -143,7 +143,7 @@ def test_the_last_change_of_a_key_counts_whatever_came_before(make: Any, connect
     assert same(connection)
 
 
-def test_a_large_unchanged_value_is_kept(make: Any, connection: Connection) -> None:
+def test_unchanged_toast_value_is_kept(make: Any, connection: Connection) -> None:
     connection.execute(
         "ALTER TABLE people ADD COLUMN doc text; ALTER TABLE people ALTER COLUMN doc SET STORAGE EXTERNAL"
     )
@@ -159,7 +159,7 @@ def test_a_large_unchanged_value_is_kept(make: Any, connection: Connection) -> N
     assert same(connection)
 
 
-def test_a_partitioned_table_is_captured_by_its_partitions(make: Any, connection: Connection) -> None:
+def test_partitioned_table_is_captured_by_its_partitions(make: Any, connection: Connection) -> None:
     connection.execute(
         "DROP TABLE people; CREATE TABLE people (id bigint PRIMARY KEY, name text) PARTITION BY RANGE (id);"
         "CREATE TABLE people_1 PARTITION OF people FOR VALUES FROM (0) TO (100);"
@@ -178,7 +178,7 @@ def test_a_partitioned_table_is_captured_by_its_partitions(make: Any, connection
 
 
 @pytest.mark.parametrize("load", ["copy_binary", "copy", "insert"])
-def test_every_way_of_loading_deletes_by_key(make: Any, connection: Connection, server: Any, load: str) -> None:
+def test_every_load_method_deletes_by_key(make: Any, connection: Connection, server: Any, load: str) -> None:
     connection.execute(
         'DROP TABLE people; CREATE TABLE people (id numeric, "k%s" int[], at timestamptz, v text,'
         ' PRIMARY KEY (id, "k%s", at))'
@@ -197,7 +197,7 @@ def test_every_way_of_loading_deletes_by_key(make: Any, connection: Connection, 
     assert same(connection)
 
 
-def test_a_plan_has_the_operation_only_where_changes_are_stored(make: Any, connection: Connection) -> None:
+def test_plan_has_an_operation_column_only_for_append(make: Any, connection: Connection) -> None:
     (upserted,), (appended,) = (make(stream).dry_run() for stream in (UPSERT, APPEND))
     assert "_op" not in " ".join(upserted.statements) and '"_op" TEXT NOT NULL' in " ".join(appended.statements)
     for plan in (upserted, appended):
@@ -207,7 +207,7 @@ def test_a_plan_has_the_operation_only_where_changes_are_stored(make: Any, conne
     assert "which is the operation of a change" in failed(make(UPSERT).run(), "BAD_STREAMS")
 
 
-def test_children_of_a_table_are_captured_with_it(make: Any, connection: Connection) -> None:
+def test_changes_of_child_tables_are_captured(make: Any, connection: Connection) -> None:
     connection.execute("CREATE TABLE child (extra int, PRIMARY KEY (id)) INHERITS (people)")
     ran(make(UPSERT))
     connection.execute("INSERT INTO child VALUES (2001, 'in the child'); INSERT INTO people VALUES (2002, 'beside it')")
@@ -224,7 +224,7 @@ def test_checks_of_both_sides_succeed(make: Any, connection: Connection) -> None
 
 
 @pytest.mark.parametrize("stream", [UPSERT, APPEND], ids=["upsert", "append"])
-def test_a_sync_that_follows_writes_changes_until_it_is_stopped(
+def test_follow_sync_writes_changes_until_it_is_stopped(
     make: Any, connection: Connection, stream: dict[str, Any]
 ) -> None:
     sync, found = make(stream, follow=True), list[SyncResult]()
@@ -257,7 +257,7 @@ def test_a_sync_that_follows_writes_changes_until_it_is_stopped(
     assert ran(make(stream))[0] == 0
 
 
-def test_an_idle_sync_that_follows_comes_to_rest(make: Any, connection: Connection) -> None:
+def test_idle_follow_sync_makes_no_further_checkpoints(make: Any, connection: Connection) -> None:
     """Its own commits are in the WAL that it reads."""
     events: list[dict[str, Any]] = []
     sync = make(UPSERT, follow=True)
@@ -276,7 +276,7 @@ def test_an_idle_sync_that_follows_comes_to_rest(make: Any, connection: Connecti
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-def test_a_database_of_another_encoding_is_captured(
+def test_database_with_another_encoding_is_captured(
     make: Any, connection: Connection, server: EmbeddedServer, encoding: str
 ) -> None:
     connection.execute(f"CREATE DATABASE other TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'".encode())

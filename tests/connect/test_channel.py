@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gauss.connect.channel import Channel, Rejection, Weight
+from gauss.connect.channel import Channel, Item, Rejection, Weight
+from gauss.contracts.connector.cursor import Int64Cursor
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Batch, Mark
 from helpers.connectors import rows
@@ -24,9 +25,9 @@ def mark(number: int) -> Mark:
 
 
 @given(st.lists(st.booleans(), max_size=50), st.integers(1, 5))
-def test_everything_arrives_once_and_in_order(kinds: list[bool], capacity: int) -> None:
-    channel, got = Channel(capacity, Weight(2, 1 << 20)), []
-    items = [batch(number) if is_batch else mark(number) for number, is_batch in enumerate(kinds)]
+def test_batches_and_marks_are_delivered_once_and_in_order(kinds: list[bool], capacity: int) -> None:
+    channel, got = Channel(capacity, Weight(2, 1 << 20)), list[Item]()
+    items: list[Item] = [batch(number) if is_batch else mark(number) for number, is_batch in enumerate(kinds)]
 
     def take() -> None:
         while (item := channel.get()) is not None:
@@ -38,11 +39,33 @@ def test_everything_arrives_once_and_in_order(kinds: list[bool], capacity: int) 
         channel.put(item)
     channel.end()
     thread.join(10)
-    assert got == items
+    assert merged(got) == merged(items)
+
+
+def merged(items: list[Item]) -> list[Item]:
+    """The items without marks right before another one."""
+    return [
+        each for each, after in zip(items, [*items, None][1:], strict=True) if not (is_mark(each) and is_mark(after))
+    ]
+
+
+def is_mark(item: Item | None) -> bool:
+    return isinstance(item, Mark)
+
+
+def test_marks_of_a_source_without_rows_do_not_pile_up_before_a_slow_destination() -> None:
+    channel = Channel(1)
+    channel.put(batch(1))
+    for number in range(1_000):
+        channel.put(Mark(1, Int64Cursor(number), final=False))
+    channel.put(end := Mark(1, None, final=True))
+    channel.end()
+    got = list(iter(channel.get, None))
+    assert got == [batch(1), Mark(1, Int64Cursor(999), final=False), end]
 
 
 def waits(call: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
-    """A call that has to wait, and what becomes of it."""
+    """Starts a call that has to wait; returns its thread and its results."""
     done: list[object] = []
 
     def run() -> None:
@@ -58,7 +81,7 @@ def waits(call: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
     return thread, done
 
 
-def test_batches_wait_for_room_and_marks_do_not() -> None:
+def test_batch_waits_for_space_and_a_mark_does_not() -> None:
     channel = Channel(1)
     channel.put(batch(1))
     channel.put(mark(1))
@@ -69,7 +92,7 @@ def test_batches_wait_for_room_and_marks_do_not() -> None:
     assert [channel.get(), channel.get()] == [mark(1), batch(2)]
 
 
-def test_a_drained_channel_takes_nothing_more_and_delivers_what_it_has() -> None:
+def test_drained_channel_accepts_no_more_and_delivers_its_content() -> None:
     channel = Channel(1)
     channel.put(batch(1))
     thread, done = waits(lambda: channel.put(batch(2)))
@@ -80,7 +103,7 @@ def test_a_drained_channel_takes_nothing_more_and_delivers_what_it_has() -> None
     assert [channel.get(), channel.get()] == [batch(1), None]
 
 
-def test_a_broken_channel_ends_both_sides_with_the_first_error() -> None:
+def test_failed_channel_ends_both_sides_with_the_first_error() -> None:
     full, empty = Channel(1), Channel(1)
     full.put(batch(1))
     for channel, call in ((full, lambda: full.put(batch(2))), (empty, empty.get)):
@@ -94,7 +117,7 @@ def test_a_broken_channel_ends_both_sides_with_the_first_error() -> None:
 
 
 @pytest.mark.parametrize("most", [Weight(4, 1 << 20), Weight(100, 4 * 8)], ids=["rows", "bytes"])
-def test_a_batch_waits_while_those_before_it_hold_too_much(most: Weight) -> None:
+def test_batch_waits_while_the_rows_in_flight_exceed_the_limit(most: Weight) -> None:
     channel, two = Channel(8, most), rows(1, 2)
     first, second, third = Batch(1, two), Rejection(two, ConnectorError.data("BAD", "bad")), Batch(2, two)
     channel.put(first)
@@ -106,7 +129,7 @@ def test_a_batch_waits_while_those_before_it_hold_too_much(most: Weight) -> None
     assert done == [None] and [channel.get(), channel.get(), channel.get()] == [second, mark(1), third]
 
 
-def test_a_batch_that_is_larger_than_all_may_hold_passes_alone() -> None:
+def test_batch_above_the_limit_passes_alone() -> None:
     channel, large = Channel(8, Weight(1, 1)), Batch(1, rows(1, 2, 3))
     channel.put(large)
     thread, _ = waits(lambda: channel.put(Batch(2, rows(1))))

@@ -35,12 +35,18 @@ def kinds(made: SchemaPlan) -> dict[str, Change]:
     return {each.column: each.change for each in made.changes}
 
 
-def test_a_new_table_gets_the_columns_of_its_stream() -> None:
+def test_new_table_gets_the_columns_of_its_stream() -> None:
     assert plan([ID, NAME], None) == SchemaPlan(TABLE)
     assert plan([ID, NAME]) == SchemaPlan(TABLE)
 
 
-def test_a_new_column_is_added_ignored_or_refused() -> None:
+def test_stream_without_columns_gets_no_table_but_may_have_no_rows_for_an_existing_one() -> None:
+    with pytest.raises(ConnectorError, match="the stream has no columns"):
+        plan([], None)
+    assert kinds(plan([])) == {"id": Change.REMOVED, "name": Change.REMOVED}
+
+
+def test_new_column_is_added_ignored_or_refused() -> None:
     source = [ID, NAME, pa.field("age", pa.int32(), nullable=False)]
     added = plan(source, new_column=ColumnPolicy.ADD)
     assert kinds(added) == {"age": Change.ADD}
@@ -51,7 +57,7 @@ def test_a_new_column_is_added_ignored_or_refused() -> None:
         plan(source, new_column=ColumnPolicy.FAIL)
 
 
-def test_a_removed_column_stays_null_or_is_refused() -> None:
+def test_removed_column_stays_null_or_is_refused() -> None:
     made = plan([ID], removed_column=ColumnPolicy.IGNORE)
     assert kinds(made) == {"name": Change.REMOVED} and made.table == pa.schema([ID])
     with pytest.raises(ConnectorError, match="name is gone"):
@@ -70,7 +76,7 @@ def test_another_type_is_converted_nulled_or_refused() -> None:
         plan(source, type_change=TypeChangePolicy.FAIL)
 
 
-def test_a_column_that_may_be_null_now_is_relaxed_or_refused() -> None:
+def test_column_that_may_be_null_now_is_relaxed_or_refused() -> None:
     source = [ID.with_nullable(True), NAME]
     assert kinds(plan(source, nullability_change=NullabilityPolicy.ALLOW)) == {"id": Change.NULLABLE}
     with pytest.raises(ConnectorError, match="id may be null"):
@@ -78,12 +84,12 @@ def test_a_column_that_may_be_null_now_is_relaxed_or_refused() -> None:
     assert plan([ID, NAME.with_nullable(False)]).changes == []  # stricter than the table: nothing to do
 
 
-def test_values_that_become_null_need_a_column_that_may_be() -> None:
+def test_values_set_to_null_need_a_nullable_column() -> None:
     source = [pa.field("id", pa.string(), nullable=False), NAME]
     assert kinds(plan(source, type_change=TypeChangePolicy.NULL)) == {"id": Change.NULLABLE}
 
 
-def test_all_refused_differences_are_named_at_once() -> None:
+def test_all_refused_differences_are_reported_together() -> None:
     strict = {
         "new_column": ColumnPolicy.FAIL,
         "removed_column": ColumnPolicy.FAIL,
@@ -96,13 +102,13 @@ def test_all_refused_differences_are_named_at_once() -> None:
         assert part in caught.value.message
 
 
-def test_types_are_compared_as_the_system_has_them() -> None:
+def test_types_are_compared_as_the_destination_stores_them() -> None:
     source = pa.schema([pa.field("n", pa.uint64())])
     landed = pa.schema([pa.field("n", pa.decimal128(20, 0))])
     assert plan_schema(source, landed, landed, SchemaEvolutionPolicy()).changes == []
 
 
-def test_rows_that_do_not_fit_are_told_by_their_number_and_the_others_pass() -> None:
+def test_rows_that_do_not_fit_are_reported_by_number_and_the_others_pass() -> None:
     made = plan([pa.field("id", pa.string(), nullable=False), NAME], type_change=TypeChangePolicy.COERCE)
     batch = pa.record_batch({"id": ["1", "x", "3", "4.5", None], "name": list("abcde")})
     fitting, bad = made.fit(batch)
@@ -119,9 +125,7 @@ def test_rows_that_do_not_fit_are_told_by_their_number_and_the_others_pass() -> 
         (["1e300", "-Infinity", "2", None], pa.string()),
     ],
 )
-def test_a_number_that_is_too_large_for_the_table_does_not_become_infinite(
-    values: list[Any], kind: pa.DataType
-) -> None:
+def test_number_too_large_for_the_column_is_rejected_not_infinite(values: list[Any], kind: pa.DataType) -> None:
     made = plan([ID, pa.field("x", kind)], pa.schema([ID, pa.field("x", pa.float32())]))
     fitting, bad = made.fit(pa.record_batch({"id": [1, 2, 3, 4], "x": pa.array(values, kind)}))
     assert [row for row, _ in bad] == [0] and fitting.column("id").to_pylist() == [2, 3, 4]
@@ -130,7 +134,7 @@ def test_a_number_that_is_too_large_for_the_table_does_not_become_infinite(
     assert [(row, error.code) for row, error in bad] == [(0, "NO_CONVERSION"), (3, "NULL")]
 
 
-def test_a_list_that_does_not_fit_is_told_without_its_neighbours() -> None:
+def test_list_that_does_not_fit_is_rejected_alone() -> None:
     table = pa.schema([pa.field("numbers", pa.list_(pa.int8()))])
     made = plan([pa.field("numbers", pa.list_(pa.int64()))], table, type_change=TypeChangePolicy.COERCE)
     batch = pa.record_batch({"numbers": [[1], [300], [2, 3], None]})
@@ -138,21 +142,21 @@ def test_a_list_that_does_not_fit_is_told_without_its_neighbours() -> None:
     assert rows.to_pydict() == {"numbers": [[1], [2, 3], None]} and [each[0] for each in misfits] == [1]
 
 
-def test_a_misfit_that_python_has_no_value_for_is_told() -> None:
+def test_value_that_does_not_fit_and_has_no_python_type_is_rejected() -> None:
     given = pa.array([2**60, 5], pa.timestamp("us"))
     made = plan([ID, pa.field("at", given.type)], pa.schema([ID, pa.field("at", pa.timestamp("ns"))]))
     _, [(row, error)] = made.fit(pa.record_batch({"id": [1, 2], "at": given}))
     assert row == 0 and "does not fit" in error.message
 
 
-def test_types_without_a_conversion_are_an_error_of_the_schema() -> None:
+def test_types_without_a_conversion_are_a_schema_error() -> None:
     made = plan([pa.field("id", pa.list_(pa.int64()), nullable=False), NAME], type_change=TypeChangePolicy.COERCE)
     with pytest.raises(ConnectorError, match="can't be converted") as caught:
         made.fit(pa.record_batch({"id": [[1]], "name": ["a"]}))
     assert caught.value.category is ErrorCategory.SCHEMA
 
 
-def test_the_operation_of_a_change_is_kept_and_a_delete_needs_no_values_but_its_key() -> None:
+def test_operation_of_a_change_is_kept_and_a_delete_needs_only_key_values() -> None:
     strict = SchemaPlan(pa.schema([ID, NAME.with_nullable(False)]))
     batch = pa.record_batch({"id": [1, 2, 3], "name": ["a", None, None], OPERATION: ["insert", "delete", "update"]})
     fitting, bad = strict.fit(batch)
@@ -163,7 +167,7 @@ def test_the_operation_of_a_change_is_kept_and_a_delete_needs_no_values_but_its_
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=4), st.integers(-(2**63), 2**63 - 1).map(str)), min_size=1))
-def test_every_row_is_kept_or_told(values: list[str | None]) -> None:
+def test_every_row_is_kept_or_reported(values: list[str | None]) -> None:
     made = plan([pa.field("id", pa.string()), NAME], type_change=TypeChangePolicy.COERCE)
     batch = pa.record_batch({"id": pa.array(values, pa.string()), "name": [str(n) for n in range(len(values))]})
     fitting, bad = made.fit(batch)
@@ -175,3 +179,22 @@ def test_every_row_is_kept_or_told(values: list[str | None]) -> None:
         given = values[int(name)]
         assert (kept is None) == (given is None)
         assert given is None or kept == int(given)
+
+
+@pytest.mark.parametrize("wrap", [lambda kind: kind, pa.list_], ids=["struct", "list"])
+def test_a_value_in_a_field_that_the_table_lacks_is_a_misfit(wrap: Any) -> None:
+    small = wrap(pa.struct([("x", pa.int64())]))
+    large = wrap(pa.struct([("x", pa.int64()), ("y", pa.int64())]))
+    made = plan([pa.field("at", large)], pa.schema([("at", small)]))
+    objects: list[Any] = [{"x": 1}, {"x": 1, "y": 2}, None]
+    values = objects if pa.types.is_struct(large) else [[each] for each in objects]
+    fitting, bad = made.fit(pa.record_batch({"at": pa.array(values, large)}))
+    assert [row for row, _ in bad] == [1] and "'y': 2" in bad[0][1].message
+    assert fitting.num_rows == 2
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.decimal128(10, 2)])
+def test_a_text_with_a_leading_zero_does_not_become_a_number(kind: pa.DataType) -> None:
+    made = plan([pa.field("zip", pa.string())], pa.schema([("zip", kind)]))
+    fitting, bad = made.fit(pa.record_batch({"zip": ["7", "007", "0", "-07", None]}))
+    assert [row for row, _ in bad] == [1, 3] and fitting.num_rows == 3

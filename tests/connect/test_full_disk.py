@@ -1,4 +1,4 @@
-"""The state and the letters of syncs on a full disk: typed errors, and everything goes on when there is space."""
+"""State and dead letters of syncs on a full disk: typed errors, and writes succeed once there is space."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gauss.connect.letters import SyncLetters
+from gauss.connect.replay_journal import ReplayJournal
 from gauss.connect.runs import list_runs, start_run
 from gauss.connect.state import StateStore, StreamCursor
 from gauss.contracts.connector.cursor import Int64Cursor
@@ -26,7 +27,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield made
 
 
-def test_state_can_be_read_on_a_full_disk_and_written_when_there_is_space(disk: Path) -> None:
+def test_state_is_readable_on_a_full_disk_and_writable_once_there_is_space(disk: Path) -> None:
     file = disk / "connect" / "state.db"
     store = StateStore(file)
     run = start_run(store, "people")
@@ -49,7 +50,7 @@ def test_state_can_be_read_on_a_full_disk_and_written_when_there_is_space(disk: 
     store.close()
 
 
-def test_a_store_that_can_not_be_made_says_that_the_disk_is_full(disk: Path) -> None:
+def test_store_that_cannot_be_created_reports_the_full_disk(disk: Path) -> None:
     fill(disk / BALLAST)
     for file in (disk / "state.db", disk / "new" / "folder" / "state.db"):
         with pytest.raises(DiskFull, match="the disk is full"):
@@ -58,7 +59,7 @@ def test_a_store_that_can_not_be_made_says_that_the_disk_is_full(disk: Path) -> 
     StateStore(disk / "state.db").close()
 
 
-def test_letters_are_all_there_once_after_a_full_disk(disk: Path) -> None:
+def test_dead_letters_are_complete_and_unique_after_a_full_disk(disk: Path) -> None:
     letters = SyncLetters(disk, "people")
     rows = pa.record_batch({"text": pa.array([f"{number}".ljust(3000, "x") for number in range(20)])})
     ids = [f"id {number}" for number in range(20)]
@@ -71,3 +72,24 @@ def test_letters_are_all_there_once_after_a_full_disk(disk: Path) -> None:
     (disk / BALLAST).unlink()
     letters.add("s", "source", rows, error, "run", ids=ids)
     assert [letter["id"] for letter in letters] == ids
+
+
+def test_a_replay_goes_on_after_a_full_disk_where_it_was(disk: Path) -> None:
+    journal = ReplayJournal(disk / "replays", "people")
+    journal.begin([["a", "b"], ["c"]])
+    journal.begin_chunk(0)
+    fill(disk / BALLAST)
+    back = [{"id": "b", "row": {"text": "x" * 8192}}]
+    with pytest.raises(DiskFull, match="the disk is full") as caught:
+        journal.come_back(0, back)
+    assert str(disk / "replays" / "people.jsonl") in caught.value.message
+    with pytest.raises(DiskFull):
+        ReplayJournal(disk / "more" / "replays", "others").begin([["a"] * 4096])
+    (disk / BALLAST).unlink()
+    found = ReplayJournal(disk / "replays", "people")
+    assert found.chunks == [["a", "b"], ["c"]] and not found.done
+    found.begin_chunk(0)
+    found.come_back(0, back)
+    found.end_chunk(0)
+    again = ReplayJournal(disk / "replays", "people")
+    assert [letter["id"] for letter in again.back()] == ["b"] and again.done_ids() == {"a", "b"}

@@ -1,4 +1,4 @@
-"""Dead letters of syncs: kept, counted, removed."""
+"""The store of a sync's dead letters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def numbers(letters: SyncLetters) -> list[int]:
     return [row_of(letter).column(0)[0].as_py() for letter in letters]
 
 
-def test_a_row_comes_back_as_it_was(letters: SyncLetters) -> None:
+def test_stored_row_is_read_back_unchanged(letters: SyncLetters) -> None:
     odd = pa.record_batch({"t": pa.array(['a\n"ü\x00']), "b": pa.array([b"\xff\n"])})
     letters.add("s", "destination", odd, BAD, "people#1")
     [found] = letters
@@ -35,7 +35,7 @@ def test_a_row_comes_back_as_it_was(letters: SyncLetters) -> None:
     assert (found["stream"], found["reason"], found["attempts"], found["run"]) == ("s", "BAD", 1, "people#1")
 
 
-def test_removing_and_adding_is_one_step_and_keeps_the_order(letters: SyncLetters) -> None:
+def test_remove_with_additions_keeps_the_order(letters: SyncLetters) -> None:
     letters.add("s", "destination", rows(1, 2, 3, 4), BAD, "r")
     [*_, last] = letters
     assert letters.remove(lambda number, _: number in (1, 3), [{**last, "attempts": 2}]) == 2
@@ -43,7 +43,7 @@ def test_removing_and_adding_is_one_step_and_keeps_the_order(letters: SyncLetter
     assert letters.count() == 3
 
 
-def test_a_line_that_a_crash_cut_hides_no_other(letters: SyncLetters, tmp_path: Path) -> None:
+def test_truncated_line_is_skipped_and_the_others_are_read(letters: SyncLetters, tmp_path: Path) -> None:
     letters.add("s", "destination", rows(1, 2), BAD, "r")
     path = tmp_path / "connect" / "letters" / "people.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
@@ -51,7 +51,7 @@ def test_a_line_that_a_crash_cut_hides_no_other(letters: SyncLetters, tmp_path: 
     assert numbers(letters) == [1, 3] and letters.count() == 2
 
 
-def test_a_letter_that_is_added_while_others_are_removed_is_kept(letters: SyncLetters, tmp_path: Path) -> None:
+def test_letter_added_during_a_removal_is_kept(letters: SyncLetters, tmp_path: Path) -> None:
     letters.add("s", "destination", rows(*range(300)), BAD, "r")
     other = SyncLetters(tmp_path / "connect" / "letters", "people")  # as another process has it
 
@@ -76,7 +76,7 @@ def test_letters_of_all_syncs_are_found_by_name(letters: SyncLetters, tmp_path: 
     assert [each.sync for each in kept_letters(tmp_path)] == ["dotted.name"]
 
 
-def test_a_row_that_comes_again_is_kept_once_also_by_the_next_process(tmp_path: Path) -> None:
+def test_repeated_row_is_stored_once_across_processes(tmp_path: Path) -> None:
     kept = SyncLetters(tmp_path, "people")
     assert kept.add("s", "destination", rows(1, 2), BAD, "r", ids=["a", "b"]) == 2
     assert kept.add("s", "destination", rows(2, 3), BAD, "r", ids=["b", "c"]) == 1
@@ -92,7 +92,7 @@ def test_a_row_that_comes_again_is_kept_once_also_by_the_next_process(tmp_path: 
         pa.array([[2**60]], pa.list_(pa.timestamp("us"))),
     ],
 )
-def test_a_value_that_python_does_not_have_is_kept_and_shown_as_text(column: pa.Array, tmp_path: Path) -> None:
+def test_value_without_a_python_type_is_kept_and_shown_as_text(column: pa.Array, tmp_path: Path) -> None:
     letters = SyncLetters(tmp_path, "s")
     row = pa.record_batch({"at": column})
     assert letters.add("a", "destination", row, ConnectorError.data("BAD", "bad"), "s#1") == 1

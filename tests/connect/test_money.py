@@ -13,15 +13,13 @@ from typing import Any
 
 import pytest
 
-from gauss.clients.endpoint import Endpoint
-from gauss.clients.postgres.cluster import DATABASE, HOST, USER, Cluster
+from gauss.clients.postgres.cluster import Cluster
 from gauss.clients.postgres.connect import Connection, connect
-from gauss.process.ports import free_port
 from helpers.cdc_people import UPSERT, drop_replication
 from helpers.people import succeeded
+from helpers.postgres_server import PASSWORD, running
 
 pytestmark = pytest.mark.system
-PASSWORD = "secret"
 GERMAN, JAPANESE = "de_DE", "ja_JP"
 """One writes 1234.50 as 1.234,50, the other has no digits behind the point."""
 
@@ -44,15 +42,10 @@ def locales() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, locales: Path) -> Iterator[SimpleNamespace]:
-    cluster, port = Cluster(tmp_path_factory.mktemp("postgres") / "cluster"), free_port()
-    cluster.create(PASSWORD)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOCPATH", str(locales))
-        cluster.start(port, PASSWORD)
-    try:
-        yield SimpleNamespace(endpoint=Endpoint("postgresql", HOST, port, USER, PASSWORD, DATABASE))
-    finally:
-        cluster.stop()
+        with running(Cluster(tmp_path_factory.mktemp("postgres") / "cluster")) as made:
+            yield made
 
 
 @pytest.fixture
@@ -75,7 +68,7 @@ def landed(make: Any, connection: Connection, stream: dict[str, Any], locale: st
 
 
 @pytest.mark.parametrize("load", ["copy_binary", "copy", "insert"])
-def test_a_point_is_no_separator_of_thousands(make: Any, connection: Connection, load: str) -> None:
+def test_amounts_are_equal_in_a_locale_with_a_decimal_comma(make: Any, connection: Connection, load: str) -> None:
     assert landed(make, connection, UPSERT, GERMAN, load) == [
         (Decimal("1234.50"), [Decimal("1234.50"), None, Decimal("-0.50")]),
         (Decimal("-7.00"), []),
@@ -83,5 +76,5 @@ def test_a_point_is_no_separator_of_thousands(make: Any, connection: Connection,
     ]
 
 
-def test_cents_are_not_copied_as_yen(make: Any, connection: Connection) -> None:
+def test_amounts_are_rounded_in_a_locale_without_decimals(make: Any, connection: Connection) -> None:
     assert [worth for worth, _ in landed(make, connection, {}, JAPANESE, "copy_binary")] == [1235, -7, None]

@@ -1,4 +1,4 @@
-"""Syncs between servers of the oldest Postgres in the wheel, whose newest is the embedded one."""
+"""Syncs between servers of the oldest Postgres in the wheel."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 
-from gauss.clients.endpoint import Endpoint
 from gauss.clients.postgres import binaries
-from gauss.clients.postgres.cluster import DATABASE, HOST, USER, Cluster
+from gauss.clients.postgres.cluster import Cluster
 from gauss.clients.postgres.connect import Connection, connect
-from gauss.process.ports import free_port
 from helpers.cdc_people import APPEND, UPSERT, create, drop_replication, failed, log_of, ran, reset, same, slots
+from helpers.postgres_server import running
 
 pytestmark = pytest.mark.system
-PASSWORD = "secret"
 INCREMENTAL = {"mode": "incremental", "cursor": "id", "key": ["id"]}
 
 
@@ -38,13 +36,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(binaries, "_VERSION", oldest())
         cluster = Cluster(tmp_path_factory.mktemp("postgres") / "cluster")
-    cluster.create(PASSWORD)
-    port = free_port()
-    cluster.start(port, PASSWORD)
-    try:
-        yield SimpleNamespace(endpoint=Endpoint("postgresql", HOST, port, USER, PASSWORD, DATABASE))
-    finally:
-        cluster.stop()
+    with running(cluster) as made:
+        yield made
 
 
 @pytest.fixture
@@ -56,7 +49,7 @@ def connection(server: SimpleNamespace) -> Iterator[Connection]:
         drop_replication(made)
 
 
-def test_a_full_refresh_replaces_the_table_and_keeps_what_belongs_to_it(make: Any, connection: Connection) -> None:
+def test_full_refresh_replaces_the_rows_and_keeps_indexes_and_grants(make: Any, connection: Connection) -> None:
     assert ran(make({})) == (500, 500) and same(connection)
     connection.execute("CREATE INDEX own ON landing.people (lower(name)); GRANT SELECT ON landing.people TO PUBLIC")
     connection.execute("DELETE FROM people WHERE id > 400; UPDATE people SET name = 'x' WHERE id = 1")
@@ -66,7 +59,9 @@ def test_a_full_refresh_replaces_the_table_and_keeps_what_belongs_to_it(make: An
 
 
 @pytest.mark.parametrize("load", ["copy_binary", "copy", "insert"])
-def test_an_incremental_upsert_follows_its_source(make: Any, connection: Connection, server: Any, load: str) -> None:
+def test_incremental_upsert_applies_the_changes_of_its_source(
+    make: Any, connection: Connection, server: Any, load: str
+) -> None:
     side = {"connector": "postgres", "dsn": server.endpoint.url, "schema": "landing", "load": load}
     assert ran(make(INCREMENTAL, destination=side)) == (500, 500) and same(connection)
     connection.execute("INSERT INTO people SELECT n, 'late ' || n FROM generate_series(501, 600) n")
@@ -100,7 +95,7 @@ def test_changes_of_a_partitioned_table_are_appended(make: Any, connection: Conn
     assert log_of(connection, columns="_op, id") == [("insert", 1), ("delete", 1), ("insert", 101), ("delete", 101)]
 
 
-def test_generated_columns_which_older_servers_do_not_publish_are_left_out(make: Any, connection: Connection) -> None:
+def test_generated_columns_that_are_not_published_are_left_out(make: Any, connection: Connection) -> None:
     connection.execute("ALTER TABLE people ADD COLUMN twice bigint GENERATED ALWAYS AS (id * 2) STORED")
     ran(make(UPSERT))
     connection.execute("INSERT INTO people VALUES (1001, 'new')")
@@ -110,7 +105,7 @@ def test_generated_columns_which_older_servers_do_not_publish_are_left_out(make:
 
 
 @pytest.mark.parametrize("lost", ["slot", "publication"])
-def test_a_lost_slot_or_publication_is_an_error(make: Any, connection: Connection, lost: str) -> None:
+def test_lost_slot_or_publication_is_an_error(make: Any, connection: Connection, lost: str) -> None:
     ran(make(UPSERT))
     connection.execute("DELETE FROM people WHERE id = 1")
     if lost == "slot":

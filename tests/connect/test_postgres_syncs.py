@@ -24,7 +24,7 @@ def types(connection: Connection, table: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("load", ["copy_binary", "copy", "insert"])
-def test_a_full_refresh_makes_the_same_table(
+def test_full_refresh_creates_an_equal_table(
     make: Any, connection: Connection, load: str, server: EmbeddedServer
 ) -> None:
     side = {"connector": "postgres", "dsn": server.endpoint.url, "schema": "landing", "load": load}
@@ -35,7 +35,7 @@ def test_a_full_refresh_makes_the_same_table(
     assert types(connection, "landing.people") == types(connection, "public.people")
 
 
-def test_equal_tables_are_copied_without_becoming_arrow(
+def test_equal_tables_are_copied_without_conversion_to_arrow(
     make: Any, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds: list[str] = []
@@ -50,7 +50,7 @@ def test_equal_tables_are_copied_without_becoming_arrow(
     assert same(connection) and kinds[0].startswith("pgcopy:")
 
 
-def test_an_incremental_upsert_follows_its_source(make: Any, connection: Connection) -> None:
+def test_incremental_upsert_applies_the_changes_of_its_source(make: Any, connection: Connection) -> None:
     stream = {"mode": "incremental", "cursor": "id", "key": ["id"]}
     first = succeeded(make(stream).run())
     assert first.streams[0].read.records_read == 1000 and same(connection)
@@ -60,7 +60,7 @@ def test_an_incremental_upsert_follows_its_source(make: Any, connection: Connect
     assert succeeded(make(stream).run()).streams[0].read.records_read == 0
 
 
-def test_a_new_column_is_added_and_a_dry_run_shows_it_first(make: Any, connection: Connection) -> None:
+def test_new_column_is_added_and_a_dry_run_shows_it_first(make: Any, connection: Connection) -> None:
     stream = {"mode": "incremental", "cursor": "id"}
     [before] = make(stream).dry_run()
     assert any("CREATE TABLE" in each for each in before.statements)
@@ -79,7 +79,28 @@ def test_a_new_column_is_added_and_a_dry_run_shows_it_first(make: Any, connectio
     assert result.status == "failed" and "born is gone" in result.error.message
 
 
-def test_a_stream_lands_under_another_name(make: Any, connection: Connection) -> None:
+@pytest.mark.parametrize("mode", [{}, {"mode": "incremental", "cursor": "id"}], ids=["refresh", "increment"])
+def test_a_needed_column_that_leaves_the_stream_follows_the_policies(
+    make: Any, connection: Connection, mode: dict[str, str]
+) -> None:
+    connection.execute(
+        "ALTER TABLE people ADD COLUMN code int NOT NULL DEFAULT 1, ADD COLUMN kind int NOT NULL DEFAULT 2"
+    )
+    succeeded(make(mode).run())
+    connection.execute("ALTER TABLE landing.people ALTER COLUMN kind SET DEFAULT 5")
+    connection.execute("ALTER TABLE people DROP COLUMN code, DROP COLUMN kind")
+    connection.execute("INSERT INTO people (id, name) VALUES (2000, 'x')")
+    dlq = {"on_data_error": "dlq"}
+    refused = make(mode, policies={**dlq, "schema_evolution": {"nullability_change": "fail"}}).run()
+    assert refused.status == "failed" and refused.error.code == "SCHEMA_CHANGED"
+    assert "code is gone, and the table needs a value for it" in refused.error.message
+    assert "kind" not in refused.error.message
+    assert succeeded(make(mode, policies=dlq).run()).streams[0].letters == 0
+    assert connection.execute("SELECT code, kind FROM landing.people WHERE id = 2000").fetchall() == [(None, 5)]
+    succeeded(make(mode, policies=dlq).run())
+
+
+def test_stream_is_written_to_the_configured_table(make: Any, connection: Connection) -> None:
     succeeded(make({"table": "humans"}).run())
     assert same(connection, "landing.humans")
 
@@ -95,7 +116,7 @@ def test_rows_that_the_table_refuses_become_dead_letters(make: Any, connection: 
     assert connection.execute("SELECT count(*) FROM landing.people WHERE id > 2000").fetchall() == [(4,)]
 
 
-def test_a_killed_state_file_is_no_loss_because_the_table_knows_its_watermark(
+def test_sync_with_a_deleted_state_file_resumes_at_the_watermark_of_the_table(
     make: Any, connection: Connection, tmp_path: Path
 ) -> None:
     stream = {"mode": "incremental", "cursor": "id"}
@@ -107,7 +128,7 @@ def test_a_killed_state_file_is_no_loss_because_the_table_knows_its_watermark(
 
 
 @pytest.mark.parametrize("stream", [{}, {"mode": "incremental", "cursor": "id"}], ids=["refresh", "increment"])
-def test_a_lost_state_does_not_stop_a_sync_whose_table_knows_later_runs(
+def test_sync_with_lost_state_runs_though_the_table_has_later_generations(
     make: Any, connection: Connection, tmp_path: Path, stream: dict[str, Any]
 ) -> None:
     for _ in range(3):
@@ -118,3 +139,17 @@ def test_a_lost_state_does_not_stop_a_sync_whose_table_knows_later_runs(
         connection.execute("INSERT INTO people (id, name) VALUES (%s, 'new')", [number])
         succeeded(make(stream).run())
         assert same(connection)
+
+
+@pytest.mark.parametrize(("write", "count"), [("replace", 1001), ("append", 2001)])
+def test_refresh_of_files_whose_state_was_lost_after_one_run_has_the_new_rows(
+    make: Any, connection: Connection, tmp_path: Path, write: str, count: int
+) -> None:
+    destination = {"connector": "file", "path": str(tmp_path / "out"), "format": "jsonl"}
+    succeeded(make({"write": write}, destination=destination).run())
+    for file in (tmp_path / ".gauss" / "connect").glob("state.db*"):
+        file.unlink()
+    connection.execute("INSERT INTO people (id, name) VALUES (2001, 'new')")
+    succeeded(make({"write": write}, destination=destination).run())
+    found = [line for path in (tmp_path / "out").glob("*/*.jsonl") for line in path.read_text().splitlines()]
+    assert len(found) == count and sum('"new"' in line for line in found) == 1

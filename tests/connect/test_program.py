@@ -26,13 +26,13 @@ ROWS = pa.RecordBatch.from_pylist(
 )
 
 
-def test_a_selection_keeps_rows_and_columns_as_they_are() -> None:
+def test_selection_keeps_rows_and_columns_unchanged() -> None:
     transform = ProgramTransform("select(.id > 2)", SCHEMA)
     assert transform.schema.equals(SCHEMA, check_metadata=True)
     assert transform(ROWS).equals(ROWS.slice(3))
 
 
-def test_copies_stay_exact_and_computed_columns_follow() -> None:
+def test_copied_columns_are_exact_and_computed_columns_are_added() -> None:
     transform = ProgramTransform("{key: .id, worth, at, twice: .worth * 2, up: (.name | ascii_upcase)}", SCHEMA)
     made = transform(ROWS)
     assert made.schema.equals(transform.schema)
@@ -47,7 +47,7 @@ def test_metadata_of_copied_columns_is_kept() -> None:
     assert field.name == "label" and field.metadata == {b"pg": b"citext"}
 
 
-def test_a_change_stays_a_change() -> None:
+def test_operation_column_is_kept() -> None:
     rows = ROWS.append_column("_op", pa.array(["insert", "delete", "update", "insert", "delete"]))
     made = ProgramTransform("select(.id > 0) | {id}", rows.schema)(rows)
     assert made.schema.names == ["id", "_op"] and made.column("_op").to_pylist() == [
@@ -71,13 +71,13 @@ CHANGES = pa.RecordBatch.from_pylist(
 
 
 @pytest.mark.parametrize("program", ['select(.name == "in")', 'select(.name == "in") | {id, label: .name}'])
-def test_a_table_that_follows_a_selection_loses_rows_that_leave_it(program: str) -> None:
+def test_row_that_leaves_the_selection_becomes_a_delete(program: str) -> None:
     made = ProgramTransform(program, CHANGES.schema.remove(2))(CHANGES)
     found = list(zip(made.column("id").to_pylist(), made.column("_op").to_pylist(), strict=True))
     assert found == [(1, "insert"), (1, "delete"), (2, "update"), (3, "delete")]
 
 
-def test_a_log_of_changes_keeps_those_of_selected_rows_and_deletes() -> None:
+def test_appended_changes_are_those_of_selected_rows_and_deletes() -> None:
     made = ProgramTransform('select(.name == "in")', CHANGES.schema)(CHANGES)
     assert made.equals(CHANGES.take(pa.array([0, 3, 4])))
 
@@ -91,7 +91,7 @@ def test_a_log_of_changes_keeps_those_of_selected_rows_and_deletes() -> None:
         ("range(1, 5)", "transform: "),
     ],
 )
-def test_a_program_that_does_not_fit_is_a_config_error_with_its_place(program: str, found: str) -> None:
+def test_invalid_program_is_a_config_error_with_its_position(program: str, found: str) -> None:
     with pytest.raises(ConnectorError, match="transform: ") as raised:
         ProgramTransform(program, SCHEMA)
     assert found in raised.value.message and raised.value.category is ErrorCategory.CONFIG

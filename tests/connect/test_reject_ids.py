@@ -13,7 +13,7 @@ def rows(*names: str | None, first: int = 0) -> pa.RecordBatch:
     return pa.record_batch({"id": pa.array(ids, pa.int64()), "name": pa.array(names, pa.string())})
 
 
-def test_a_row_has_the_same_id_wherever_it_stands_in_its_batch() -> None:
+def test_id_of_a_row_does_not_depend_on_its_place_in_the_batch() -> None:
     names = [*"abcdefghij", None, "k", None]
     whole = rows(*names)
     for place, name in enumerate(names):
@@ -21,7 +21,7 @@ def test_a_row_has_the_same_id_wherever_it_stands_in_its_batch() -> None:
         assert RejectIds(None, None).of(whole.slice(place, 1)) == RejectIds(None, None).of(alone)
 
 
-def test_rows_that_are_read_again_from_the_same_cursor_have_the_same_ids() -> None:
+def test_rows_read_again_from_the_same_cursor_have_the_same_ids() -> None:
     first, again = RejectIds(None, None), RejectIds(None, Int64Cursor(5))
     before = first.of(rows("a"))
     first.move(Int64Cursor(5))
@@ -30,7 +30,7 @@ def test_rows_that_are_read_again_from_the_same_cursor_have_the_same_ids() -> No
     assert not {*before} & {*behind}
 
 
-def test_equal_rows_cursors_and_partitions_are_told_apart() -> None:
+def test_equal_rows_have_different_ids_by_repetition_cursor_and_partition() -> None:
     ids = RejectIds(None, None)
     found = [*ids.of(rows("a")), *ids.of(rows("a")), *ids.of(rows("a"))]
     ids.move(Int64Cursor(1))

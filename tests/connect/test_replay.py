@@ -1,4 +1,4 @@
-"""Dead letters of syncs, written again through their destination."""
+"""Replay of a sync's dead letters to its destination."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def refused_rows(make: Any, connection: Connection, stream: dict[str, Any], chec
 
 
 @pytest.mark.parametrize("key", [[], ["id"]])
-def test_letters_are_written_once_and_the_cursor_stays(
+def test_replayed_letters_are_written_once_and_the_cursor_is_unchanged(
     make: Any, connection: Connection, tmp_path: Path, key: list[str]
 ) -> None:
     stream = {**STREAM, "key": key}
@@ -60,7 +60,7 @@ def test_letters_are_written_once_and_the_cursor_stays(
     assert succeeded(make(stream).run()).streams[0].read.records_read == 0
 
 
-def test_rows_that_are_refused_again_come_back_with_one_more_attempt(
+def test_rows_refused_again_stay_dead_letters_with_one_more_attempt(
     make: Any, connection: Connection, tmp_path: Path
 ) -> None:
     sync = refused_rows(make, connection, STREAM)
@@ -76,11 +76,23 @@ def test_rows_that_are_refused_again_come_back_with_one_more_attempt(
     assert same(connection) and sync.letters.count() == 0
 
 
-def test_letters_of_a_full_refresh_are_added_to_its_table(make: Any, connection: Connection, tmp_path: Path) -> None:
+def test_replayed_letters_of_a_full_refresh_are_appended(make: Any, connection: Connection, tmp_path: Path) -> None:
     sync = refused_rows(make, connection, {"write": "append"}, check="id > 1010 OR id IS NULL")
     connection.execute("ALTER TABLE landing.people DROP CONSTRAINT late; TRUNCATE landing.people")
     assert replay(sync, tmp_path) == Replayed(replayed=10)
     assert connection.execute("SELECT count(*), min(id) FROM landing.people").fetchall() == [(10, 1001)]
+
+
+def test_a_replay_after_a_lost_state_goes_above_the_generation_of_the_destination(
+    make: Any, connection: Connection, tmp_path: Path
+) -> None:
+    sync = refused_rows(make, connection, STREAM)
+    connection.execute("ALTER TABLE landing.people DROP CONSTRAINT late")
+    ids = [letter["id"] for letter in sync.letters]
+    assert replay(sync, tmp_path, id=ids[0]) == Replayed(replayed=1)
+    for file in (tmp_path / ".gauss" / "connect").glob("state.db*"):
+        file.unlink()
+    assert replay(sync, tmp_path) == Replayed(replayed=9) and same(connection)
 
 
 def test_only_chosen_letters_are_replayed(make: Any, connection: Connection, tmp_path: Path) -> None:
@@ -92,7 +104,9 @@ def test_only_chosen_letters_are_replayed(make: Any, connection: Connection, tmp
     assert connection.execute("SELECT count(*) FROM landing.people WHERE id > 1000").fetchall() == [(11,)]
 
 
-def test_rows_that_were_never_read_are_refused(make: Any, connection: Connection, tmp_path: Path) -> None:
+def test_letters_without_a_readable_row_or_stream_are_refused(
+    make: Any, connection: Connection, tmp_path: Path
+) -> None:
     sync = make(STREAM)
     succeeded(sync.run())
     sync.letters.add("public.people", "source", pa.record_batch({"line": ["?"]}), ConnectorError.data("BAD", "?"), "r")
@@ -101,7 +115,7 @@ def test_rows_that_were_never_read_are_refused(make: Any, connection: Connection
     assert sync.letters.count() == 2 and same(connection)
 
 
-def test_letters_of_files_become_one_more_file(tmp_path: Path) -> None:
+def test_replay_into_files_adds_a_file(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "people.csv").write_text("id,name\n1,a\n2,b\n")
     text = {
@@ -124,7 +138,7 @@ def test_letters_of_files_become_one_more_file(tmp_path: Path) -> None:
     assert len(rows()) == 2  # a full refresh replaces them all
 
 
-def test_a_replay_waits_for_no_running_sync(make: Any, connection: Connection, tmp_path: Path) -> None:
+def test_replay_is_refused_while_the_sync_runs(make: Any, connection: Connection, tmp_path: Path) -> None:
     sync = refused_rows(make, connection, STREAM)
     store = sync.store()
     run = start_run(store, "people")
@@ -135,7 +149,7 @@ def test_a_replay_waits_for_no_running_sync(make: Any, connection: Connection, t
     assert sync.letters.count() == 10
 
 
-def test_a_destination_that_fails_keeps_the_letters(make: Any, connection: Connection, tmp_path: Path) -> None:
+def test_letters_are_kept_if_the_destination_fails(make: Any, connection: Connection, tmp_path: Path) -> None:
     sync = refused_rows(make, connection, STREAM)
     connection.execute("ALTER TABLE landing.people ALTER name TYPE int USING 1")
     policies = {"schema_evolution": {"type_change": "fail"}}
@@ -146,7 +160,7 @@ def test_a_destination_that_fails_keeps_the_letters(make: Any, connection: Conne
 
 
 @pytest.mark.parametrize("is_asked", [True, False])
-def test_a_commit_whose_answer_is_lost_is_not_repeated(
+def test_commit_without_an_answer_is_not_repeated(
     make: Any, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_asked: bool
 ) -> None:
     sync = refused_rows(make, connection, STREAM)
@@ -175,7 +189,7 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated(
     assert same(connection) and sync.letters.count() == 0
 
 
-def test_a_chunk_that_was_not_committed_is_written_by_the_next_replay(
+def test_uncommitted_chunk_is_written_by_the_next_replay(
     make: Any, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync = refused_rows(make, connection, STREAM)
@@ -231,7 +245,7 @@ replay.LetterReplay(SyncDef.model_validate_json(text), folder, folder / ".gauss"
 
 @pytest.mark.fault
 @pytest.mark.parametrize("place", ["begun", "written", "removing", "removed"])
-def test_a_replay_that_is_killed_is_finished_by_the_next_one(
+def test_killed_replay_is_completed_by_the_next_one(
     make: Any, connection: Connection, tmp_path: Path, place: str
 ) -> None:
     sync = refused_rows(make, connection, STREAM)

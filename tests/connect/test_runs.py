@@ -34,7 +34,7 @@ def store(file: Path) -> Iterator[StateStore]:
     made.close()
 
 
-def test_runs_have_rising_generations_and_a_history(store: StateStore) -> None:
+def test_runs_have_increasing_generations_and_are_listed(store: StateStore) -> None:
     for number in (1, 2, 3):
         run = start_run(store, "people")
         assert run.generation == number
@@ -48,7 +48,7 @@ def test_runs_have_rising_generations_and_a_history(store: StateStore) -> None:
     assert {row["sync"] for row in list_runs(store)} == {"people", "orders"}
 
 
-def test_a_second_run_is_refused_with_pid_and_host_while_the_first_lives(store: StateStore) -> None:
+def test_second_run_is_refused_with_pid_and_host_of_the_first(store: StateStore) -> None:
     first = start_run(store, "people")
     with pytest.raises(Rejected) as caught:
         start_run(store, "people")
@@ -58,7 +58,7 @@ def test_a_second_run_is_refused_with_pid_and_host_while_the_first_lives(store: 
     start_run(store, "people").end("succeeded")
 
 
-def test_a_killed_run_is_taken_over_at_once_and_its_late_work_is_fenced(store: StateStore, file: Path) -> None:
+def test_killed_run_is_taken_over_at_once_and_its_late_writes_are_fenced(store: StateStore, file: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from gauss.connect.state import StateStore;"
         "from gauss.connect.runs import start_run; start_run(StateStore(Path(sys.argv[1])), 'people');"
@@ -83,7 +83,7 @@ def test_a_killed_run_is_taken_over_at_once_and_its_late_work_is_fenced(store: S
     mine.end("succeeded")
 
 
-def test_a_run_on_another_machine_lives_until_it_is_not_heard_of(store: StateStore) -> None:
+def test_run_on_another_machine_is_alive_until_its_heartbeat_expires(store: StateStore) -> None:
     away = Me("elsewhere", "boot", 1, 1)
     start_run(store, "people", away)
     with pytest.raises(Rejected, match="process 1 on elsewhere"):
@@ -93,7 +93,7 @@ def test_a_run_on_another_machine_lives_until_it_is_not_heard_of(store: StateSto
     assert start_run(store, "people").generation == 2
 
 
-def test_another_boot_or_another_process_of_the_same_number_is_dead(store: StateStore) -> None:
+def test_run_of_an_earlier_boot_or_of_a_reused_pid_is_dead(store: StateStore) -> None:
     here = Me.here()
     for gone in (
         Me(here.host, "another boot", here.pid, here.process_start),
@@ -103,7 +103,7 @@ def test_another_boot_or_another_process_of_the_same_number_is_dead(store: State
         start_run(store, "people").end("succeeded")
 
 
-def test_of_many_that_start_at_once_one_gets_the_run(file: Path, store: StateStore) -> None:
+def test_one_of_many_concurrent_starts_gets_the_run(file: Path, store: StateStore) -> None:
     got: list[int] = []
     refused: list[str] = []
     stores = [StateStore(file) for _ in range(6)]
@@ -123,9 +123,7 @@ def test_of_many_that_start_at_once_one_gets_the_run(file: Path, store: StateSto
     assert len(list_runs(store)) == 1
 
 
-def test_a_run_outlives_a_store_that_does_not_answer_for_a_moment(
-    store: StateStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_survives_a_store_that_is_briefly_unavailable(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gauss.connect.runs.BEAT_S", 0.01)
     begin, failures = store.transaction, [sa.exc.OperationalError("UPDATE", {}, OSError("gone"))] * 3
     run = start_run(store, "people")
@@ -144,7 +142,7 @@ def test_a_run_outlives_a_store_that_does_not_answer_for_a_moment(
     run.end("succeeded")
 
 
-def test_a_run_learns_that_it_was_taken_over(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_detects_that_it_was_taken_over(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gauss.connect.runs.BEAT_S", 0.01)
     lost = threading.Event()
     run = start_run(store, "people")

@@ -1,4 +1,4 @@
-"""Syncs that start at their times: with small programs in the place of `gauss sync`."""
+"""Scheduled syncs, with small programs instead of `gauss sync`."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def ended(sync: ScheduledSync, count: int = 1) -> None:
         ("30 * * * *", 2 * HOUR, 2 * HOUR + HOUR // 2),
     ],
 )
-def test_a_sync_is_due_at_its_first_time_behind_the_last_start(
+def test_sync_is_due_at_its_first_time_after_the_last_start(
     every: int | str | None, last: int | None, found: int | None
 ) -> None:
     assert next_start(every, last, 1_000) == found
 
 
-def test_a_sync_that_never_ran_runs_at_once_and_then_waits(start: Start) -> None:
+def test_sync_without_a_run_starts_at_once_and_then_waits(start: Start) -> None:
     sync = start(printing(*DONE), "1h").get("copy")
     ended(sync)
     assert sync.runs == {"succeeded": 1} and sync.totals() == (7, 70) and sync.failure == ""
@@ -105,14 +105,14 @@ def test_a_sync_that_never_ran_runs_at_once_and_then_waits(start: Start) -> None
     stays(lambda: sum(sync.runs.values()) == 1 and not sync.is_running(), 0.5)
 
 
-def test_what_a_connector_prints_is_not_taken_for_an_event(start: Start) -> None:
+def test_output_of_a_connector_is_not_parsed_as_an_event(start: Start) -> None:
     odd: list[dict[str, Any]] = [{"event": "start"}, {"event": "progress", "stream": ["a"]}, {"event": "error"}]
     sync = start(printing(*odd, *DONE), "1h").get("copy")
     ended(sync)
     assert sync.runs == {"succeeded": 1} and sync.failure == ""
 
 
-def test_times_that_pass_while_it_runs_are_made_up_once(start: Start) -> None:
+def test_times_missed_during_a_run_are_made_up_once(start: Start) -> None:
     sync = start(printing({"event": "start", "run": "r"}, then=f"time.sleep(1); {printing(*DONE)}"), "10ms").get("copy")
     ended(sync, 2)
     first = sync.last
@@ -123,7 +123,9 @@ def test_times_that_pass_while_it_runs_are_made_up_once(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("hours", "runs"), [(2, True), (0, False)])
-def test_the_last_start_of_another_process_counts(start: Start, tmp_path: Path, hours: int, runs: bool) -> None:
+def test_last_start_by_another_process_decides_the_next_time(
+    start: Start, tmp_path: Path, hours: int, runs: bool
+) -> None:
     import sqlalchemy as sa
 
     from gauss.connect.state_schema import RUNS
@@ -142,7 +144,7 @@ def test_the_last_start_of_another_process_counts(start: Start, tmp_path: Path, 
         stays(lambda: not sync.is_running() and not sync.runs, 0.5)
 
 
-def test_a_failure_is_shown_until_a_run_succeeds(start: Start, tmp_path: Path) -> None:
+def test_failure_is_shown_until_a_run_succeeds(start: Start, tmp_path: Path) -> None:
     flag = tmp_path / "good"
     program = f"import os\nif os.path.exists({str(flag)!r}): {printing(*DONE)}\nelse: {printing(*FAILED)}"
     schedule = start(program, "200ms")
@@ -162,13 +164,13 @@ def test_a_failure_is_shown_until_a_run_succeeds(start: Start, tmp_path: Path) -
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "exit code 137"),
     ],
 )
-def test_a_process_without_a_result_is_a_failure_with_its_reason(start: Start, program: str, why: str) -> None:
+def test_process_that_ends_without_a_result_is_a_failure_with_its_reason(start: Start, program: str, why: str) -> None:
     sync = start(program, "1h").get("copy")
     ended(sync)
     assert sync.runs == {"failed": 1} and why in sync.failure
 
 
-def test_a_sync_without_times_runs_when_asked_and_never_twice_at_once(start: Start) -> None:
+def test_sync_without_a_schedule_runs_on_request_and_never_twice_at_once(start: Start) -> None:
     schedule = start(WAITING)
     sync = schedule.get("copy")
     assert sync.due_ms() is None and not sync.is_running()
@@ -183,7 +185,7 @@ def test_a_sync_without_times_runs_when_asked_and_never_twice_at_once(start: Sta
         schedule.get("nobody")
 
 
-def test_a_sync_that_runs_elsewhere_is_left_alone(start: Start, tmp_path: Path) -> None:
+def test_sync_that_runs_in_another_process_is_not_started(start: Start, tmp_path: Path) -> None:
     store = StateStore(tmp_path / "connect" / "state.db")
     run = start_run(store, "copy")
     sync = start(printing(*DONE), "10ms").get("copy")
@@ -195,7 +197,7 @@ def test_a_sync_that_runs_elsewhere_is_left_alone(start: Start, tmp_path: Path) 
     ended(sync)
 
 
-def test_a_stop_lets_a_sync_end_in_order(start: Start) -> None:
+def test_stop_drains_a_running_sync(start: Start) -> None:
     schedule = start(WAITING, "1h")
     sync = schedule.get("copy")
     wait_until(lambda: sync.last is not None and sync.last.run)
@@ -204,7 +206,7 @@ def test_a_stop_lets_a_sync_end_in_order(start: Start) -> None:
 
 
 @pytest.mark.fault
-def test_a_sync_that_does_not_stop_is_killed(start: Start) -> None:
+def test_sync_that_ignores_a_stop_is_killed(start: Start) -> None:
     schedule = start(DEAF, "1h")
     sync = schedule.get("copy")
     wait_until(lambda: sync.last is not None and sync.last.run)
@@ -212,7 +214,7 @@ def test_a_sync_that_does_not_stop_is_killed(start: Start) -> None:
     assert sync.join(60) and sync.runs == {"cancelled": 1}
 
 
-def test_the_last_run_of_another_process_is_shown_with_its_rows(start: Start, tmp_path: Path) -> None:
+def test_last_run_of_another_process_is_shown_with_its_rows(start: Start, tmp_path: Path) -> None:
     store = StateStore(tmp_path / "connect" / "state.db")
     written = [StreamRows("a", "succeeded", 7, 70), StreamRows("b", "failed", 3, 30)]
     start_run(store, "copy").end("failed", "the disk is away", written)

@@ -1,4 +1,4 @@
-"""Whole syncs with connectors of one's own: classes in a file beside the config."""
+"""Whole syncs with custom connectors: classes in a file beside the config."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     sys.path[:] = before
 
 
-def test_an_incremental_stream_goes_on_where_the_last_run_ended(world: World) -> None:
+def test_incremental_stream_resumes_where_the_last_run_ended(world: World) -> None:
     assert world.sync().run().status == "succeeded"
     assert world.lines() == list(range(1, 36))
     assert world.sync(source={"rows": 42}).run().status == "succeeded"
@@ -77,7 +77,7 @@ def test_an_incremental_stream_goes_on_where_the_last_run_ended(world: World) ->
     assert world.reads() == [1, 36]
 
 
-def test_a_full_refresh_reads_everything_each_time_and_keeps_no_cursor(world: World) -> None:
+def test_full_refresh_reads_everything_each_time_and_keeps_no_cursor(world: World) -> None:
     for _ in range(2):
         result = world.sync(streams="*", max_parallel_streams=2).run()
         assert {each.stream: each.status for each in result.streams} == {"a": "succeeded", "b": "succeeded"}
@@ -85,7 +85,7 @@ def test_a_full_refresh_reads_everything_each_time_and_keeps_no_cursor(world: Wo
     assert len(world.lines("b")) == 70
 
 
-def test_a_transient_error_is_retried_from_the_safe_cursor(world: World) -> None:
+def test_transient_error_is_retried_from_the_safe_cursor(world: World) -> None:
     (world.folder / "fail").write_text("2")
     result = world.sync(destination={"fails": "transient_db"}, limits={"max_inflight_batches": 1}).run()
     assert result.status == "succeeded" and world.lines() == list(range(1, 36))
@@ -103,7 +103,7 @@ def test_rows_of_all_attempts_are_counted(strange: World, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("category", ["config", "auth", "permission", "internal", "schema"])
-def test_an_error_that_a_retry_does_not_help_ends_the_stream_at_once(world: World, category: str) -> None:
+def test_error_that_is_not_retryable_ends_the_stream_at_once(world: World, category: str) -> None:
     (world.folder / "fail").write_text("9")
     result = world.sync(destination={"fails": category}).run()
     assert result.status == "failed" and len(world.reads()) == 1
@@ -111,7 +111,7 @@ def test_an_error_that_a_retry_does_not_help_ends_the_stream_at_once(world: Worl
     assert world.events[-1]["error"]["category"] == category
 
 
-def test_attempts_without_progress_are_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_fails_after_too_many_attempts_without_progress(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gauss.connect.stream_job.pause_s", lambda *_: 0.01)
     (world.folder / "fail").write_text("99")
     result = world.sync(max_attempts=3).run()
@@ -131,9 +131,22 @@ def test_bad_rows_are_skipped_kept_or_end_the_stream(world: World, policy: str, 
     assert result.streams[0].letters == letters
 
 
-def test_a_bad_row_that_is_read_again_after_a_failure_is_one_letter(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_letters_of_a_batch_cost_one_sync_of_the_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    known = os.fsync
+
+    def sync_file(file: int) -> None:
+        synced.append(file)
+        known(file)
+
+    monkeypatch.setattr("gauss.connect.letters.os.fsync", sync_file)
+    sync = world.sync(source={"rows": 200}, destination={"bad": list(range(1, 201))}, policies={"on_data_error": "dlq"})
+    assert sync.run().status == "succeeded" and sync.letters.count() == 200
+    batches = sum(event["event"] == "checkpoint" for event in world.events)
+    assert 0 < len(synced) <= batches + 1 < 50
+
+
+def test_bad_row_read_again_after_a_failure_is_one_dead_letter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gauss.connect.stream_job.pause_s", lambda *_: 0.01)
     bad = {"bad": [3, 7, 23], "fail_behind_bad": True}
     sync = world.sync(destination=bad, policies={"on_data_error": "dlq"})
@@ -150,7 +163,7 @@ def run_in_thread(sync: Sync) -> tuple[threading.Thread, list[SyncResult]]:
     return thread, done
 
 
-def test_a_drained_run_keeps_what_it_wrote_and_the_next_one_goes_on(world: World) -> None:
+def test_drained_run_keeps_its_rows_and_the_next_one_resumes(world: World) -> None:
     sync = world.sync(source={"rows": 100_000, "pause": 0.01})
     thread, done = run_in_thread(sync)
     wait_until(lambda: len(world.lines()) > 50)
@@ -161,12 +174,12 @@ def test_a_drained_run_keeps_what_it_wrote_and_the_next_one_goes_on(world: World
     assert world.lines() == list(range(1, len(world.lines()) + 1))
 
 
-def test_a_run_past_its_deadline_fails(world: World) -> None:
+def test_run_past_its_deadline_fails(world: World) -> None:
     result = world.sync(source={"rows": 100_000, "pause": 0.01}, deadline="300ms").run()
     assert result.status == "failed" and result.error is not None and result.error.code == "DEADLINE"
 
 
-def test_a_second_run_is_refused_while_the_first_lives(world: World) -> None:
+def test_second_run_is_refused_while_the_first_is_alive(world: World) -> None:
     sync = world.sync(source={"rows": 100_000, "pause": 0.01})
     thread, done = run_in_thread(sync)
     wait_until(lambda: len(world.lines()) > 5)
@@ -177,7 +190,7 @@ def test_a_second_run_is_refused_while_the_first_lives(world: World) -> None:
     assert done[0].status == "failed"
 
 
-def test_events_tell_start_progress_checkpoints_and_each_stream(world: World) -> None:
+def test_events_report_start_progress_checkpoints_and_each_stream(world: World) -> None:
     assert world.sync(source={"pause": 0.3}).run().status == "succeeded"
     kinds = [each["event"] for each in world.events]
     assert kinds[0] == "start" and kinds[-1] == "stream" and "progress" in kinds
@@ -186,7 +199,7 @@ def test_events_tell_start_progress_checkpoints_and_each_stream(world: World) ->
     assert (last["status"], last["records_read"], last["records_written"]) == ("succeeded", 35, 35)
 
 
-def test_the_store_has_cursors_and_runs(world: World) -> None:
+def test_store_contains_cursors_and_runs(world: World) -> None:
     sync = world.sync()
     sync.run()
     store = sync.store()
@@ -228,12 +241,12 @@ def test_check_and_discover_open_and_close_without_a_run(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["nowhere", "sample:Nothing", "sample:not_a_class", "sample:Lines", "nomodule:X"])
-def test_a_connector_that_is_none_is_refused(world: World, name: str) -> None:
+def test_invalid_connector_is_refused(world: World, name: str) -> None:
     with pytest.raises(PluginError):
         world.sync(source={"connector": name})
 
 
-def test_pauses_end_when_the_run_is_drained(world: World) -> None:
+def test_retry_pause_ends_when_the_run_is_drained(world: World) -> None:
     (world.folder / "fail").write_text("99")
     sync = world.sync(destination={"fails": "rate_limit"})
     thread, done = run_in_thread(sync)
@@ -313,7 +326,7 @@ def strange(world: World) -> Iterator[World]:
 
 
 @pytest.mark.parametrize("source", ["Stuck", "StuckAtOnce"])
-def test_a_connector_that_does_not_end_is_left_behind_after_the_deadline(
+def test_connector_that_does_not_end_is_abandoned_after_the_deadline(
     strange: World, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gauss.connect.sync.GRACE_S", 0.2)
@@ -323,7 +336,7 @@ def test_a_connector_that_does_not_end_is_left_behind_after_the_deadline(
     assert strange.sync().run().status == "succeeded"
 
 
-def test_a_full_refresh_that_always_fails_behind_a_commit_is_given_up(
+def test_full_refresh_that_always_fails_after_a_commit_ends_with_an_error(
     strange: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gauss.connect.stream_job.pause_s", lambda *_: 0.01)
@@ -334,7 +347,7 @@ def test_a_full_refresh_that_always_fails_behind_a_commit_is_given_up(
     assert len((strange.folder / "writes").read_text()) == 3
 
 
-def test_rows_that_may_be_visible_are_not_written_again_by_another_attempt(
+def test_rows_that_may_be_committed_are_not_written_by_another_attempt(
     strange: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gauss.connect.stream_job.pause_s", lambda *_: 0.01)
@@ -346,7 +359,7 @@ def test_rows_that_may_be_visible_are_not_written_again_by_another_attempt(
     assert (strange.folder / "prepared").read_text() == "x"
 
 
-def test_streams_that_wait_for_their_turn_do_not_start_after_a_stop(world: World) -> None:
+def test_queued_streams_do_not_start_after_a_stop(world: World) -> None:
     streams = [{"name": name, "mode": "incremental", "cursor": "n"} for name in ("a", "b")]
     sync = world.sync(source={"rows": 100_000, "pause": 0.01}, streams=streams)
     thread, done = run_in_thread(sync)
@@ -357,9 +370,7 @@ def test_streams_that_wait_for_their_turn_do_not_start_after_a_stop(world: World
     assert not (world.folder / "b.reads").exists()
 
 
-def test_a_state_store_that_fails_for_a_moment_is_a_transient_error(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_brief_failure_of_the_state_store_is_a_transient_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gauss.connect.stream_job.pause_s", lambda *_: 0.01)
     store, failures = StateStore.cursor, [sa.exc.OperationalError("SELECT", {"value": "secret"}, OSError("gone"))]
 

@@ -10,11 +10,25 @@ from typing import Any
 
 import pytest
 
-from gauss.api import cursors, front, metrics, operate, scans, syncs, topics
+from gauss.api import (
+    cursors,
+    front,
+    latest,
+    metrics,
+    operate,
+    pipeline_file,
+    processes,
+    scans,
+    sessions,
+    syncs,
+    topics,
+    watch,
+)
 from helpers.run import Run, free_port
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/http.md").read_text(encoding="utf-8")
+MODULES = (topics, latest, scans, cursors, operate, watch, processes, pipeline_file, sessions)
 SH = re.compile(r"```sh\n(.*?)```", re.S)
 
 
@@ -59,11 +73,11 @@ def _routes() -> Iterator[tuple[str, str]]:
     none: Any = None
     routers = [
         front.routes(none, none),
-        *(module.routes(none) for module in (topics, scans, cursors, operate)),
+        *(module.routes(none) for module in MODULES),
         *(module.routes(none, none) for module in (metrics, syncs)),
     ]
     found: list[Any] = [route for router in routers for route in router.routes]
-    plain = {(method, route.path) for route in found for method in getattr(route, "methods", None) or ()}
+    plain = {(method, route.path_format) for route in found for method in getattr(route, "methods", None) or ()}
     yield from plain
     for route in found:
         if not getattr(route, "methods", None) and ("GET", route.path) not in plain:

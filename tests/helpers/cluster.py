@@ -1,4 +1,4 @@
-"""A standalone Spark cluster: a real master and a real worker."""
+"""A standalone Spark cluster: a real master and real workers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,14 @@ CONF = {
 
 @contextmanager
 def standalone_cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """Yields the master's address and the worker process."""
+    """Yields the master's address and the process of its one worker, which has two cores."""
+    with standalone_workers(tmp_path, 1, cores=2) as (master, (worker,)):
+        yield master, worker
+
+
+@contextmanager
+def standalone_workers(tmp_path: Path, count: int, *, cores: int) -> Iterator[tuple[str, list[psutil.Process]]]:
+    """Yields the master's address and the processes of its workers."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -45,7 +52,7 @@ def standalone_cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_JAVA_OPTS": f"{QUICK} -Dspark.authenticate=true -Dspark.authenticate.secret={SECRET}",
     }
-    port, web, worker_web = free_port(), free_port(), free_port()
+    port, web = free_port(), free_port()
     log = (tmp_path / "cluster.log").open("wb")
 
     def launch(*arguments: str) -> subprocess.Popen[bytes]:
@@ -62,13 +69,17 @@ def standalone_cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
     base = "org.apache.spark.deploy"
     master = launch(f"{base}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web))
     wait_until(lambda: workers() >= 0, 150)
-    worker = launch(
-        *(f"{base}.worker.Worker", "--host", "127.0.0.1", "--webui-port", str(worker_web)),
-        *("--cores", "2", "--memory", "2g", "--work-dir", str(tmp_path / "work"), f"spark://127.0.0.1:{port}"),
-    )
-    wait_until(lambda: workers() == 1, 150)
-    yield f"spark://127.0.0.1:{port}", psutil.Process(worker.pid)
-    for process in (worker, master):
+    started = [
+        launch(
+            *(f"{base}.worker.Worker", "--host", "127.0.0.1", "--webui-port", str(free_port())),
+            *("--cores", str(cores), "--memory", "2g", "--work-dir", str(tmp_path / f"work{number}")),
+            f"spark://127.0.0.1:{port}",
+        )
+        for number in range(count)
+    ]
+    wait_until(lambda: workers() == count, 150)
+    yield f"spark://127.0.0.1:{port}", [psutil.Process(worker.pid) for worker in started]
+    for process in (*started, master):
         os.killpg(process.pid, signal.SIGTERM)
         try:
             process.wait(10)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gauss.clients.engine.positions import At, Ends
+from gauss.clients.engine.positions import At, Ends, place_key
 from gauss.clients.engine.task_messages import (
     Claim,
     Claimed,
@@ -55,12 +55,15 @@ class Delivery:
         durable: frozenset[str] = frozenset(),
         tracked: bool = False,
         others: tuple[str, ...] = (),
+        partitions: int = 1,
     ) -> None:
-        """`others`: processors that read the same topic and write `other`."""
+        """`others`: processors that read the same topic and write `other`. With several `partitions` of `in`, tasks
+        write to an outside system themselves."""
         self.directory = directory
         self.ledger = Ledger(directory / "journal")
         self.stages = Stages(directory / "stages", 1 << 20)
-        names = ("in", "out", "other", INLET, DEAD_TOPIC, *map(retry_topic, others))
+        keys = tuple(place_key("in", number) for number in range(partitions))
+        names = (*keys, "out", "other", INLET, DEAD_TOPIC, *map(retry_topic, others))
         ended = read_ends(directory / "memory.ends")
         self.topics = {name: self._topic(name, size if name in ("in", "out") else None) for name in names}
         keep_ends(directory / "memory.ends", self.topics.values())
@@ -78,9 +81,9 @@ class Delivery:
         self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat, ended=ended)
         self.grants = Grants(self.topics, self.ledger, self.publisher, self.sources)
         self.running = ProcessorRun(
-            "p", ("in", INLET), DeadRatio(0.5), read=read, bounded=bounded, on_restart=on_restart
+            "p", (*keys, INLET), DeadRatio(0.5), read=read, bounded=bounded, on_restart=on_restart
         )
-        self.running.tracked = tracked
+        self.running.tracked, self.running.lanes = tracked or partitions > 1, partitions > 1
         self.publisher.add(self.running)
         for name in others:
             self.publisher.add(ProcessorRun(name, ("in", retry_topic(name)), DeadRatio(0.5)))
@@ -98,6 +101,11 @@ class Delivery:
         )
         ring = Ring(None, context)
         return LogTopic(name, ring, Capacity(size, None, WriteFull.BLOCK), at_least=self.ledger.highest(name, ring.inc))
+
+    def add_partition(self, key: str) -> None:
+        """A partition that is added to `in` during the run."""
+        self.topics[key] = self._topic(key, None)
+        self.publisher.add_partition(self.running, key)
 
     def feed(self, *records: bytes, ts_ms: int = 1000, topic: str = "in") -> None:
         self.topics[topic].append(Chunk(pa.array(records, pa.binary()), len(records), ts_ms))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,19 +13,29 @@ from typing import Any, cast
 
 import confluent_kafka
 import pyarrow as pa
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from gauss.clients.kafka.broker import Broker, new_cluster_id
 from gauss.clients.kafka.broker_properties import Ports
 from gauss.clients.kafka.reading import RangeReader
 from gauss.clients.kafka.record_batches import Row
 from gauss.clients.kafka.settings import KafkaSettings, client_conf
-from gauss.process.ports import free_port
 from helpers.certificates import Authority
+from helpers.run import free_port
 
 NOW = int(time.time() * 1000)
 """Records of the past would be deleted at once by retention."""
 PASSWORDS = {"alice": "alice-secret", "bob": "bob-secret"}
 """Alice may do everything, bob nothing."""
+BOB = {"username": "bob", "password": PASSWORDS["bob"]}
 PROTOCOLS = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
 _JAAS = "org.apache.kafka.common.security"
 
@@ -84,6 +94,10 @@ class SecuredBroker:
         """Without login."""
         return settings(self.broker.address)
 
+    def topic(self, **given: Any) -> dict[str, Any]:
+        """The `storage_config` of a topic that no other test uses."""
+        return {"brokers": [self.broker.address], "request_timeout": "20s", "topic": topic_name(), **given}
+
     def secured(self, protocol: str, **given: Any) -> KafkaSettings:
         return settings(f"127.0.0.1:{self.ports[protocol]}", security_protocol=protocol.lower(), **given)
 
@@ -107,6 +121,25 @@ def cluster(folder: Path, count: int = 3) -> Iterator[list[Broker]]:
             broker.kill()
 
 
+@contextmanager
+def granted(kafka: SecuredBroker, *topics: str, groups: bool = False, ids: bool = False) -> Iterator[None]:
+    """Gives bob all rights to topics, to the groups and to the transactional ids of Gauss, and takes them away."""
+    client = AdminClient({**client_conf(kafka.settings)})
+    prefixes = [ResourceType.GROUP] * groups + [ResourceType.TRANSACTIONAL_ID] * ids
+    resources = [(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL) for topic in topics]
+    resources += [(kind, "gauss.", ResourcePatternType.PREFIXED) for kind in prefixes]
+    rights = [(*resource, "User:bob", "*", AclOperation.ALL) for resource in resources]
+    for done in client.create_acls([AclBinding(*right, AclPermissionType.ALLOW) for right in rights]).values():
+        done.result()
+    try:
+        yield
+    finally:
+        for done in client.delete_acls(
+            [AclBindingFilter(*right, AclPermissionType.ALLOW) for right in rights]
+        ).values():
+            done.result()
+
+
 def topic_name() -> str:
     """A name that no other test uses."""
     return f"t-{uuid.uuid4().hex[:12]}"
@@ -125,20 +158,22 @@ def produce(
     commit: Callable[[int], bool] | None = None,
     partition: int = 0,
     first_ts: int = NOW,
+    conf: Mapping[str, Any] | None = None,
 ) -> list[Row]:
     """Writes records by the Python client and returns what a reader must see, in order.
 
     With `commit` each hundred of records is a transaction, committed if the function of its number says so.
     """
-    conf: dict[str, Any] = {
+    given_conf: dict[str, Any] = {
         **client_conf(found),
         "compression.codec": codec,
         "linger.ms": 20,
         "message.max.bytes": 10_000_000,
+        **(conf or {}),
     }
     if commit:
-        conf["transactional.id"] = f"of-{topic}"
-    producer = confluent_kafka.Producer(conf)
+        given_conf["transactional.id"] = f"of-{topic}"
+    producer = confluent_kafka.Producer(given_conf)
     if commit:
         producer.init_transactions()
     kept: list[Row] = []

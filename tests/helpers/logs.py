@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 from gauss import registry
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.cursor import Code, Cursor, Output, Placed, Program, Step
+from gauss.contracts.format import Format
 from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.storage import Log, StorageContext, StorageSpec
 
@@ -47,9 +49,12 @@ def open_log(
     *,
     committed: Callable[[int], bool] = lambda _: True,
     incarnation: Callable[[int], int] = lambda stored: stored or 7,
+    formats: Mapping[str, Format] | None = None,
 ) -> Log:
     spec = registry.spec(StorageSpec, storage)
     context = StorageContext("t", folder / "topic", folder, incarnation, committed, framing)
+    if formats is not None:
+        context = dataclasses.replace(context, format=formats.__getitem__)
     return cast(Log, registry.build(spec, spec.validate(config or {}), context))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -11,11 +10,7 @@ import pyarrow as pa
 from gauss.clients.endpoint import Endpoint
 from gauss.clients.postgres.connect import connect
 from gauss.connect.evolution import plan_schema
-from gauss.connect.host import StreamHost, StreamRun
-from gauss.contracts.connector.cursor import Int64Cursor
 from gauss.contracts.connector.host import Opaque
-from gauss.contracts.connector.lifecycle import JsonConfig, OpenContext
-from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, WriteSummary
 from gauss.contracts.connector.stream import (
     Append,
     Columns,
@@ -28,29 +23,19 @@ from gauss.contracts.connector.stream import (
     WriteMode,
 )
 from gauss.plugins.connectors.postgres.destination import PostgresDestination
-from helpers.connectors import Seen, Values
+from helpers.connectors import Seen
+from helpers.destinations import INCREMENTAL, Destinations, Written, emit
 
-SYNC = "people"
-FULL, INCREMENTAL = SyncMode.FULL_REFRESH, SyncMode.INCREMENTAL
 Rows = Sequence[pa.RecordBatch | Opaque]
 
 
-@dataclass(frozen=True)
-class Written:
-    """What became of a run."""
-
-    summary: WriteSummary
-    seen: Seen
-
-
-class DestinationFixture:
+class DestinationFixture(Destinations[PostgresDestination]):
     """Makes destinations of one server, which write to one schema."""
 
     def __init__(self, address: Endpoint | str, schema: str, **config: Any) -> None:
         url = address if isinstance(address, str) else address.url
         self.schema = schema
-        self.config = {"dsn": url, "schema": schema, **config}
-        self._open: list[PostgresDestination] = []
+        super().__init__(PostgresDestination, "dest-postgres", {"dsn": url, "schema": schema, **config})
 
     def stream(
         self,
@@ -65,26 +50,6 @@ class DestinationFixture:
             policies=StreamPolicies(policy),
             write_mode=write or Append(),
         )
-
-    def open(self, run: StreamRun, **config: Any) -> PostgresDestination:
-        made = PostgresDestination(StreamHost(run, CheckpointKind.DEST, "dest-postgres"))
-        self._open.append(made)
-        made.open(OpenContext(JsonConfig({**self.config, **config}), "dest-postgres", "1"))
-        return made
-
-    def close(self) -> None:
-        """Closes all destinations: an open transaction of a failed test would block the next one."""
-        for made in self._open:
-            made.close()
-
-    def start(
-        self, stream: StreamContext, generation: int = 1, partition: Any = None, opaque: str = ""
-    ) -> tuple[StreamRun, StreamHost]:
-        """A run and the host of its source."""
-        run = StreamRun(
-            stream, Values(), Seen(), pipeline=SYNC, generation=generation, partition=partition, opaque=opaque
-        )
-        return run, StreamHost(run, CheckpointKind.SOURCE, "source")
 
     def prepare(self, made: PostgresDestination, stream: StreamContext, rows: pa.Schema, generation: int = 1) -> None:
         """What a host does before a run."""
@@ -106,7 +71,7 @@ class DestinationFixture:
     ) -> Written:
         """A whole run, with a checkpoint behind every batch."""
         stream = stream or self.stream()
-        run, source = self.start(stream, generation, partition, opaque)
+        run, source = self.start(stream, generation, partition, opaque=opaque)
         emit(source, batches)
         destination = self.open(run, **config)
         try:
@@ -126,17 +91,3 @@ class DestinationFixture:
         with connect(self.config["dsn"]) as connection:
             name = f'"{self.schema}"."{table}"'
             return connection.execute(f"SELECT {columns} FROM {name} ORDER BY {order}".encode()).fetchall()
-
-
-def emit(source: StreamHost, batches: Rows) -> None:
-    """Emits batches, with a checkpoint behind each and one before all, and ends."""
-    name = source.stream.stream_name
-    source.checkpoint(Checkpoint(0, CheckpointKind.SOURCE, name, "n", Int64Cursor(0)))
-    for number, batch in enumerate(batches, start=1):
-        source.emit_batch(batch)
-        source.checkpoint(Checkpoint(number, CheckpointKind.SOURCE, name, "n", Int64Cursor(number)))
-    source.end()
-
-
-def batch(**columns: Any) -> pa.RecordBatch:
-    return pa.record_batch({name: pa.array(values) for name, values in columns.items()})

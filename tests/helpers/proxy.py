@@ -13,10 +13,16 @@ _SSL_REQUEST = bytes.fromhex("0000000804d2162f")
 
 
 class Proxy:
-    """Listens on every address and forwards bytes; `bytes_per_second` limits the direction to the server."""
+    """Forwards bytes to a port of this machine; `bytes_per_second` limits the direction to the server."""
 
     def __init__(
-        self, target: int, *, certificate: tuple[Path, Path] | None = None, postgres: bool = False, port: int = 0
+        self,
+        target: int,
+        *,
+        certificate: tuple[Path, Path] | None = None,
+        postgres: bool = False,
+        host: str = "0.0.0.0",
+        port: int = 0,
     ) -> None:
         self.bytes_per_second = 0
         self.is_mute = False
@@ -26,7 +32,7 @@ class Proxy:
         if certificate is not None:
             self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._context.load_cert_chain(*certificate)
-        self._listener = socket.create_server(("0.0.0.0", port))
+        self._listener = socket.create_server((host, port))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -50,15 +56,11 @@ class Proxy:
             client.close()
             return
         threading.Thread(target=self._pass, args=(server, client), daemon=True).start()
-        self._pass(client, server, throttled=True)
+        self._pass(client, server, to_server=True)
 
-    def _pass(self, source: socket.socket, target: socket.socket, *, throttled: bool = False) -> None:
+    def _pass(self, source: socket.socket, target: socket.socket, *, to_server: bool = False) -> None:
         try:
-            while data := source.recv(16_384):
-                if throttled and self.bytes_per_second:
-                    time.sleep(len(data) / self.bytes_per_second)
-                if throttled or not self.is_mute:
-                    target.sendall(data)
+            self._copy(source, target, to_server)
         except OSError:
             pass
         for side in (source, target):
@@ -66,6 +68,13 @@ class Proxy:
                 side.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+    def _copy(self, source: socket.socket, target: socket.socket, to_server: bool) -> None:
+        while data := source.recv(16_384):
+            if to_server and self.bytes_per_second:
+                time.sleep(len(data) / self.bytes_per_second)
+            if to_server or not self.is_mute:
+                target.sendall(data)
 
     def close(self) -> None:
         self._listener.close()

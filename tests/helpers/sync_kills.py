@@ -21,7 +21,7 @@ import psutil
 from gauss.clients.embedded import EmbeddedServer, ensure
 from gauss.clients.postgres.connect import Connection, connect
 
-SLOW = """
+SLOW_SOURCE = """
 import os, pathlib, time
 from gauss.plugins.connectors.postgres.source import PostgresSource
 
@@ -30,8 +30,8 @@ class Slow(PostgresSource):
         emit = self._host.emit_batch
         def slowly(batch):
             emit(batch)
-            (pathlib.Path(os.environ["GAUSS_PLUGIN_DIR"]) / f"reading.{os.getpid()}").touch()
-            time.sleep(0.02)
+            (pathlib.Path(os.environ["GAUSS_PLUGIN_DIR"]) / f"reading.{{os.getpid()}}").touch()
+            time.sleep({seconds})
         self._host.emit_batch = slowly
         return super().run_read(stream)
 """
@@ -88,7 +88,7 @@ class Kills:
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.random = folder, random.Random(seed)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "slow.py").write_text(SLOW)
+        (folder / "slow.py").write_text(SLOW_SOURCE.format(seconds=0.02))
         self.server: EmbeddedServer = ensure("postgres", folder / "postgres")
         with self._connected() as connection:
             connection.execute(

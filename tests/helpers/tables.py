@@ -39,6 +39,11 @@ def open_table(format_: Format | None = None, **config: Any) -> MemoryTable:
     return cast(MemoryTable, registry.build(spec, spec.validate(given), table_context(format_)))
 
 
+def watermark(table: MemoryTable) -> int:
+    """The lowest version that a cursor holds; the current version if none is open."""
+    return min((cursor.hold for cursor in table._cursors.values()), default=table.end)
+
+
 def record(key: str | int, value: int = 0, *, gone: bool = False) -> bytes:
     return json.dumps({"k": key, "v": value, **({"gone": True} if gone else {})}).encode()
 

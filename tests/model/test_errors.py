@@ -37,6 +37,14 @@ def test_errors_of_a_chain_come_in_the_order_in_which_they_were_raised() -> None
     assert [each.code for each in found] == ["unavailable", "protocol"]
 
 
+def test_error_that_is_its_own_cause_is_noted_once() -> None:
+    try:
+        error = Unavailable("no answer")
+        raise error from error
+    except Unavailable as found:
+        assert len(errors_in_trace(trace_of(found))) == 1
+
+
 def test_other_errors_and_texts_that_were_cut_hold_none() -> None:
     assert errors_in_trace(trace_of(ValueError("gauss.model.errors.Fenced: x"))) == []
     assert errors_in_trace(trace_of(Fenced("x"))[:-60].replace("false}", "")) == []

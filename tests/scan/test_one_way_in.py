@@ -47,7 +47,7 @@ def test_chunks_of_a_log_are_taken_by_its_cursor_alone() -> None:
     ("cursor", "allowed"),
     [
         ("LogCursor", {"scan/log_cursor.py"}),
-        ("TableCursor", {"plugins/storages/memory/table.py"}),
+        ("TableCursor", {"plugins/storages/memory/table.py", "plugins/storages/kafka/newest_rows.py"}),
         ("LogProvider", {"stream/engine/topics/log_topic.py"}),
         ("TableProvider", {"stream/engine/topics/table_topic.py"}),
     ],

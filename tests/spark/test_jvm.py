@@ -13,7 +13,8 @@ import pytest
 from gauss.config.spec import ProcessorDef
 from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
-from gauss.spark.jvm import Java, Use, find_java, gateway, launch, prepare
+from gauss.process.java import find_java
+from gauss.spark.jvm import Java, Use, gateway, launch, prepare
 from gauss.stream.driver.planning.jvm_use import use_of
 
 
@@ -99,7 +100,7 @@ def test_workers_find_compiled_modules_where_spark_looks_for_a_zip(java: Java) -
 def test_java_that_ends_at_once_is_told_with_its_exit_code_and_log(java: Java) -> None:
     java.output.parent.mkdir(parents=True)
     java.home.mkdir(parents=True)
-    process = launch([find_java(), "-Xmxlots"], {}, java.home / "gateway", java.output)
+    process = launch([find_java("Spark"), "-Xmxlots"], {}, java.home / "gateway", java.output)
     with pytest.raises(GaussError) as caught:
         gateway(process, java.home / "gateway", java)
     assert "exit code 1" in caught.value.message

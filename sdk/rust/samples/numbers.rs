@@ -50,11 +50,11 @@ impl Source for Numbers {
 /// The numbers with their halves (some null), a text (some empty, some null) and whether they are even (some null).
 fn columns(first: i64, last: i64) -> Vec<Column> {
     let each = || first..=last;
-    let text = |n| if n % 5 == 0 { String::new() } else { format!("№ {} 🦀", n) };
+    let write = |n, text: &mut Text| if n % 5 == 0 { Ok(()) } else { write!(text, "№ {} 🦀", n) };
     vec![
         Column::int64("n", each().map(Some)).required(),
         Column::float64("half", each().map(|n| (n % 3 != 0).then(|| n as f64 / 2.0))),
-        Column::utf8("text", each().map(|n| (n % 7 != 0).then(|| text(n)))),
+        Column::utf8_with("text", each().map(|n| (n % 7 != 0).then_some(n)), write),
         Column::bool("even", each().map(|n| (n % 11 != 0).then(|| n % 2 == 0))),
     ]
 }

@@ -17,7 +17,7 @@ pub mod stream;
 
 /// What a connector needs.
 pub mod prelude {
-    pub use crate::arrow::{Batch, Column, DataType};
+    pub use crate::arrow::{Batch, Column, DataType, Text};
     pub use crate::errors::*;
     pub use crate::export::{Connector, Destination, Source};
     pub use crate::host::{self, LogLevel};
@@ -28,4 +28,5 @@ pub mod prelude {
     pub use crate::run::{ReadRun, Thresholds, WriteRun};
     pub use crate::stream::*;
     pub use crate::{gauss_connector, gauss_destination, gauss_source};
+    pub use std::fmt::Write as _;
 }

@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from gauss.api import cursors, errors, front, metrics, operate, scans, syncs, topics
+from gauss.api import (
+    auth,
+    cursors,
+    front,
+    latest,
+    metrics,
+    operate,
+    pipeline_file,
+    processes,
+    scans,
+    sessions,
+    syncs,
+    topics,
+    watch,
+)
 from gauss.api.gate import Gate
 from gauss.api.openapi import Api
 from gauss.connect.schedule import SyncSchedule
+from gauss.http import errors
+from gauss.http.body import App, Scope
+from gauss.model.errors import GaussError
 from gauss.stream.control.run import Running
 
 
-def create_app(running: Running, schedule: SyncSchedule) -> FastAPI:
-    """Creates the application for one run and its syncs."""
+def create_app(running: Running, schedule: SyncSchedule, pages: Callable[[App], App] | None = None) -> FastAPI:
+    """Creates the application for one run and its syncs. `pages` serves the requests for pages, behind the gate."""
     # The bundled documentation pages would load scripts from the network.
     app = Api(title="Gauss", version=version("gauss"), docs_url=None, redoc_url=None)
     errors.install(app)
     app.state.running = running
-    app.add_middleware(Gate, running=running)
+
+    async def refusal(scope: Scope) -> GaussError | None:
+        return auth.refusal(scope, running.tokens)
+
+    if pages is not None:
+        app.add_middleware(pages)
+    app.add_middleware(Gate, refusal=refusal)
     app.include_router(front.routes(running, app))
-    for module in (topics, scans, cursors, operate):
+    for module in (topics, latest, scans, cursors, operate, watch, processes, pipeline_file, sessions):
         app.include_router(module.routes(running))
     app.include_router(metrics.routes(running, schedule))
     app.include_router(syncs.routes(running, schedule))

@@ -1,29 +1,28 @@
-"""Checks the token of a request. The token is taken from `Authorization: Bearer …`, from the password of `Basic` (for
-pages in a browser), or from `?token=` of a WebSocket, whose headers a browser can't set."""
+"""Checks who sends a request. Programs send a token as `Authorization: Bearer …`, or as `?token=` of a WebSocket; pages
+have the cookie of a session, which only their own origin may use."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 import re
-from collections.abc import MutableMapping
 from enum import IntEnum
-from typing import Any
+from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
-from gauss.api.errors import Forbidden, Unauthorized
+from gauss.http.body import Scope, header
+from gauss.http.errors import Forbidden, Unauthorized
 from gauss.model.errors import GaussError
-from gauss.stream.control.tokens import Tokens
+from gauss.stream.control.tokens import Tokens, session_role
 
-Scope = MutableMapping[str, Any]
-
-OPEN_PATHS = frozenset({"/livez", "/readyz"})
-"""Paths without a token; they only report whether the run is up."""
+SESSION_PATH = "/api/session"
+OPEN = frozenset(
+    {("GET", "/livez"), ("HEAD", "/livez"), ("GET", "/readyz"), ("HEAD", "/readyz"), ("POST", SESSION_PATH)}
+)
+"""Requests without a token: probes, which only report whether the run is up, and the sign-in itself."""
 HOW = "send Authorization: Bearer TOKEN; the token is in full.token, or read.token for reading, in the data directory"
 _READING = frozenset({"GET", "HEAD"})
-_READING_POSTS = re.compile(r"/api/topics/[^/]+/cursor/?")
-"""POST requests that only read: a scan whose program is too long for a URL."""
+_READING_POSTS = re.compile(r"/api/topics/[^/]+/cursor/?|/api/dlq/try/?")
+"""POST requests that only read: a scan whose program is too long for a URL, a try of a corrected record."""
 
 
 class Access(IntEnum):
@@ -36,49 +35,83 @@ class Access(IntEnum):
 
 def refusal(scope: Scope, tokens: Tokens) -> GaussError | None:
     """The error for a request or WebSocket handshake that is refused, or `None`. Checks only the head."""
-    if scope["type"] == "http" and scope["path"] in OPEN_PATHS and scope["method"] in _READING:
-        return None
-    given, browser = _given(scope)
+    if scope["type"] == "http" and (scope["method"], scope["path"]) in OPEN:
+        return foreign_origin(scope)
+    given = _given(scope)
     found = _access(given, tokens)
+    if found is Access.NONE and not given and (role := session_role(_cookie(scope), tokens)):
+        if (foreign := _cross_site(scope)) is not None:
+            return foreign
+        found = Access.FULL if role == "operator" else Access.READ
     if found is Access.NONE:
         return Unauthorized("invalid token" if given else "missing token", hint=HOW)
-    if scope["type"] == "websocket" or is_reading(scope["method"], scope["path"]):
+    scope.setdefault("state", {})["access"] = found
+    if found is Access.FULL or scope["type"] == "websocket" or is_reading(scope["method"], scope["path"]):
         return None
-    if browser:
-        # A browser sends a stored password for requests of any page, so Basic never allows changes.
-        return Forbidden("requests that change something need Authorization: Bearer", hint=HOW)
-    if found is Access.READ:
-        return Forbidden(
-            f"this token is read-only, and {scope['method']} {scope['path']} needs full access",
-            hint="use the token in full.token in the data directory",
-        )
-    return None
-
-
-def header(scope: Scope, name: bytes) -> str:
-    """The first header with a name, or empty."""
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
+    return Forbidden(
+        f"this token is read-only, and {scope['method']} {scope['path']} needs full access",
+        hint="use the token in full.token in the data directory",
+    )
 
 
 def is_reading(method: str, path: str) -> bool:
-    """Whether a request is read-only."""
+    """Whether a request is read-only. Everybody may end their own session."""
+    if path == SESSION_PATH:
+        return True
     return method in _READING or (method == "POST" and _READING_POSTS.fullmatch(path) is not None)
 
 
-def _given(scope: Scope) -> tuple[bytes, bool]:
-    """The token of a request, and whether a browser may have added it automatically."""
+def cookie_name(scope: Scope) -> str:
+    """The name of the session cookie. Cookies do not tell ports apart, and several runs may share a host."""
+    server = scope.get("server")
+    return f"gauss_{server[1] if server else 0}"
+
+
+def foreign_origin(scope: Scope) -> GaussError | None:
+    """The error for a request that a page of another origin has sent, or `None`."""
+    origin, host = header(scope, b"origin"), header(scope, b"host")
+    if origin and origin.partition("://")[2] != host:
+        return Forbidden(f"pages of {origin[:200]} may not use this API", hint=HOW)
+    return None
+
+
+def _cross_site(scope: Scope) -> GaussError | None:
+    """The error for a request with a cookie that a page of another origin has caused, or `None`. Pages on other ports
+    of this host count as the same site, so the cookie alone proves nothing."""
+    if (foreign := foreign_origin(scope)) is not None:
+        return foreign
+    site = header(scope, b"sec-fetch-site")
+    opened = header(scope, b"sec-fetch-mode") == "navigate" and header(scope, b"sec-fetch-dest") == "document"
+    reading = scope["type"] == "http" and scope["method"] in _READING
+    if site in ("", "same-origin", "none") or (opened and reading):
+        if reading or header(scope, b"origin"):
+            return None
+        return Forbidden("a change with a session needs the header Origin, which browsers send", hint=HOW)
+    return Forbidden("pages of other origins may not use this session", hint=HOW)
+
+
+def _given(scope: Scope) -> bytes:
+    """The token of a request."""
     scheme, _, value = header(scope, b"authorization").partition(" ")
     if scheme.lower() == "bearer":
-        return value.strip().encode("latin-1"), False
+        return value.strip().encode("latin-1")
     if scope["type"] == "websocket":
-        found = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        return found.encode("utf-8", "replace"), False
-    if scheme.lower() == "basic":
-        try:
-            return base64.b64decode(value.strip(), validate=True).partition(b":")[2], True
-        except (binascii.Error, ValueError):
-            return b"", True
-    return b"", False
+        found: str = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        return found.encode("utf-8", "replace")
+    return value.strip().encode("latin-1")  # another scheme is never valid, whatever cookie comes with it
+
+
+def _cookie(scope: Scope) -> str:
+    try:
+        found = SimpleCookie(header(scope, b"cookie")).get(cookie_name(scope))
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
+
+
+def access_of(given: str, tokens: Tokens) -> Access:
+    """What a token grants."""
+    return _access(given.encode("utf-8", "replace"), tokens)
 
 
 def _access(given: bytes, tokens: Tokens) -> Access:

@@ -14,11 +14,11 @@ from pyarrow import flight
 from starlette.concurrency import run_in_threadpool
 
 from gauss.api.sockets import refuse
-from gauss.api.tail import DeliveryWatch, follow, in_pieces
 from gauss.clients.engine.client import as_gauss_error
 from gauss.clients.engine.cursor_messages import Ask
 from gauss.clients.engine.cursors import RemoteCursor
 from gauss.contracts.cursor import Code, Step
+from gauss.http.tail import DeliveryWatch, follow, in_pieces
 from gauss.model.errors import ConfigError, GaussError
 from gauss.scan.program.blob import decode_program, encode_step
 from gauss.scan.program.wire import MAX_BLOB

@@ -7,7 +7,7 @@ import time
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import JSONResponse
 
 from gauss.api import pages
@@ -48,10 +48,8 @@ def routes(running: Running, app: FastAPI) -> APIRouter:
     router = APIRouter(tags=["pages"])
     probe = Probe(running)
 
-    @router.get("/", summary="The index page")
-    def index(request: Request) -> Response:
-        if "text/html" in request.headers.get("accept", ""):
-            return pages.index(LINKS)
+    @router.get("/", summary="The paths of the API; for a browser, the pages of the run")
+    def index() -> Response:
         return JSONResponse({"name": "gauss", "version": version("gauss"), "links": LINKS})
 
     @router.get("/docs", summary="The API reference as a page", response_class=Response)

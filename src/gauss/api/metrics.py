@@ -11,29 +11,9 @@ from fastapi.responses import Response
 
 from gauss.api.syncs import sync_metrics
 from gauss.connect.schedule import SyncSchedule
+from gauss.http.metrics import TEXT, render
 from gauss.model.errors import GaussError
 from gauss.stream.control.run import Running
-
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-
-
-def render(metrics: list[dict[str, Any]]) -> str:
-    """The exposition text, with samples grouped by name."""
-    families: dict[str, list[dict[str, Any]]] = {}
-    for metric in metrics:
-        families.setdefault(metric["name"], []).append(metric)
-    out = []
-    for name, samples in families.items():
-        help_text = str(samples[0].get("help", "")).replace("\\", "\\\\").replace("\n", "\\n")
-        out.append(f"# HELP {name} {help_text}\n# TYPE {name} {samples[0]['type']}\n")
-        for sample in samples:
-            labels = ",".join(f'{key}="{_escape(str(value))}"' for key, value in sample.get("labels", {}).items())
-            out.append(f"{name}{{{labels}}} {sample['value']}\n" if labels else f"{name} {sample['value']}\n")
-    return "".join(out)
 
 
 def _own(running: Running, engine_up: bool) -> list[dict[str, Any]]:

@@ -10,24 +10,9 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.routing import WebSocketRoute
 
-from gauss.api.auth import OPEN_PATHS, is_reading
+from gauss.api.auth import OPEN, SESSION_PATH, is_reading
+from gauss.http.errors import ERROR_SHAPE
 
-ERROR_SHAPE = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message", "hint", "retryable"],
-            "properties": {
-                "code": {"type": "string"},
-                "message": {"type": "string"},
-                "hint": {"type": "string"},
-                "retryable": {"type": "boolean"},
-            },
-        }
-    },
-}
 STATUSES = {
     401: "missing or invalid token",
     403: "the token is read-only",
@@ -40,7 +25,12 @@ STATUSES = {
 }
 _SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "full.token or read.token of the data directory"},
-    "basic": {"type": "http", "scheme": "basic", "description": "for a browser: any user, a token as password; GET"},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "gauss_PORT",
+        "description": "of a browser that has signed in",
+    },
     "query": {"type": "apiKey", "in": "query", "name": "token", "description": "for a WebSocket"},
 }
 _ALWAYS = (401, 422, 503)
@@ -86,16 +76,19 @@ def _document(app: Api) -> dict[str, Any]:
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     """Adds token and errors to an operation."""
     responses = operation["responses"]
-    if path in OPEN_PATHS:
+    if (method.upper(), path) in OPEN or operation.get("security") == []:
         operation["security"] = []
         responses.pop("422", None)
+        if path == SESSION_PATH:
+            content = {"application/json": {"schema": ERROR_SHAPE}}
+            responses["401"] = {"description": "unknown, used or expired", "content": content}
         return
-    reads = is_reading(method.upper(), path)
-    operation["x-token"] = "read" if reads else "full"
-    operation["security"] = [{"bearer": []}, *([{"basic": []}] if method == "get" else [])]
+    token = operation.setdefault("x-token", "read" if is_reading(method.upper(), path) else "full")
+    reads = token in ("read", "viewer")
+    operation["security"] = [{"bearer": []}, *([{"session": []}] if token in ("read", "full") else [])]
     if "101" in responses:
         operation["security"].append({"query": []})
-    codes = [*_ALWAYS, *(() if reads else (403, 409)), *(_BODY if method == "post" else ())]
+    codes = [*_ALWAYS, *(() if reads else (403, 409)), *(_BODY if method in ("post", "put", "patch") else ())]
     if "{" in path or "/api/" in path:
         codes.append(404)
     for code in sorted(codes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Body, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from gauss.api.letters import bad_place, corrected_bytes, tried
 from gauss.api.records import MOST, whole_number
 from gauss.contracts.processor import Role
 from gauss.model.errors import ConfigError
@@ -31,6 +33,23 @@ class ReplayRequest(BaseModel):
     processor: str | None = None
     reason: str | None = None
     offsets: list[Place] | None = None
+
+
+class Corrected(ReplayRequest):
+    """Selects dead letters to replay, some of them with other bytes."""
+
+    data: dict[Place, str | dict[str, str]] | None = Field(
+        None, description='corrected records by number: text, or {"base64": …}; needs `processor`'
+    )
+
+
+class Try(BaseModel):
+    """A corrected record, to be tried."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    processor: str
+    data: str | dict[str, str]
 
 
 class Discard(ReplayRequest):
@@ -58,12 +77,14 @@ def routes(running: Running) -> APIRouter:
 
         return planned(running.pipeline, running.graph)
 
-    @router.get("/graph", tags=["run"], summary="The graph: topics, processors, and how each runs")
+    @router.get("/graph", tags=["run"], summary="The graph: topics, processors, how each runs, and columns to draw it")
     def graph(format: Literal["text", "mermaid", "svg", "json"] = "json") -> Response:
         found = planned_graph()
         if format == "json":
-            body = msgspec.json.encode(running.redactor.redact_data(found.to_dict()))
-            return Response(body, media_type="application/json")
+            from gauss.api.draw.layout import columns, edges
+
+            shown = {**found.to_dict(), "columns": columns(found), "edges": edges(found)}
+            return Response(msgspec.json.encode(running.redactor.redact_data(shown)), media_type="application/json")
         from gauss.api.draw import DRAWINGS
 
         return Response(running.redactor.redact(DRAWINGS[format](found)), media_type=_MEDIA[format])
@@ -94,12 +115,12 @@ def routes(running: Running) -> APIRouter:
     def readers(topic: str | None = None) -> dict[str, Any]:
         return running.command("readers.ls", topic=topic)
 
-    @router.post("/readers/{topic}/{reader}/seek", tags=["readers"], summary="Move a reader")
+    @router.post("/readers/{topic:path}/{reader}/seek", tags=["readers"], summary="Move a reader")
     def seek(topic: str, reader: str, to: Annotated[str | Place, Body(embed=True)]) -> dict[str, Any]:
         place = whole_number(to, "to") if isinstance(to, str) and to[:1].isdigit() else to
         return running.command("readers.seek", topic=topic, reader=reader, to=place)
 
-    @router.delete("/readers/{topic}/{reader}", tags=["readers"], summary="Drop a reader")
+    @router.delete("/readers/{topic:path}/{reader}", tags=["readers"], summary="Drop a reader")
     def drop(topic: str, reader: str) -> dict[str, Any]:
         return running.command("readers.drop", topic=topic, reader=reader)
 
@@ -114,13 +135,22 @@ def routes(running: Running) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MOST_LETTERS)] = 20,
         before: Annotated[int | None, Query(ge=0, le=MOST)] = None,
     ) -> dict[str, Any]:
-        return running.command("dlq.show", processor=processor, reason=reason, limit=limit, before=before)
+        found = running.command("dlq.show", processor=processor, reason=reason, limit=limit, before=before)
+        return {"letters": [{**letter, "bad_place": bad_place(letter)} for letter in found["letters"]]}
 
-    @router.post("/dlq/replay", tags=["dead letters"], summary="Replay dead letters")
-    def replay(asked: Annotated[ReplayRequest | None, Body()] = None) -> dict[str, Any]:
-        asked = asked or ReplayRequest()
+    @router.post("/dlq/try", tags=["dead letters"], summary="Whether a corrected record would pass; changes nothing")
+    def try_(asked: Try) -> dict[str, Any]:
+        return tried(running, asked.processor, corrected_bytes(asked.data))
+
+    @router.post("/dlq/replay", tags=["dead letters"], summary="Replay dead letters, as they are or corrected")
+    def replay(asked: Annotated[Corrected | None, Body()] = None) -> dict[str, Any]:
+        asked = asked or Corrected(data=None)
         if asked.processor is not None:
-            return running.command("dlq.replay", **asked.model_dump())
+            data = {str(place): corrected_bytes(each) for place, each in (asked.data or {}).items()}
+            corrected = {place: base64.b64encode(each).decode() for place, each in data.items()} or None
+            return running.command("dlq.replay", **asked.model_dump(exclude={"data"}), corrected=corrected)
+        if asked.data:
+            raise ConfigError("corrected records need their processor", hint='pass "processor"')
         return _replay_all(running, asked.reason, asked.offsets)
 
     @router.post("/dlq/discard", tags=["dead letters"], summary="Delete dead letters")

@@ -1,8 +1,10 @@
-"""Self-contained HTML pages, without scripts and external resources."""
+"""Self-contained HTML pages that need nothing else: the reference, and the sign-in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import base64
+import hashlib
+from collections.abc import Iterator
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -19,7 +21,27 @@ code, pre { font-family: ui-monospace, monospace; font-size: 0.9em; }
 pre { padding: 0.75rem; border: 1px solid #8886; border-radius: 4px; overflow-x: auto; }
 table { border-collapse: collapse; } th, td { text-align: left; padding: 0.2rem 1rem 0.2rem 0; vertical-align: top; }
 """
-_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'", "Cache-Control": "no-store"}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+}
+
+
+SIGN_IN = """
+const form = document.querySelector("form"), said = document.querySelector("output");
+async function send(given) {
+  const reply = await fetch("/api/session", given ? {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(given) } : {});
+  if (reply.ok) return location.replace(location.pathname + location.search);
+  if (given) { const { error } = await reply.json(); said.textContent = `${error.message}: ${error.hint}`; }
+  form.hidden = false;
+}
+const code = location.hash.slice(1);
+history.replaceState(null, "", location.pathname + location.search);
+send(code ? { code } : null);
+form.addEventListener("submit", (event) => { event.preventDefault(); send({ token: form.token.value.trim() }); });
+"""
+_SIGN_IN_HASH = base64.b64encode(hashlib.sha256(SIGN_IN.encode()).digest()).decode()
 
 
 def page(title: str, body: str, status: int = 200, headers: dict[str, str] | None = None) -> HTMLResponse:
@@ -33,23 +55,25 @@ def page(title: str, body: str, status: int = 200, headers: dict[str, str] | Non
 
 
 def refused(error: GaussError, status: int) -> HTMLResponse:
-    """The page for a missing token; makes the browser ask for a password."""
-    headers = {"WWW-Authenticate": 'Basic realm="gauss", charset="UTF-8"'} if status == 401 else {}
+    """The page for a request without a session. It signs in by the code in the fragment, or asks for a token. A browser
+    that comes from another site has not sent its cookie: the page sees that it has one and loads again."""
+    if status != 401:
+        return page("Gauss", f"<p>{escape(error.message)}.</p><p>{escape(error.hint)}</p>", status)
     body = (
-        f"<p>{escape(error.message[:1].upper() + error.message[1:])}.</p>"
-        "<p>The data directory of the run (<code>.gauss</code>, or <code>--data-dir</code>) has a token in"
-        " <code>read.token</code>. In a browser, reload this page and enter it as the password, with any user name."
-        " Elsewhere send it as a header:</p>"
+        "<p><output></output></p>"
+        '<form hidden><p><label>Token <input name="token" type="password" autocomplete="off" required>'
+        "</label> <button>Sign in</button></p></form>"
+        "<p>The data directory of the run (<code>.gauss</code>, or <code>--data-dir</code>) has one in"
+        " <code>read.token</code> and one in <code>full.token</code>, which also allows changes."
+        " <code>gauss open</code> prints a link that needs none. Programs send a token as a header:</p>"
         '<pre>curl -H "Authorization: Bearer $(cat .gauss/read.token)" URL</pre>'
-        "<p><code>full.token</code> also allows changes.</p>"
+        f"<script>{SIGN_IN}</script>"
     )
-    return page("Gauss", body, status, headers)
-
-
-def index(links: Mapping[str, str]) -> HTMLResponse:
-    """The index page."""
-    listed = "".join(f'<li><a href="{escape(path)}">{escape(name)}</a></li>' for name, path in links.items())
-    return page("Gauss", f"<p>The HTTP API of a running pipeline.</p><ul>{listed}</ul>")
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_SIGN_IN_HASH}'; connect-src 'self';"
+        " form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+    )
+    return page("Sign in to Gauss", body, status, {"Content-Security-Policy": policy})
 
 
 def reference(document: dict[str, Any]) -> HTMLResponse:

@@ -59,7 +59,13 @@ class TopicReading:
 
     def table(self, topic: str, mode: str = "snapshot") -> None:
         """Raises unless the topic is a table."""
-        modes = self._running.command("topic", name=topic)["read_modes"]
+        found = self._running.command("topic", name=topic)
+        modes = found["read_modes"]
+        if "snapshot" in modes and mode not in modes and found["kind"] == TopicKind.LOG:
+            raise ConfigError(
+                f'topic "{topic}" keeps records in order: it has snapshots, which report no changes',
+                hint="read its snapshot again, or subscribe with mode=changes to get every record",
+            )
         if "snapshot" in modes and mode not in modes:
             raise ConfigError(
                 f'topic "{topic}" is an external table, which does not report changes',

@@ -20,10 +20,10 @@ from gauss.api.reading import TopicReading
 from gauss.api.records import MOST, Decode, change_lines, entries, object_lines
 from gauss.api.sockets import Lines, first_message, serve_socket
 from gauss.api.stored import is_stored, keyed_entries, listed
-from gauss.api.tail import DeliveryWatch, follow, in_pieces
 from gauss.clients.engine.client import as_gauss_error
 from gauss.clients.engine.cursors import STEP, RemoteCursor, refused
 from gauss.contracts.cursor import Code, Mode, Program, Seq, Step
+from gauss.http.tail import DeliveryWatch, follow, in_pieces
 from gauss.model.errors import Collected, ConfigError, GaussError
 from gauss.model.units import duration_ms
 from gauss.scan.program.blob import encode_program
@@ -45,6 +45,9 @@ Text = Annotated[
 ]
 Format = Annotated[str | None, Query(description="the format, if neither the program nor the topic names one")]
 Live = Annotated[bool, Query(description="continue with new records")]
+Snapshot = Annotated[
+    bool, Query(description="of a Kafka topic with a key: the newest record of each key, as rows of a table")
+]
 Limit = Annotated[int | None, Query(ge=1, le=MOST, description="maximum rows")]
 Wait = Annotated[str | None, Query(description="long poll: return the next rows, or none after this time, e.g. 10s")]
 
@@ -59,14 +62,22 @@ def routes(running: Running) -> APIRouter:
 
     @router.get("/topics/{name}/scan", summary="Run a scan program; rows as NDJSON")
     async def scan(
-        name: str, *, text: Text = "", live: Live = False, limit: Limit = None, wait: Wait = None, format: Format = None
+        name: str,
+        *,
+        text: Text = "",
+        live: Live = False,
+        snapshot: Snapshot = False,
+        limit: Limit = None,
+        wait: Wait = None,
+        format: Format = None,
     ) -> Response:
         milliseconds = None if wait is None else _milliseconds(wait)
         program = reading.program(text, live=live or wait is not None, format_name=format)
-        if milliseconds is not None and await run_in_threadpool(reading.is_table, name):
+        if milliseconds is not None and not snapshot and await run_in_threadpool(reading.is_table, name):
             return await _poll_table(running, name, program, milliseconds, limit)
         most = POLL_ROWS if limit is None and milliseconds is not None else limit
-        tail = await run_in_threadpool(running.client().tail, name, program, limit=most, full=wait is not None)
+        full = wait is not None
+        tail = await run_in_threadpool(running.client().tail, name, program, limit=most, full=full, rows=snapshot)
         if milliseconds is not None:
             return await _poll(tail, milliseconds)
         taken = DeliveryWatch()
@@ -74,17 +85,23 @@ def routes(running: Running) -> APIRouter:
         return StreamingResponse(lines, media_type=NDJSON, headers=_headers(tail.scanning.cursor))
 
     @router.get("/topics/{name}/scan/explain", summary="Explain a scan without running it")
-    def explain(name: str, text: Text = "", live: Live = False, format: Format = None) -> dict[str, Any]:
+    def explain(
+        name: str, *, text: Text = "", live: Live = False, snapshot: Snapshot = False, format: Format = None
+    ) -> dict[str, Any]:
         blob = encode_program(reading.program(text, live=live, format_name=format))
-        return running.command("scan.explain", topic=name, program=base64.b64encode(blob).decode())
+        return running.command("scan.explain", topic=name, program=base64.b64encode(blob).decode(), rows=snapshot)
 
-    @router.get("/topics/{name}/snapshot", summary="A table as one object, key → row; without a key as an array")
+    @router.get(
+        "/topics/{name}/snapshot",
+        summary="A table, or the newest records of a Kafka topic by key, as one object, key → row; a table without a"
+        " key as an array",
+    )
     async def snapshot(name: str, format: Format = None) -> Response:
         await run_in_threadpool(reading.table, name)
         if is_stored(running.pipeline, name):
             return await _stored_snapshot(running, name)
         decode = reading.rows_of(name, format)
-        tail = await run_in_threadpool(running.client().tail, name, Program())
+        tail = await run_in_threadpool(running.client().tail, name, Program(), rows=True)
         return _as_object(tail, lambda batch: entries(batch, decode))
 
     @router.websocket("/topics/{name}/subscribe")

@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 import msgspec
 from fastapi import WebSocket, WebSocketDisconnect
 
-from gauss.api import errors
-from gauss.api.connections import GOING_AWAY
+from gauss.http import errors
+from gauss.http.connections import GOING_AWAY
 from gauss.model.errors import GaussError
 from gauss.stream.control.run import Running
 

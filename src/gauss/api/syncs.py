@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+import msgspec
+from fastapi import APIRouter, Body
 
 from gauss.connect.schedule import SyncSchedule
 from gauss.connect.scheduled import ScheduledSync
 from gauss.connect.sync_child import StreamProgress
 from gauss.contracts.connector.cursor import CursorValue, TimestampMicrosCursor, TimestampMillisCursor
-from gauss.model.errors import GaussError
+from gauss.contracts.connector.json_form import decode
+from gauss.model.errors import ConfigError, GaussError
 from gauss.stream.control.run import Running
 
 FAILED = ("failed", "lost")
@@ -36,6 +38,27 @@ def routes(running: Running, schedule: SyncSchedule) -> APIRouter:
     @router.post("/syncs/{name}/run", status_code=202, summary="Start a sync now")
     def run(name: str) -> dict[str, Any]:
         schedule.get(name).run_now()
+        return shown(schedule.get(name))
+
+    @router.post("/syncs/{name}/stop", status_code=202, summary="Stop a run: it writes what it has read, and ends")
+    def stop(name: str) -> dict[str, Any]:
+        schedule.get(name).cancel()
+        return shown(schedule.get(name))
+
+    @router.get("/syncs/{name}/runs", summary="The last runs of a sync, the newest first")
+    def runs(name: str) -> dict[str, Any]:
+        found: dict[str, Any] = running.redactor.redact_data({"runs": schedule.get(name).history()})
+        return found
+
+    @router.put("/syncs/{name}/streams/{stream}/cursor", summary="Set the cursor of a stream; null reads all again")
+    def set_cursor(
+        name: str, stream: str, cursor: Annotated[dict[str, Any] | None, Body(embed=True)]
+    ) -> dict[str, Any]:
+        try:
+            value = None if cursor is None else decode(msgspec.json.encode(cursor), CursorValue)
+        except msgspec.MsgspecError as error:
+            raise ConfigError(f"the cursor can't be read: {error}", hint='for example {"int64": 5}') from error
+        schedule.get(name).set_cursor(stream, value)
         return shown(schedule.get(name))
 
     return router

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 from fastapi import APIRouter, Body, Query, Request, Response, WebSocket
 from fastapi.responses import StreamingResponse
@@ -16,11 +15,12 @@ from gauss.api.append import MAX_RECORD_BYTES, Appending
 from gauss.api.paging import MOST_PAGE_BYTES, by_version, gathered, page_rows
 from gauss.api.reading import TopicReading
 from gauss.api.records import MOST, Decode, lines, time_ms, whole_number
-from gauss.api.scans import NDJSON, with_error_line
+from gauss.api.scans import NDJSON, Snapshot, with_error_line
 from gauss.api.sockets import Lines, serve_socket
 from gauss.api.stored import asked_rows, is_stored, page, row_lines
-from gauss.api.tail import follow
 from gauss.contracts.cursor import Program, Seq, TimeRange
+from gauss.contracts.storage import TopicKind
+from gauss.http.tail import follow
 from gauss.model.errors import ConfigError
 from gauss.stream.control.run import Running
 
@@ -67,12 +67,14 @@ def routes(running: Running) -> APIRouter:
         after: After = None,
         limit: PageLimit = None,
         format: Format = None,
+        snapshot: Snapshot = False,
     ) -> Response:
         decode = reading.decoder(format)
         streamed = NDJSON in request.headers.get("accept", "")
         asked = limit if streamed else page_rows(limit)
         begin, end = _range_ms(start, to)
-        is_table = reading.is_table(name)
+        known = reading.known(name)
+        is_table = snapshot or known["kind"] == TopicKind.TABLE
         if is_stored(running.pipeline, name):
             program = asked_rows(begin, end, after)
             if asked is not None and not streamed:
@@ -80,18 +82,25 @@ def routes(running: Running) -> APIRouter:
             tail = running.client().tail(name, program, limit=asked, full=True)
             return StreamingResponse(with_error_line(follow(tail, row_lines)), media_type=NDJSON)
         if after is None or is_table:
-            program, stop_ms = Program(TimeRange(begin, end)), None
+            program, times = Program(TimeRange(begin, end)), None
         else:
-            program, stop_ms = Program(Seq(_offset(after))), end
+            program, times = Program(Seq(_offset(after))), (begin, end)
         # A table gives rows by key, where no page could go on: pages are chosen of all of them.
         pages = is_table and (after is not None or not streamed)
-        tail = running.client().tail(name, program, limit=None if pages else asked, full=True)
+        filtered = times is not None and known["times_vary"]  # a limit counts what is left
+        most = None if pages or filtered else asked
+        tail = running.client().tail(name, program, limit=most, full=True, rows=snapshot)
         if streamed and not pages:
+            left = asked
 
             def text(batch: pa.RecordBatch) -> bytes:
-                kept = _before(batch, stop_ms)
-                if len(kept) < len(batch):
-                    tail.cancel()  # only later ones follow
+                nonlocal left
+                kept = _within(batch, times)
+                if filtered and left is not None:
+                    kept = kept.slice(0, left)
+                    left -= len(kept)
+                if left == 0 or (len(kept) < len(batch) and not filtered):  # only later ones follow
+                    tail.cancel()
                 return lines(kept, decode)
 
             return StreamingResponse(with_error_line(follow(tail, text)), media_type=NDJSON)
@@ -100,7 +109,7 @@ def routes(running: Running) -> APIRouter:
             if pages:
                 batches, more = by_version(tail, _offset(after or "0"), asked)
             else:
-                batches, more = (_before(batch, stop_ms) for batch in tail), False
+                batches, more = (_within(batch, times) for batch in tail), False
             if streamed:
                 return Response(_all_lines(batches, more, asked, decode), media_type=NDJSON)
             assert asked is not None
@@ -158,11 +167,14 @@ def routes(running: Running) -> APIRouter:
     return router
 
 
-def _before(batch: pa.RecordBatch, end_ms: int | None) -> pa.RecordBatch:
-    """Records before a time; `ts_ms` never decreases within a topic."""
-    if end_ms is None:
+def _within(batch: pa.RecordBatch, times: tuple[int, int | None] | None) -> pa.RecordBatch:
+    """The records with `start <= ts_ms < end`."""
+    if times is None:
         return batch
-    return batch.slice(0, int(np.searchsorted(batch.column("ts_ms").to_numpy(), end_ms)))
+    start, end = times
+    found = batch.column("ts_ms").to_numpy()
+    wanted = found >= start if end is None else (found >= start) & (found < end)
+    return batch if wanted.all() else batch.filter(pa.array(wanted))
 
 
 def _all_lines(batches: Iterable[pa.RecordBatch], more: bool, asked: int | None, decode: Decode | None) -> bytes:

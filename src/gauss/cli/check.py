@@ -11,12 +11,12 @@ import typer
 from gauss.cli import complete
 from gauss.cli.output import CommandOutput, JsonOption
 from gauss.config.check import Checked, check
-from gauss.config.live import CheckMark, Phase, check_connections, check_disk, check_java, check_ports
+from gauss.config.live import CheckMark, Phase, check_connections, check_disk, check_java, check_ports, check_topics
 from gauss.model.units import counted
 
 if TYPE_CHECKING:
     from gauss.config.spec import Pipeline
-    from gauss.stream.graph import Graph
+    from gauss.stream.graph import Graph, ProcessorNode
     from gauss.stream.guarantee import Guarantee
 
 _SIGNS = {CheckMark.OK: ("✓", "green"), CheckMark.WARN: ("~", "yellow"), CheckMark.FAIL: ("✗", "bold red")}
@@ -30,7 +30,7 @@ def command(
         bool,
         typer.Option(
             "--offline",
-            help="Skip the checks of transforms, Java, Spark plans, ports, disk, connections and connectors.",
+            help="Skip the checks of transforms, Java, Spark plans, ports, disk, connections, brokers and connectors.",
         ),
     ] = False,
     data_dir: Annotated[
@@ -110,6 +110,7 @@ def _phases(checked: Checked, data_dir: Path, out: CommandOutput, *, offline: bo
     yield from check_ports(found)
     yield check_disk(data_dir, checked.pipeline.engine.min_free_bytes)
     yield from check_connections(found)
+    yield from check_topics(checked, checked.pipeline, _written_on_spark(graph))
     yield from _syncs(checked, checked.pipeline, data_dir)
 
 
@@ -241,6 +242,19 @@ def _plans(checked: Checked, pipeline: Pipeline, data_dir: Path, out: CommandOut
             lost = lost_state(absolute, named[verdict.processor], paths, verdict.state)
             if lost is not None:
                 yield Phase("state", CheckMark.WARN, f"{verdict.processor}: {lost.message}", lost.hint)
+
+
+def _written_on_spark(graph: Graph) -> set[str]:
+    """The topics to which Spark's tasks write in transactions, and sources that pull."""
+    from gauss import registry
+    from gauss.contracts.outside import PullSpec
+    from gauss.contracts.processor import ProcessorSpec, Role
+
+    def writes(node: ProcessorNode) -> bool:
+        pulls = isinstance(registry.spec(ProcessorSpec, node.plugin), PullSpec) if node.role is Role.SOURCE else False
+        return pulls or node.role is Role.TRANSFORM
+
+    return {name for each in graph.processors.values() if writes(each) for name in each.targets}
 
 
 def _graph(pipeline: Pipeline) -> Graph:

@@ -1,4 +1,4 @@
-"""`gauss db`: the embedded servers."""
+"""`gauss db`: the embedded servers, and database states."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ from typing import Annotated
 
 import typer
 
+from gauss.cli import db_engine, db_instances, db_prepare, db_states
 from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
 from gauss.cli.output import CommandOutput, JsonOption
 from gauss.clients.embedded import systems
 from gauss.model.errors import Unavailable
 from gauss.model.paths import DataDir
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="The embedded servers.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="The embedded servers, and databases prepared by scripts."
+)
 
 
 def _known(system: str) -> str:
     if system not in systems():
         raise typer.BadParameter(f"expected {' or '.join(systems())}, found {system}")
     return system
-
-
-@app.callback()
-def _root() -> None:
-    """Keeps `url` a subcommand."""
 
 
 @app.command()
@@ -52,3 +50,8 @@ def url(
     output = CommandOutput(json=json)
     output.data(endpoint.shown)
     output.line(*endpoint.shown.values())
+
+
+for _module in (db_prepare, db_instances, db_states, db_engine):
+    for _name, _command in _module.COMMANDS.items():
+        app.command(_name)(_command)

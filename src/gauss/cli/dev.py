@@ -16,7 +16,7 @@ from gauss.cli.stops import Stops
 from gauss.clients.embedded import EmbeddedServer, ensure
 from gauss.model.errors import Rejected, StorageError
 from gauss.model.files import PRIVATE_FOLDER
-from gauss.model.paths import DataDir
+from gauss.model.paths import DataDir, unusable
 
 if TYPE_CHECKING:
     from gauss.clients.endpoint import Endpoint
@@ -83,10 +83,7 @@ def _started(system: str, paths: DataDir) -> EmbeddedServer:
         paths.root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         server = ensure(system, paths.server(system))
     except OSError as error:
-        raise StorageError(
-            f"the data directory {paths.root} can't be used: {error.strerror or error}",
-            hint="choose another with --data-dir, or give this user the right to write there",
-        ) from error
+        raise unusable(paths.root, error) from error
     if server.process is None:
         raise Rejected(
             f"{system} already runs on the data directory {paths.root}: pid {server.endpoint.pid}",

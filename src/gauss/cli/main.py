@@ -28,6 +28,7 @@ COMMANDS = {
     "schema": "Show how fields map to the columns of a table.",
     "test": "Run the test cases of a pipeline.",
     "run": "Run a pipeline.",
+    "open": "Open the pages of a run in the browser.",
     "top": "Watch a running pipeline.",
     "topics": "List topics with their size and readers.",
     "readers": "List, move or drop the readers of a topic.",
@@ -38,18 +39,21 @@ COMMANDS = {
     "send": "Send records to a topic or a socket.",
     "sync": "Move streams between systems by connectors.",
     "connectors": "List connectors; check and discover what they connect to.",
+    "serve": "Serve the API of a fleet of pipelines.",
+    "worker": "Run pipelines of a fleet.",
     "syncs": "List runs of syncs; show or set their cursors.",
     "dlq": "List, show, replay and discard dead letters.",
     "verify": "Verify a data directory that no run is using.",
     "repair": "Show damage in a data directory, and repair it.",
-    "db": "Connect to the embedded database servers.",
+    "db": "Prepare databases by scripts and clone them; connect to the embedded servers.",
     "dev": "Start a local Postgres, ClickHouse or Kafka.",
     "docs": "Print a page of the documentation.",
     "examples": "List or copy the example pipelines.",
 }
 
 EXIT_CODES = (
-    """Exit codes: 0 success · 1 config error · 2 usage error · 3 runtime failure · 4 no run found · 130 interrupted"""
+    "Exit codes: 0 success · 1 config error · 2 usage error · 3 runtime failure · 4 no run found · "
+    "5 refused by a rule · 130 interrupted"
 )
 
 
@@ -57,6 +61,8 @@ def exit_code(error: GaussError) -> int:
     """The process's exit code for an error."""
     if isinstance(error, ConfigError):
         return 1
+    if error.code == "blocked":
+        return 5
     return 4 if isinstance(error, Unavailable) else 3
 
 

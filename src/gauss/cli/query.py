@@ -15,6 +15,9 @@ Begin = Annotated[
     str | None, typer.Option("--from", help="First time: ISO 8601, Unix milliseconds, or relative to now (-5m, -1h).")
 ]
 End = Annotated[str | None, typer.Option("--to", help="End time (exclusive), as --from.")]
+Snapshot = Annotated[
+    bool, typer.Option("--snapshot", help="Of a Kafka topic with a key: the newest record of each key.")
+]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Stop after this many records.")]
 Format = Annotated[str | None, typer.Option("--format", help="Decode with this format of the pipeline.")]
 
@@ -24,6 +27,7 @@ def command(
     *,
     begin: Begin = None,
     end: End = None,
+    snapshot: Snapshot = False,
     limit: Limit = None,
     format: Format = None,
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
@@ -34,6 +38,7 @@ def command(
     Examples: gauss query quotes.raw --from -5m · gauss query quotes.raw --from 2026-01-31T12:00Z --to -1h --json
     """
     query = {"from": begin, "to": end, "limit": limit, "format": format}
+    query["snapshot"] = "true" if snapshot else None
     for line in RunClient(data_dir).lines("topics", topic, "query", **query):
         sys.stdout.write(visible_json(line.decode()) if json else for_people(line))
     sys.stdout.flush()

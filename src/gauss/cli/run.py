@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,8 +34,10 @@ def command(
     data_dir: Annotated[
         Path, typer.Option("--data-dir", help="The data directory.", envvar="GAUSS_DATA_DIR")
     ] = DEFAULT_DATA_DIR,
+    *,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only readiness and errors.")] = False,
     for_: Annotated[str | None, typer.Option("--for", help="Stop after this time, such as 30s.")] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open its pages in the browser.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Run a pipeline until it is stopped. Ctrl-C or SIGTERM drains it within 10 s; a second one stops it at once.
@@ -45,9 +48,9 @@ def command(
     data directory in use, 3 the pipeline failed to start (port in use, no Java) or kept failing.
     """
     # Heavy imports come after the engine is spawned: it starts meanwhile, on another core.
-    from gauss.api.server import ApiServer, listen, tls_context, url_of
     from gauss.config.check import check_or_raise
     from gauss.connect.schedule import embedded_systems
+    from gauss.http.server import ApiServer, listen, tls_context, url_of
     from gauss.stream.control.run import Running
 
     stops = Stops()
@@ -83,8 +86,9 @@ def command(
 
     def make_app() -> Any:
         from gauss.api.app import create_app
+        from gauss.web.mount import Pages
 
-        return create_app(running, syncs)
+        return create_app(running, syncs, lambda app: Pages(app, running))
 
     server = ApiServer(listener, make_app, allow=api.allow, tls=tls)
     server.start()
@@ -97,6 +101,8 @@ def command(
             syncs.start()
             try:
                 _say_ready(running, output, log)
+                if open_:
+                    webbrowser.open(running.pages_url())
                 if not quiet:
                     paths = running.held.paths
                     output.note(log.timed(f"tokens: {paths.full_token} (full access), {paths.read_token} (read only)"))
@@ -143,11 +149,15 @@ def _spinner(running: Running, output: CommandOutput, *, quiet: bool) -> context
 
 
 def _say_ready(running: Running, output: CommandOutput, log: RunLog) -> None:
-    """`ready in 0.9 s · URL · 2 listeners · 1 processor on Spark`."""
+    """`ready in 0.9 s · URL of the pages · 2 listeners · 1 processor on Spark`."""
     processors = running.graph.processors.values()
     listeners = sum(node.address is not None and node.address.listens for node in processors)
     on_spark = sum(node.where == "spark" for node in processors)
-    parts = [f"ready in {time.monotonic() - running.started:.1f} s", running.url, counted(listeners, "listener")]
+    parts = [
+        f"ready in {time.monotonic() - running.started:.1f} s",
+        running.pages_url(),
+        counted(listeners, "listener"),
+    ]
     if on_spark:
         parts.append(f"{counted(on_spark, 'processor')} on Spark")
     if running.pipeline.syncs:

@@ -32,6 +32,9 @@ def command(
     ] = "",
     *,
     live: Annotated[bool, typer.Option("--live", help="Continue with new records.")] = False,
+    snapshot: Annotated[
+        bool, typer.Option("--snapshot", help="Of a Kafka topic with a key: the newest record of each key, as rows.")
+    ] = False,
     limit: Limit = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print the plan of the scan without running it.")] = False,
     format: Format = None,
@@ -47,6 +50,7 @@ def command(
     output = CommandOutput(json=json)
     client = RunClient(data_dir, timeout=None)
     asked: dict[str, Any] = {"program": program, "live": "true" if live else None, "format": format}
+    asked["snapshot"] = "true" if snapshot else None
     if explain or not json:
         plan = client.get("topics", topic, "scan", "explain", **asked)
     if explain:

@@ -19,6 +19,7 @@ from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
 from gauss.cli.output import CommandOutput, JsonOption, visible
 from gauss.cli.sync_progress import shown_progress
 from gauss.config.check import check_or_raise
+from gauss.config.secrets import Redactor
 from gauss.config.spec import SparkSection
 from gauss.config.syncs import SyncDef
 from gauss.model.errors import ConfigError, GaussError
@@ -62,7 +63,7 @@ def command(
     if not chosen:
         known = ", ".join(sync.name for sync in pipeline.syncs)
         raise ConfigError(f'no sync "{name}"', hint=f"syncs of this pipeline: {known}")
-    where = _Where(checked.base_dir, data_dir.absolute(), pipeline.spark, local)
+    where = _Where(checked.base_dir, data_dir.absolute(), pipeline.spark, local, checked.redactor)
     codes = []
     with _logs(output), _Stops(output) as stops:
         for sync in chosen:
@@ -80,11 +81,14 @@ class _Where(NamedTuple):
     data_dir: Path
     spark: SparkSection
     local: bool
+    redactor: Redactor
 
     def make(self, sync: SyncDef, emit: Any) -> Sync:
         from gauss.connect.sync import Sync
 
-        return Sync(sync, self.base_dir, self.data_dir, emit, spark=self.spark, local=self.local)
+        return Sync(
+            sync, self.base_dir, self.data_dir, emit, spark=self.spark, local=self.local, redactor=self.redactor
+        )
 
 
 def _run(definition: SyncDef, where: _Where, output: CommandOutput, stops: _Stops) -> int:
@@ -103,13 +107,18 @@ def _run(definition: SyncDef, where: _Where, output: CommandOutput, stops: _Stop
             with stops.of(made):
                 result = made.run()
     except GaussError as error:
-        output.event({"event": "error", "error": error.to_dict()})
-        output.event({"event": "result", "sync": name, "status": "failed", "streams": []})
-        if not output.json:
-            output.error(error)
-        return CONFIG if isinstance(error, ConfigError) else FAILED
+        return _failed(name, error, output)
     _summary(name, result, output)
     return FAILED if result.status == "failed" else 0
+
+
+def _failed(name: str, error: GaussError, output: CommandOutput) -> int:
+    """Tells of a sync that did not get to its streams; returns its exit code."""
+    output.event({"event": "error", "error": error.to_dict()})
+    output.event({"event": "result", "sync": name, "status": "failed", "streams": []})
+    if not output.json:
+        output.error(error)
+    return CONFIG if isinstance(error, ConfigError) else FAILED
 
 
 def _summary(name: str, result: SyncResult, output: CommandOutput) -> None:
@@ -144,8 +153,11 @@ def _summary(name: str, result: SyncResult, output: CommandOutput) -> None:
 def _dry_run(definition: SyncDef, where: _Where, output: CommandOutput) -> int:
     from gauss.connect.embedded_sides import embedded_servers
 
-    with embedded_servers(definition, DataDir(where.data_dir)) as sync:
-        found = where.make(sync, lambda _: None).dry_run()
+    try:
+        with embedded_servers(definition, DataDir(where.data_dir)) as sync:
+            found = where.make(sync, lambda _: None).dry_run()
+    except GaussError as error:
+        return _failed(definition.name, error, output)
     for each in found:
         changes = [str(change) for change in each.changes]
         output.event(

@@ -175,28 +175,11 @@ def reset(
 
 
 def _edit(sync: SyncDef, stream: str, value: Any, data_dir: Path, output: CommandOutput) -> None:
-    """Stores a cursor as a run of its own, so that it counts more than what earlier runs have committed."""
-    import time
+    from gauss.connect.cursor_edit import set_cursor
 
-    from gauss.connect.runs import start_run
-    from gauss.connect.state import StreamCursor
-    from gauss.connect.stream_job import ATTEMPTS
-
-    streams = [] if sync.streams == "*" else [each.name for each in sync.streams if each.mode != "full_refresh"]
-    if stream not in streams:
-        raise NotFound(
-            f'sync "{sync.name}" has no stream "{stream}" with a cursor',
-            hint=f"with one: {', '.join(streams) or 'none'}",
-        )
     store = _store(sync, data_dir)
     try:
-        run = start_run(store, sync.name)
-        known = store.cursor(sync.name, stream)
-        # A run whose state was lost has gone on above the generation that the destination knew.
-        generation = max(run.generation * ATTEMPTS, known.generation + 1 if known is not None else 0)
-        cursor = StreamCursor(generation, value, 0, time.time_ns() // 1_000_000)
-        store.move(sync.name, stream, cursor, "edited")
-        run.end("edited", f"cursor of {stream}")
+        cursor = set_cursor(store, sync, stream, value)
     finally:
         store.close()
     output.data({"sync": sync.name, "stream": stream, "cursor": cursor.json()})

@@ -6,6 +6,7 @@ import time
 
 from gauss.config.entries import Processor
 from gauss.config.spec import SourceRef
+from gauss.contracts.processor import Role
 from gauss.contracts.storage import ReadMode
 from gauss.model.units import moment_ms
 
@@ -28,6 +29,13 @@ def bounds_fit(processor: Processor) -> None:
         )
     if source.read == ReadMode.QUERY:
         _range_fits(processor, source)
+    is_sink = processor.spec is not None and processor.spec.role is Role.SINK
+    if is_sink and source.every is not None and "every" in takes:
+        processor.scope.add(
+            ("source", "every"),
+            '"every" does not apply to a sink: each client gets a snapshot when it connects',
+            hint='remove "every"',
+        )
 
 
 def _range_fits(processor: Processor, source: SourceRef) -> None:

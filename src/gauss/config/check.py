@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gauss import registry
@@ -12,7 +12,7 @@ from gauss.config.files import check_file, check_files
 from gauss.config.graph_rules import check_graph
 from gauss.config.io_rules import IoRules
 from gauss.config.load import find_file, load
-from gauss.config.positions import KeyPath
+from gauss.config.positions import KeyPath, Position
 from gauss.config.secrets import Redactor, remember_written, substitute
 from gauss.config.spec import FormatDef, Pipeline
 from gauss.model.errors import ConfigError
@@ -28,6 +28,8 @@ class Checked:
     pipeline: Pipeline | None
     redactor: Redactor
     """Redacts every value that came from the environment or a file. Use it for everything that is printed or logged."""
+    positions: dict[KeyPath, Position] = field(default_factory=dict)
+    """Where each key is."""
 
     @property
     def base_dir(self) -> Path:
@@ -69,7 +71,7 @@ def check(given: Path) -> Checked:
     formats.check()
     check_graph(entries, faults)
     pipeline = None if faults.errors else _resolve(entries, list(formats.implied.values()))
-    return Checked(file, faults.sorted(), pipeline, faults.redactor)
+    return Checked(file, faults.sorted(), pipeline, faults.redactor, document.positions)
 
 
 def _refuse_huge_numbers(value: object, faults: Faults, path: KeyPath = ()) -> None:

@@ -10,6 +10,7 @@ from gauss.config.cycles import no_blocking_cycle
 from gauss.config.entries import Entries, Processor, Topic
 from gauss.config.faults import Faults, Scope
 from gauss.config.listeners import cluster_is_guarded, outside_is_guarded, ports_differ, servers_are_encrypted
+from gauss.config.meta_rules import judged_meta
 from gauss.config.read_rules import BOUNDED, is_stored, is_table, kind_of, parts_of, reads_fit, reads_rows
 from gauss.config.spec import TopicDef
 from gauss.config.state_rules import state_fits
@@ -105,8 +106,11 @@ def _own_lint(processor: Processor, entries: Entries) -> None:
     if processor.spec is None or processor.spec.lint is None or processor.config is None:
         return
     source, target = processor.definition.source, _target(processor, entries)
+    fields = _input_fields(processor, entries)
+    beside = judged_meta(processor, entries, fields or ())
+    fields = None if fields is None else (*fields, *beside)
     context = LintContext(
-        input_fields=_input_fields(processor, entries),
+        input_fields=fields,
         read=source.read if source else "",
         start=source.start if source else None,
         target_storage=target.storage if target else "",
@@ -229,7 +233,8 @@ def _everything_is_written(entries: Entries, faults: Faults) -> None:
     written = {topic for entry in entries.processors for _, topic in targets_of(*parts_of(entry))}
     written |= {topic for _, sync in entries.syncs for topic in topics_fed(sync)}
     for topic in entries.topics:
-        if topic.definition.name not in written:
+        shared = topic.spec is not None and topic.spec.task_implementation  # others write to it
+        if topic.definition.name not in written and not shared:
             hint = "records can still be sent with gauss send or over HTTP"
             topic.scope.add(("name",), "no processor writes to it", hint=hint, warning=True)
 

@@ -12,7 +12,7 @@ from gauss.config.positions import KeyPath
 from gauss.config.spec import CLUSTER_SECRET, Pipeline
 from gauss.contracts.network import is_loopback
 from gauss.contracts.outside import OutsideSpec
-from gauss.contracts.plugin import PluginConfig
+from gauss.contracts.plugin import PluginConfig, PluginSpec
 from gauss.contracts.processor import ProcessorSpec
 from gauss.contracts.storage import StorageSpec
 from gauss.contracts.table import TableSpec
@@ -110,17 +110,25 @@ def servers_are_encrypted(entries: Entries, faults: Faults) -> None:
     found: list[Topic | Processor] = [*entries.topics, *entries.processors]
     for entry in found:
         spec, config = entry.spec, entry.config
-        if config is None or not isinstance(spec, TableSpec | OutsideSpec):
+        if config is None or spec is None:
             continue
-        server = spec.server(config)
         hint = getattr(config, "encryption_hint", str)()
-        if server is not None and hint and not is_loopback(server[0]):
+        outside = [host for host in _hosts(spec, config) if not is_loopback(host)]
+        if outside and hint:
             faults.add(
-                (*entry.scope.path, "storage_config" if isinstance(spec, TableSpec) else "config"),
-                f"{entry.scope.subject}: password and rows may go to {server[0] or 'its server'} as plain text",
+                (*entry.scope.path, "storage_config" if isinstance(spec, StorageSpec) else "config"),
+                f"{entry.scope.subject}: password and rows may go to {outside[0] or 'its server'} as plain text",
                 hint=hint,
                 warning=True,
             )
+
+
+def _hosts(spec: PluginSpec, config: PluginConfig) -> list[str]:
+    """The hosts of the outside system of a topic, source or sink; an empty one is unknown."""
+    if isinstance(spec, TableSpec | OutsideSpec):
+        server = spec.server(config)
+        return [server[0]] if server is not None else []
+    return spec.hosts(config) if isinstance(spec, StorageSpec) else []
 
 
 def cluster_is_guarded(entries: Entries, faults: Faults) -> None:

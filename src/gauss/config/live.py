@@ -1,4 +1,4 @@
-"""Checks the machine for what a config needs: Java, free ports, disk space and peers. Changes nothing."""
+"""Checks for what a config needs: Java, free ports, disk space, peers and topics elsewhere. Changes nothing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import cast
 
+from gauss import registry
+from gauss.config.check import Checked
+from gauss.config.faults import Faults
+from gauss.config.files import with_absolute_files
 from gauss.config.listeners import Address
+from gauss.config.spec import Pipeline
+from gauss.contracts.shared_log import LiveCheck, TopicToCheck
+from gauss.contracts.storage import ReadMode, StorageSpec
 from gauss.model.units import human_bytes
 
 JAVA_MIN = 17
@@ -126,3 +134,26 @@ def check_connections(addresses: list[Address]) -> Iterator[Phase]:
             yield Phase("connections", CheckMark.WARN, f"{address.who} can't reach {place} now: {reason}", hint)
         else:
             yield Phase("connections", CheckMark.OK, f"{address.who} can reach {place}")
+
+
+def check_topics(checked: Checked, pipeline: Pipeline, written: Set[str]) -> Iterator[Phase]:
+    """Asks outside systems about their topics. `written`: those to which Spark's tasks write."""
+    faults = Faults(checked.file, checked.positions)
+    place = {topic.name: number for number, topic in enumerate(pipeline.topics)}
+    by_check: dict[str, list[TopicToCheck]] = {}
+    sources = [each.source for each in pipeline.processors if each.source is not None]
+    snapshots = {source.topic for source in sources if source.read == ReadMode.SNAPSHOT}
+    for topic in with_absolute_files(pipeline, checked.base_dir).topics:
+        storage = registry.spec(StorageSpec, topic.storage)
+        if storage.live_check:
+            config = storage.validate(topic.storage_config)
+            asked = TopicToCheck(topic.name, config, topic.name in written, topic.name in snapshots)
+            by_check.setdefault(storage.live_check, []).append(asked)
+    marks = {"success": CheckMark.OK, "warning": CheckMark.WARN, "failed": CheckMark.FAIL}
+    for function, topics in by_check.items():
+        for found in cast(LiveCheck, registry.load_path(function, "check"))(topics):
+            said = f'topic "{found.topic}": {found.message}'
+            if found.status != "success":
+                at = faults.position(("topics", place[found.topic], "storage_config", found.key))
+                said = f"{checked.file}:{at.line}:{at.column}: {said}"
+            yield Phase("topics", marks[found.status], said, found.hint)

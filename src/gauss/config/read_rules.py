@@ -20,6 +20,7 @@ def reads_fit(processor: Processor, topics: dict[str, Topic]) -> None:
     _read_mode_fits(processor, topics)
     _looks_up_in_tables(processor, topics)
     _start_fits(processor)
+    _group_fits(processor, topics)
     _subscribes_to_snapshots(processor)
     _no_latest_into_table(processor, topics)
 
@@ -57,6 +58,15 @@ def _mode_fits(processor: Processor, source: SourceRef, at: Keys, topics: dict[s
         processor.scope.add(at, message, expected=expected, found=source.read, hint=hint)
 
 
+def _group_fits(processor: Processor, topics: dict[str, Topic]) -> None:
+    source = processor.definition.source
+    topic = topics.get(source.topic) if source is not None else None
+    if source is None or source.group is None or topic is None or topic.spec is None or topic.spec.task_implementation:
+        return
+    message = f'"group" does not apply to topic "{source.topic}" ({topic.definition.storage})'
+    processor.scope.add(("source", "group"), message, hint='remove "group": only topics in Kafka have consumer groups')
+
+
 def _usable(processor: Processor, mode: str, topic: Topic | None) -> bool:
     """Whether a processor can use a read mode on a topic, if its storage is known."""
     can = processor.spec is None or mode in processor.spec.reads
@@ -64,6 +74,9 @@ def _usable(processor: Processor, mode: str, topic: Topic | None) -> bool:
         return can
     if mode not in topic.spec.read_modes(topic.config):
         return False
+    if mode == ReadMode.SNAPSHOT and not is_table(topic):  # the newest records of a log by key
+        is_sink = processor.spec is not None and processor.spec.role is Role.SINK
+        return can if is_sink else reads_rows(processor, mode)
     if not is_table(topic) or reads_rows(processor, mode):
         return can or is_table(topic)
     # A table on a server has no live reads, and a table of newest rows has no time range.

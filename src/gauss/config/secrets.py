@@ -1,4 +1,4 @@
-"""Substitutes `${NAME}` and `${file:path}` in the strings of a config, and redacts secrets in output.
+"""Substitutes `${NAME}`, `${NAME:-default}` and `${file:path}` in the strings of a config, and redacts secrets.
 
 `$${` is a literal `${`. Redacted are values from the environment or a file, values whose key names a secret, and
 passwords in URLs.
@@ -21,6 +21,7 @@ _SHORT = 3
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WITH_DEFAULT = re.compile(rf"({_NAME.pattern}):-(.*)", re.DOTALL)
 
 _SECRET_KEY = re.compile(
     r"(password|passwd|passphrase|secret|token(?![a-z])|credential|authorization|cookie|sasl|(?<![a-z])dsn"
@@ -102,8 +103,13 @@ def substitute(value: Any, base_dir: Path, redactor: Redactor, report: Report, p
     def fill(reference: re.Match[str]) -> str:
         if reference[0] == "$${":
             return "${"
+        name, closed = reference[1], reference[0].endswith("}")
+        if closed and (found := _WITH_DEFAULT.fullmatch(name)):
+            name, default = found.groups()
+            if not os.environ.get(name):
+                return str(default)  # it is written in the config, so it is no secret
         try:
-            secret = _resolve(reference[1], base_dir, closed=reference[0].endswith("}"))
+            secret = _resolve(name, base_dir, closed=closed)
         except LookupError as problem:
             report(path, str(problem.args[0]), str(problem.args[1]))
             return ""

@@ -89,6 +89,9 @@ class SourceRef(Section):
     """With `query`: end of the time range (exclusive), as `from`. Default: the time at which the query starts."""
     every: Annotated[Millis, Field(gt=0)] | None = None
     """With `query` or `snapshot`: repeat at this interval. Each query starts where the previous one ended."""
+    group: str | None = None
+    """For a topic in Kafka: the consumer group whose committed offsets show the position to other tools. Default:
+    `gauss.<processor>`."""
     subscribe: Literal["snapshots", "changes"] | None = None
     """With `subscribe`: `snapshots` (default) reads the whole table whenever it has changed; `changes` reads the table
     once and then every change (sinks only)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 from gauss import registry
 from gauss.config.faults import Scope
 from gauss.config.strict import refuse_conversions
-from gauss.config.syncs import ConnectorDef, SyncDef
+from gauss.config.syncs import ConnectorDef, StreamDef, SyncDef
 from gauss.config.validate import report, validate
 from gauss.contracts.connector.spec import ConnectorSpec, DestinationSpec, SourceSpec
 from gauss.model.errors import PluginError
@@ -94,16 +95,20 @@ def _check_writes(sync: SyncDef, scope: Scope) -> None:
 
 
 def _check_tables(sync: SyncDef, scope: Scope) -> None:
-    """No two streams land in one table."""
-    first: dict[str, str] = {}
-    for index, stream in enumerate(sync.streams if sync.streams != "*" else ()):
-        table = stream.table or last_part(stream.name)
+    name = sync.destination.connector
+    is_class = ":" in name or name.endswith(WASM_SUFFIX) or scope.has("destination", "connector")
+    spec = None if is_class else registry.spec(DestinationSpec, name)
+    for index, message in collisions(sync, sync.streams if sync.streams != "*" else (), spec):
+        scope.add(("streams", index, "name"), message, hint="set `table` of one of them")
+
+
+def collisions(sync: SyncDef, streams: Iterable[StreamDef], spec: DestinationSpec | None) -> Iterator[tuple[int, str]]:
+    """The streams that would be written to the table of one before them, by their place."""
+    tables, first = sync.tables, dict[str, str]()
+    for index, stream in enumerate(streams):
+        table = tables.get(stream.name) or (stream.name if spec and spec.whole_names else last_part(stream.name))
         if table in first:
-            scope.add(
-                ("streams", index, "name"),
-                f'streams "{first[table]}" and "{stream.name}" would both be written to "{table}"',
-                hint="set `table` of one of them",
-            )
+            yield index, f'streams "{first[table]}" and "{stream.name}" would both be written to "{table}"'
         first.setdefault(table, stream.name)
 
 
@@ -111,7 +116,7 @@ def topics_fed(sync: SyncDef) -> list[str]:
     """The topics of a run that a sync writes to."""
     if sync.destination.connector != "topic" or sync.streams == "*":
         return []
-    return [stream.table or last_part(stream.name) for stream in sync.streams]
+    return [sync.tables.get(stream.name) or last_part(stream.name) for stream in sync.streams]
 
 
 _PART = re.compile(r'"((?:[^"]|"")*)"|([^".]*)')

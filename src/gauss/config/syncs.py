@@ -68,7 +68,7 @@ class StreamDef(Section):
     key: tuple[str, ...] = ()
     """With `upsert`: the fields that identify a row."""
     table: str | None = None
-    """The name at the destination. Default: the last part of the stream's name."""
+    """The name at the destination. Default: the last part of the stream's name; with `file` the whole name."""
     transform: TransformDef | None = None
     """Changes rows on their way."""
 
@@ -161,6 +161,14 @@ class SyncDef(Section):
     state: str | None = None
     """A Postgres URL for cursors and connector state, shared by several machines. Default: a file in the data
     directory."""
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """The names of streams at the destination, as far as the config gives them."""
+        given = self.destination.config.get("tables")
+        named = [] if self.streams == "*" else self.streams
+        renamed = {each.name: each.table for each in named if each.table}
+        return {**given, **renamed} if isinstance(given, dict) else renamed
 
     @model_validator(mode="after")
     def _follows(self) -> Self:

@@ -62,7 +62,8 @@ class Channel:
         self._changed = threading.Condition()
 
     def put(self, item: Item) -> None:
-        """Adds an item. All but marks wait for room. Raises ConnectorError if the other side failed or the run ends."""
+        """Adds an item. All but marks wait for room; a mark takes the place of one that waits right before it. Raises
+        ConnectorError if the other side failed or the run ends."""
         weight = Weight.of(item)
         with self._changed:
             if not isinstance(item, Mark):
@@ -71,6 +72,8 @@ class Channel:
                 raise self.broken
             if self._draining:
                 raise cancelled()
+            if self._follows_mark(item):
+                self._waiting.pop()
             self._waiting.append(item)
             self._count(item, weight, 1)
             self._changed.notify_all()
@@ -80,6 +83,12 @@ class Channel:
             return self._size < self._capacity
         rows, size = self._rows + more.rows, self._bytes + more.size
         return self._size < self._capacity and rows <= self._most.rows and size <= self._most.size
+
+    def _follows_mark(self, item: Item) -> bool:
+        """Whether an item is a mark behind another one: a source without new rows may make any number of them."""
+        if not (isinstance(item, Mark) and self._waiting) or item.final:
+            return False
+        return isinstance(self._waiting[-1], Mark)
 
     def _count(self, item: Item, weight: Weight, by: int) -> None:
         self._size += by * (not isinstance(item, Mark))

@@ -38,6 +38,8 @@ class Correlation:
             )
         self._last[kind] = checkpoint.id
         if kind is CheckpointKind.SOURCE:
+            if self._coming and (self._coming[-1][0].id, self._coming[-1][1]) == (checkpoint.id, rejections):
+                self._coming.pop()  # both become safe at once
             self._coming.append((checkpoint, rejections))
         return self._safe()
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gauss.connect.letters import shown_value
+from gauss.contracts.connector.connector import NEEDS_VALUE
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.stream import (
     OPERATION,
@@ -20,6 +21,9 @@ from gauss.contracts.connector.stream import (
     SchemaEvolutionPolicy,
     TypeChangePolicy,
 )
+
+_LEADING_ZERO = r"^\s*[-+]?0\d"
+"""A text such as a zip code, which is another one as a number."""
 
 
 class Change(StrEnum):
@@ -86,6 +90,7 @@ class SchemaPlan:
                 "SCHEMA_CHANGED",
                 f"the columns of the stream have changed since the run was planned: {'; '.join(found)}",
                 hint="start the sync again, which follows schema_evolution in policies",
+                details={"replan": True},
             )
 
     def _must_be_there(self, column: pa.Field) -> bool:
@@ -99,10 +104,11 @@ class SchemaPlan:
         bad: dict[int, ConnectorError] = {}
         columns = []
         operation = _operation(self.table, batch)
+        given_columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         if batch.schema.names != self.table.names:
             self._check(batch.schema.names, operation)
         for wanted in self.table:
-            given = batch.column(wanted.name) if wanted.name in batch.schema.names else None
+            given = given_columns.get(wanted.name)
             if given is None or wanted.name in nulls:
                 columns.append(pa.nulls(batch.num_rows, wanted.type))
                 continue
@@ -134,6 +140,12 @@ def plan_schema(
     """How a table follows its stream. `landed`: the columns of a new table for the stream; `live`: those of the table
     that there is. Raises ConnectorError with all differences that the policy refuses."""
     if live is None:
+        if not source.names:
+            raise ConnectorError.schema(
+                "NO_COLUMNS",
+                "the stream has no columns, so that no table can be made for it",
+                hint="nothing with a column was found in the source, such as only empty files: add rows, or the table",
+            )
         return SchemaPlan(landed, policy=policy)
     found = list(_differences(source, landed, live, policy))
     if refused := [text for text, change in found if change is None]:
@@ -146,11 +158,13 @@ def plan_schema(
     dropped = {each.column for each in changes if each.change is Change.IGNORE}
     relaxed = {each.column for each in changes if each.change is Change.NULLABLE}
     columns = []
+    fields = {each.name: each for each in live}
     for wanted in landed:
         if wanted.name in dropped:
             continue
-        there = live.field(wanted.name) if wanted.name in live.names else wanted.with_nullable(True)
+        there = fields.get(wanted.name) or wanted.with_nullable(True)
         columns.append(there.with_nullable(True) if wanted.name in relaxed else there)
+    columns += [each.with_nullable(True) for each in live if each.name in relaxed - set(landed.names)]
     return SchemaPlan(pa.schema(columns), changes, policy)
 
 
@@ -158,13 +172,14 @@ def _differences(
     source: pa.Schema, landed: pa.Schema, live: pa.Schema, policy: SchemaEvolutionPolicy
 ) -> Iterator[tuple[str, ColumnChange | None]]:
     """Each difference as text, and what is done about it; None: the policy refuses it."""
+    fields, names = {each.name: each for each in live}, set(landed.names)
     for wanted, given in zip(landed, source, strict=True):
         name = wanted.name
-        if name not in live.names:
+        there = fields.get(name)
+        if there is None:
             done = {ColumnPolicy.ADD: Change.ADD, ColumnPolicy.IGNORE: Change.IGNORE}.get(policy.new_column)
             yield f"{name} is new", _change(done, name, given, wanted)
             continue
-        there = live.field(name)
         if there.type != wanted.type:
             done = {TypeChangePolicy.COERCE: Change.COERCE, TypeChangePolicy.NULL: Change.NULL}.get(policy.type_change)
             yield f"{name} is {given.type}, in the table {there.type}", _change(done, name, given, there)
@@ -173,9 +188,13 @@ def _differences(
             done = Change.NULLABLE if policy.nullability_change is NullabilityPolicy.ALLOW else None
             yield f"{name} may be null, in the table it may not", _change(done, name, given, there)
     for there in live:
-        if there.name not in landed.names:
-            done = None if policy.removed_column is ColumnPolicy.FAIL else Change.REMOVED
-            yield f"{there.name} is gone", _change(done, there.name, there, there)
+        if there.name in names:
+            continue
+        done = None if policy.removed_column is ColumnPolicy.FAIL else Change.REMOVED
+        yield f"{there.name} is gone", _change(done, there.name, there, there)
+        if done and NEEDS_VALUE.items() <= (there.metadata or {}).items():
+            done = Change.NULLABLE if policy.nullability_change is NullabilityPolicy.ALLOW else None
+            yield f"{there.name} is gone, and the table needs a value for it", _change(done, there.name, there, there)
 
 
 def _change(done: Change | None, name: str, given: pa.Field, there: pa.Field) -> ColumnChange | None:
@@ -195,6 +214,11 @@ def _cast(given: pa.Array, wanted: pa.Field) -> tuple[pa.Array, list[int]]:
     made, misfits = _cast_some(given, wanted, 0)
     if pa.types.is_floating(wanted.type):
         misfits = sorted({*misfits, *_too_large(given, made)})
+    if pa.types.is_string(given.type) and _is_number(wanted.type):
+        zeros = pc.indices_nonzero(pc.match_substring_regex(given, _LEADING_ZERO)).to_pylist()
+        misfits = sorted({*misfits, *zeros})
+    if lost := _lost_fields(given, wanted.type):
+        misfits = sorted({*misfits, *lost})
     return made, misfits
 
 
@@ -220,6 +244,26 @@ def _too_large(given: pa.Array, made: pa.Array) -> list[int]:
     """The rows whose number became infinite, which Arrow does not refuse."""
     infinite = pc.indices_nonzero(pc.is_inf(made.cast(pa.float64()))).to_pylist()
     return [row for row in infinite if "inf" not in str(given[row].as_py()).lower()]
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _lost_fields(given: pa.Array, wanted: pa.DataType) -> set[int]:
+    """The rows with a value in a field of a struct that the table lacks, which Arrow drops without a word."""
+    rows: set[int] = set()
+    if pa.types.is_struct(given.type) and pa.types.is_struct(wanted):
+        for field, values in zip(given.type.fields, given.flatten(), strict=True):
+            place = wanted.get_field_index(field.name)
+            if place >= 0:
+                rows |= _lost_fields(values, wanted.field(place).type)
+            else:
+                rows |= set(pc.indices_nonzero(pc.is_valid(values)).to_pylist())
+    elif pa.types.is_list(given.type) and pa.types.is_list(wanted):
+        inner = _lost_fields(given.flatten(), wanted.value_type)
+        rows = set(pc.list_parent_indices(given).take(pa.array(sorted(inner), pa.int64())).to_pylist())
+    return rows
 
 
 def _misfit(wanted: pa.Field, value: pa.Scalar) -> ConnectorError:

@@ -20,12 +20,12 @@ from gauss.contracts.connector.cursor import CursorValue
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import (
     BATCH_OVERHEAD_BYTES,
-    KEY_BYTES,
-    STATE_BYTES,
     Batch,
     LogLevel,
     Mark,
     Opaque,
+    checked_key,
+    checked_value,
 )
 from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, Metric, StateScope
 from gauss.contracts.connector.stream import DataErrorPolicy, StreamContext, SyncMode
@@ -57,7 +57,12 @@ class Observer(Protocol):
     def measured(self, connector: str, metric: Metric) -> None: ...
 
     def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:
-        """Rows for the dead letters, with an id each: rows that come again after a retry have the same."""
+        """Rows for the dead letters, with an id each: rows that come again after a retry have the same. They are
+        durable after the next `settle_rejected`."""
+        ...
+
+    def settle_rejected(self) -> None:
+        """Makes all rows durable that were rejected: called before a cursor can pass them."""
         ...
 
 
@@ -150,6 +155,9 @@ class StreamHost:
         self._cursor: Checkpoint | None = None
         info = run.stream.cursor_info
         self._reject_ids = RejectIds(run.partition, None if info is None else info.last_value)
+        self._is_unsettled = self._is_at_mark = False
+        """Whether there are rejected rows that may not be durable, and whether the destination may be committing."""
+        self._unsettled = 0  # rejections of the source among them
 
     def attach(self, connector: Any) -> None:
         """The connector of this host is about to be opened."""
@@ -239,14 +247,17 @@ class StreamHost:
         while not isinstance(found := self._run.channel.get(), Mark | None):
             if isinstance(found, Rejection):
                 self._letter(CheckpointKind.SOURCE, found.rows, found.error)
-                self._run.lettered()
+                self._unsettled += 1
                 continue
+            self._is_at_mark = False
             self._run.delivered = found.id
             fitting = self._fitting(found.rows)
             if isinstance(fitting, Opaque) or fitting.num_rows:
                 return Batch(found.id, fitting)
+        self._settle()
         if found is not None:
             self._reject_ids.move(found.cursor)
+            self._is_at_mark = True
         return found
 
     def _fitting(self, rows: pa.RecordBatch | Opaque) -> pa.RecordBatch | Opaque:
@@ -279,20 +290,32 @@ class StreamHost:
             self._run.rejections += 1
         else:
             self._letter(self.kind, rows, error)
+            if self._is_at_mark:
+                self._settle()
 
     def _letter(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError) -> None:
+        self._is_unsettled = True
         self._run.observer.rejected(kind, rows, error, self._reject_ids.of(rows))
+
+    def _settle(self) -> None:
+        """Makes rejected rows durable, all that there are at once, so that the cursor may move over them."""
+        if self._is_unsettled:
+            self._run.observer.settle_rejected()
+            self._is_unsettled = False
+        while self._unsettled:
+            self._unsettled -= 1
+            self._run.lettered()
 
     # --- state ---
 
     def state_get(self, scope: StateScope, key: str) -> bytes | None:
-        return self._run.state.get(self._owner(scope), _key(key))
+        return self._run.state.get(self._owner(scope), checked_key(key))
 
     def state_put(self, scope: StateScope, key: str, value: bytes) -> None:
-        self._run.state.put(self._owner(scope), _key(key), _value(value))
+        self._run.state.put(self._owner(scope), checked_key(key), checked_value(value))
 
     def state_compare_and_set(self, scope: StateScope, key: str, expected: bytes | None, value: bytes) -> bool:
-        return self._run.state.compare_and_set(self._owner(scope), _key(key), expected, _value(value))
+        return self._run.state.compare_and_set(self._owner(scope), checked_key(key), expected, checked_value(value))
 
     def _owner(self, scope: StateScope) -> str:
         """Whose state it is. The stream is always the current one."""
@@ -313,6 +336,8 @@ class StreamHost:
         if checkpoint.kind is CheckpointKind.SOURCE and checkpoint.cursor_value is None:
             # Nothing new: without a cursor the next run would read everything again.
             checkpoint = msgspec.structs.replace(checkpoint, cursor_value=self._last_cursor())
+        if checkpoint.kind is CheckpointKind.DEST:
+            self._settle()
         self._run.checkpoint(checkpoint)
         if checkpoint.kind is CheckpointKind.SOURCE:
             self._cursor = checkpoint
@@ -358,18 +383,9 @@ def _interrupt(connector: Any) -> None:
 
 
 def _size(batch: pa.RecordBatch | Opaque) -> int:
-    return len(batch.payload) if isinstance(batch, Opaque) else int(batch.nbytes)
-
-
-def _key(key: str) -> str:
-    if not 0 < len(key.encode(errors="surrogatepass")) <= KEY_BYTES:
-        raise ConnectorError.config(
-            "BAD_KEY", f"a state key has 1 to {KEY_BYTES:,} bytes, found {len(key.encode(errors='surrogatepass')):,}"
-        )
-    return key
-
-
-def _value(value: bytes) -> bytes:
-    if len(value) > STATE_BYTES:
-        raise ConnectorError.config("STATE_TOO_LARGE", f"a state value has at most 16 MiB, found {len(value):,} bytes")
-    return value
+    if isinstance(batch, Opaque):
+        return len(batch.payload)
+    if not isinstance(batch, pa.RecordBatch):
+        found, hint = type(batch).__name__, "a pyarrow.Table has them in to_batches()"
+        raise ConnectorError.internal("BAD_BATCH", f"emit_batch takes a pyarrow.RecordBatch, found {found}", hint=hint)
+    return int(batch.nbytes)

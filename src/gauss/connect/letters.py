@@ -29,7 +29,7 @@ Letter = dict[str, Any]
 
 
 class SyncLetters:
-    """The dead letters of one sync. Thread-safe; a letter is on disk when `add` returns."""
+    """The dead letters of one sync. Thread-safe; a letter is on disk when `add` returns, or `settle` after it."""
 
     def __init__(self, folder: Path, sync: str) -> None:
         self.sync = sync
@@ -48,8 +48,10 @@ class SyncLetters:
         run: str,
         *,
         ids: list[str] | None = None,
+        settle: bool = True,
     ) -> int:
-        """Keeps rows, one letter each, but for those whose id was kept before. Returns how many are new."""
+        """Keeps rows, one letter each, but for those whose id was kept before. Returns how many are new. Without
+        `settle` they may be lost with the machine until `settle` is called."""
         letters = [make_letter(stream, side, rows.slice(index, 1), error, run) for index in range(rows.num_rows)]
         if ids is not None:
             letters = [{**letter, "id": id} for letter, id in zip(letters, ids, strict=True)]
@@ -59,9 +61,17 @@ class SyncLetters:
             new = [letter for letter in letters if letter["id"] not in self._known]
             if new:
                 known, self._known = self._known, None  # read again if only some of them get there
-                append_lines(self._path, new)
-                self._known = known | {letter["id"] for letter in new}
+                append_lines(self._path, new, settle=settle)
+                known.update(letter["id"] for letter in new)
+                self._known = known
         return len(new)
+
+    def settle(self) -> None:
+        """Makes all letters durable."""
+        with self._locked():
+            if self._path.exists():
+                with self._path.open("rb") as file:
+                    os.fsync(file.fileno())
 
     def __iter__(self) -> Iterator[Letter]:
         """All letters, the oldest first. A line that a crash left incomplete is passed over."""
@@ -100,16 +110,23 @@ class SyncLetters:
     def _locked(self) -> Iterator[None]:
         """Against other threads and processes: a file that is replaced must not be appended to. Raises StorageError if
         it can't be written."""
-        try:
+        with disk_errors("dead letters", self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._lock, open(self._path.with_name(f".{self._path.name}.lock"), "a", opener=_private) as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 yield
-        except OSError as error:
-            message = f"dead letters can't be written to {self._path}: "
-            if error.errno == errno.ENOSPC:
-                raise DiskFull(message + "the disk is full", hint="free some space, then run it again") from error
-            raise StorageError(message + str(error.strerror or error)) from error
+
+
+@contextlib.contextmanager
+def disk_errors(what: str, path: Path) -> Iterator[None]:
+    """Raises DiskFull or another StorageError if something can't be written to a file."""
+    try:
+        yield
+    except OSError as error:
+        message = f"{what} can't be written to {path}: "
+        if error.errno == errno.ENOSPC:
+            raise DiskFull(message + "the disk is full", hint="free some space, then run it again") from error
+        raise StorageError(message + str(error.strerror or error)) from error
 
 
 def kept_letters(data_dir: Path) -> list[SyncLetters]:
@@ -140,14 +157,15 @@ def row_of(letter: Letter) -> pa.RecordBatch:
     return read_batch(base64.b64decode(letter["ipc"]))
 
 
-def append_lines(path: Path, lines: Iterable[dict[str, Any]]) -> None:
-    """Appends JSON objects to a private file; they are on disk when it returns."""
+def append_lines(path: Path, lines: Iterable[dict[str, Any]], *, settle: bool = True) -> None:
+    """Appends JSON objects to a private file; with `settle` they are on disk when it returns."""
     with open(path, "ab+", opener=_private) as file:
         if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
             file.write(b"\n")  # behind a line that a crash left incomplete
         file.writelines(_line(each) for each in lines)
         file.flush()
-        os.fsync(file.fileno())
+        if settle:
+            os.fsync(file.fileno())
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

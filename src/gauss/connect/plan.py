@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
+from gauss.config.sync_rules import collisions
 from gauss.config.syncs import LEAST_BATCH_BYTES, MOST_BATCH_BYTES, StreamDef, SyncDef
 from gauss.config.validate import did_you_mean
+from gauss.connect.sides import find_spec
+from gauss.connect.typed import typed
 from gauss.contracts.connector.arrow_types import arrow_schema
+from gauss.contracts.connector.connector import SchemaSource
 from gauss.contracts.connector.cursor import CursorInfo, CursorType, CursorValue
-from gauss.contracts.connector.errors import ConnectorError
+from gauss.contracts.connector.errors import ConnectorError, ErrorCategory
 from gauss.contracts.connector.lifecycle import Catalog, CatalogStream, OpenInfo
+from gauss.contracts.connector.spec import DestinationSpec
 from gauss.contracts.connector.stream import (
     OPERATION,
     Append,
@@ -79,9 +85,57 @@ class StreamPlan:
         return CursorInfo(field, kind, last)
 
 
+def plan_sync(sync: SyncDef, source: Any, opened: list[OpenInfo]) -> list[StreamPlan]:
+    """The streams of a sync as an open source has them; raises ConnectorError with all faults."""
+    catalog = discovered(source)
+    has_schemas = isinstance(source, SchemaSource)
+    if has_schemas:
+        _refuse_unreadable(sync, source, catalog)
+    plans = plan_streams(sync, catalog, opened)
+    _refuse_collisions(sync, plans)
+    return [replace(each, exact=_schema(source, each.context())) for each in plans] if has_schemas else plans
+
+
+def discovered(source: Any) -> Catalog:
+    """The catalog of a source; raises ConnectorError."""
+    found = typed(source.discover)
+    if not isinstance(found, Catalog):
+        raise ConnectorError.internal("BAD_CATALOG", f"discover returns a Catalog, found {type(found).__name__}")
+    return found
+
+
+def _schema(source: SchemaSource, stream: StreamContext) -> pa.Schema:
+    return typed(lambda: source.stream_schema(stream))
+
+
+def _refuse_unreadable(sync: SyncDef, source: SchemaSource, catalog: Catalog) -> None:
+    """Raises the source's error for a stream that there is, but that the user may not read."""
+    known = {each.name for each in catalog.streams}
+    for each in () if sync.streams == "*" else sync.streams:
+        if each.name not in known:
+            try:
+                _schema(source, StreamContext(each.name, Columns([]), SyncMode.FULL_REFRESH))
+            except ConnectorError as error:
+                if error.category is ErrorCategory.PERMISSION:
+                    raise
+
+
+def _refuse_collisions(sync: SyncDef, plans: list[StreamPlan]) -> None:
+    """Raises ConnectorError if two streams land in one table: those of `"*"` are known only now."""
+    spec = find_spec("destination", sync.destination.connector)
+    if not isinstance(spec, DestinationSpec) or "tables" not in spec.config.model_fields:
+        return
+    if found := [message for _, message in collisions(sync, [each.definition for each in plans], spec)]:
+        hint = "name the streams, with a `table` for one of them, or set `tables` of the destination"
+        raise ConnectorError.config("ONE_TABLE", "; ".join(found), hint=hint)
+
+
 def plan_streams(sync: SyncDef, catalog: Catalog, opened: list[OpenInfo]) -> list[StreamPlan]:
     """The streams of a sync; raises ConnectorError with all faults. `opened`: what source and destination said."""
     known = {each.name: each for each in catalog.streams}
+    there = [each.name for each in catalog.streams]
+    if twice := sorted({name for name in there if there.count(name) > 1}) if len(known) < len(there) else []:
+        raise ConnectorError.internal("BAD_CATALOG", f"the source names streams twice: {', '.join(twice)}")
     wanted = [StreamDef(name=name) for name in known] if sync.streams == "*" else list(sync.streams)
     faults = [fault for each in wanted if (fault := _fault(each, known))]
     names = [each.name for each in wanted]
@@ -103,6 +157,9 @@ def _fault(wanted: StreamDef, known: dict[str, CatalogStream]) -> str:
         modes = ", ".join(found.supported_sync_modes)
         return f'stream "{wanted.name}" can\'t be read by {wanted.mode}, only by {modes}'
     columns = [each.name for each in found.schema]
+    if len(set(columns)) < len(columns):
+        twice = next(name for name in columns if columns.count(name) > 1)
+        return f'stream "{wanted.name}" has two fields "{twice}": rename one of them'
     if wanted.mode == "cdc" and OPERATION in columns:
         return f'stream "{wanted.name}" has a field "{OPERATION}", which is the operation of a change: rename it'
     for name in (*([wanted.cursor] if wanted.cursor else []), *wanted.key):

@@ -27,7 +27,7 @@ from gauss.connect.replay_source import CHUNK_FIELD, TOKEN_FIELD, letter_side
 from gauss.connect.runs import SyncRun, start_run
 from gauss.connect.sides import make_side
 from gauss.connect.state import StateStore, StreamCursor
-from gauss.connect.stream_job import ATTEMPTS, LEVELS, planned_table
+from gauss.connect.stream_job import ATTEMPTS, LEVELS, Above, planned_table, raise_above
 from gauss.contracts.connector.arrow_types import column_schemas
 from gauss.contracts.connector.connector import ManagedDestination
 from gauss.contracts.connector.cursor import CursorValue, JsonCursor
@@ -64,6 +64,8 @@ class LetterReplay:
         self._side: Side = make_side(DESTINATION, sync, base_dir, data_dir)
         self._letters = SyncLetters(self._folder / "letters", sync.name)
         self._journal = ReplayJournal(self._folder / "replays", sync.name)
+        self._floor = 0
+        """The largest generation that a destination has refused this one for."""
         self._in_doubt = False
         """Whether a chunk was sent, and it is not known if the destination has committed it."""
 
@@ -102,7 +104,7 @@ class LetterReplay:
                 letters = [known[id] for id in ids if id in known]
                 if place not in self._journal.done and letters:
                     number += 1
-                    self._write(place, letters, store, run, run.generation * ATTEMPTS + number)
+                    self._write_above(place, letters, store, run, number)
         except ConnectorError:
             if not self._in_doubt:  # else the next replay asks the destination
                 self._settle(known, result)
@@ -119,6 +121,15 @@ class LetterReplay:
             result.replayed += len(done)
             result.returned += len(back)
         self._journal.remove()
+
+    def _write_above(self, chunk: int, letters: list[Letter], store: StateStore, run: SyncRun, number: int) -> None:
+        """Writes a chunk, with a generation above those that the destination knows, also after the state was lost."""
+        while True:
+            try:
+                self._write(chunk, letters, store, run, max(run.generation * ATTEMPTS, self._floor) + number)
+                return
+            except Above as above:
+                self._floor = above.newest
 
     def _write(self, chunk: int, letters: list[Letter], store: StateStore, run: SyncRun, generation: int) -> None:
         """Writes a chunk, unless the destination has committed it already."""
@@ -153,7 +164,10 @@ class LetterReplay:
         try:
             if isinstance(manager, ManagedDestination):
                 schema, statements = planned_table(manager, stream, plan.schema())
-                typed(lambda: manager.prepare(stream, statements, generation))
+                try:
+                    typed(lambda: manager.prepare(stream, statements, generation))
+                except ConnectorError as error:
+                    raise_above(error, stream, self._floor, store, run)
             if not is_committed():
                 self._journal.begin_chunk(chunk)
                 self._in_doubt = True
@@ -209,6 +223,8 @@ class _Observer:
 
     def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:  # noqa: ARG002
         self._rejected(rows, error)
+
+    def settle_rejected(self) -> None: ...
 
     def progressed(self, kind: CheckpointKind, records: int, size: int) -> None: ...
 

@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gauss.connect.letters import Letter, append_lines, read_lines
+from gauss.connect.letters import Letter, append_lines, disk_errors, read_lines
+
+_WHAT = "the journal of a replay"
 
 
 class ReplayJournal:
-    """The file of one replay. Lines: the plan; `begin` of a chunk; each letter that comes back; `done` of a chunk."""
+    """The file of one replay. Lines: the plan; `begin` of a chunk; each letter that comes back; `done` of a chunk.
+    Methods that write raise DiskFull or another StorageError."""
 
     def __init__(self, folder: Path, sync: str) -> None:
         self._path = folder / f"{sync}.jsonl"
@@ -42,7 +45,8 @@ class ReplayJournal:
 
     def begin(self, chunks: list[list[str]]) -> None:
         """Starts a new replay."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with disk_errors(_WHAT, self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
         self.token, self.chunks, self.done, self._back = secrets.token_hex(8), chunks, set(), {}
         self._add({"step": "plan", "token": self.token, "chunks": chunks})
 
@@ -54,7 +58,7 @@ class ReplayJournal:
         """Keeps rows that were refused again; before the destination commits the others."""
         given = list(letters)
         self._back[chunk] += given
-        append_lines(self._path, [{"step": "back", "chunk": chunk, "letter": letter} for letter in given])
+        self._add(*({"step": "back", "chunk": chunk, "letter": letter} for letter in given))
 
     def end_chunk(self, chunk: int) -> None:
         self.done.add(chunk)
@@ -69,8 +73,10 @@ class ReplayJournal:
         return {id for chunk in self.done for id in self.chunks[chunk]}
 
     def remove(self) -> None:
-        self._path.unlink(missing_ok=True)
+        with disk_errors(_WHAT, self._path):
+            self._path.unlink(missing_ok=True)
         self.token = ""
 
-    def _add(self, line: dict[str, Any]) -> None:
-        append_lines(self._path, [line])
+    def _add(self, *lines: dict[str, Any]) -> None:
+        with disk_errors(_WHAT, self._path):
+            append_lines(self._path, lines)

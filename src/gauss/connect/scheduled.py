@@ -100,6 +100,15 @@ class ScheduledSync:
             self._asked = True
             self._changed.notify_all()
 
+    def cancel(self) -> None:
+        """Lets the run under way write what it has read, and end. Raises Rejected if none runs here."""
+        with self._changed:
+            if self._child is None:
+                raise Rejected(
+                    f'sync "{self.definition.name}" is not running here', hint="see its state in GET /api/syncs"
+                )
+            self._child.stop()
+
     def is_running(self) -> bool:
         """Whether it runs as a child, or is about to."""
         return self._child is not None or self._asked
@@ -161,6 +170,14 @@ class ScheduledSync:
 
         runs = self._read(lambda store: list_runs(store, self.definition.name, limit=20))
         return [each for each in runs if each["status"] not in NO_RUNS]
+
+    def set_cursor(self, stream: str, value: Any) -> StreamCursor:
+        """Sets the cursor of a stream, or forgets it with None. Raises Rejected while the sync runs."""
+        if self.is_running():
+            raise Rejected(f'sync "{self.definition.name}" is running', hint="stop it, or wait for its end")
+        from gauss.connect.cursor_edit import set_cursor
+
+        return self._read(lambda store: set_cursor(store, self.definition, stream, value))
 
     def cursors(self) -> dict[str, StreamCursor]:
         """How far its streams have come; raises GaussError."""

@@ -6,6 +6,8 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from gauss import registry
 from gauss.config.sync_rules import KINDS, WASM_SUFFIX
 from gauss.config.syncs import ConnectorDef, SyncDef
@@ -13,8 +15,10 @@ from gauss.connect.attempt import Side
 from gauss.connect.host import StreamHost
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.lifecycle import JsonConfig
+from gauss.contracts.connector.settings import setting_faults
 from gauss.contracts.connector.spec import ConnectorSpec
-from gauss.model.errors import PluginError
+from gauss.contracts.plugin import PluginConfig
+from gauss.model.errors import ConfigError, PluginError
 
 
 def is_module(connector: str) -> bool:
@@ -32,14 +36,26 @@ def find_spec(role: str, connector: str) -> ConnectorSpec | None:
     return found if isinstance(found, ConnectorSpec) else None
 
 
+def validated(spec: ConnectorSpec, config: dict[str, Any]) -> PluginConfig:
+    """The settings of a connector by its model; raises ConfigError."""
+    try:
+        return spec.validate(config)
+    except ValidationError as error:
+        hint = f"see: gauss connectors spec {spec.name}"
+        raise ConfigError(f"{spec.KIND} {spec.name}: {setting_faults(error)}", hint=hint) from None
+
+
 def make_side(role: str, sync: SyncDef, base_dir: Path, data_dir: Path) -> Side:
-    """The side of a sync. The settings are validated by the connector's model, if it has one."""
+    """The side of a sync. The settings are validated by the connector's model, if it has one. Raises ConfigError or
+    PluginError."""
     definition: ConnectorDef = getattr(sync, role)
     name, config = definition.connector, dict(definition.config)
+    spec = find_spec(role, name)
+    if role == "destination" and sync.tables and (spec is None or "tables" in spec.config.model_fields):
+        config["tables"] = sync.tables
     if is_module(name):
         path = base_dir / name
         return Side(lambda host: _wasm(path, host), f"{role}-{path.stem}", "1", JsonConfig(config))
-    spec = find_spec(role, name)
     if spec is None:
         made = _class(role, name)
         return Side(made, f"{role}-{made.__name__}", "1", JsonConfig(config))
@@ -48,10 +64,7 @@ def make_side(role: str, sync: SyncDef, base_dir: Path, data_dir: Path) -> Side:
         config.setdefault("checkpoint", sync.checkpoint.model_dump())
     if "data_dir" in known:
         config.setdefault("data_dir", str(data_dir))
-    if "tables" in known and sync.streams != "*":
-        tables = {each.name: each.table for each in sync.streams if each.table is not None}
-        config["tables"] = {**config.get("tables", {}), **tables}
-    spec.validate(config)
+    validated(spec, config)
     return Side(lambda host: registry.build(spec, host), f"{role}-{spec.name}", spec.version, JsonConfig(config))
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-import mmap
-import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from gauss.clients.database import Database
 from gauss.connect.state_schema import CURSORS, HISTORY, SCHEMA, VALUES
 from gauss.contracts.connector.cursor import CursorValue
 from gauss.contracts.connector.json_form import decode, encode
-from gauss.model.errors import ConfigError, DiskFull, Fenced, GaussError, StorageError, Unavailable
+from gauss.model.errors import Fenced
 
 KEPT_CURSORS = 100
 """Entries of the history of a stream."""
@@ -40,38 +36,14 @@ class StateStore:
 
     def __init__(self, address: str | Path) -> None:
         """`address`: the file of a SQLite database, or a Postgres URL."""
-        self.engine = _engine(address)
-        self._address = address
-        try:
+        self._database = Database(address, name="state store", option="state")
+        self.engine = self._database.engine
+        self.transaction = self._database.transaction
+        with self._database.sorted_errors():
             SCHEMA.create_all(self.engine)
-        except sa.exc.OperationalError as error:
-            raise self._unusable(error) from error
-        except sa.exc.SQLAlchemyError as error:
-            raise StorageError(f"the state store can't be opened: {type(error).__name__}") from error
 
     def close(self) -> None:
-        self.engine.dispose()
-
-    @contextmanager
-    def transaction(self) -> Iterator[sa.Connection]:
-        """Raises DiskFull or Unavailable if the database can't be used for now, StorageError if it fails otherwise."""
-        try:
-            with self.engine.begin() as connection:
-                yield connection
-        except sa.exc.IntegrityError:
-            raise
-        except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
-            raise self._unusable(error) from error
-        except sa.exc.SQLAlchemyError as error:
-            raise StorageError(f"the state store failed: {type(error).__name__}") from error
-
-    def _unusable(self, error: sa.exc.SQLAlchemyError) -> GaussError:
-        """The error without the statement, whose parameters are values of connectors."""
-        cause = getattr(error, "orig", None)
-        # SQLite tells a full disk also as a failed operation of the disk.
-        if "disk is full" in str(cause) or getattr(cause, "sqlstate", None) == "53100" or _is_full(self._address):
-            return _full(self._address)
-        return Unavailable(f"the state store does not answer: {type(error).__name__}", hint="check the URL of `state`")
+        self._database.close()
 
     # --- values of connectors ---
 
@@ -134,49 +106,6 @@ class StateStore:
         """Removes the cursor of a stream, so that it starts again; returns whether there was one."""
         with self.transaction() as connection:
             return bool(connection.execute(CURSORS.delete().where(*_is(CURSORS, sync=sync, stream=stream))).rowcount)
-
-    def history(self, sync: str, stream: str = "") -> list[dict[str, Any]]:
-        """The last cursors of a sync, or of one of its streams, the newest first."""
-        asked = {"sync": sync, "stream": stream} if stream else {"sync": sync}
-        query = sa.select(HISTORY).where(*_is(HISTORY, **asked)).order_by(HISTORY.c.id.desc()).limit(KEPT_CURSORS)
-        with self.transaction() as connection:
-            return [dict(row._mapping) for row in connection.execute(query)]
-
-
-def _engine(address: str | Path) -> sa.Engine:
-    if isinstance(address, Path):
-        try:
-            address.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise _full(address) from error
-            raise StorageError(f"{address.parent} can't be made: {error.strerror}") from error
-        engine = sa.create_engine(f"sqlite:///{address}", connect_args={"timeout": 30})
-        sa.event.listen(engine, "connect", _durable)
-        # A transaction that reads first and then writes would fail, not wait, if another one has written meanwhile.
-        sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-        return engine
-    scheme, separator, rest = address.partition("://")
-    if not separator or scheme not in ("postgresql", "postgres"):
-        raise ConfigError("state: expected postgresql://user:password@host:port/database")
-    return sa.create_engine(f"postgresql+psycopg://{rest}", pool_pre_ping=True)
-
-
-def _is_full(address: str | Path) -> bool:
-    """Whether the disk of a file has no page left."""
-    return isinstance(address, Path) and shutil.disk_usage(address.parent).free < mmap.PAGESIZE
-
-
-def _full(address: str | Path) -> DiskFull:
-    place = str(address) if isinstance(address, Path) else "its database"
-    hint = "free some space, then run it again"
-    return DiskFull(f"the state can't be written to {place}: the disk is full", hint=hint)
-
-
-def _durable(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # transactions are begun by SQLAlchemy
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
 
 
 def _now() -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -77,9 +78,11 @@ class SyncContext:
     follow: bool
     checkpoint: CheckpointThresholds
     emit: Emit
+    replan: Callable[[str], StreamPlan]
+    """The plan of a stream by the columns that it has now; raises ConnectorError."""
 
 
-class _Above(Exception):
+class Above(Exception):
     """The destination knows a run of a larger generation."""
 
     def __init__(self, newest: int) -> None:
@@ -93,7 +96,8 @@ class StreamJob:
     def __init__(self, context: SyncContext, plan: StreamPlan) -> None:
         self._context, self._plan = context, plan
         self._attempt: RunningAttempt | None = None
-        self._number = self._floor = 0
+        # A run whose state was lost has the number of an earlier one: it must not take what that one left for its own.
+        self._number, self._floor = secrets.randbelow(ATTEMPTS // 2), 0
         self._advanced = False
         self._letters = 0
         self._has_watermark = False
@@ -144,9 +148,12 @@ class StreamJob:
             if error is None or self._draining.is_set():
                 break
             failures = 1 if self._advanced else failures + 1
-            if not error.retryable or self._is_unfinished or failures >= self._context.max_attempts:
+            is_replanned = not self._is_unfinished and self._is_replanned(error)
+            if not is_replanned and (
+                not error.retryable or self._is_unfinished or failures >= self._context.max_attempts
+            ):
                 break
-            wait = pause_s(error, failures)
+            wait = 0.0 if is_replanned else pause_s(error, failures)
             log.info("%s: %s; next attempt in %.1f s", self._plan.name, error.message, wait)
             self._emit("retry", error=error.message, code=error.code, wait_s=round(wait, 1))
             self._draining.wait(wait)
@@ -162,6 +169,19 @@ class StreamJob:
             self._letters,
             time.monotonic() - began,
         )
+
+    def _is_replanned(self, error: ConnectorError) -> bool:
+        """Plans the stream again if its columns have changed since it was planned; returns whether the plan is new."""
+        if not (error.details or {}).get("replan"):
+            return False
+        try:
+            plan = self._context.replan(self._plan.name)
+            is_new = not plan.schema().equals(self._plan.schema())
+        except ConnectorError as failure:
+            log.warning("%s: the stream can't be planned again: %s", self._plan.name, failure.message)
+            return False
+        self._plan = plan
+        return is_new
 
     def _safely_moved(self) -> tuple[int, int]:
         """Rows and bytes before the last safe checkpoint, of all attempts."""
@@ -179,8 +199,8 @@ class StreamJob:
         self._number += 1
         try:
             return self._run_once()
-        except _Above as above:
-            self._floor = above.newest
+        except Above as above:
+            self._floor, self._number = above.newest, 0
             return self._try()
         except Exception as error:  # also of the state store
             return Outcome(error=typed_error(error))
@@ -237,16 +257,7 @@ class StreamJob:
         try:
             typed(lambda: manager.prepare(stream, statements, self.generation))
         except ConnectorError as error:
-            newest = (error.details or {}).get("newest") if error.code == FENCED else None
-            if newest is None or newest <= self._floor:
-                raise
-            typed(lambda: check_run(self._context.store, self._context.run))
-            log.warning(
-                "%s: the destination knows a later run than the state of this sync, which was lost or is another"
-                " machine's: this run goes on above it",
-                self._plan.name,
-            )
-            raise _Above(newest) from error
+            raise_above(error, stream, self._floor, self._context.store, self._context.run)
         return plan
 
     def _finish(self, stream: StreamContext) -> None:
@@ -352,10 +363,28 @@ class StreamJob:
         # Every full refresh reads all rows, and has letters of its own.
         whose = run if self._plan.mode is SyncMode.FULL_REFRESH else ""
         unique = [digest(stream.encode(), side.encode(), whose.encode(), id.encode()) for id in ids]
-        self._letters += self._context.letters.add(stream, side, rows, error, run, ids=unique)
+        self._letters += self._context.letters.add(stream, side, rows, error, run, ids=unique, settle=False)
+
+    def settle_rejected(self) -> None:
+        self._context.letters.settle()
 
     def _emit(self, event: str, **more: Any) -> None:
         self._context.emit({"event": event, "stream": self._plan.name, **more})
+
+
+def raise_above(error: ConnectorError, stream: StreamContext, floor: int, store: StateStore, run: SyncRun) -> NoReturn:
+    """Raises Above if a destination's `prepare` has failed since it knows a generation above `floor`, though no later
+    run than this one is known; else the error, or that of a later run."""
+    newest = (error.details or {}).get("newest") if error.code == FENCED else None
+    if newest is None or newest <= floor:
+        raise error
+    typed(lambda: check_run(store, run))
+    log.warning(
+        "%s: the destination knows a later run than the state of this sync, which was lost or is another machine's:"
+        " this run goes on above it",
+        stream.stream_name,
+    )
+    raise Above(newest) from error
 
 
 def planned_table(

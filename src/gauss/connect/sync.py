@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import pyarrow as pa
 
+from gauss.config.secrets import Redactor, remember_written
 from gauss.config.spec import SparkSection
 from gauss.config.syncs import SyncDef
 from gauss.connect.attempt import Side, close, typed
@@ -22,13 +22,13 @@ from gauss.connect.evolution import ColumnChange
 from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.letters import SyncLetters
 from gauss.connect.placement import Placement, needs_spark, place
-from gauss.connect.plan import StreamPlan, plan_streams
+from gauss.connect.plan import StreamPlan, discovered, plan_sync
 from gauss.connect.runner import LocalRunner, Runner
 from gauss.connect.runs import StreamRows, SyncRun, start_run
 from gauss.connect.sides import make_side
 from gauss.connect.state import StateStore
 from gauss.connect.stream_job import Emit, StreamJob, StreamResult, SyncContext, planned_table
-from gauss.contracts.connector.connector import ManagedDestination, SchemaSource
+from gauss.contracts.connector.connector import ManagedDestination
 from gauss.contracts.connector.errors import FENCED, ConnectorError
 from gauss.contracts.connector.lifecycle import Catalog, OpenInfo, ValidationResult
 from gauss.contracts.connector.progress import CheckpointKind
@@ -39,6 +39,7 @@ SOURCE, DEST = CheckpointKind.SOURCE, CheckpointKind.DEST
 GRACE_S = 30.0
 """How long connectors get to end when a sync is broken off; those that do not are left behind."""
 LOOK_S = 0.2
+STATE_FILE = "state.db"
 T = TypeVar("T")
 
 
@@ -77,10 +78,13 @@ class Sync:
         *,
         spark: SparkSection | None = None,
         local: bool = False,
+        redactor: Redactor | None = None,
     ) -> None:
-        """`local`: no Spark unless a transform needs it. Raises ConfigError, PluginError or pydantic's
-        ValidationError."""
+        """`local`: no Spark unless a transform needs it; `redactor`: knows the secrets of the config. Raises
+        ConfigError or PluginError."""
         self.definition = definition
+        self._redactor = Redactor(redactor.secrets if redactor is not None else ())
+        remember_written(definition.model_dump(mode="json"), self._redactor)  # also those of embedded servers
         self._places, self._spark, self._local = (base_dir, data_dir), spark or SparkSection(), local
         self._folder = data_dir / "connect"
         self._emit = emit
@@ -114,21 +118,18 @@ class Sync:
         """The streams of the source; raises ConnectorError."""
         source, _ = self._open(SOURCE)
         try:
-            catalog: Catalog = typed(source.discover)
-            return catalog
+            return discovered(source)
         finally:
             close(source)
 
-    def plan(self) -> list[StreamPlan]:
-        """The streams that a run would move; raises ConnectorError with all faults."""
+    def plan(self, store: StateStore | None = None) -> list[StreamPlan]:
+        """The streams that a run would move; raises ConnectorError with all faults. `store`: what the source remembers
+        of earlier runs; None: nothing."""
         destination, proposed = self._open(DEST)
         close(destination)
-        source, info = self._open(SOURCE)
+        source, info = self._open(SOURCE, store=store)
         try:
-            plans = plan_streams(self.definition, typed(source.discover), [info, proposed])
-            if isinstance(source, SchemaSource):
-                plans = [replace(each, exact=_schema(source, each)) for each in plans]
-            return plans
+            return plan_sync(self.definition, source, [info, proposed])
         finally:
             close(source)
 
@@ -149,12 +150,22 @@ class Sync:
 
     def dry_run(self) -> list[TableChange]:
         """What a run would do to the tables; changes nothing."""
-        plans = self.plan()
+        plans = self._plan_as_known()
         runner: Runner = self._runner(plans) if needs_spark(self.definition) else LocalRunner()
         try:
             return self._table_changes(plans, runner)
         finally:
             runner.close()
+
+    def _plan_as_known(self) -> list[StreamPlan]:
+        """The plan with what earlier runs have found out; no state is made for it."""
+        if self.definition.state is None and not (self._folder / STATE_FILE).exists():
+            return self.plan()
+        store = self.store()
+        try:
+            return self.plan(store)
+        finally:
+            store.close()
 
     def _table_changes(self, plans: list[StreamPlan], runner: Runner) -> list[TableChange]:
         found = []
@@ -171,9 +182,11 @@ class Sync:
                 close(manager)
         return found
 
-    def _open(self, kind: CheckpointKind, stream: StreamContext | None = None) -> tuple[Any, OpenInfo]:
+    def _open(
+        self, kind: CheckpointKind, stream: StreamContext | None = None, store: StateStore | None = None
+    ) -> tuple[Any, OpenInfo]:
         stream = stream or StreamContext("", Columns([]), SyncMode.FULL_REFRESH)
-        run = StreamRun(stream, _NoState(), _Nobody(), pipeline=self.definition.name)
+        run = StreamRun(stream, _ReadState(store), _Nobody(), pipeline=self.definition.name)
         self._looking.append(run)
         if self._broken is not None:
             run.interrupt()
@@ -184,7 +197,7 @@ class Sync:
 
     def store(self) -> StateStore:
         """The state of this sync; to be closed by the caller."""
-        return StateStore(self.definition.state or self._folder / "state.db")
+        return StateStore(self.definition.state or self._folder / STATE_FILE)
 
     @property
     def letters(self) -> SyncLetters:
@@ -202,7 +215,7 @@ class Sync:
             try:
                 with _Deadline(self, self.definition.deadline):
                     result = self._in_time(lambda: self._run(run, store))
-                status, detail = result.status, result.error.message if result.error else ""
+                status, detail = result.status, self._redactor.redact(result.error.message if result.error else "")
                 streams = [
                     StreamRows(each.stream, each.status, each.write.records_written, each.write.bytes_written)
                     for each in result.streams
@@ -228,13 +241,14 @@ class Sync:
     def _run(self, run: SyncRun, store: StateStore) -> SyncResult:
         self._emit({"event": "start", "sync": run.sync, "run": run.id})
         try:
-            plans = self.plan()
+            plans = self.plan(store)
             runner = typed(lambda: self._runner(plans))
         except ConnectorError as error:
             return SyncResult("failed", [], self._broken or error)
         context = SyncContext(
             *(run.sync, run, store, self.letters, self._sides[SOURCE], self._sides[DEST], runner),
             *(self.definition.max_attempts, self.definition.follow, self.definition.checkpoint, self._tell),
+            lambda name: next(each for each in self.plan(store) if each.name == name),
         )
         try:
             return self._move([StreamJob(context, plan) for plan in plans])
@@ -317,10 +331,6 @@ def _taken_over(run: SyncRun) -> ConnectorError:
     )
 
 
-def _schema(source: SchemaSource, plan: StreamPlan) -> pa.Schema:
-    return typed(lambda: source.stream_schema(plan.context()))
-
-
 class _Deadline:
     """Breaks a sync off when its time is over."""
 
@@ -340,11 +350,14 @@ class _Deadline:
             self._timer.cancel()
 
 
-class _NoState:
+class _ReadState:
     """The state of connectors that are only looked at: nothing is stored."""
 
-    def get(self, owner: str, key: str) -> bytes | None:  # noqa: ARG002
-        return None
+    def __init__(self, store: StateStore | None) -> None:
+        self._store = store
+
+    def get(self, owner: str, key: str) -> bytes | None:
+        return None if self._store is None else self._store.get(owner, key)
 
     def put(self, owner: str, key: str, value: bytes) -> None:  # noqa: ARG002
         raise ConnectorError.internal("NO_RUN", f"state {key} of {owner} can be stored in a run only")
@@ -365,3 +378,5 @@ class _Nobody:
     def measured(self, connector: str, metric: Any) -> None: ...
 
     def rejected(self, kind: Any, rows: Any, error: Any, ids: Any) -> None: ...
+
+    def settle_rejected(self) -> None: ...

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gauss.contracts.chunk import Chunk
     from gauss.contracts.expression import Expr, Stage
     from gauss.contracts.format import Format
+    from gauss.model.errors import GaussError
 
 
 class Code(IntEnum):
@@ -282,6 +283,11 @@ class ReaderCursor(Cursor, Protocol):
     @property
     def missed(self) -> int:
         """Number of records that were overwritten or deleted before this cursor read them."""
+        ...
+
+    @property
+    def fault(self) -> GaussError | None:
+        """Why the last step was refused, if its provider said so."""
         ...
 
     def emitted(self, size: int) -> None:

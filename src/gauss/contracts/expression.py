@@ -125,8 +125,6 @@ ARITHMETIC = frozenset({"+", "-", "*", "/", "%"})
 LOGIC = frozenset({"and", "or"})
 BINARY = LOGIC | EQUALITY | ORDERING | ARITHMETIC | {"//"}
 UNARY = frozenset({"not", "-"})
-OPS = BINARY | UNARY | {"if", "select", "{}", "value"}
-"""Values of `Capabilities.ops`: operators, `if` and the three stages."""
 
 STRING_TESTS = frozenset({"startswith", "endswith", "contains", "test"})
 TRIMS = frozenset({"ltrimstr", "rtrimstr"})

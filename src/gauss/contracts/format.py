@@ -42,6 +42,8 @@ class SourceField:
 
     name: str
     field_type: FieldType
+    beside: bool = False
+    """Not in the record's data but beside it, as `meta_fields` has them; passing all fields on does not include it."""
 
 
 @dataclass(frozen=True)

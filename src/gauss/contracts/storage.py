@@ -75,6 +75,16 @@ class StorageSpec(PluginSpec):
     """If `raw` is a read mode: the constructor of its `CaptureStore`."""
     offline_implementation: str = ""
     """The constructor of a `contracts.offline.Offline` for the storage's folders."""
+    hosts: Callable[[PluginConfig], list[str]] = lambda _: []
+    """The hosts of the outside system in which its topics are."""
+    task_implementation: str = ""
+    """If tasks read and write its topics themselves: the constructor of a `contracts.shared_log.TaskLog`, called with
+    the config, the topic's folder and a function that builds a format by name. `implementation` then returns a
+    `contracts.shared_log.SharedLog`."""
+    repeats: Callable[[PluginConfig], str] = lambda _: ""
+    """Why a record that a task writes may be duplicated. Empty if it cannot."""
+    live_check: str = ""
+    """A function that asks the outside system of some topics about them (`contracts.shared_log.LiveCheck`)."""
 
     def kind(self, config: PluginConfig) -> TopicKind:
         """Kind of the content of a topic with this config."""
@@ -84,7 +94,7 @@ class StorageSpec(PluginSpec):
         return TopicKind.LOG if ReadMode.OFFSET in modes else TopicKind.TABLE
 
 
-def _no_format(name: str) -> Format:
+def no_format(name: str) -> Format:
     raise ConfigError(f'no format "{name}" here', hint="define it in [[formats]]")
 
 
@@ -103,7 +113,7 @@ class StorageContext:
     """Whether the publish with this number is in the commit journal."""
     framing: Callable[[str, dict[str, object]], Framing]
     """Builds a framing by name and parameters."""
-    format: Callable[[str], Format] = _no_format
+    format: Callable[[str], Format] = no_format
     """A format of the config, by name."""
 
 
@@ -152,6 +162,8 @@ class Log(Store, Protocol):
 
     framing: Framing | None
     """The framing in which bytes are stored. `None` if chunks keep the framing they were received in."""
+    times_vary: bool
+    """Whether `ts_ms` may decrease from one record to the next, since others write to it too."""
 
     def append(self, chunk: Chunk, publish: int = 0) -> None:
         """Appends records, with the durability of the config. The chunk may have any framing, but its records fit

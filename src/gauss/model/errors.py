@@ -133,7 +133,9 @@ def traced() -> Iterator[None]:
         yield
     except Exception as error:
         found: BaseException | None = error
-        while found is not None:
+        seen: set[int] = set()
+        while found is not None and id(found) not in seen:  # `raise error from error` makes it its own cause
+            seen.add(id(found))
             if isinstance(found, GaussError):
                 found.add_note(_TRACE_MARK + json.dumps(found.to_dict()))
             found = found.__cause__ or found.__context__

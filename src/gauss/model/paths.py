@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gauss.model.errors import StorageError
+
 FORMAT_VERSION = 1
 
 
@@ -92,3 +94,11 @@ class DataDir:
     def cache(self) -> Path:
         """Caches: the class archive of the JVM, compiled framing loops."""
         return self.root / "cache"
+
+
+def unusable(root: Path, error: OSError) -> StorageError:
+    """The error of a data directory that can't be made, read or locked."""
+    return StorageError(
+        f"the data directory {root} can't be used: {error.strerror or error}",
+        hint="choose another with --data-dir, or give this user the right to write there",
+    )

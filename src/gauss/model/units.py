@@ -101,3 +101,23 @@ def human_bytes(count: float) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """A number with its noun: 1 record, 2,000 records, 3 queries."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def human_count(number: float) -> str:
+    """A number in three digits, as people say it: 420, 31.8 k, 1.31 M."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(number) >= 0.9995 * size:
+            return f"{float(f'{number / size:.3g}'):g} {unit}"
+    return f"{float(f'{number:.3g}'):g}"
+
+
+def human_seconds(seconds: float) -> str:
+    """A duration in the largest units that matter: 0.4 s, 94 s, 4 min 12 s, 2 h 14 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -26,7 +26,7 @@ class ScanEngine:
         """Registers a source. Older incarnations of its topic are marked as gone."""
         with self._lock:
             for known, older in list(self.sources.items()):
-                if known.topic == source.id.topic and known != source.id:
+                if (known.topic, known.rows) == (source.id.topic, source.id.rows) and known != source.id:
                     older.die()
             self.sources[source.id] = source
         return source.id

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from gauss.contracts.cursor import (
@@ -46,15 +48,16 @@ _OK = Code.OK  # looking up an enum member is slow, and every step does it
 class LogCursor:
     """A scan of a log. Returns chunks as stored; the executor cuts them. `position`: offset of the next record."""
 
-    def __init__(self, provider: LogProvider, log: Log, program: Program) -> None:
+    def __init__(self, log: Log, program: Program) -> None:
         self.pinned_version = log.end
-        self._provider = provider
         self._log = log
         self._rows = program.output is not Output.CHUNKS
         self._live = program.mode is Mode.LIVE
         self._placed: list[Placed] | None = None
         self._batch: pa.RecordBatch | None = None
         self._refused: Code | None = None
+        self._times: tuple[int, int | None] | None = None
+        """The times of the wanted records, if those of the log may go back."""
         self.position, self._stop = self._place(program)
         self._start = self.position
 
@@ -97,9 +100,23 @@ class LogCursor:
             if view.stop_ms is not None and view.start_ms > view.stop_ms:
                 raise ConfigError(f"expected from ≤ to, found [{view.start_ms}, {view.stop_ms})")
             start = max(floor, min(self._log.offset_at(view.start_ms), end))
+            if self._log.times_vary:
+                self._times = view.start_ms, view.stop_ms
+                return start, end
             return start, end if view.stop_ms is None else max(start, min(self._log.offset_at(view.stop_ms), end))
         assert isinstance(view, Last)
-        return max(end - 1, floor), end
+        return self._last(floor, end), end
+
+    def _last(self, floor: int, end: int) -> int:
+        """The offset of the newest record; `end` if there is none. The last offsets may have no record."""
+        width = 1
+        while width <= 2 * (end - floor):
+            placed = self._log.chunks(max(floor, end - width), end, MOST_BYTES)
+            if placed:
+                offset, chunk = placed[-1]
+                return offset + chunk.count - 1
+            width *= 2
+        return end
 
     def next(self, step: Step) -> Code:
         self._placed = self._batch = None
@@ -121,6 +138,12 @@ class LogCursor:
             if not placed:  # a gap in the offsets, left by a restart
                 self.position = stop
                 continue
+            if self._times is not None:
+                after = placed[-1].offset + placed[-1].chunk.count
+                placed = [part for each in placed for part in _within(each, *self._times)]
+                if not placed:
+                    self.position = after
+                    continue
             self._take(placed, step)
             return _OK
 
@@ -164,6 +187,16 @@ def _collected(start: int, floor: int) -> Collected:
     return Collected(f"offset {start} is behind the oldest retained record {floor}", hint=f"start at {floor} or later")
 
 
+def _within(placed: Placed, start_ms: int, stop_ms: int | None) -> Iterator[Placed]:
+    """The records of a chunk with `start_ms <= ts_ms < stop_ms`."""
+    offset, chunk = placed
+    times = np.broadcast_to(chunk.ts_ms, chunk.count)
+    wanted = (times >= start_ms) & (times < stop_ms) if stop_ms is not None else times >= start_ms
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False])).astype(np.int8)))
+    for first, stop in edges.reshape(-1, 2).tolist():
+        yield Placed(offset + first, chunk.slice(first, stop - first))
+
+
 class LogProvider:
     """Provides the records of a log as candidates of scans."""
 
@@ -187,4 +220,4 @@ class LogProvider:
         return None
 
     def open(self, program: Program) -> Cursor:
-        return LogCursor(self, self._log, program)
+        return LogCursor(self._log, program)

@@ -43,6 +43,8 @@ class SourceId(NamedTuple):
 
     topic: str
     inc: int
+    rows: bool = False
+    """Whether it has the newest record of each key of a log, beside the source of all its records."""
 
 
 class OpenAnswer(NamedTuple):
@@ -64,13 +66,14 @@ class SourceTask:
         audit: bool = False,
         native: bool = True,
         formats: Formats = plugin_format,
+        rows: bool = False,
     ) -> None:
         """`audit` runs every snapshot twice and compares. `native=False` decodes records even if only their number is
         needed. `formats` returns a format by name."""
         missing = [name for name in ("open", "version", "floor", "candidates", "format") if not hasattr(provider, name)]
         if missing:
             raise ConfigError(f'topic "{topic}" declares views without a provider (missing: {", ".join(missing)})')
-        self.id = SourceId(topic, provider.inc)
+        self.id = SourceId(topic, provider.inc, rows)
         self.provider = provider
         self.capabilities = provider.capabilities
         self._readers: weakref.WeakSet[ReaderTask] = weakref.WeakSet()
@@ -84,6 +87,13 @@ class SourceTask:
         # For open, close and the watermark, never for a step. Re-entrant: garbage collection may close a cursor.
         self._lock = threading.RLock()
         self._done = self._dead = False
+
+    def of_next(self, provider: Provider) -> SourceTask:
+        """The source of the next incarnation, with the same settings."""
+        topic, _, rows = self.id
+        made = SourceTask(topic, provider, audit=self._audit, native=self._native, formats=self.formats, rows=rows)
+        made.default_format = self.default_format
+        return made
 
     # --- the four calls ---
 
@@ -179,10 +189,6 @@ class SourceTask:
 
     def open_cursors(self) -> int:
         return len(self._cursors)
-
-    def kept_programs(self) -> tuple[Program, ...]:
-        """The programs in the cache of compiled programs."""
-        return tuple(self._bound)
 
     def end(self) -> None:
         """DONE: no records will be added. Snapshots can still be read."""

@@ -354,6 +354,11 @@ class TaskCursor:
     def hold(self) -> int:
         return self._executor.hold
 
+    @property
+    def fault(self) -> GaussError | None:
+        found = self._executor.fault
+        return found if isinstance(found, GaussError) else None
+
     def next(self, step: Step) -> Code:
         while True:
             code = self.task.next(self._slot, step)

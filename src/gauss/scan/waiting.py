@@ -46,6 +46,11 @@ class Waiting(ABC):
             with self._moved:
                 self._bells = tuple(each for each in self._bells if each is not bell)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for its version to change."""
+        return bool(self._watchers or self._bells)
+
     def announce(self) -> None:
         """Wakes all waiters. Call it after the version has changed, and on close."""
         for bell in self._bells:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import time
 from dataclasses import dataclass
@@ -13,8 +12,9 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from gauss.model.errors import ConfigError, GaussError
+from gauss.model.errors import GaussError
 from gauss.model.paths import DataDir
+from gauss.process.java import find_java
 
 JAVA_CLASSES = Path(__file__).parent / "java" / "gauss-local-files.jar"
 
@@ -80,16 +80,6 @@ class Java:
         )
 
 
-def find_java() -> str:
-    """The `java` to run; raises ConfigError when there is none."""
-    home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if not found or not Path(found).exists():
-        where = f"JAVA_HOME ({home})" if home else "PATH"
-        raise ConfigError(f"Spark needs Java 17 or later: no `java` in {where}", hint="install a JDK or JRE 17")
-    return found
-
-
 def _java_options(java: Java, memory: str, training: bool, use: Use) -> list[str]:
     options = [
         f"-Xmx{memory}",
@@ -125,7 +115,7 @@ def prepare(java: Java, memory: str, training: bool, use: Use = Use.COLUMNS) -> 
     Does not import pyspark: that happens while the JVM boots.
     """
     spark, py4j = _folder("pyspark"), _folder("py4j")
-    executable = find_java()
+    executable = find_java("Spark")
     lib = java.home / "python" / "lib"
     for folder in (lib, java.home / "bin", java.log.parent, java.archive.parent):
         folder.mkdir(parents=True, exist_ok=True)

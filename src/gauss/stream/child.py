@@ -27,6 +27,8 @@ class Assignment:
     pipeline: Pipeline
     base_dir: Path
     redactor: Redactor
+    started_ms: int = 0
+    """Start of the run in Unix ms."""
 
 
 def assignment(paths: DataDir) -> Assignment:
@@ -37,8 +39,9 @@ def assignment(paths: DataDir) -> Assignment:
         raise ConfigError(f"{error.filename} is missing", hint="this process is started by gauss run") from error
     found.pop("data_dir", None)
     base_dir, redactor = Path(found.pop("base_dir", ".")), Redactor(found.pop("secrets", ()))
+    started_ms = int(found.pop("started_ms", 0))
     registry.look_in(base_dir)
-    return Assignment(Pipeline.model_validate(found), base_dir, redactor)
+    return Assignment(Pipeline.model_validate(found), base_dir, redactor, started_ms)
 
 
 class JsonLines(logging.Formatter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,9 +35,11 @@ class TopicNode:
     embedded: bool = False
     """Whether that system is the server embedded in Gauss."""
     repeats: str = ""
-    """Why a row of the table may be duplicated."""
+    """Why a row of the table, or a record that Spark's tasks write, may be duplicated."""
     losses: str = ""
     """How a row of the table may be lost."""
+    shared: bool = False
+    """Whether it is in an outside system whose partitions Spark's tasks read and write themselves."""
 
     @property
     def write_full(self) -> WriteFull:
@@ -119,6 +122,10 @@ class Graph:
     def on(self, where: Where) -> list[ProcessorNode]:
         """The processors that run in the engine or on Spark."""
         return [processor for processor in self.processors.values() if processor.where is where]
+
+    def shared(self, names: Iterable[str]) -> list[str]:
+        """Those of some topics that tasks read and write themselves."""
+        return [name for name in names if name in self.topics and self.topics[name].shared]
 
     def writers(self, topic: str) -> list[ProcessorNode]:
         return [processor for processor in self.processors.values() if topic in processor.targets]
@@ -206,14 +213,24 @@ def _topic_node(topic: TopicDef) -> TopicNode:
         capacity=spec.capacity(config),
         table=table.system if table else "",
         embedded=table is not None and table.server(config) is None,
-        repeats=table.repeats(config) if table else "",
+        repeats=spec.repeats(config),
         losses=table.losses(config) if table else "",
+        shared=bool(spec.task_implementation),
     )
 
 
 def _reads_rows(reading: ProcessorInput, topic: TopicNode) -> bool:
     """Whether it reads a table, whose rows only Spark tasks convert to records."""
     return reading.read in ROW_READS and topic.kind.has_rows
+
+
+def _repeats(outside: OutsideSpec, config: PluginConfig, targets: list[TopicNode]) -> str:
+    """Why a record of a source or sink may be duplicated."""
+    shared = [topic for topic in targets if topic.shared]
+    if outside.role is Role.SOURCE and shared and (len(targets) > 1 or shared[0].repeats):
+        names = ", ".join(topic.name for topic in shared)
+        return f"after a crash its last records may come again in {names}, which has no common journal"
+    return outside.repeats(config)
 
 
 def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> ProcessorNode:
@@ -228,7 +245,8 @@ def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> Proces
     where = spec.where
     if where is Where.EITHER:
         rows = any(_reads_rows(reading, topics[reading.topic]) for reading in sources)
-        where = Where.SPARK if rows else Where.ENGINE
+        shared = any(topics[name].shared for name in (*(reading.topic for reading in sources), *targets))
+        where = Where.SPARK if rows or shared else Where.ENGINE
     return ProcessorNode(
         name=entry.name,
         plugin=entry.plugin,
@@ -242,7 +260,7 @@ def _processor_node(entry: ProcessorDef, topics: dict[str, TopicNode]) -> Proces
         address=edge_address(entry.name, config),
         config=config,
         embedded=outside.system if outside and outside.server(config) is None else "",
-        repeats=outside.repeats(config) if outside else "",
+        repeats=_repeats(outside, config, [topics[name] for name in targets]) if outside else "",
         losses=outside.losses(config) if outside else "",
         tables=tuple(topic for _, topic in tables_of(spec, config)),
         beside=tuple(topic for _, topic in spec.beside(config)) if spec.beside is not None else (),

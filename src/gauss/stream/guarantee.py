@@ -70,7 +70,15 @@ def _sources(graph: Graph, ends: list[str]) -> list[ProcessorNode]:
 
 
 def _read_again(graph: Graph, ends: list[str]) -> str:
-    return "; ".join(f"{each.name}: {each.repeats}" for each in _sources(graph, ends) if each.repeats)
+    """Why records on the way to some topics may be duplicated: read again by a source, or written again by a task."""
+    sources = [f"{each.name}: {each.repeats}" for each in _sources(graph, ends) if each.repeats]
+    topics = {topic.name: topic for end in ends for topic in graph.upstream(end)}
+    written = [
+        f"{name}: {topic.repeats}"
+        for name, topic in topics.items()
+        if topic.shared and topic.repeats and any(each.role is Role.TRANSFORM for each in graph.writers(name))
+    ]
+    return "; ".join([*sources, *written])
 
 
 def _losses(graph: Graph, ends: list[str], readers: list[ProcessorNode]) -> tuple[str, ...]:

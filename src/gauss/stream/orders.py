@@ -8,11 +8,18 @@ from typing import Any
 import msgspec
 
 from gauss.clients.engine.positions import At
-from gauss.config.spec import Pipeline, ProcessorDef
+from gauss.config.spec import Pipeline, ProcessorDef, SourceRef
 from gauss.contracts.storage import ReadMode, TopicKind
 from gauss.model.names import orders_topic
 
 ROW_READS = (ReadMode.SNAPSHOT, ReadMode.QUERY, ReadMode.SUBSCRIBE)
+
+
+class OrdersSource(SourceRef):
+    """The orders topic as the source of a processor."""
+
+    table: str
+    """The topic whose rows are ordered."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -34,7 +41,7 @@ def reads_table(pipeline: Pipeline, processor: ProcessorDef) -> bool:
     if source is None or source.read not in ROW_READS:
         return False
     topic = next((each for each in pipeline.topics if each.name == source.topic), None)
-    return topic is not None and topic.kind.has_rows
+    return topic is not None and (topic.kind.has_rows or source.read == ReadMode.SNAPSHOT)
 
 
 def passes_rows(pipeline: Pipeline, processor: ProcessorDef) -> bool:
@@ -55,10 +62,7 @@ def _format(processor: ProcessorDef, side: str) -> str | None:
 def with_input(processor: ProcessorDef, format_name: str | None) -> ProcessorDef:
     """The processor with its orders topic as source, and `format_name` as input format unless it names one."""
     assert processor.source is not None
-    source = processor.source.model_copy(
-        update={"topic": orders_topic(processor.name), "read": ReadMode.OFFSET.value, "from_": None, "to": None}
-        | {"every": None}
-    )
+    source = OrdersSource(topic=orders_topic(processor.name), read=ReadMode.OFFSET, table=processor.source.topic)
     config: dict[str, Any] = dict(processor.config)
     given = config.get("input")
     if format_name is not None and isinstance(given, dict) and given.get("format") is None:

@@ -40,14 +40,14 @@ def insert_block(store: TableStore, block: RowBlock, waits: Waits) -> list[Refus
         _insert(store, block, waits)
         return []
     except RowError as error:
-        if unfit := [found for group in block.groups for found in _unfit(store, group)]:
+        if unfit := [found for group in block.groups for found in unfit_rows(store, group)]:
             return [*unfit, *insert_block(store, block.without([found.offset for found in unfit]), waits)]
         if block.stop - block.start == 1:
             return [_refusal(block.start, error)]
     return [found for half in block.halves() for found in insert_block(store, half, waits)]
 
 
-def _unfit(store: TableStore, group: RowGroup) -> list[Refusal]:
+def unfit_rows(store: TableStore, group: RowGroup) -> list[Refusal]:
     """The rows of a group that cannot be encoded for the server."""
     try:
         store.check(group)
@@ -59,7 +59,7 @@ def _unfit(store: TableStore, group: RowGroup) -> list[Refusal]:
     middle = int(np.searchsorted(group.offsets, (first + last) // 2 + 1))
     offsets, rows, _ = group
     left, right = RowGroup(offsets[:middle], rows.slice(0, middle)), RowGroup(offsets[middle:], rows.slice(middle))
-    return [*_unfit(store, left), *_unfit(store, right)]
+    return [*unfit_rows(store, left), *unfit_rows(store, right)]
 
 
 def _refusal(offset: int, error: RowError) -> Refusal:

@@ -1,4 +1,4 @@
-"""What a ClickHouse table's schema may name, found out without a server."""
+"""Checks of a ClickHouse table's schema that need no server."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def statement(*more: TargetField, **attrs: Any) -> str:
 
 @pytest.mark.parametrize("clause", ["order_by", "partition_by", "primary_key", "sample_by", "ttl"])
 @pytest.mark.parametrize("asked", ["symbl", "lower(symbl)"])
-def test_a_clause_with_an_unknown_column_is_refused(clause: str, asked: str) -> None:
+def test_clause_with_an_unknown_column_is_refused(clause: str, asked: str) -> None:
     with pytest.raises(ConfigError, match=f'{clause}: the table has no column "symbl"'):
         statement(**{clause: asked})
 
 
-def test_a_column_that_the_schema_map_renamed_is_refused_under_its_old_name() -> None:
+def test_old_name_of_a_renamed_column_is_refused() -> None:
     with pytest.raises(ConfigError, match='order_by: the table has no column "symbol"') as caught:
         statement(order_by=["symbol", "ts_ms"])
     assert caught.value.hint in ('did you mean "sym"?', "its columns are ts_ms, sym, bid")
 
 
 @pytest.mark.parametrize("word", ["default", "materialized", "alias", "ttl"])
-def test_a_columns_expression_with_an_unknown_column_is_refused(word: str) -> None:
+def test_column_expression_with_an_unknown_column_is_refused(word: str) -> None:
     field = TargetField("more", FieldType("Float64"), None, {word: "bidd * 2"})
     with pytest.raises(ConfigError, match=f'column more: {word}: the table has no column "bidd"'):
         statement(field)
 
 
-def test_clauses_that_name_columns_are_written_as_they_are() -> None:
+def test_clause_that_names_columns_is_written_unchanged() -> None:
     text = statement(
         TargetField("spread", FieldType("Float64"), None, {"materialized": "bid * 2"}),
         order_by=["sym", "ts_ms"],
@@ -53,20 +53,20 @@ def test_clauses_that_name_columns_are_written_as_they_are() -> None:
     assert "TTL toDateTime(ts_ms / 1000) + INTERVAL 1 YEAR" in text
 
 
-def test_the_hint_of_a_missing_key_names_columns_of_this_table() -> None:
+def test_hint_of_a_missing_key_names_columns_of_the_table() -> None:
     with pytest.raises(ConfigError, match="without order_by would merge all rows into one") as caught:
         statement(engine="ReplacingMergeTree")
     assert caught.value.hint.endswith('order_by = ["sym", "ts_ms"]')
     statement(engine="ReplacingMergeTree", order_by=["sym", "ts_ms"])
 
 
-def test_a_misspelt_engine_is_refused_with_the_nearest() -> None:
+def test_misspelt_engine_is_refused_with_the_closest_match() -> None:
     with pytest.raises(ConfigError, match='no table engine "ReplacingMergeTre": did you mean "ReplacingMergeTree"'):
         statement(engine="ReplacingMergeTre(ts_ms)", order_by="ts_ms")
 
 
 @pytest.mark.parametrize("kind", [FieldType("Strng"), FieldType("Array", {"element": {"name": "Strng"}})])
-def test_a_misspelt_type_is_refused_with_the_nearest(kind: FieldType) -> None:
+def test_misspelt_type_is_refused_with_the_closest_match(kind: FieldType) -> None:
     with pytest.raises(ConfigError, match='column more: ClickHouse has no type "Strng"') as caught:
         statement(TargetField("more", kind, "more"))
     assert caught.value.hint == 'did you mean "String"?'

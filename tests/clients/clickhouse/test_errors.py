@@ -35,14 +35,14 @@ from helpers.run import free_port
         (49, StorageError),
     ],
 )
-def test_a_code_says_what_can_be_done(code: int, kind: type[GaussError]) -> None:
+def test_error_code_decides_class_and_hint(code: int, kind: type[GaussError]) -> None:
     text = f"Received ClickHouse exception, server response: Code: {code}. DB::Exception: Why. (X) (version 1)"
     found = sort_error(DatabaseError(text, code=code))
     assert type(found) is kind and found.message == "ClickHouse: Why. (X)" and found.hint
     assert found.retryable == (kind in (Unavailable, Unclear, DiskFull))
 
 
-def test_a_server_that_is_down_is_unavailable(clickhouse: Endpoint) -> None:
+def test_stopped_server_is_unavailable(clickhouse: Endpoint) -> None:
     with pytest.raises(Unavailable) as caught:
         connect(dataclasses.replace(clickhouse, port=free_port()))
     assert not isinstance(caught.value, Unclear)
@@ -56,7 +56,7 @@ REFUSED = (
 
 
 @pytest.mark.parametrize(("attempt", "kind"), [(1, Unavailable), (2, Unclear)])
-def test_a_refused_second_attempt_says_nothing_of_the_first(attempt: int, kind: type[GaussError]) -> None:
+def test_outcome_is_unclear_if_only_the_second_attempt_was_refused(attempt: int, kind: type[GaussError]) -> None:
     error = OperationalError(REFUSED.format(attempt=attempt))
     error.__cause__ = ConnectionRefusedError()
     found = sort_error(error)
@@ -64,7 +64,7 @@ def test_a_refused_second_attempt_says_nothing_of_the_first(attempt: int, kind: 
     assert found.message.endswith("Connection refused (127.0.0.1:81)")
 
 
-def test_a_wrong_password_is_a_config_error_that_does_not_tell_it(clickhouse: Endpoint) -> None:
+def test_wrong_password_is_a_config_error_without_the_password(clickhouse: Endpoint) -> None:
     with pytest.raises(ConfigError) as caught:
         connect(dataclasses.replace(clickhouse, password="wrong-secret"))
     assert "wrong-secret" not in str(caught.value) and "password" in caught.value.hint
@@ -97,7 +97,7 @@ class Swallower:
                 side.shutdown(socket.SHUT_RDWR)
 
 
-def test_an_insert_whose_answer_is_lost_is_unclear(clickhouse: Endpoint) -> None:
+def test_insert_without_an_answer_is_unclear(clickhouse: Endpoint) -> None:
     between = Swallower(clickhouse)
     with connect(dataclasses.replace(clickhouse, port=between.port)) as client:
         between.deaf = True

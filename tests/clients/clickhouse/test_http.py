@@ -1,4 +1,4 @@
-"""The embedded ClickHouse, seen by clients that know nothing of Gauss."""
+"""The HTTP interface of the embedded ClickHouse, used by ordinary clients."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def under_way(endpoint: Endpoint, **params: str) -> Iterator[None]:
         yield
 
 
-def test_query_gives_rows(plain: Client) -> None:
+def test_query_returns_rows(plain: Client) -> None:
     assert plain.query("SELECT number, toString(number) FROM numbers(3)").result_rows == [(0, "0"), (1, "1"), (2, "2")]
 
 
-def test_a_result_of_many_blocks_arrives_whole(plain: Client) -> None:
+def test_result_of_many_blocks_is_complete(plain: Client) -> None:
     result = plain.query("SELECT number FROM numbers(300000)").result_columns[0]
     assert len(result) == 300_000 and result[-1] == 299_999
 
 
-def test_inserts_of_every_way_arrive(plain: Client, table: str) -> None:
+def test_every_kind_of_insert_writes_its_rows(plain: Client, table: str) -> None:
     plain.command(f"CREATE TABLE {table} (a Int64, b String) ENGINE = MergeTree ORDER BY a")
     plain.insert(table, [[1, "x"], [2, "y"]], column_names=["a", "b"])
     plain.insert_arrow(table, pa.table({"a": [3], "b": ["z"]}))
@@ -95,25 +95,25 @@ def test_arrow_stream_with_dictionaries_of_many_blocks_keeps_its_values(plain: C
     assert found == [str(n % 1000 + n // 65000 * 1000) for n in range(200_000)]
 
 
-def test_an_empty_result_has_its_columns(plain: Client) -> None:
+def test_empty_result_has_columns(plain: Client) -> None:
     assert plain.query_arrow("SELECT 1 AS a, 'x' AS b WHERE 0").schema.names == ["a", "b"]
     assert pa.ipc.open_stream(plain.raw_query("SELECT 1 AS a WHERE 0", fmt="ArrowStream")).schema.names == ["a"]
     assert plain.query("SELECT 1 AS a WHERE 0").result_rows == []
 
 
-def test_parameters_are_values_whatever_they_hold(plain: Client) -> None:
+def test_query_parameter_is_never_parsed_as_sql(plain: Client) -> None:
     hostile = "a'b\\c\td\ne`f\"g😀" + "x" * 9000
     assert plain.query("SELECT {x:String}", parameters={"x": hostile}).result_rows == [(hostile,)]
 
 
-def test_settings_hold_for_one_request_and_a_set_holds_for_the_session(plain: Client) -> None:
+def test_setting_applies_to_its_request_and_a_set_statement_to_the_session(plain: Client) -> None:
     ask = "SELECT getSetting('max_threads')"
     plain.command("SET max_threads = 7")
     assert plain.command(ask, settings={"max_threads": 3}) == 3
     assert plain.command(ask) == 7
 
 
-def test_a_temporary_table_lives_in_its_session(plain: Client, clickhouse: Endpoint, table: str) -> None:
+def test_temporary_table_is_visible_only_in_its_session(plain: Client, clickhouse: Endpoint, table: str) -> None:
     plain.command(f"CREATE TEMPORARY TABLE {table} (x Int8)")
     plain.command(f"INSERT INTO {table} VALUES (5)")
     assert plain.command(f"SELECT x FROM {table}") == 5
@@ -121,19 +121,19 @@ def test_a_temporary_table_lives_in_its_session(plain: Client, clickhouse: Endpo
         other.command(f"SELECT x FROM {table}")
 
 
-def test_an_error_carries_clickhouses_code(plain: Client) -> None:
+def test_error_has_the_code_of_clickhouse(plain: Client) -> None:
     with pytest.raises(DatabaseError, match="UNKNOWN_IDENTIFIER") as caught:
         plain.query("SELECT bogus").result_rows  # noqa: B018
     assert caught.value.code == 47
 
 
-def test_an_error_in_mid_stream_is_raised_and_never_a_short_result(plain: Client) -> None:
+def test_error_in_the_middle_of_a_result_is_raised(plain: Client) -> None:
     with pytest.raises((StreamFailureError, DatabaseError), match="throwIf"):
         plain.query("SELECT number, throwIf(number = 700000) FROM numbers(1000000)").result_rows  # noqa: B018
     assert plain.command("SELECT 1") == 1
 
 
-def test_query_of_another_database_leaves_the_session_where_it_was(clickhouse: Endpoint) -> None:
+def test_query_of_another_database_does_not_change_the_session_database(clickhouse: Endpoint) -> None:
     with driver(clickhouse, database="system") as client:
         assert client.command("SELECT currentDatabase()") == "system"
         assert client.command("SELECT currentDatabase()", use_database=False) == "default"
@@ -149,29 +149,29 @@ def test_query_of_another_database_leaves_the_session_where_it_was(clickhouse: E
         {"Authorization": "Bearer x"},
     ],
 )
-def test_without_the_secret_nothing_is_answered(clickhouse: Endpoint, headers: dict[str, str]) -> None:
+def test_request_without_the_password_is_refused(clickhouse: Endpoint, headers: dict[str, str]) -> None:
     response = httpx.get(f"http://127.0.0.1:{clickhouse.port}/?query=SELECT+1", headers=headers, timeout=PATIENCE)
     assert response.status_code == 403
     assert response.headers["X-ClickHouse-Exception-Code"] == "516"
     assert clickhouse.password not in response.text
 
 
-def test_curl_with_user_and_password_as_parameters(clickhouse: Endpoint) -> None:
+def test_curl_with_user_and_password_as_parameters_returns_the_result(clickhouse: Endpoint) -> None:
     parameters = urlencode({"query": "SELECT 41 + 1", "user": clickhouse.user, "password": clickhouse.password})
     url = f"http://127.0.0.1:{clickhouse.port}/?{parameters}"
     assert subprocess.run(["curl", "-sS", url], capture_output=True, text=True, check=True).stdout == "42\n"
 
 
-def test_curl_with_the_url_that_gauss_prints(clickhouse: Endpoint) -> None:
+def test_curl_with_the_printed_url_returns_the_result(clickhouse: Endpoint) -> None:
     command = ["curl", "-sS", clickhouse.url, "--data-binary", "SELECT 1 FORMAT JSONEachRow"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == '{"1":1}\n'
 
 
-def test_ping_needs_no_secret(clickhouse: Endpoint) -> None:
+def test_ping_needs_no_password(clickhouse: Endpoint) -> None:
     assert httpx.get(f"http://127.0.0.1:{clickhouse.port}/ping", timeout=PATIENCE).text == "Ok.\n"
 
 
-def test_get_changes_nothing(clickhouse: Endpoint, table: str) -> None:
+def test_get_request_cannot_change_data(clickhouse: Endpoint, table: str) -> None:
     headers = {"X-ClickHouse-User": clickhouse.user, "X-ClickHouse-Key": clickhouse.password}
     query = urlencode({"query": f"CREATE TABLE {table} (a Int8) ENGINE = Memory"})
     response = httpx.get(f"http://127.0.0.1:{clickhouse.port}/?{query}", headers=headers, timeout=PATIENCE)
@@ -179,16 +179,16 @@ def test_get_changes_nothing(clickhouse: Endpoint, table: str) -> None:
     assert post(clickhouse, f"EXISTS {table}").text == "0\n"
 
 
-def test_default_format_of_the_request_counts_when_the_query_names_none(clickhouse: Endpoint) -> None:
+def test_default_format_of_the_request_applies_to_a_query_without_a_format(clickhouse: Endpoint) -> None:
     assert post(clickhouse, "SELECT 1 AS a", default_format="JSONEachRow").text == '{"a":1}\n'
     assert post(clickhouse, "SELECT 1 AS a FORMAT CSV", default_format="JSONEachRow").text == "1\n"
 
 
-def test_json_of_many_blocks_is_one_document(clickhouse: Endpoint) -> None:
+def test_json_result_of_many_blocks_is_one_document(clickhouse: Endpoint) -> None:
     assert len(post(clickhouse, "SELECT number FROM numbers(150000) FORMAT JSON").json()["data"]) == 150_000
 
 
-def test_an_insert_streams_in_chunks_cut_anywhere(clickhouse: Endpoint, table: str) -> None:
+def test_insert_split_into_chunks_at_any_byte_writes_all_rows(clickhouse: Endpoint, table: str) -> None:
     post(clickhouse, f"CREATE TABLE {table} (a Int64, b String) ENGINE = MergeTree ORDER BY a")
     sink = io.BytesIO()
     rows = pa.table({"a": range(50_000), "b": [str(n) for n in range(50_000)]})
@@ -202,7 +202,7 @@ def test_an_insert_streams_in_chunks_cut_anywhere(clickhouse: Endpoint, table: s
     assert post(clickhouse, f"SELECT count(), sum(a) FROM {table}").text == "50000\t1249975000\n"
 
 
-def test_a_client_that_dies_in_mid_insert_leaves_no_rows(clickhouse: Endpoint, table: str) -> None:
+def test_insert_of_a_client_that_disconnects_writes_no_rows(clickhouse: Endpoint, table: str) -> None:
     post(clickhouse, f"CREATE TABLE {table} (a Int64) ENGINE = MergeTree ORDER BY a")
     parameters = {
         "query": f"INSERT INTO {table} FORMAT TSV",
@@ -215,21 +215,21 @@ def test_a_client_that_dies_in_mid_insert_leaves_no_rows(clickhouse: Endpoint, t
     assert post(clickhouse, f"SELECT count() FROM {table}").text == "0\n"
 
 
-def test_a_reader_that_goes_away_ends_its_query(clickhouse: Endpoint) -> None:
+def test_query_ends_when_its_client_disconnects(clickhouse: Endpoint) -> None:
     with under_way(clickhouse):
         pass
     running = "SELECT count() FROM system.processes WHERE query LIKE '%system.numbers%RowBinary'"
     wait_until(lambda: post(clickhouse, running).text == "0\n", what="the query's end")
 
 
-def test_an_insert_that_fails_in_mid_body_says_why(clickhouse: Endpoint, table: str) -> None:
+def test_insert_that_fails_in_the_middle_of_its_body_returns_the_reason(clickhouse: Endpoint, table: str) -> None:
     post(clickhouse, f"CREATE TABLE {table} (a Int64) ENGINE = MergeTree ORDER BY a")
     response = post(clickhouse, f"INSERT INTO {table} FORMAT TSV", b"1\n" * 100_000 + b"x\n" + b"2\n" * 1_000_000)
     assert response.status_code == 400 and "Cannot parse" in response.text
     assert post(clickhouse, f"SELECT count() FROM {table}").text == "0\n"
 
 
-def test_a_body_that_is_not_what_its_encoding_says_is_refused(clickhouse: Endpoint, table: str) -> None:
+def test_body_that_does_not_match_its_encoding_is_refused(clickhouse: Endpoint, table: str) -> None:
     post(clickhouse, f"CREATE TABLE {table} (a Int64) ENGINE = MergeTree ORDER BY a")
     url = f"http://127.0.0.1:{clickhouse.port}/?{urlencode({'query': f'INSERT INTO {table} FORMAT TSV'})}"
     auth = (clickhouse.user, clickhouse.password)
@@ -240,7 +240,7 @@ def test_a_body_that_is_not_what_its_encoding_says_is_refused(clickhouse: Endpoi
     assert post(clickhouse, f"SELECT count() FROM {table}").text == "0\n"
 
 
-def test_a_session_in_use_is_refused_to_others(clickhouse: Endpoint) -> None:
+def test_session_in_use_is_locked_for_other_requests(clickhouse: Endpoint) -> None:
     with under_way(clickhouse, session_id="shared-one"):
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             answers = list(pool.map(lambda _: post(clickhouse, "SELECT 1", session_id="shared-one"), range(3)))
@@ -248,23 +248,23 @@ def test_a_session_in_use_is_refused_to_others(clickhouse: Endpoint) -> None:
     wait_until(lambda: post(clickhouse, "SELECT 1", session_id="shared-one").text == "1\n", what="the session's turn")
 
 
-def test_an_unknown_session_that_must_exist_is_refused(clickhouse: Endpoint) -> None:
+def test_session_check_refuses_an_unknown_session(clickhouse: Endpoint) -> None:
     response = post(clickhouse, "SELECT 1", session_id="never", session_check="1")
     assert response.headers["X-ClickHouse-Exception-Code"] == "372"
 
 
-def test_a_closed_session_forgets(clickhouse: Endpoint) -> None:
+def test_closed_session_loses_its_settings(clickhouse: Endpoint) -> None:
     post(clickhouse, "SET max_threads = 5", session_id="closing")
     assert post(clickhouse, "SELECT getSetting('max_threads')", session_id="closing", close_session="1").text == "5\n"
     assert post(clickhouse, "SELECT getSetting('max_threads')", session_id="closing").text != "5\n"
 
 
-def test_reads_run_beside_a_long_one(clickhouse: Endpoint) -> None:
+def test_query_runs_concurrently_with_a_long_one(clickhouse: Endpoint) -> None:
     with under_way(clickhouse):
         assert post(clickhouse, "SELECT 1").text == "1\n"
 
 
-def test_a_connection_serves_request_after_request_also_behind_errors(clickhouse: Endpoint) -> None:
+def test_connection_serves_further_requests_after_an_error(clickhouse: Endpoint) -> None:
     connection = http.client.HTTPConnection(clickhouse.host, clickhouse.port)
     headers = {"X-ClickHouse-User": clickhouse.user, "X-ClickHouse-Key": clickhouse.password}
     for query, status in [("SELECT 1", 200), ("SELEC 1", 400), ("SELECT 1", 200), ("SELECT * FROM nope", 404)] * 2:
@@ -275,20 +275,20 @@ def test_a_connection_serves_request_after_request_also_behind_errors(clickhouse
     connection.close()
 
 
-def test_external_data_are_refused_in_words(clickhouse: Endpoint) -> None:
+def test_external_data_is_refused_with_an_error_code(clickhouse: Endpoint) -> None:
     url = f"http://127.0.0.1:{clickhouse.port}/?query=SELECT+1"
     response = httpx.post(url, files={"t": b"1"}, auth=(clickhouse.user, clickhouse.password), timeout=PATIENCE)
     assert response.headers["X-ClickHouse-Exception-Code"] == "48"
 
 
-def test_an_insert_that_fails_behind_its_parsing_says_so(plain: Client, table: str) -> None:
+def test_insert_that_violates_a_constraint_is_an_error(plain: Client, table: str) -> None:
     plain.command(f"CREATE TABLE {table} (n Int64, CONSTRAINT c CHECK n < 10) ENGINE = MergeTree ORDER BY n")
     with pytest.raises(DatabaseError, match="469"):
         plain.insert_arrow(table, pa.table({"n": pa.array(range(20))}))
     assert plain.query(f"SELECT count() FROM {table}").result_rows == [(0,)]
 
 
-def test_settings_of_an_insert_hold(plain: Client, table: str) -> None:
+def test_settings_of_an_insert_are_applied(plain: Client, table: str) -> None:
     plain.command(f"CREATE TABLE {table} (n Nullable(Int64)) ENGINE = MergeTree ORDER BY tuple()")
     plain.command(f"INSERT INTO {table} (n) SETTINGS input_format_csv_empty_as_default = 1 FORMAT CSV\n7\n")
     assert plain.query(f"SELECT n FROM {table}").result_rows == [(7,)]

@@ -1,4 +1,4 @@
-"""What comes to the embedded ClickHouse without the password, too large or too slowly."""
+"""Requests to the embedded ClickHouse that are unauthenticated, too large or too slow."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def select_1(endpoint: Endpoint, sock: socket.socket) -> int:
 
 @pytest.mark.parametrize("head", ["Content-Length: {size}", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("path", ["/?query=INSERT+INTO+t+FORMAT+CSV", "/", "/ping"])
-def test_body_without_the_password_is_not_read(clickhouse: Endpoint, path: str, head: str) -> None:
+def test_body_of_an_unauthenticated_request_is_not_read(clickhouse: Endpoint, path: str, head: str) -> None:
     before, size = peak_bytes(clickhouse), 256 * MIB
     piece = b"x" * MIB
     if "chunked" in head:
@@ -64,7 +64,7 @@ def test_body_without_the_password_is_not_read(clickhouse: Endpoint, path: str, 
     assert peak_bytes(clickhouse) - before < 32 * MIB
 
 
-def test_two_thousand_idle_connections_hold_up_nobody(clickhouse: Endpoint) -> None:
+def test_two_thousand_idle_connections_do_not_block_other_clients(clickhouse: Endpoint) -> None:
     process = psutil.Process(clickhouse.pid)
     with dial(clickhouse) as known:
         assert select_1(clickhouse, known) == 200
@@ -95,7 +95,7 @@ def test_two_thousand_idle_connections_hold_up_nobody(clickhouse: Endpoint) -> N
         (b"POST / HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", 400),
     ],
 )
-def test_head_that_is_too_large_or_wrong_is_refused(clickhouse: Endpoint, head: bytes, status: int) -> None:
+def test_oversized_or_malformed_request_head_is_refused(clickhouse: Endpoint, head: bytes, status: int) -> None:
     before = peak_bytes(clickhouse)
     with dial(clickhouse) as sock:
         send_until_refused(sock, iter([head]))
@@ -104,14 +104,14 @@ def test_head_that_is_too_large_or_wrong_is_refused(clickhouse: Endpoint, head: 
 
 
 @pytest.mark.parametrize("chunk", [b"-5\r\n", b"0x5\r\nhello\r\n", b"zz\r\n", b"f" * 400 + b"\r\n", b"\r\n"])
-def test_chunk_of_no_size_is_refused(clickhouse: Endpoint, chunk: bytes) -> None:
+def test_chunk_with_an_invalid_size_is_refused(clickhouse: Endpoint, chunk: bytes) -> None:
     with dial(clickhouse) as sock:
         head = f"POST /?user={clickhouse.user}&password={clickhouse.password} HTTP/1.1\r\n"
         sock.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + chunk)
         assert status_of(sock) >= 400
 
 
-def test_query_that_is_longer_than_any_is_413(clickhouse: Endpoint) -> None:
+def test_query_above_the_length_limit_is_413(clickhouse: Endpoint) -> None:
     before = peak_bytes(clickhouse)
     with dial(clickhouse) as sock:
         head = f"POST /?user={clickhouse.user}&password={clickhouse.password} HTTP/1.1\r\n"
@@ -129,7 +129,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield near, far
 
 
-def test_head_has_all_its_time_together(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_time_limit_of_a_head_covers_all_of_its_reads(pair: tuple[socket.socket, socket.socket]) -> None:
     near, far = pair
     reads = TimedReads(near)
     reads.limit(0.3)
@@ -139,9 +139,7 @@ def test_head_has_all_its_time_together(pair: tuple[socket.socket, socket.socket
             assert reads.read(1) == b"x"
 
 
-def test_piece_of_a_body_has_its_time(
-    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_of_a_body_times_out(pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connections, "BODY_SECONDS", 0.05)
     reads = TimedReads(pair[0])
     reads.limit(None)
@@ -149,7 +147,7 @@ def test_piece_of_a_body_has_its_time(
         reads.read(1)
 
 
-def test_full_house_of_proven_connections_refuses_a_new_one(
+def test_connection_is_refused_while_all_slots_are_authenticated(
     pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_connections, "MOST_CONNECTIONS", 1)

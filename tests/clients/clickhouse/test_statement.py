@@ -25,7 +25,7 @@ from gauss.clients.clickhouse.statement import read_statement
         (b"INSERT INTO FUNCTION file('x.csv') FORMAT CSV\n1", "INSERT INTO FUNCTION file('x.csv') ", "CSV", b"1"),
     ],
 )
-def test_an_inserts_data_begin_behind_its_format(text: bytes, head: str, format: str, data: bytes) -> None:
+def test_data_of_an_insert_begins_after_its_format(text: bytes, head: str, format: str, data: bytes) -> None:
     found = read_statement(text)
     assert found.data_at is not None
     assert (found.head, found.format, text[found.data_at :]) == (head, format, data)
@@ -50,6 +50,6 @@ def test_an_inserts_data_begin_behind_its_format(text: bytes, head: str, format:
         (b"", "", None),
     ],
 )
-def test_other_statements_are_the_engines_business(text: bytes, kind: str, format: str | None) -> None:
+def test_other_statement_has_no_data(text: bytes, kind: str, format: str | None) -> None:
     found = read_statement(text)
     assert (found.kind, found.format, found.data_at) == (kind, format, None)

@@ -1,4 +1,4 @@
-"""Tables made, described and compared, on a real ClickHouse."""
+"""Tables are created, described and compared on a real ClickHouse."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def quotes(table: str, *extra: TargetField, **attrs: object) -> TargetSchema:
     return TargetSchema((*QUOTES, *extra), {"table": table, "engine": "MergeTree", "order_by": "(ts_ms)", **attrs})
 
 
-def test_the_statement_reads_as_written() -> None:
+def test_create_table_statement_is_as_expected() -> None:
     target = quotes(
         "quotes",
         partition_by="toYYYYMM(toDateTime(intDiv(ts_ms, 1000)))",
@@ -77,7 +77,7 @@ def test_the_statement_reads_as_written() -> None:
         ({"comment": "it's"}, "COMMENT 'it\\'s'"),
     ],
 )
-def test_attributes_become_clauses_that_clickhouse_takes(
+def test_attributes_become_clauses_that_clickhouse_accepts(
     client: Client, table: str, attrs: dict[str, object], clause: str
 ) -> None:
     target = TargetSchema(QUOTES, {"table": table, **attrs})
@@ -87,21 +87,21 @@ def test_attributes_become_clauses_that_clickhouse_takes(
     assert live and differences(client, target, live) == []
 
 
-def test_without_ts_ms_rows_are_in_no_order() -> None:
+def test_table_without_ts_ms_is_ordered_by_tuple() -> None:
     assert "ORDER BY tuple()" in create_table(TargetSchema((TargetField("a", INT),), {"table": "t"}))
 
 
 @pytest.mark.parametrize("engine", ["ReplacingMergeTree", "SummingMergeTree()", "ReplacingMergeTree(ts_ms)"])
-def test_an_engine_that_merges_rows_needs_an_order(engine: str) -> None:
+def test_engine_that_merges_rows_requires_order_by(engine: str) -> None:
     with pytest.raises(ConfigError, match="merge all rows into one"):
         create_table(TargetSchema(QUOTES, {"table": "t", "engine": engine}))
 
 
-def test_a_table_that_is_not_there_is_none(client: Client, table: str) -> None:
+def test_describe_of_a_missing_table_is_none(client: Client, table: str) -> None:
     assert describe(client, table) is None
 
 
-def test_added_columns_are_additions_and_run(client: Client, table: str) -> None:
+def test_added_columns_are_found_and_created(client: Client, table: str) -> None:
     execute(client, [create_table(quotes(table))])
     wanted = quotes(
         table,
@@ -121,7 +121,7 @@ def test_added_columns_are_additions_and_run(client: Client, table: str) -> None
     assert [column.name for column in live.columns] == [field.name for field in wanted.fields]
 
 
-def test_other_changes_are_refused_with_the_statement_that_would_do_them(client: Client, table: str) -> None:
+def test_other_changes_are_refused_with_a_statement_as_hint(client: Client, table: str) -> None:
     execute(client, [create_table(quotes(table))])
     fields = {field.name: field for field in QUOTES}
     fields["volume"] = TargetField("volume", FieldType("Int128"), "volume")
@@ -156,7 +156,7 @@ def test_other_changes_are_refused_with_the_statement_that_would_do_them(client:
         (TargetField("", INT), "at least one character"),
     ],
 )
-def test_what_clickhouse_has_not_is_refused(field: TargetField, match: str) -> None:
+def test_column_attribute_that_clickhouse_lacks_is_refused(field: TargetField, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         column(field)
 
@@ -176,7 +176,7 @@ RESERVED = [
 ]
 
 
-def test_reserved_words_and_long_names_are_columns_like_others(client: Client, table: str) -> None:
+def test_reserved_words_and_long_names_are_valid_columns(client: Client, table: str) -> None:
     names = [*RESERVED, "x" * 300, "é" * 150, "`", "a`b\\c'd\"e\n\t", "😀 😀"]
     target = TargetSchema(tuple(TargetField(name, INT) for name in names), {"table": table, "order_by": names[:3]})
     execute(client, [create_table(target)])
@@ -190,12 +190,12 @@ names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=
 
 @settings(max_examples=cases(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(names, min_size=1, max_size=4, unique=True))
-def test_any_name_is_kept_as_it_is(client: Client, columns: list[str]) -> None:
+def test_any_column_name_is_kept_unchanged(client: Client, columns: list[str]) -> None:
     definition = literal(", ".join(f"{identifier(name)} Int8" for name in columns))
     assert [row[0] for row in client.query(f"DESCRIBE TABLE null({definition})").result_rows] == columns
 
 
 @settings(max_examples=cases(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(codec="utf-8")))
-def test_any_text_is_a_literal(client: Client, text: str) -> None:
+def test_any_text_is_quoted_as_a_literal(client: Client, text: str) -> None:
     assert client.query(f"SELECT {literal(text)}").result_rows == [(text,)]

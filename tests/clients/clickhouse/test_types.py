@@ -58,12 +58,12 @@ RENDERED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "attrs", "text"), RENDERED)
-def test_a_type_renders_as_ddl(name: str, attrs: dict[str, Any], text: str) -> None:
+def test_type_renders_as_ddl(name: str, attrs: dict[str, Any], text: str) -> None:
     assert render_type(FieldType(name, attrs)) == text
 
 
 @pytest.mark.parametrize(("name", "attrs", "text"), RENDERED)
-def test_clickhouse_takes_what_was_rendered_and_shows_the_same_type(
+def test_clickhouse_accepts_a_rendered_type_and_shows_the_same_one(
     client: Client, name: str, attrs: dict[str, Any], text: str
 ) -> None:
     definition = literal(f"x {text}")
@@ -101,7 +101,7 @@ leaves = st.one_of(
 
 
 @given(st.recursive(leaves, compound, max_leaves=6))
-def test_any_type_is_the_same_after_text(field_type: FieldType) -> None:
+def test_rendered_type_parses_to_the_same_type(field_type: FieldType) -> None:
     assert parse_type(render_type(field_type)) == field_type
 
 
@@ -119,6 +119,6 @@ def test_any_type_is_the_same_after_text(field_type: FieldType) -> None:
         ("", {}),
     ],
 )
-def test_what_is_no_type_is_refused(name: str, attrs: dict[str, Any]) -> None:
+def test_invalid_type_is_refused(name: str, attrs: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         render_type(FieldType(name, attrs))

@@ -1,4 +1,4 @@
-"""Rows into a real ClickHouse, by columns."""
+"""Columnar inserts into a real ClickHouse."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ CASES: list[tuple[str, pa.DataType, list[Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
-def test_values_of_a_type_arrive_unchanged(
+def test_values_of_each_type_are_written_unchanged(
     client: Client, table: str, case: tuple[str, pa.DataType, list[Any], list[Any]]
 ) -> None:
     kind, arrow, values, expected = case
@@ -100,7 +100,7 @@ def test_values_of_a_type_arrive_unchanged(
     assert values_of(client, made) == expected
 
 
-def test_text_that_is_not_utf8_arrives_as_its_bytes(client: Client, table: str) -> None:
+def test_text_that_is_not_utf8_is_written_as_bytes(client: Client, table: str) -> None:
     made = make(client, table, {"v": "String"})
     insert(client, made, pa.table({"v": pa.array([b"\xff\x00"], pa.binary())}), token="a")
     assert client.query(f"SELECT hex(v) FROM {made.name}").result_rows == [("FF00",)]
@@ -139,7 +139,7 @@ REFUSED: list[tuple[str, pa.DataType, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "arrow", "values"), REFUSED, ids=str)
-def test_a_value_that_does_not_fit_is_the_rows_own_error_and_nothing_goes_in(
+def test_value_that_does_not_fit_is_a_row_error_and_nothing_is_written(
     client: Client, table: str, kind: str, arrow: pa.DataType, values: list[Any]
 ) -> None:
     made = make(client, table, {"v": kind})
@@ -148,7 +148,7 @@ def test_a_value_that_does_not_fit_is_the_rows_own_error_and_nothing_goes_in(
     assert client.command(f"SELECT count() FROM {made.name}") == 0
 
 
-def test_a_row_error_names_its_column(client: Client, table: str) -> None:
+def test_row_error_names_the_column(client: Client, table: str) -> None:
     made = make(client, table, {"price": "Int64"})
     with pytest.raises(RowError) as caught:
         insert(client, made, pa.table({"price": pa.array([None], pa.int64())}), token="a")
@@ -156,13 +156,13 @@ def test_a_row_error_names_its_column(client: Client, table: str) -> None:
     assert "version" not in caught.value.message and "http" not in caught.value.message
 
 
-def test_columns_left_out_take_their_default(client: Client, table: str) -> None:
+def test_missing_columns_get_their_default(client: Client, table: str) -> None:
     made = make(client, table, {"a": "Int64", "b": "String DEFAULT 'x'"})
     insert(client, made, pa.table({"a": [1]}), token="a")
     assert client.query(f"SELECT a, b FROM {made.name}").result_rows == [(1, "x")]
 
 
-def test_the_same_token_inserts_once_and_another_again(client: Client, table: str) -> None:
+def test_insert_with_a_known_token_is_deduplicated(client: Client, table: str) -> None:
     made = make(client, table, {"a": "Int64"})
     rows = pa.table({"a": range(1000)})
     for name in ("one", "one", "two"):
@@ -170,7 +170,7 @@ def test_the_same_token_inserts_once_and_another_again(client: Client, table: st
     assert client.command(f"SELECT count() FROM {made.name}") == 2000
 
 
-def test_a_token_names_one_range() -> None:
+def test_token_identifies_one_range() -> None:
     base = {"inc": 1, "generation": 0, "start": 0, "stop": 9}
     other = [{**base, key: value + 1} for key, value in base.items()]
     found = {token("t", "topic", **parts) for parts in [base, base, *other]}
@@ -188,7 +188,7 @@ def test_read_back_counts_the_rows_of_each_offset(client: Client, table: str) ->
     assert read_back(client, made, inc=5, start=0, stop=9).num_rows == 0
 
 
-def test_a_dropped_table_is_a_config_error_with_a_hint(client: Client, table: str) -> None:
+def test_dropped_table_is_a_config_error_with_a_hint(client: Client, table: str) -> None:
     made = make(client, table, {"a": "Int64"})
     execute(client, [f"DROP TABLE {made.name}"])
     with pytest.raises(ConfigError, match="does not exist") as caught:
@@ -196,7 +196,7 @@ def test_a_dropped_table_is_a_config_error_with_a_hint(client: Client, table: st
     assert "CREATE TABLE" in caught.value.hint
 
 
-def test_hostile_names_take_rows(client: Client, table: str) -> None:
+def test_rows_are_written_to_tables_and_columns_with_hostile_names(client: Client, table: str) -> None:
     names = ["`", "a`b\\c'd\"e", "select", "x" * 300, "é 😀", "format"]
     made = make(client, table, dict.fromkeys(names, "Int64"))
     insert(client, made, pa.table({name: [1] for name in names}), token="a")
@@ -218,7 +218,7 @@ def test_hostile_names_take_rows(client: Client, table: str) -> None:
         max_size=20,
     )
 )
-def test_any_rows_are_read_as_they_were_written(client: Client, values: list[tuple[Any, ...]]) -> None:
+def test_any_rows_read_back_equal_the_written_ones(client: Client, values: list[tuple[Any, ...]]) -> None:
     kinds = {
         "n": (pa.int64(), "Int64"),
         "a": (pa.int64(), "Nullable(Int64)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -91,7 +92,19 @@ class Writer(threading.Thread):
         wait_until(lambda: self.written >= before + 50, 90, lambda: f"transactions; {self.failures}")
 
 
-def test_a_leader_that_is_killed_under_load_and_comes_back_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def coordinator(admin: Admin, topic: str, name: str) -> int:
+    """The broker that leads the partition of an internal topic in which a transactional id or group is kept."""
+    partitions = admin.describe(topic).partitions
+    hashed = 0
+    for character in name:  # as Java does
+        hashed = (31 * hashed + ord(character)) & 0xFFFFFFFF
+    hashed = abs(hashed - (1 << 32) if hashed >> 31 else hashed)
+    return partitions[hashed % len(partitions)].leader
+
+
+def test_leader_and_coordinators_that_are_killed_under_load_and_come_back_lose_and_double_nothing(
+    tmp_path: Path,
+) -> None:
     with cluster(tmp_path) as brokers:
         everywhere = settings(*(broker.address for broker in brokers))
         admin = Admin(everywhere)
@@ -100,13 +113,22 @@ def test_a_leader_that_is_killed_under_load_and_comes_back_loses_and_doubles_not
         writer = Writer(everywhere)
         writer.start()
         writer.goes_on()
-        leader = admin.describe("t").partitions[0].leader
-        brokers[leader - 1].kill()
-        writer.goes_on()
-        assert admin.describe("t").partitions[0].leader != leader
-        brokers[leader - 1].start(wait=False)
-        wait_until(lambda: len(admin.describe("t").partitions[0].in_sync) == 3, what="the replica that is back")
-        writer.goes_on()
+        parts: list[Callable[[], int]] = [
+            lambda: admin.describe("t").partitions[0].leader,
+            lambda: coordinator(admin, "__transaction_state", "writer"),
+            lambda: coordinator(admin, "__consumer_offsets", "writer"),
+        ]
+        killed: set[int] = set()
+        for part in parts:
+            if (before := part()) in killed:  # a part that has moved is led by another broker than the first
+                continue
+            killed.add(before)
+            brokers[before - 1].kill()
+            writer.goes_on()
+            assert part() != before
+            brokers[before - 1].start(wait=False)
+            wait_until(lambda: len(admin.describe("t").partitions[0].in_sync) == 3, what="the replica that is back")
+            writer.goes_on()
         writer.stopping.set()
         writer.join(60)
         position = admin.committed("writer", "t", [0])[0].offset

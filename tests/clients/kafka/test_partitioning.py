@@ -38,11 +38,17 @@ def test_keys_of_a_sliced_batch_are_those_of_its_records() -> None:
     assert outgoing(batch(keys).slice(2, 3), Partitioning(1000)).partitions.tolist() == whole[2:5].tolist()
 
 
-def test_records_without_a_key_go_round_robin_across_batches() -> None:
-    partitioning = Partitioning(3)
-    found = [outgoing(batch([None] * 4), partitioning).partitions.tolist() for _ in range(2)]
+def test_records_go_round_robin_across_batches() -> None:
+    partitioning = Partitioning(3, by_key=False)
+    found = [outgoing(batch([b"k", None, b"k", None]), partitioning).partitions.tolist() for _ in range(2)]
     assert found == [[0, 1, 2, 0], [1, 2, 0, 1]]
-    assert outgoing(batch([b"k", None, b"k"]), Partitioning(3, by_key=False)).partitions.tolist() == [0, 1, 2]
+
+
+def test_records_without_a_key_go_to_the_next_partition_a_thousand_at_a_time() -> None:
+    partitioning = Partitioning(3)
+    found = [outgoing(batch([None] * count), partitioning).partitions for count in (4, 1, 2_500, 5)]
+    assert [np.unique(each, return_counts=True)[1].tolist() for each in found] == [[4], [1], [1_024, 452, 1_024], [5]]
+    assert [each[0] for each in found] == [0, 1, 2, 2]
 
 
 def test_a_partition_is_needed_for_each_record() -> None:

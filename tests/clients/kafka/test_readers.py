@@ -1,4 +1,4 @@
-"""The compiled reader and the plain one: equal, and equal to what was written."""
+"""The compiled readers and the plain one: equal, and equal to what was written."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from gauss.clients.kafka.admin import Admin
 from gauss.clients.kafka.consumer_handles import _idle, close_idle
 from gauss.clients.kafka.errors import OffsetOutOfRange
+from gauss.clients.kafka.following_reader import FollowingReader
 from gauss.clients.kafka.plain_reader import PlainReader
 from gauss.clients.kafka.range_reader import CompiledReader
 from gauss.clients.kafka.reading import Bounds, Range, RangeReader
@@ -24,7 +25,7 @@ from helpers.kafka import NOW, Given, produce, random_records, rows_of, topic_na
 from helpers.kafka import settings as made_settings
 from helpers.waiting import wait_until
 
-READERS: list[type[CompiledReader | PlainReader]] = [CompiledReader, PlainReader]
+READERS: list[type[CompiledReader | FollowingReader | PlainReader]] = [CompiledReader, FollowingReader, PlainReader]
 FEW = Bounds(rows=97, bytes=5_000)
 
 
@@ -34,14 +35,15 @@ def reader(request: pytest.FixtureRequest, settings: KafkaSettings) -> RangeRead
     return found
 
 
-def both_read(settings: KafkaSettings, wanted: Range, bounds: Bounds = FEW) -> list[Row]:
+def all_read(settings: KafkaSettings, wanted: Range, bounds: Bounds = FEW) -> list[Row]:
     """The records of a range; fails if the readers differ, in the borders of batches too."""
-    compiled, plain = (list(kind(settings).read(wanted, bounds)) for kind in READERS)
-    assert [batch.num_rows for batch in compiled] == [batch.num_rows for batch in plain]
-    for one, other in zip(compiled, plain, strict=True):
-        one.validate(full=True)
-        assert one.schema == SCHEMA and one.equals(other)
-    return rows_of(compiled)
+    *compiled, plain = (list(kind(settings).read(wanted, bounds)) for kind in READERS)
+    for found in compiled:
+        assert [batch.num_rows for batch in found] == [batch.num_rows for batch in plain]
+        for one, other in zip(found, plain, strict=True):
+            one.validate(full=True)
+            assert one.schema == SCHEMA and one.equals(other)
+    return rows_of(plain)
 
 
 def stable_end(admin: Admin, topic: str) -> int:
@@ -57,21 +59,21 @@ def test_ranges_of_compressed_batches_and_transactions_are_read_as_written(
     expected += produce(settings, topic, random_records(2, 600), codec=codec, commit=lambda number: number % 3 != 1)
     end = stable_end(admin, topic)
     assert end > 1_300 and len(expected) == 1_100, "aborted records and markers leave gaps"
-    assert both_read(settings, Range(topic, 0, 0, end)) == expected
+    assert all_read(settings, Range(topic, 0, 0, end)) == expected
     chance = random.Random(codec)
     for _ in range(4):
         start = chance.randrange(end)
         stop = chance.randrange(start, end + 1)
-        assert both_read(settings, Range(topic, 0, start, stop)) == [row for row in expected if start <= row[0] < stop]
+        assert all_read(settings, Range(topic, 0, start, stop)) == [row for row in expected if start <= row[0] < stop]
 
 
 def test_a_range_of_aborted_records_only_is_empty(settings: KafkaSettings, admin: Admin, topic: str) -> None:
     assert produce(settings, topic, random_records(3, 200), commit=lambda _: False) == []
     end = stable_end(admin, topic)
-    assert both_read(settings, Range(topic, 0, 0, end)) == []
-    assert both_read(settings, Range(topic, 0, 20, 30)) == [], "nothing behind it either"
+    assert all_read(settings, Range(topic, 0, 0, end)) == []
+    assert all_read(settings, Range(topic, 0, 20, 30)) == [], "nothing behind it either"
     produce(settings, topic, random_records(3, 1))
-    assert both_read(settings, Range(topic, 0, 20, 30)) == [], "a record behind it"
+    assert all_read(settings, Range(topic, 0, 20, 30)) == [], "a record behind it"
 
 
 def test_gaps_of_compaction_are_passed(settings: KafkaSettings, admin: Admin) -> None:
@@ -86,10 +88,10 @@ def test_gaps_of_compaction_are_passed(settings: KafkaSettings, admin: Admin) ->
         return len(rows_of(CompiledReader(settings).read(Range(topic, 0, 0, end)))) < end
 
     wait_until(compacted, what="the cleaner")
-    found = both_read(settings, Range(topic, 0, 0, end))
+    found = all_read(settings, Range(topic, 0, 0, end))
     assert found == [row for row in written if row in found], "what is left is as written"
     assert {row[0] for row in found} >= set(range(493, 500))
-    assert both_read(settings, Range(topic, 0, 100, 110)) == [row for row in found if 100 <= row[0] < 110]
+    assert all_read(settings, Range(topic, 0, 100, 110)) == [row for row in found if 100 <= row[0] < 110]
 
 
 def test_records_of_the_maximum_size_are_batches_of_their_own(settings: KafkaSettings, admin: Admin) -> None:
@@ -98,7 +100,7 @@ def test_records_of_the_maximum_size_are_batches_of_their_own(settings: KafkaSet
     records: list[Given] = [(os.urandom(most - 100), None, []), (b"", b"k" * 200_000, []), (b"small", None, [])]
     records += [(None, None, [("h", b"v" * 100_000)] * 3), (b"x", None, [(f"n{n}", b"") for n in range(3_000)])]
     expected = produce(settings, topic, records)
-    assert both_read(settings, Range(topic, 0, 0, 5), Bounds(rows=10, bytes=300_000)) == expected
+    assert all_read(settings, Range(topic, 0, 0, 5), Bounds(rows=10, bytes=300_000)) == expected
 
 
 def test_bounds_limit_rows_and_bytes_of_a_batch(settings: KafkaSettings, topic: str) -> None:

@@ -33,7 +33,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_root
-def test_programs_that_the_user_cannot_reach_are_copied_once(hidden: Path, copies: Path) -> None:
+def test_programs_that_the_user_cannot_access_are_copied_once(hidden: Path, copies: Path) -> None:
     try:
         first = bin_folder(run_as(), copies)
         made = first.stat().st_ctime_ns
@@ -46,7 +46,7 @@ def test_programs_that_the_user_cannot_reach_are_copied_once(hidden: Path, copie
 
 @needs_root
 @pytest.mark.usefixtures("hidden")
-def test_a_copy_that_somebody_else_put_there_is_not_run(copies: Path) -> None:
+def test_copy_owned_by_another_user_is_not_run(copies: Path) -> None:
     try:
         copy = bin_folder(run_as(), copies).parents[2]
         os.chown(copy, run_as().uid, run_as().gid)
@@ -56,5 +56,5 @@ def test_a_copy_that_somebody_else_put_there_is_not_run(copies: Path) -> None:
         shutil.rmtree(copies)
 
 
-def test_programs_that_can_be_reached_are_run_where_they_are() -> None:
+def test_accessible_programs_are_run_in_place() -> None:
     assert packages() in bin_folder(run_as()).parents

@@ -1,4 +1,4 @@
-"""Postgres clusters apart from the process that owns them."""
+"""Postgres clusters without an owner process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ask(port: int, query: str) -> object:
         return row[0] if row else None
 
 
-def test_one_process_runs_several_clusters_each_with_its_own_data_and_settings(directory: Path) -> None:
+def test_clusters_of_one_process_have_their_own_data_and_settings(directory: Path) -> None:
     directory.mkdir(exist_ok=True)
     clusters = {
         name: Cluster(directory / name, {**SETTINGS, "work_mem": size}) for name, size in (("a", "5MB"), ("b", "6MB"))
@@ -42,7 +42,7 @@ def test_one_process_runs_several_clusters_each_with_its_own_data_and_settings(d
             cluster.stop()
 
 
-def test_start_on_a_taken_port_says_that_the_server_ended(directory: Path) -> None:
+def test_start_on_a_port_in_use_is_an_error_that_the_server_ended(directory: Path) -> None:
     directory.mkdir(exist_ok=True)
     cluster = Cluster(directory / "a")
     cluster.create("secret")

@@ -1,4 +1,4 @@
-"""What a Postgres table's schema may name, found out without a server."""
+"""Checks of a Postgres table's schema that need no server."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def statement(props: dict[str, Any], **attrs: Any) -> str:
 
 
 @pytest.mark.parametrize("word", ["generated", "materialized"])
-def test_a_computed_column_is_generated_under_either_word(word: str) -> None:
+def test_generated_and_materialized_columns_have_the_same_ddl(word: str) -> None:
     assert '"spread" REAL GENERATED ALWAYS AS (ask - bid) STORED' in statement({word: "ask - bid"})
 
 
-def test_a_column_is_computed_once() -> None:
+def test_column_that_is_generated_and_materialized_is_refused() -> None:
     with pytest.raises(ConfigError, match="spread can't be generated and materialized"):
         statement({"generated": "ask", "materialized": "ask"})
 
 
 @pytest.mark.parametrize("word", ["generated", "materialized", "check"])
-def test_an_expression_with_an_unknown_column_is_refused(word: str) -> None:
+def test_expression_with_an_unknown_column_is_refused(word: str) -> None:
     with pytest.raises(ConfigError, match=f'column spread: {word}: the table has no column "asks"') as caught:
         statement({word: "asks > 1"})
     assert caught.value.hint == 'did you mean "ask"?'
 
 
-def test_a_partition_by_an_unknown_column_is_refused() -> None:
+def test_partition_by_an_unknown_column_is_refused() -> None:
     with pytest.raises(ConfigError, match='partition_by: the table has no column "bids"'):
         statement({}, partition_by="RANGE (bids)")

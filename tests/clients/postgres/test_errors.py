@@ -32,29 +32,29 @@ from helpers.run import free_port
         (psycopg.OperationalError("the connection is lost"), Unclear),
     ],
 )
-def test_a_state_says_what_can_be_done(error: Exception, kind: type[GaussError]) -> None:
+def test_sqlstate_decides_class_and_hint(error: Exception, kind: type[GaussError]) -> None:
     found = sort_error(error)
     assert type(found) is kind and found.hint
     assert found.retryable == (kind in (Unavailable, Unclear, DiskFull))
 
 
-def test_a_value_that_is_too_large_for_an_index_is_an_error_of_its_row() -> None:
+def test_value_too_large_for_an_index_is_a_row_error() -> None:
     assert isinstance(sort_error(psycopg.errors.ProgramLimitExceeded("x")), RowError)
 
 
-def test_a_server_that_is_down_is_unavailable(postgres: Endpoint) -> None:
+def test_stopped_server_is_unavailable(postgres: Endpoint) -> None:
     with pytest.raises(Unavailable) as caught:
         connect(dataclasses.replace(postgres, port=free_port()))
     assert not isinstance(caught.value, Unclear)
 
 
-def test_a_wrong_password_is_a_config_error_that_does_not_tell_it(postgres: Endpoint) -> None:
+def test_wrong_password_is_a_config_error_without_the_password(postgres: Endpoint) -> None:
     with pytest.raises(ConfigError) as caught:
         connect(dataclasses.replace(postgres, password="wrong-secret"))
     assert "wrong-secret" not in str(caught.value) and "password" in caught.value.hint
 
 
-def test_a_backend_that_is_ended_in_mid_write_is_tried_again(postgres: Endpoint, connection: Connection) -> None:
+def test_write_whose_backend_was_terminated_is_retryable(postgres: Endpoint, connection: Connection) -> None:
     with connect(postgres) as other:
         row = other.execute("SELECT pg_backend_pid()").fetchone()
         assert row

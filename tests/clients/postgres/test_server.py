@@ -23,7 +23,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("dsn", HOSTILE)
-def test_a_dsn_that_can_not_be_read_shows_no_part_of_itself(dsn: str) -> None:
+def test_error_of_an_unparsable_dsn_does_not_contain_it(dsn: str) -> None:
     with pytest.raises(ValidationError) as caught:
         PostgresServer(dsn=dsn)
     [error] = caught.value.errors(include_input=False)
@@ -44,14 +44,14 @@ def test_a_dsn_that_can_not_be_read_shows_no_part_of_itself(dsn: str) -> None:
         ("service=mine", ("", PORT)),
     ],
 )
-def test_host_and_port_of_a_dsn_are_told(dsn: str, server: tuple[str, int]) -> None:
+def test_dsn_is_parsed_to_host_and_port(dsn: str, server: tuple[str, int]) -> None:
     assert server_of(PostgresServer(dsn=dsn)) == server
 
 
 @pytest.mark.parametrize(
     "dsn", ["postgresql://u:p%zzXYZ@127.0.0.1:1/app", "host=127.0.0.1 port=1 XYZ", "nonsenseXYZ=1"]
 )
-def test_a_dsn_that_libpq_refuses_shows_no_part_of_itself(dsn: str) -> None:
+def test_error_of_a_dsn_that_libpq_refuses_does_not_contain_it(dsn: str) -> None:
     with pytest.raises(psycopg.ProgrammingError):
         psycopg.connect(dsn)
     with pytest.raises(ConfigError) as caught:

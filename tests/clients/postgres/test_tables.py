@@ -1,4 +1,4 @@
-"""Tables made, described and compared, on a real Postgres."""
+"""Tables are created, described and compared on a real Postgres."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make(connection: Connection, target: TargetSchema) -> None:
     connection.execute(create_table(target).encode())
 
 
-def test_the_statement_reads_as_written() -> None:
+def test_create_table_statement_is_as_expected() -> None:
     target = TargetSchema(
         (
             TargetField("order_id", FieldType("BIGINT"), "$.order.id"),
@@ -58,7 +58,7 @@ def test_the_statement_reads_as_written() -> None:
     )
 
 
-def test_a_made_table_does_not_differ_from_its_schema(connection: Connection, table: str) -> None:
+def test_created_table_does_not_differ_from_its_schema(connection: Connection, table: str) -> None:
     target = orders(table)
     make(connection, target)
     live = describe(connection, table_name(target))
@@ -67,7 +67,7 @@ def test_a_made_table_does_not_differ_from_its_schema(connection: Connection, ta
     assert differences(connection, target, live) == []
 
 
-def test_a_materialized_column_is_computed_by_the_server(connection: Connection, table: str) -> None:
+def test_materialized_column_is_computed_by_the_server(connection: Connection, table: str) -> None:
     fields = (
         TargetField("bid", FieldType("BIGINT"), "bid"),
         TargetField("twice", FieldType("BIGINT"), None, {"materialized": "bid * 2"}),
@@ -80,11 +80,11 @@ def test_a_materialized_column_is_computed_by_the_server(connection: Connection,
     assert live is not None and differences(connection, target, live) == []
 
 
-def test_a_table_that_is_not_there_is_none(connection: Connection, table: str) -> None:
+def test_describe_of_a_missing_table_is_none(connection: Connection, table: str) -> None:
     assert describe(connection, identifier(table)) is None
 
 
-def test_added_columns_are_additions_and_run(connection: Connection, table: str) -> None:
+def test_added_columns_are_found_and_created(connection: Connection, table: str) -> None:
     make(connection, orders(table))
     wanted = orders(table, TargetField('no"te', FieldType("TEXT"), "note", {"default": "'a''b'"}))
     live = describe(connection, identifier(table))
@@ -97,7 +97,7 @@ def test_added_columns_are_additions_and_run(connection: Connection, table: str)
     assert live and differences(connection, wanted, live) == []
 
 
-def test_other_changes_are_refused_with_the_statement_that_would_do_them(connection: Connection, table: str) -> None:
+def test_other_changes_are_refused_with_a_statement_as_hint(connection: Connection, table: str) -> None:
     make(connection, orders(table))
     fields = {field.name: field for field in ORDERS}
     fields["customer_name"] = TargetField("customer_name", FieldType("VARCHAR", {"length": 9}), "x", {"not_null": True})
@@ -137,12 +137,12 @@ def test_other_changes_are_refused_with_the_statement_that_would_do_them(connect
         (TargetField("", FieldType("TEXT")), "1 to 63 bytes"),
     ],
 )
-def test_what_postgres_has_not_is_refused(field: TargetField, match: str) -> None:
+def test_column_attribute_that_postgres_lacks_is_refused(field: TargetField, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
         create_table(TargetSchema((field,), {"table": "t"}))
 
 
-def test_a_key_that_is_no_column_and_a_column_named_twice_are_refused() -> None:
+def test_unknown_key_column_and_duplicate_column_are_refused() -> None:
     one = TargetField("a", FieldType("TEXT"))
     with pytest.raises(ConfigError, match="no column b"):
         create_table(TargetSchema((one,), {"table": "t", "key": "b"}))
@@ -157,7 +157,7 @@ names = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=
 
 @settings(max_examples=cases(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(names, min_size=1, max_size=4, unique=True), names)
-def test_any_name_is_kept_as_it_is(connection: Connection, columns: list[str], name: str) -> None:
+def test_any_column_name_is_kept_unchanged(connection: Connection, columns: list[str], name: str) -> None:
     with connection.transaction(force_rollback=True):
         target = TargetSchema(tuple(TargetField(column, FieldType("TEXT")) for column in columns), {"table": name})
         make(connection, target)

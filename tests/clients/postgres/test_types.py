@@ -36,12 +36,12 @@ RENDERED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "attrs", "text"), RENDERED)
-def test_a_type_renders_as_ddl(name: str, attrs: dict[str, Any], text: str) -> None:
+def test_type_renders_as_ddl(name: str, attrs: dict[str, Any], text: str) -> None:
     assert render_type(FieldType(name, attrs)) == text
 
 
 @pytest.mark.parametrize(("name", "attrs", "text"), RENDERED)
-def test_what_was_rendered_is_the_same_type_when_parsed(name: str, attrs: dict[str, Any], text: str) -> None:
+def test_rendered_type_parses_to_the_same_type(name: str, attrs: dict[str, Any], text: str) -> None:
     assert canonical(parse_type(text)) == canonical(FieldType(name, attrs))
 
 
@@ -60,7 +60,7 @@ def test_what_was_rendered_is_the_same_type_when_parsed(name: str, attrs: dict[s
         ('public."My Type"[]', "ARRAY", {"element": FieldType('public."My Type"')}),
     ],
 )
-def test_what_postgres_writes_is_understood(text: str, name: str, attrs: dict[str, Any]) -> None:
+def test_type_names_of_postgres_are_parsed(text: str, name: str, attrs: dict[str, Any]) -> None:
     assert parse_type(text) == FieldType(name, attrs)
 
 
@@ -76,6 +76,6 @@ def test_what_postgres_writes_is_understood(text: str, name: str, attrs: dict[st
         ("NUMERIC", {"precision": True}),
     ],
 )
-def test_what_is_no_type_is_refused(name: str, attrs: dict[str, Any]) -> None:
+def test_invalid_type_is_refused(name: str, attrs: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         render_type(FieldType(name, attrs))

@@ -1,4 +1,4 @@
-"""Transactions of older runs are ended, however many runs there were, and no others."""
+"""The transactions of older runs are ended, and no others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ATTEMPTS = 1 << 16
 
 
 @pytest.mark.parametrize("run", [1, (1 << 15) - 1, 1 << 15, (1 << 16) - 1, 1 << 20])
-def test_an_older_transaction_is_ended_and_a_newer_one_is_not(
+def test_older_transaction_is_ended_and_a_newer_one_continues(
     postgres: Endpoint, connection: Connection, run: int
 ) -> None:
     marks = Watermarks("public", "sync", "stream")
@@ -29,7 +29,7 @@ def test_an_older_transaction_is_ended_and_a_newer_one_is_not(
             older.execute("SELECT 1")
 
 
-def test_a_sync_of_the_same_name_into_another_schema_is_left_alone(postgres: Endpoint, connection: Connection) -> None:
+def test_transaction_of_a_sync_into_another_schema_continues(postgres: Endpoint, connection: Connection) -> None:
     with connect(postgres) as other:
         Watermarks("development", "sync", "stream").enter(other, ATTEMPTS)
         Watermarks("production", "sync", "stream").end_older(connection, 2 * ATTEMPTS)

@@ -1,4 +1,4 @@
-"""Rows into a real Postgres."""
+"""Writes to a real Postgres."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ CASES: list[tuple[str, pa.DataType, list[Any], list[Any] | None]] = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
-def test_values_of_a_type_arrive_unchanged(
+def test_values_of_each_type_are_written_unchanged(
     connection: Connection, table: str, case: tuple[str, pa.DataType, list[Any], list[Any] | None]
 ) -> None:
     kind, arrow, values, expected = case
@@ -132,7 +132,7 @@ def test_values_of_a_type_arrive_unchanged(
         max_size=20,
     )
 )
-def test_any_rows_are_read_as_they_were_written(connection: Connection, values: list[tuple[Any, ...]]) -> None:
+def test_any_rows_read_back_equal_the_written_ones(connection: Connection, values: list[tuple[Any, ...]]) -> None:
     kinds = {
         "a": (pa.int64(), "bigint"),
         "b": (pa.string(), "text"),
@@ -151,7 +151,7 @@ def test_any_rows_are_read_as_they_were_written(connection: Connection, values: 
         assert [row[1:] for row in rows_of(connection, made)] == values
 
 
-def test_columns_left_out_take_their_default(connection: Connection, table: str) -> None:
+def test_missing_columns_get_their_default(connection: Connection, table: str) -> None:
     made = make(connection, table, a="bigint", b="text default 'x'")
     write(connection, made, pa.table({"a": [1]}))
     assert rows_of(connection, made) == [(1, "x")]
@@ -171,7 +171,7 @@ def test_upsert_replaces_by_key_and_the_last_of_a_batch_wins(connection: Connect
     assert found == [("a", 1, Decimal(3)), ("a", 2, Decimal(7)), ("b", 1, Decimal(4)), ("c", 1, Decimal(6))]
 
 
-def test_upsert_of_keys_alone_keeps_what_is_there(connection: Connection, table: str) -> None:
+def test_upsert_of_keys_alone_keeps_existing_rows(connection: Connection, table: str) -> None:
     made = make(connection, table, "k", k="text")
     for _ in range(2):
         write(connection, made, pa.table({"k": ["a", "a", "b"]}))
@@ -191,7 +191,7 @@ def test_upsert_of_keys_alone_keeps_what_is_there(connection: Connection, table:
         ("bigint primary key", pa.array([1, 1]), "duplicate"),
     ],
 )
-def test_a_value_that_the_table_refuses_is_the_rows_own_error(
+def test_value_that_the_table_refuses_is_a_row_error(
     connection: Connection, table: str, kind: str, values: pa.Array, reason: str
 ) -> None:
     connection.execute(f"CREATE TABLE {identifier(table)} (v {kind})".encode())
@@ -203,7 +203,7 @@ def test_a_value_that_the_table_refuses_is_the_rows_own_error(
     assert rows_of(connection, made) == []
 
 
-def test_a_dropped_table_is_a_config_error_with_a_hint(connection: Connection, table: str) -> None:
+def test_dropped_table_is_a_config_error_with_a_hint(connection: Connection, table: str) -> None:
     with pytest.raises(ConfigError, match="does not exist") as caught:
         write(connection, PostgresTarget(identifier(table), {"v": parse_type("bigint")}), pa.table({"v": [1]}))
     assert "CREATE TABLE" in caught.value.hint
@@ -211,7 +211,7 @@ def test_a_dropped_table_is_a_config_error_with_a_hint(connection: Connection, t
 
 @pytest.mark.parametrize("key", [(), ("k",)])
 @pytest.mark.parametrize("kind", ["double precision", "timestamptz", "integer", "text"])
-def test_a_column_of_another_type_is_a_config_error_and_never_other_values(
+def test_column_of_another_type_is_a_config_error(
     connection: Connection, table: str, key: tuple[str, ...], kind: str
 ) -> None:
     made = make(connection, table, *key, k="bigint", v="bigint")
@@ -230,7 +230,7 @@ def offsets(start: int, stop: int) -> pa.Table:
     return pa.table({"_offset": pa.array(range(start, stop), pa.int64())})
 
 
-def test_a_range_is_written_once(connection: Connection, table: str) -> None:
+def test_range_is_written_once(connection: Connection, table: str) -> None:
     made = make(connection, table, _offset="bigint")
     assert write(connection, made, offsets(0, 5), mark(table, 0, 5)) == 5
     assert write(connection, made, offsets(0, 5), mark(table, 0, 5)) == 0
@@ -238,7 +238,7 @@ def test_a_range_is_written_once(connection: Connection, table: str) -> None:
     assert [row[0] for row in rows_of(connection, made)] == list(range(9))
 
 
-def test_halves_that_are_written_are_left_out_of_the_whole(connection: Connection, table: str) -> None:
+def test_range_with_committed_parts_writes_only_the_missing_rows(connection: Connection, table: str) -> None:
     made = make(connection, table, _offset="bigint")
     write(connection, made, offsets(0, 4), mark(table, 0, 4))
     write(connection, made, offsets(6, 8), mark(table, 6, 8))
@@ -250,7 +250,7 @@ def test_halves_that_are_written_are_left_out_of_the_whole(connection: Connectio
         )
 
 
-def test_a_lower_generation_is_fenced_and_writes_nothing(connection: Connection, table: str) -> None:
+def test_lower_generation_is_fenced_and_writes_nothing(connection: Connection, table: str) -> None:
     made = make(connection, table, _offset="bigint")
     claim(connection, f"p-{table}", 7)
     with pytest.raises(Fenced):
@@ -263,7 +263,9 @@ def test_a_lower_generation_is_fenced_and_writes_nothing(connection: Connection,
     assert len(rows_of(connection, made)) == 5
 
 
-def test_a_claim_waits_for_the_zombies_transaction(connection: Connection, postgres: Endpoint, table: str) -> None:
+def test_claim_waits_for_the_transaction_of_a_fenced_writer(
+    connection: Connection, postgres: Endpoint, table: str
+) -> None:
     made = make(connection, table, _offset="bigint")
     claim(connection, f"p-{table}", 1)
     claimed = threading.Event()
@@ -284,7 +286,7 @@ def test_a_claim_waits_for_the_zombies_transaction(connection: Connection, postg
         write(connection, made, offsets(5, 6), mark(table, 5, 6))
 
 
-def test_settled_ranges_are_forgotten(connection: Connection, table: str) -> None:
+def test_settled_ranges_are_removed_from_the_ledger(connection: Connection, table: str) -> None:
     made = make(connection, table, _offset="bigint")
     for start in range(0, 50, 5):
         write(connection, made, offsets(start, start + 5), mark(table, start, start + 5, settled=start))
@@ -292,7 +294,7 @@ def test_settled_ranges_are_forgotten(connection: Connection, table: str) -> Non
     assert left == (1,)
 
 
-def test_a_failed_write_leaves_no_mark(connection: Connection, table: str) -> None:
+def test_failed_write_records_no_range(connection: Connection, table: str) -> None:
     made = make(connection, table, _offset="bigint", v="varchar(3)")
     bad = offsets(0, 2).append_column("v", pa.array(["ok", "too long"]))
     with pytest.raises(RowError):

@@ -1,4 +1,4 @@
-"""How rows are compared with what became of them."""
+"""The comparison of written rows with expected ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def column(values: list[Any], kind: pa.DataType) -> pa.ChunkedArray:
     ],
     ids=["integer", "NaN", "date", "decimal", "struct", "map", "duration", "dictionary"],
 )
-def test_the_same_value_in_another_type_is_no_difference(written: pa.ChunkedArray, read: pa.ChunkedArray) -> None:
+def test_equal_values_of_different_types_are_equal(written: pa.ChunkedArray, read: pa.ChunkedArray) -> None:
     assert column_difference(written, read, "c") == ""
 
 
@@ -47,17 +47,17 @@ def test_the_same_value_in_another_type_is_no_difference(written: pa.ChunkedArra
     ],
     ids=["number", "null", "NaN", "bytes", "precision", "hour"],
 )
-def test_another_value_is_a_difference(written: pa.ChunkedArray, read: pa.ChunkedArray) -> None:
+def test_different_values_are_reported(written: pa.ChunkedArray, read: pa.ChunkedArray) -> None:
     assert column_difference(written, read, "c").startswith("c, row 1: expected ")
 
 
-def test_rows_that_are_lost_doubled_or_strange_are_counted() -> None:
+def test_lost_duplicated_and_unexpected_rows_are_counted() -> None:
     found = pa.concat_tables([plain(8), plain(1, first=3), plain(1, first=99)])
     text = lost_and_doubled(plain(10), found)
     assert text == ("2 of 10 rows lost (id 9, 10); 1 of 10 rows duplicated (id 3); 1 of 10 rows unexpected (id 99)")
 
 
-def test_the_order_of_rows_does_not_count() -> None:
+def test_order_of_rows_is_ignored() -> None:
     rows = plain(10)
     turned = rows.take(list(reversed(range(10))))
     assert difference(rows, turned) == "" and same_rows(rows, turned) == ""

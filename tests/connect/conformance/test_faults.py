@@ -1,4 +1,4 @@
-"""Connectors with one fault each: the kit fails the case that names it, and no other."""
+"""Connectors with one fault each: the conformance kit fails the expected cases and no others."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _looked_at(name: str, named: tuple[str, ...], role: Role) -> bool:
     ],
     ids=[*SOURCES, *DESTINATIONS],
 )
-def test_a_fault_fails_the_case_that_names_it(tmp_path: Path, fault: str, named: tuple[str, ...], role: Role) -> None:
+def test_fault_fails_its_expected_cases(tmp_path: Path, fault: str, named: tuple[str, ...], role: Role) -> None:
     settings = reference_settings(tmp_path, kills=0)
     place = "encoded" if hasattr(encoded, fault) else "faults"
     target = f"connect.conformance.{place}:{fault}"
@@ -98,7 +98,7 @@ def test_a_fault_fails_the_case_that_names_it(tmp_path: Path, fault: str, named:
     assert all(found.values())
 
 
-def test_a_failed_case_says_what_was_expected_and_what_was_found(tmp_path: Path) -> None:
+def test_failed_case_reports_expected_and_found(tmp_path: Path) -> None:
     settings = reference_settings(tmp_path, kills=0)
     target = "connect.conformance.faults:IgnoresReplace"
     found = run_kit(target, settings, only=lambda name: name in needed_by("write.replace", Role.DESTINATION))[-1]
@@ -115,9 +115,7 @@ def test_a_failed_case_says_what_was_expected_and_what_was_found(tmp_path: Path)
     ],
     ids=["missing export", "old exports", "no memory"],
 )
-def test_a_module_that_the_gate_refuses_fails_the_case_of_the_gate(
-    tmp_path: Path, change: dict[str, Any], words: str
-) -> None:
+def test_module_with_invalid_exports_fails_the_gate_case(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     path = tmp_path / "strange.wasm"
     path.write_bytes(module(**change))
     results = run_kit(str(path), reference_settings(tmp_path, fill=None, verify=None, kills=0))

@@ -1,4 +1,4 @@
-"""The kit on connectors that do everything right: every case passes, or says why it can't be tried."""
+"""The conformance kit on correct connectors: every case passes, or says why it was skipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_SERVER = {"errors.no_server", "errors.wrong_password", "errors.unsupported_mo
 
 
 @pytest.mark.parametrize("name", ["CompressesByLz4", "CompressesByZstd"])
-def test_a_source_that_compresses_its_batches_passes_every_case_of_reading(tmp_path: Path, name: str) -> None:
+def test_source_that_compresses_its_batches_passes_every_case_of_reading(tmp_path: Path, name: str) -> None:
     def only(case: str) -> bool:
         return case.startswith(("lifecycle.", "read.")) and ".type." not in case and ".edge." not in case
 
@@ -31,7 +31,7 @@ def test_a_source_that_compresses_its_batches_passes_every_case_of_reading(tmp_p
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_a_connector_with_an_encoding_of_its_own_passes_every_case_of_it(tmp_path: Path, role: Role) -> None:
+def test_connector_with_a_custom_encoding_passes_every_case_of_it(tmp_path: Path, role: Role) -> None:
     def only(case: str) -> bool:
         return case.startswith("opaque.") or case in ("read.full_refresh", "write.rows")
 
@@ -44,7 +44,7 @@ def test_a_connector_with_an_encoding_of_its_own_passes_every_case_of_it(tmp_pat
 @pytest.mark.parametrize(
     ("role", "name"), [(Role.SOURCE, "RefSource"), (Role.DESTINATION, "RefDestination")], ids=["source", "destination"]
 )
-def test_a_connector_without_faults_passes_every_case(tmp_path: Path, role: Role, name: str) -> None:
+def test_connector_without_faults_passes_every_case(tmp_path: Path, role: Role, name: str) -> None:
     results = run_kit(f"{REFERENCE}:{name}", reference_settings(tmp_path, kills=3), role)
     assert failures(results) == {}
     untried = {each.case.name for each in results if each.status is Status.NOT_APPLICABLE}

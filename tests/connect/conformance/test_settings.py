@@ -14,7 +14,7 @@ from gauss.model.errors import ConfigError
 PAGE = (Path(__file__).parents[3] / "docs" / "connectors.md").read_text()
 
 
-def test_the_settings_of_the_page_are_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_in_the_docs_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [text] = re.findall(r"```\n(streams = .*?)```", PAGE, re.DOTALL)
     (tmp_path / "kit.toml").write_text(text)
     monkeypatch.setenv("SOURCE_DSN", "postgresql://u:secret1@h/d")
@@ -26,7 +26,7 @@ def test_the_settings_of_the_page_are_sound(tmp_path: Path, monkeypatch: pytest.
     assert "secret1" not in redactor.redact("at postgresql://u:secret1@h/d")
 
 
-def test_set_gives_typed_values_to_both_roles() -> None:
+def test_set_option_gives_typed_values_to_both_roles() -> None:
     given = ["rows=10", "name=some text", "deep.flag=true", 'list=["a"]']
     found = read_settings(None, given, Redactor())
     assert found.source == found.destination
@@ -44,7 +44,7 @@ def test_set_gives_typed_values_to_both_roles() -> None:
     ],
     ids=["unknown key", "number", "mode", "variable", "syntax"],
 )
-def test_wrong_settings_are_refused_with_their_place(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_settings_are_refused_with_their_position(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "kit.toml").write_text(text)
     with pytest.raises(ConfigError, match=re.escape(words)):
         read_settings(tmp_path / "kit.toml", [], Redactor())

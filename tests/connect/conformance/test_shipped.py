@@ -1,4 +1,4 @@
-"""The connectors that ship pass the kit."""
+"""The built-in connectors pass the conformance kit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.fault
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_file_passes(tmp_path: Path, role: Role) -> None:
+def test_file_connector_passes_every_case(tmp_path: Path, role: Role) -> None:
     config = {"path": str(tmp_path / "data")}
     results = run_kit("file", KitSettings(source=config, destination=config, kills=1), role)
     assert failures(results) == {}
@@ -35,7 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_postgres_passes(server: EmbeddedServer, role: Role) -> None:
+def test_postgres_connector_passes_every_case(server: EmbeddedServer, role: Role) -> None:
     config = {"dsn": server.endpoint.url}
     results = run_kit("postgres", KitSettings(source=config, destination=config, kills=1), role)
     assert failures(results) == {}
@@ -47,7 +47,7 @@ def test_postgres_passes(server: EmbeddedServer, role: Role) -> None:
     assert wanted <= passed(results)
 
 
-def test_clickhouse_passes(tmp_path: Path) -> None:
+def test_clickhouse_connector_passes_every_case(tmp_path: Path) -> None:
     with ensure("clickhouse", tmp_path) as server:
         given = KitSettings(destination={"dsn": server.endpoint.url}, verify="helpers.clickhouse_kit:verify", kills=1)
         # Types and edge values are in the tests of the destination, which need no sync for each of them.
@@ -68,7 +68,7 @@ def test_clickhouse_passes(tmp_path: Path) -> None:
     ],
     ids=["numbers", "counter", "totals"],
 )
-def test_a_sample_module_passes(module: str, role: Role, config: dict[str, Any]) -> None:
+def test_sample_module_passes_every_case(module: str, role: Role, config: dict[str, Any]) -> None:
     results = run_kit(str(MODULES / f"{module}.wasm"), KitSettings(source=config, kills=1), role)
     assert failures(results) == {}
     # A guest of the kit reads no compressed batches: the host decompresses them.

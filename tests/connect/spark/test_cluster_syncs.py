@@ -1,4 +1,4 @@
-"""Syncs on a standalone cluster: a real master and worker, an executor killed in mid-run."""
+"""Syncs on a standalone cluster: a real master and worker, and an executor that is killed."""
 
 from __future__ import annotations
 
@@ -16,24 +16,11 @@ from gauss.clients.postgres.connect import Connection
 from helpers import people
 from helpers.cluster import CONF, executors, standalone_cluster
 from helpers.people import same
+from helpers.sync_kills import SLOW_SOURCE
 from helpers.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.fault, pytest.mark.timeout(600)]
 
-SOURCES = """
-import os, pathlib, time
-from gauss.plugins.connectors.postgres.source import PostgresSource
-
-class Slow(PostgresSource):
-    def run_read(self, stream):
-        emit = self._host.emit_batch
-        def slowly(batch):
-            emit(batch)
-            (pathlib.Path(os.environ["GAUSS_PLUGIN_DIR"]) / f"reading.{os.getpid()}").touch()
-            time.sleep(0.1)
-        self._host.emit_batch = slowly
-        return super().run_read(stream)
-"""
 RUN = """
 import json, sys
 from pathlib import Path
@@ -58,12 +45,12 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, psutil.Process]]:
         yield made
 
 
-def test_an_executor_killed_in_mid_run_costs_no_row(
+def test_killed_executor_loses_no_rows(
     cluster: tuple[str, psutil.Process], server: EmbeddedServer, connection: Connection, tmp_path: Path
 ) -> None:
     master, worker = cluster
     people.create(connection, 20_000)
-    (tmp_path / "sources.py").write_text(SOURCES)
+    (tmp_path / "sources.py").write_text(SLOW_SOURCE.format(seconds=0.1))
     side = {"dsn": server.endpoint.url}
     sync = {
         "name": "people",

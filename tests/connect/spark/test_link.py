@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
+import resource
 import socket
+import struct
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from gauss.connect.spark.link import Link, LinkServer
 from gauss.contracts.connector.errors import ConnectorError, ErrorCategory
+from helpers.waiting import wait_until
 
 
 class Coordinator:
@@ -45,12 +51,12 @@ def link(server: LinkServer) -> Iterator[Link]:
     made.close()
 
 
-def test_values_of_any_size_come_back(link: Link) -> None:
+def test_values_of_any_size_are_returned(link: Link) -> None:
     large = b"\x00\xff" * 3_000_000
     assert link.call("echo", large, None, "ü", 1 << 40) == ["echo", large, None, "ü", 1 << 40]
 
 
-def test_errors_keep_their_category_and_the_link_goes_on(link: Link) -> None:
+def test_error_keeps_its_category_and_the_link_stays_usable(link: Link) -> None:
     with pytest.raises(ConnectorError, match="not allowed") as raised:
         link.call("fail")
     assert raised.value.category is ErrorCategory.PERMISSION
@@ -59,7 +65,7 @@ def test_errors_keep_their_category_and_the_link_goes_on(link: Link) -> None:
     assert link.call("echo") == ["echo"]
 
 
-def test_an_answer_says_whether_to_drain(link: Link, coordinator: Coordinator) -> None:
+def test_answer_contains_the_drain_flag(link: Link, coordinator: Coordinator) -> None:
     link.call("echo")
     assert not link.draining
     coordinator.draining = True
@@ -67,7 +73,7 @@ def test_an_answer_says_whether_to_drain(link: Link, coordinator: Coordinator) -
     assert link.draining
 
 
-def test_a_closed_server_ends_its_tasks(server: LinkServer, link: Link) -> None:
+def test_closed_server_ends_its_tasks(server: LinkServer, link: Link) -> None:
     link.call("echo")
     server.close()
     with pytest.raises(ConnectorError, match="has ended this attempt"):
@@ -77,7 +83,7 @@ def test_a_closed_server_ends_its_tasks(server: LinkServer, link: Link) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"\x00\x00\x00\x20" + b"x" * 32, b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n", b""])
-def test_a_stranger_gets_no_answer(server: LinkServer, sent: bytes) -> None:
+def test_client_without_the_token_gets_no_answer(server: LinkServer, sent: bytes) -> None:
     host, port, _ = server.address
     # It may be closed before it has read all of it.
     with socket.create_connection((host, port), timeout=20) as stranger, contextlib.suppress(OSError):
@@ -86,7 +92,7 @@ def test_a_stranger_gets_no_answer(server: LinkServer, sent: bytes) -> None:
         assert stranger.recv(100) == b""
 
 
-def test_a_token_is_of_one_attempt(server: LinkServer) -> None:
+def test_token_is_valid_for_one_attempt(server: LinkServer) -> None:
     other = LinkServer(Coordinator())
     try:
         host, port, _ = server.address
@@ -94,3 +100,22 @@ def test_a_token_is_of_one_attempt(server: LinkServer) -> None:
             Link((host, port, other.address[2])).call("echo")
     finally:
         other.close()
+
+
+def test_a_server_that_has_no_file_descriptor_left_accepts_the_task_later(
+    server: LinkServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    host, port, token = server.address
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as task, caplog.at_level(logging.WARNING, "gauss.connect"):
+        task.settimeout(10)
+        os.close(free := os.dup(task.fileno()))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            task.connect((host, port))
+            wait_until(lambda: "could not be accepted" in caplog.text)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for frame in (token, msgspec.msgpack.encode(("echo", []))):
+            task.sendall(struct.pack(">I", len(frame)) + frame)
+        assert task.recv(4)

@@ -14,7 +14,7 @@ from gauss.spark import session
 
 
 @pytest.mark.parametrize(("transform", "speculation"), [(None, "true"), ({"sql": "SELECT * FROM input"}, "false")])
-def test_tasks_of_queries_are_never_copied(
+def test_speculation_is_disabled_for_queries(
     transform: dict[str, str] | None, speculation: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     started: list[SparkSection] = []

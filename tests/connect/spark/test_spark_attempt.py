@@ -1,4 +1,4 @@
-"""An attempt on Spark, with a job that is no job: what the coordinator makes of tasks that are lost."""
+"""An attempt on Spark with a fake job: how the coordinator handles lost tasks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def attempt(
 
 
 @pytest.mark.parametrize("reports", [True, False], ids=["tasks", "query"])
-def test_partitions_of_which_no_task_has_reported_are_lost(reports: bool) -> None:
+def test_partition_without_a_report_fails_the_attempt_unless_it_is_a_query(reports: bool) -> None:
     def two_of_three(address: tuple[str, int, bytes]) -> None:
         for number in (0, 2):
             Link(address).call("finished", number, outcome_json(Outcome(ReadSummary(5), WriteSummary(5))))
@@ -74,7 +74,7 @@ def test_partitions_of_which_no_task_has_reported_are_lost(reports: bool) -> Non
     assert "1 of 3 tasks have reported nothing" in outcome.error.message
 
 
-def test_a_task_is_claimed_once() -> None:
+def test_task_is_claimed_once() -> None:
     answers: list[bool] = []
 
     def twice(address: tuple[str, int, bytes]) -> None:
@@ -84,7 +84,7 @@ def test_a_task_is_claimed_once() -> None:
     assert answers == [True, True, False]
 
 
-def test_the_cursor_stays_where_it_was_if_the_source_tells_no_other() -> None:
+def test_cursor_is_unchanged_if_the_source_reports_none() -> None:
     cursors: list[Any] = []
     both = OneStream()
     info = CursorInfo("n", CursorType.INT64, Int64Cursor(41))

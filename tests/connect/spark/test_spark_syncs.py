@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from gauss.contracts.connector.errors import ErrorCategory
 from gauss.spark import session
 from gauss.spark.session import Spark
 from helpers import people
+from helpers.disks import fill, small_file_system
 from helpers.people import same, succeeded
 from helpers.waiting import wait_until
 
@@ -84,7 +87,9 @@ def source(server: EmbeddedServer) -> dict[str, Any]:
 SMALL = {"max_batch_bytes": "64KiB"}
 
 
-def test_partitions_are_tasks_and_each_row_lands_once(make: Any, rows: Connection, source: dict[str, Any]) -> None:
+def test_partitions_run_as_tasks_and_each_row_is_written_once(
+    make: Any, rows: Connection, source: dict[str, Any]
+) -> None:
     events: list[dict[str, Any]] = []
     result = succeeded(make({}, source=source, emit=events.append).run())
     assert same(rows) and result.streams[0].write.records_written == ROWS
@@ -92,7 +97,7 @@ def test_partitions_are_tasks_and_each_row_lands_once(make: Any, rows: Connectio
     assert [each["why"] for each in events if each["event"] == "spark"]
 
 
-def test_an_increment_is_one_task_that_goes_on_at_its_cursor(make: Any, rows: Connection) -> None:
+def test_incremental_stream_is_one_task_that_resumes_at_its_cursor(make: Any, rows: Connection) -> None:
     stream = {"mode": "incremental", "cursor": "id"}
     succeeded(make(stream, limits=SMALL).run())
     rows.execute("INSERT INTO people SELECT n, 'late' FROM generate_series(30001, 30010) n")
@@ -100,7 +105,7 @@ def test_an_increment_is_one_task_that_goes_on_at_its_cursor(make: Any, rows: Co
     assert same(rows)
 
 
-def test_a_program_runs_inside_the_tasks(make: Any, rows: Connection, source: dict[str, Any]) -> None:
+def test_program_runs_inside_the_tasks(make: Any, rows: Connection, source: dict[str, Any]) -> None:
     program = "select(.id % 2 == 0) | {id, data, half: .worth / 2}"
     succeeded(make({"transform": {"program": program}}, source=source).run())
     expected = "SELECT id, data, (worth / 2)::float8 AS half FROM people WHERE id % 2 = 0"
@@ -111,7 +116,7 @@ def test_a_program_runs_inside_the_tasks(make: Any, rows: Connection, source: di
     ]
 
 
-def test_a_query_stands_between_source_and_destination(make: Any, rows: Connection, source: dict[str, Any]) -> None:
+def test_rows_pass_through_the_query_to_the_destination(make: Any, rows: Connection, source: dict[str, Any]) -> None:
     query = "SELECT id, upper(name) AS name, data, worth, born FROM input WHERE id > 10"
     succeeded(make({"transform": {"sql": query}}, source=source).run())
     expected = "SELECT id, upper(name), data, worth, born FROM people WHERE id > 10"
@@ -121,7 +126,7 @@ def test_a_query_stands_between_source_and_destination(make: Any, rows: Connecti
     assert found == [("jsonb", "date")]  # columns that are passed on keep their types
 
 
-def test_a_query_may_aggregate_all_partitions(make: Any, rows: Connection, source: dict[str, Any]) -> None:
+def test_query_aggregates_all_partitions(make: Any, rows: Connection, source: dict[str, Any]) -> None:
     query = "SELECT id % 4 AS rest, count(*) AS n, sum(worth) AS worth FROM input GROUP BY 1"
     succeeded(make({"transform": {"sql": query}}, source=source).run())
     expected = "SELECT id % 4, count(*), sum(worth) FROM people GROUP BY 1"
@@ -129,7 +134,7 @@ def test_a_query_may_aggregate_all_partitions(make: Any, rows: Connection, sourc
     assert rows.execute("SELECT count(*) FROM landing.people").fetchall() == [(4,)]
 
 
-def test_the_cursor_moves_with_the_rows_of_a_query(make: Any, rows: Connection) -> None:
+def test_cursor_moves_with_the_rows_of_a_query(make: Any, rows: Connection) -> None:
     stream = {
         "mode": "incremental",
         "cursor": "id",
@@ -144,7 +149,7 @@ def test_the_cursor_moves_with_the_rows_of_a_query(make: Any, rows: Connection) 
     assert count == rows.execute("SELECT count(*), count(*) FROM people WHERE id % 2 = 0").fetchall()
 
 
-def test_a_query_that_spark_refuses_is_a_config_error(make: Any, rows: Connection) -> None:
+def test_query_that_spark_refuses_is_a_config_error(make: Any, rows: Connection) -> None:
     result = make({"transform": {"sql": "SELECT nope FROM input"}}).run()
     assert result.status == "failed" and result.error.category is ErrorCategory.CONFIG
     assert "nope" in result.error.message and "\n" not in result.error.message
@@ -161,7 +166,7 @@ def test_a_query_that_spark_refuses_is_a_config_error(make: Any, rows: Connectio
     ],
     ids=["partition", "increment", "query", "query of an increment"],
 )
-def test_a_killed_process_of_a_task_loses_and_doubles_nothing(
+def test_killed_task_process_loses_and_duplicates_no_rows(
     make: Any, rows: Connection, source: dict[str, Any], stream: dict[str, Any], tmp_path: Path
 ) -> None:
     checkpoint = {"rows": 1_000}
@@ -187,7 +192,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("mode", ["full_refresh", "incremental"])
-def test_a_query_whose_source_is_killed_after_the_first_rows_were_written_loses_nothing(
+def test_query_whose_source_is_killed_after_the_first_rows_loses_no_rows(
     make: Any, rows: Connection, server: EmbeddedServer, mode: str, tmp_path: Path
 ) -> None:
     (tmp_path / "late").touch()
@@ -198,7 +203,34 @@ def test_a_query_whose_source_is_killed_after_the_first_rows_were_written_loses_
     assert (tmp_path / "died").exists() and same(rows)
 
 
-def test_a_typed_error_of_a_task_ends_the_stream_with_its_category(make: Any, rows: Connection) -> None:
+@pytest.mark.fault
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize("mode", [{}, {"mode": "incremental", "cursor": "id"}], ids=["refresh", "increment"])
+def test_a_disk_that_fills_up_under_the_tasks_costs_no_row(
+    make: Any, source: dict[str, Any], tmp_path: Path, mode: dict[str, str]
+) -> None:
+    with small_file_system(tmp_path / "small", "8m") as disk:
+        ballast = disk / "ballast"
+        fill(ballast)
+        os.truncate(ballast, ballast.stat().st_size - (256 << 10))
+        destination = {"connector": "file", "path": str(disk / "out"), "format": "jsonl"}
+        given = {"source": source, "destination": destination, "limits": SMALL, "checkpoint": {"rows": 4_000}}
+        result = make(mode, **given, max_attempts=1).run()
+        assert result.status == "failed" and result.error.code == "DISK_FULL", result.error
+        before = landed_ids(disk / "out")
+        assert before == ([] if not mode else list(range(1, len(before) + 1))) and len(before) < ROWS
+        ballast.unlink()
+        succeeded(make(mode, **given).run())
+        assert landed_ids(disk / "out") == list(range(1, ROWS + 1))
+
+
+def landed_ids(folder: Path) -> list[int]:
+    """The ids of all rows that files show."""
+    files = folder.glob("*/*.jsonl") if folder.exists() else ()
+    return sorted(json.loads(line)["id"] for each in files for line in each.read_text().splitlines())
+
+
+def test_error_of_a_task_ends_the_stream_with_its_category(make: Any, rows: Connection) -> None:
     stream = {"mode": "incremental", "cursor": "id"}
     succeeded(make(stream).run())
     rows.execute("ALTER TABLE landing.people ADD CHECK (id <> 30003)")
@@ -211,7 +243,7 @@ def test_a_typed_error_of_a_task_ends_the_stream_with_its_category(make: Any, ro
 
 
 @pytest.mark.parametrize("query", [False, True], ids=["plain", "query"])
-def test_a_drained_sync_keeps_what_is_committed(
+def test_drained_sync_keeps_committed_rows(
     make: Any, rows: Connection, source: dict[str, Any], tmp_path: Path, query: bool
 ) -> None:
     stream: dict[str, Any] = {"mode": "incremental", "cursor": "id"}

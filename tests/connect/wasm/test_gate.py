@@ -1,4 +1,4 @@
-"""Modules that do not speak protocol v1 are refused before their code runs, each with its sentence."""
+"""Modules that do not implement protocol v1 are refused before their code runs, with a reason."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ def refused(wasm: bytes) -> ConnectorError:
 
 
 @pytest.mark.parametrize("roles", [("source",), ("destination",), ("source", "destination")])
-def test_a_module_with_all_exports_is_accepted_for_its_roles(roles: tuple[str, ...]) -> None:
+def test_module_with_all_exports_is_accepted_for_its_roles(roles: tuple[str, ...]) -> None:
     assert checked(module(roles=roles)) == frozenset(roles)
 
 
 @pytest.mark.parametrize("old", ["rb_init", "rb_read", "rb_write_batch", "rb_write_finalize"])
-def test_a_module_of_protocol_0_is_told_to_rebuild(old: str) -> None:
+def test_module_of_protocol_0_is_refused_with_a_hint_to_rebuild(old: str) -> None:
     wasm = bytes(wasmtime.wat2wasm(f'(module (func (export "{old}")))'))
     assert refused(wasm).message == DEPRECATED
 
 
 @pytest.mark.parametrize("name", [*EXPORTS, *RUNS["source"], "memory"])
-def test_a_missing_export_is_named(name: str) -> None:
+def test_missing_export_is_named(name: str) -> None:
     error = refused(module(roles=("source",), without=(name,)))
     assert error.code == "MISSING_EXPORT" and name in error.message
 
 
-def test_a_module_that_neither_reads_nor_writes_is_refused() -> None:
+def test_module_that_neither_reads_nor_writes_is_refused() -> None:
     assert "rb_run_read or rb_run_write" in refused(module(roles=())).message
 
 
 @pytest.mark.parametrize("name", [*EXPORTS, *RUNS["source"]])
-def test_an_export_of_another_signature_is_refused(name: str) -> None:
+def test_export_with_a_wrong_signature_is_refused(name: str) -> None:
     wasm = module(roles=("source",), without=(name,), more=f'(func (export "{name}") (param f64))')
     error = refused(wasm)
     assert error.code == "WRONG_SIGNATURE" and name in error.message and "(f64) -> ()" in error.message
 
 
-def test_an_export_that_is_no_function_is_refused() -> None:
+def test_export_that_is_no_function_is_refused() -> None:
     wasm = module(without=("rb_open",), more='(global (export "rb_open") i32 (i32.const 1))')
     assert "not a function" in refused(wasm).message
 
@@ -72,7 +72,7 @@ def with_import(line: str) -> bytes:
         ("rb_host_set_state", "rb_host_state_put"),
     ],
 )
-def test_a_removed_import_is_refused_with_the_one_to_call_instead(name: str, instead: str) -> None:
+def test_removed_import_is_refused_with_its_replacement(name: str, instead: str) -> None:
     error = refused(with_import(f'(import "env" "{name}" (func (param i32 i32)))'))
     assert error.code == "REMOVED_IMPORT" and instead in error.message
 
@@ -85,7 +85,7 @@ def test_a_removed_import_is_refused_with_the_one_to_call_instead(name: str, ins
         '(import "other" "rb_host_log" (func (param i32 i32 i32) (result i32)))',
     ],
 )
-def test_files_sockets_and_clocks_are_not_to_be_had(line: str) -> None:
+def test_imports_of_files_sockets_and_clocks_are_refused(line: str) -> None:
     assert refused(with_import(line)).code == "UNKNOWN_IMPORT"
 
 
@@ -97,5 +97,5 @@ def test_files_sockets_and_clocks_are_not_to_be_had(line: str) -> None:
         '(import "env" "rb_host_report_progress" (func (param i32 i32) (result i32)))',
     ],
 )
-def test_an_import_of_another_signature_is_refused(line: str) -> None:
+def test_import_with_a_wrong_signature_is_refused(line: str) -> None:
     assert refused(with_import(line)).code == "WRONG_SIGNATURE"

@@ -1,4 +1,4 @@
-"""Modules that answer, and modules that trap, loop, lie about lengths, grow or return bad pointers."""
+"""Wasm modules that work, and modules that trap, loop, grow, or return wrong lengths or pointers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def packed(pointer: int, length: int) -> str:
     return f"(i64.const {value - (1 << 64) if value >= 1 << 63 else value})"
 
 
-def test_the_whole_lifecycle_of_a_module(tmp_path: Path) -> None:
+def test_module_runs_through_its_whole_lifecycle(tmp_path: Path) -> None:
     both = OneStream()
     made = connector(
         tmp_path,
@@ -61,7 +61,7 @@ def test_the_whole_lifecycle_of_a_module(tmp_path: Path) -> None:
     made.close()
 
 
-def test_an_error_of_a_module_is_typed_and_one_that_breaks_the_rules_is_corrected_and_logged(tmp_path: Path) -> None:
+def test_error_of_a_module_is_typed_and_an_inconsistent_one_is_corrected_and_logged(tmp_path: Path) -> None:
     both = OneStream()
     error = ConnectorError.auth("NO_PASSWORD", "refused").to_json()
     made = connector(tmp_path, module({"rb_open": b'{"err":' + error + b"}"}), both)
@@ -103,7 +103,7 @@ def test_another_protocol_version_is_refused_and_the_module_closed(tmp_path: Pat
     ],
     ids=["unreachable", "division", "pointer", "length", "huge", "minus one", "nothing", "zeros"],
 )
-def test_a_module_that_traps_or_lies_is_an_error_and_not_a_crash(tmp_path: Path, body: str, code: str) -> None:
+def test_module_that_traps_or_returns_bad_lengths_is_an_error(tmp_path: Path, body: str, code: str) -> None:
     made = connector(tmp_path, module(bodies={"rb_open": body}))
     with pytest.raises(ConnectorError) as caught:
         made.open(OPEN)
@@ -114,21 +114,21 @@ def test_a_module_that_traps_or_lies_is_an_error_and_not_a_crash(tmp_path: Path,
 @pytest.mark.parametrize(
     "answer", [b"{}", b"[]", b'{"ok":1}', b'{"ok":{},"err":{}}', b'{"err":{"category":"x"}}', b"\xff"]
 )
-def test_a_result_that_can_not_be_read_is_an_error(tmp_path: Path, answer: bytes) -> None:
+def test_unreadable_result_is_an_error(tmp_path: Path, answer: bytes) -> None:
     made = connector(tmp_path, module({"rb_open": answer}))
     with pytest.raises(ConnectorError, match="can't be read"):
         made.open(OPEN)
 
 
 @pytest.mark.parametrize("pointer", ["(i32.const -1)", "(i32.const 65530)", "unreachable"])
-def test_an_allocator_that_gives_no_memory_is_an_error(tmp_path: Path, pointer: str) -> None:
+def test_failing_allocator_is_an_error(tmp_path: Path, pointer: str) -> None:
     made = connector(tmp_path, module(bodies={"rb_allocate": pointer}))
     with pytest.raises(ConnectorError) as caught:
         made.open(OPEN)
     assert caught.value.code in ("BAD_POINTER", "TRAP")
 
 
-def test_a_module_in_a_loop_is_interrupted_from_another_thread(tmp_path: Path) -> None:
+def test_module_in_a_loop_is_interrupted_from_another_thread(tmp_path: Path) -> None:
     made = connector(tmp_path, module(bodies={"rb_run_read": "(loop (br 0)) unreachable"}))
     made.open(OPEN)
     threading.Timer(0.2, made.interrupt).start()
@@ -138,7 +138,7 @@ def test_a_module_in_a_loop_is_interrupted_from_another_thread(tmp_path: Path) -
     assert caught.value.code == "CANCELLED" and time.monotonic() - began < 30
 
 
-def test_a_module_gets_no_more_memory_than_its_limit() -> None:
+def test_memory_of_a_module_is_limited() -> None:
     grows = "(drop (memory.grow (i32.const 1600))) (i64.extend_i32_s (memory.size))"
     guest = Guest(module(bodies={"rb_open": grows}), "x.wasm", OneStream().source, memory_bytes=1 << 20)
     size = guest._exports["rb_open"](guest._store, 0, 0)
@@ -147,7 +147,7 @@ def test_a_module_gets_no_more_memory_than_its_limit() -> None:
     assert guest._exports["rb_open"](guest._store, 0, 0) == 1601
 
 
-def test_a_module_gets_no_memory_as_tables_or_further_memories() -> None:
+def test_tables_and_further_memories_of_a_module_are_limited() -> None:
     grows = "(i64.extend_i32_s (table.grow 0 (ref.null func) (i32.const 100000000)))"
     guest = Guest(module(bodies={"rb_open": grows}, more="(table 1 funcref)"), "x.wasm", OneStream().source)
     assert guest._exports["rb_open"](guest._store, 0, 0) == -1
@@ -155,7 +155,7 @@ def test_a_module_gets_no_memory_as_tables_or_further_memories() -> None:
         Guest(module(more="(memory 1)"), "x.wasm", OneStream().source)
 
 
-def test_a_destination_that_returns_without_the_last_batch_is_an_error(tmp_path: Path) -> None:
+def test_destination_that_returns_without_the_last_batch_is_an_error(tmp_path: Path) -> None:
     both = OneStream()
     small = "(drop (call $rb_host_next_batch (i32.const 0) (i32.const 8)))"
     path = tmp_path / "small.wasm"
@@ -171,7 +171,7 @@ def test_a_destination_that_returns_without_the_last_batch_is_an_error(tmp_path:
     assert caught.value.code == "ENDED_EARLY"
 
 
-def test_a_host_function_may_be_called_from_the_allocator() -> None:
+def test_host_function_may_be_called_from_the_allocator() -> None:
     both = OneStream()
     calls = "(drop (call $rb_host_log (i32.const 2) (i32.const 0) (i32.const 0))) (i32.const 32768)"
     guest = Guest(module(bodies={"rb_allocate": calls}), "x.wasm", both.source)
@@ -180,13 +180,13 @@ def test_a_host_function_may_be_called_from_the_allocator() -> None:
 
 
 @pytest.mark.parametrize("wasm", [b"", b"not wasm", b"\0asm\x01\0\0\0"])
-def test_what_is_no_module_is_refused(tmp_path: Path, wasm: bytes) -> None:
+def test_file_that_is_no_module_is_refused(tmp_path: Path, wasm: bytes) -> None:
     with pytest.raises(ConnectorError) as caught:
         connector(tmp_path, wasm).open(OPEN)
     assert caught.value.code in ("BAD_MODULE", "MISSING_EXPORT")
 
 
-def test_a_missing_file_and_a_module_that_is_not_open_are_errors(tmp_path: Path) -> None:
+def test_missing_file_and_a_module_that_is_not_open_are_errors(tmp_path: Path) -> None:
     missing = WasmConnector(tmp_path / "none.wasm", OneStream().source)
     with pytest.raises(ConnectorError, match="can't be read"):
         missing.open(OPEN)
@@ -194,7 +194,7 @@ def test_a_missing_file_and_a_module_that_is_not_open_are_errors(tmp_path: Path)
         missing.discover()
 
 
-def test_a_close_that_fails_is_an_error(tmp_path: Path) -> None:
+def test_failed_close_is_an_error(tmp_path: Path) -> None:
     made = connector(tmp_path, module(bodies={"rb_close": "(i32.const 7)"}))
     made.open(OPEN)
     with pytest.raises(ConnectorError, match="rb_close returned 7"):

@@ -25,7 +25,7 @@ CALLS = {
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("function", CALLS)
-def test_a_bad_pointer_in_a_call_to_the_host_is_an_error_and_the_next_call_works(door: str, function: str) -> None:
+def test_bad_pointer_in_a_call_to_the_host_is_an_error_and_the_next_call_works(door: str, function: str) -> None:
     both = OneStream()
     made = DOORS[door](both.source)
     assert made.call(function, *CALLS[function]) == -1
@@ -42,7 +42,7 @@ HOST_CALLS = """
 
 
 @pytest.mark.parametrize("function", ["rb_allocate", "rb_deallocate", "rb_open", "rb_close"])
-def test_host_functions_may_be_called_from_wherever_the_host_calls(tmp_path: Path, function: str) -> None:
+def test_host_functions_can_be_called_from_every_export(tmp_path: Path, function: str) -> None:
     answer = {"rb_allocate": "(i32.const 32768)", "rb_deallocate": "", "rb_close": "(i32.const 0)"}
     if function == "rb_open":
         answer["rb_open"] = f"(i64.const {1024 << 32 | 63})"
@@ -54,7 +54,7 @@ def test_host_functions_may_be_called_from_wherever_the_host_calls(tmp_path: Pat
     assert both.seen.lines and list(both.state.values.values()) == [b"{"]
 
 
-def test_host_functions_that_a_start_calls_find_no_memory_and_do_no_harm() -> None:
+def test_host_function_called_by_a_start_function_fails_without_memory() -> None:
     both = OneStream()
     begin = "(func $begin (drop (call $rb_host_log (i32.const 2) (i32.const 0) (i32.const 4)))) (start $begin)"
     made = Guest(module(more=begin), "x.wasm", both.source)

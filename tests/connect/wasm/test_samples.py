@@ -155,7 +155,7 @@ def test_every_number_arrives_once_and_in_order(source: str, rows: int, batch_ro
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_checkpoints_come_when_rows_have_added_up_and_at_the_end(source: str) -> None:
+def test_checkpoint_is_made_at_the_row_threshold_and_at_the_end(source: str) -> None:
     both = stream_of(SyncMode.INCREMENTAL)
     sync = Sync(source, Collecting, both, rows=100, batch_rows=10, checkpoint={"rows": 25, "secs": 1})
     outcome = sync.attempt()
@@ -166,14 +166,14 @@ def test_checkpoints_come_when_rows_have_added_up_and_at_the_end(source: str) ->
     assert both.seen.safe[-1].id == 10 and both.seen.safe[-1].cursor_field == "n"
 
 
-def test_checkpoints_come_when_bytes_have_added_up() -> None:
+def test_checkpoint_is_made_at_the_byte_threshold() -> None:
     sync = Sync("numbers", Collecting, stream_of(), rows=100, batch_rows=10, checkpoint={"bytes": 1})
     outcome = sync.attempt()
     assert outcome.read is not None and outcome.read.checkpoint_count == 11
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_run_goes_on_behind_the_cursor_of_the_last(source: str) -> None:
+def test_run_resumes_after_the_cursor_of_the_last_one(source: str) -> None:
     both = stream_of(SyncMode.INCREMENTAL, Int64Cursor(40))
     sync = Sync(source, Collecting, both, rows=50, batch_rows=7)
     outcome = sync.attempt()
@@ -183,7 +183,7 @@ def test_a_run_goes_on_behind_the_cursor_of_the_last(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_run_without_new_rows_keeps_the_cursor(source: str) -> None:
+def test_run_without_new_rows_keeps_the_cursor(source: str) -> None:
     both = stream_of(SyncMode.INCREMENTAL, Int64Cursor(50))
     outcome = Sync(source, Collecting, both, rows=50).attempt()
     assert outcome == Outcome(ReadSummary(checkpoint_count=1), WriteSummary())
@@ -192,14 +192,14 @@ def test_a_run_without_new_rows_keeps_the_cursor(source: str) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("last", [None, NullCursor()])
-def test_a_first_run_starts_at_the_beginning(source: str, last: CursorValue | None) -> None:
+def test_first_run_starts_at_the_beginning(source: str, last: CursorValue | None) -> None:
     sync = Sync(source, Collecting, stream_of(SyncMode.INCREMENTAL, last), rows=3)
     sync.attempt()
     assert sync.made["Collecting"].numbers == [1, 2, 3]
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_broken_off_run_and_its_successor_lose_and_repeat_nothing(source: str) -> None:
+def test_aborted_run_and_the_next_one_lose_and_repeat_no_rows(source: str) -> None:
     both = stream_of(SyncMode.INCREMENTAL)
     sync = Sync(source, Collecting, both, rows=ENDLESS, batch_rows=5, checkpoint={"rows": 12})
     thread, done = sync.start()
@@ -217,7 +217,7 @@ def test_a_broken_off_run_and_its_successor_lose_and_repeat_nothing(source: str)
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_drained_run_writes_what_was_emitted_and_is_no_failure(source: str) -> None:
+def test_drained_run_writes_all_emitted_rows_and_succeeds(source: str) -> None:
     sync = Sync(source, Collecting, stream_of(SyncMode.INCREMENTAL), rows=ENDLESS, batch_rows=5, checkpoint={"rows": 5})
     thread, done = sync.start()
     wait_until(lambda: len(sync.both.seen.safe) > 3, what="checkpoints")
@@ -237,7 +237,7 @@ def test_batches_stay_below_the_limit(source: str) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("config", [{}, {"rows": -1}, {"rows": "5"}, {"rows": 5, "batch_rows": 0}])
-def test_a_wrong_config_is_a_config_error(source: str, config: dict[str, Any]) -> None:
+def test_invalid_config_is_a_config_error(source: str, config: dict[str, Any]) -> None:
     error = Sync(source, Collecting, stream_of(), **config).attempt().error
     assert error is not None
     assert (error.code, error.category, error.retryable) == ("BAD_CONFIG", ErrorCategory.CONFIG, False)
@@ -245,13 +245,13 @@ def test_a_wrong_config_is_a_config_error(source: str, config: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_cursor_of_another_type_is_refused(source: str) -> None:
+def test_cursor_of_another_type_is_refused(source: str) -> None:
     error = Sync(source, Collecting, stream_of(SyncMode.INCREMENTAL, Utf8Cursor("n")), rows=5).attempt().error
     assert error is not None and error.code == "BAD_CURSOR"
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_the_catalog_has_the_schema_of_the_batches(source: str) -> None:
+def test_catalog_has_the_schema_of_the_batches(source: str) -> None:
     sync = Sync(source, Collecting, stream_of(), rows=5)
     sync.attempt()
     made = WasmConnector(MODULES / f"{source}.wasm", OneStream().source)
@@ -265,7 +265,7 @@ def test_the_catalog_has_the_schema_of_the_batches(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_sample_feeds_a_sample(source: str) -> None:
+def test_sample_source_writes_to_a_sample_destination(source: str) -> None:
     both = stream_of(SyncMode.INCREMENTAL)
     sync = Sync(source, "totals", both, rows=10_000, batch_rows=1000, checkpoint={"rows": 3000})
     outcome = sync.attempt()
@@ -280,7 +280,7 @@ def test_a_sample_feeds_a_sample(source: str) -> None:
     assert both.seen.totals[CheckpointKind.DEST][0] == 10_000
 
 
-def test_totals_goes_on_from_its_state_and_a_full_refresh_starts_anew() -> None:
+def test_totals_resumes_from_its_state_and_a_full_refresh_starts_over() -> None:
     first = stream_of(SyncMode.INCREMENTAL)
     assert Sync("numbers", "totals", first, rows=10).attempt().error is None
     second = stream_of(SyncMode.INCREMENTAL, first.seen.safe[-1].cursor_value)
@@ -303,7 +303,7 @@ def test_totals_sums_batches_of_a_source_in_python_that_need_a_larger_buffer() -
     assert totals(both) == {"rows": 100_002, "sums": {"n": 100_002 * (2**63 - 1), "f": 50_001 * 0.5}}
 
 
-def test_totals_refuses_a_state_that_it_can_not_read() -> None:
+def test_totals_refuses_an_unreadable_state() -> None:
     both = stream_of(SyncMode.INCREMENTAL)
     Sync("numbers", "totals", both, rows=1).attempt()
     for key in both.state.values:
@@ -314,7 +314,7 @@ def test_totals_refuses_a_state_that_it_can_not_read() -> None:
     assert error is not None and error.code == "BAD_STATE" and "at byte" in error.message
 
 
-def test_an_error_of_the_other_side_ends_a_module_with_that_error() -> None:
+def test_error_of_the_other_side_ends_a_module_with_that_error() -> None:
     class Refusing(Plain):
         def run_write(self, stream: StreamContext) -> WriteSummary:  # noqa: ARG002
             self.host.next_batch()

@@ -90,7 +90,7 @@ def writing() -> Writing:
 
 
 @given(batch=batches())
-def test_a_batch_of_pyarrow_is_read_and_written_without_a_change(reading: Reading, batch: pa.RecordBatch) -> None:
+def test_pyarrow_batch_is_read_and_written_unchanged(reading: Reading, batch: pa.RecordBatch) -> None:
     found = reading(batch)
     assert found.schema == batch.schema and found.equals(batch)
 
@@ -106,7 +106,7 @@ def test_pyarrow_reads_a_batch_that_a_module_made_of_values(writing: Writing, ba
     assert found.schema == batch.schema and found.equals(batch)
 
 
-def test_a_slice_and_all_nulls_are_read(reading: Reading) -> None:
+def test_slice_and_all_nulls_are_read(reading: Reading) -> None:
     whole = pa.record_batch(
         {"a": pa.array(["x", None, "ü🦀", "", "z"]), "b": pa.array([True, None, False, True, True])}
     )
@@ -151,7 +151,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_columns_of_other_types_are_passed_over_and_those_behind_them_read(reading: Reading, name: str) -> None:
+def test_columns_of_unsupported_types_are_skipped_and_later_ones_are_read(reading: Reading, name: str) -> None:
     found = reading(
         pa.record_batch({"before": pa.array([1, 2, 3]), "x": OTHERS[name], "after": pa.array(["a", "", "ü"])})
     )
@@ -169,7 +169,9 @@ def test_columns_of_other_types_are_passed_over_and_those_behind_them_read(readi
         ([{"values": []}], "at least one row"),
     ],
 )
-def test_columns_that_make_no_batch_are_refused(writing: Writing, columns: list[dict[str, Any]], message: str) -> None:
+def test_columns_that_do_not_form_a_batch_are_refused(
+    writing: Writing, columns: list[dict[str, Any]], message: str
+) -> None:
     with pytest.raises(ConnectorError, match=message):
         writing.run(*({"name": "n", "type": "int64"} | each for each in columns))
 
@@ -199,12 +201,12 @@ SAMPLE = write_batch(pa.record_batch({"n": pa.array([1, None, 3]), "t": pa.array
 
 
 @given(place=st.integers(0, len(SAMPLE) - 1), byte=st.integers(0, 255))
-def test_a_damaged_batch_is_read_or_refused_and_never_a_trap(damaged: Damaged, place: int, byte: int) -> None:
+def test_damaged_batch_is_read_or_refused_without_a_trap(damaged: Damaged, place: int, byte: int) -> None:
     assert damaged.read(SAMPLE[:place] + bytes([byte]) + SAMPLE[place + 1 :]) in ("", "BAD_BATCH", "BAD_COLUMN")
 
 
 @given(length=st.integers(1, len(SAMPLE) - 1))
-def test_a_batch_that_is_cut_off_is_refused(damaged: Damaged, length: int) -> None:
+def test_truncated_batch_is_refused(damaged: Damaged, length: int) -> None:
     # Behind the body there is only the end of the stream.
     assert damaged.read(SAMPLE[:length]) == ("" if length >= len(SAMPLE) - 8 else "BAD_BATCH")
 

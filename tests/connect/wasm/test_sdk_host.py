@@ -68,7 +68,7 @@ def destination() -> Probe:
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 1000, 1 << 20])
-def test_a_batch_gets_into_a_buffer_of_any_first_size_and_none_is_lost(destination: Probe, size: int) -> None:
+def test_batch_is_read_with_any_initial_buffer_size(destination: Probe, size: int) -> None:
     destination.open(raw=True, buffer_bytes=size)
     sent = [rows(1), rows(*range(30_000)), rows(2), rows(*range(20_000)), rows(3, 4)]
     for batch in sent:
@@ -78,7 +78,7 @@ def test_a_batch_gets_into_a_buffer_of_any_first_size_and_none_is_lost(destinati
         assert read_batch(destination.stored(str(number))).equals(batch)
 
 
-def test_a_batch_above_the_cap_is_refused_and_not_lost(destination: Probe) -> None:
+def test_batch_above_the_cap_is_refused_and_not_lost(destination: Probe) -> None:
     destination.open(raw=True, max_bytes=100_000)
     destination.both.source.emit_batch(rows(*range(30_000)))
     before = destination.memory_bytes()
@@ -90,7 +90,7 @@ def test_a_batch_above_the_cap_is_refused_and_not_lost(destination: Probe) -> No
 
 @pytest.mark.parametrize("capacity", [0, 1, 100, 1 << 21])
 @pytest.mark.parametrize("size", [1, 2, 100, (64 << 10) + 1])
-def test_a_state_value_gets_into_a_buffer_of_any_first_size(source: Probe, capacity: int, size: int) -> None:
+def test_state_value_is_read_with_any_initial_buffer_size(source: Probe, capacity: int, size: int) -> None:
     value = bytes(range(256)) * (size // 256) + bytes(range(size % 256))
     source.open(**{"do": "state", "from": "a", "to": "b", "buffer_bytes": capacity}).read()
     assert not source.both.state.values  # there was none to copy
@@ -99,7 +99,7 @@ def test_a_state_value_gets_into_a_buffer_of_any_first_size(source: Probe, capac
     assert source.stored("b") == value
 
 
-def test_the_largest_state_is_read_and_written_and_a_larger_one_refused(source: Probe) -> None:
+def test_largest_state_is_read_and_written_and_a_larger_one_refused(source: Probe) -> None:
     source.open(**{"do": "state", "from": "a", "to": "b"})
     source.both.source.state_put(StateScope.STREAM, "a", bytes(STATE_BYTES))
     source.read()
@@ -120,7 +120,7 @@ def test_the_largest_state_is_read_and_written_and_a_larger_one_refused(source: 
         ("long key", "BAD_KEY", ErrorCategory.CONFIG),
     ],
 )
-def test_an_error_of_the_host_becomes_the_modules_as_it_is(
+def test_error_of_the_host_is_returned_by_the_module_unchanged(
     source: Probe, do: str, code: str, category: ErrorCategory
 ) -> None:
     error = source.failed_read(do=do)
@@ -132,13 +132,15 @@ class Failing(Values):
         raise OSError("no space " * 2000)
 
 
-def test_an_error_longer_than_the_first_buffer_is_read_whole(source: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_longer_than_the_initial_buffer_is_read_completely(
+    source: Probe, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(source.both.run, "state", Failing())
     error = source.failed_read(**{"do": "state", "from": "a", "to": "b"})
     assert error.code == "HOST_FAILED" and error.message.count("no space") == 2000
 
 
-def test_an_error_that_can_not_be_read_is_an_internal_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_error_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [b"", b"{", b'{"category":"x"}', b"\xff"]
 
     def last_error(self: HostFunctions, pointer: int, _capacity: int) -> int:
@@ -153,7 +155,7 @@ def test_an_error_that_can_not_be_read_is_an_internal_one(monkeypatch: pytest.Mo
         assert (error.code, error.category) == ("HOST_ERROR", ErrorCategory.INTERNAL)
 
 
-def test_a_host_that_asks_for_more_after_the_resize_is_asked_no_third_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_request_for_a_larger_buffer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def next_batch(_self: HostFunctions, _pointer: int, capacity: int) -> int:
@@ -166,14 +168,14 @@ def test_a_host_that_asks_for_more_after_the_resize_is_asked_no_third_time(monke
     assert caught.value.code == "BAD_LENGTH" and len(asked) == 2 and asked[1] >= 2 * asked[0]
 
 
-def test_a_panic_is_a_trap_with_its_message_in_the_log() -> None:
+def test_panic_is_a_trap_with_its_message_in_the_log() -> None:
     probe = Probe("source")
     assert probe.failed_read(do="panic").code == "TRAP"
     ((_, level, message),) = probe.both.seen.lines
     assert level is LogLevel.ERROR and "as told" in message and "probe.rs" in message
 
 
-def test_a_module_in_a_loop_is_interrupted() -> None:
+def test_module_in_a_loop_is_interrupted() -> None:
     probe = Probe("source")
     threading.Timer(0.1, probe.guest.interrupt).start()
     began = time.monotonic()
@@ -182,7 +184,7 @@ def test_a_module_in_a_loop_is_interrupted() -> None:
     assert time.monotonic() - began < 30
 
 
-def test_a_close_that_fails_is_an_error_and_its_reason_in_the_log(source: Probe) -> None:
+def test_failed_close_is_an_error_and_its_reason_is_logged(source: Probe) -> None:
     source.both.seen.lines.clear()
     source.open(close_error="STUCK").guest.functions.failure = None
     with pytest.raises(ConnectorError, match="rb_close returned 1"):
@@ -190,7 +192,7 @@ def test_a_close_that_fails_is_an_error_and_its_reason_in_the_log(source: Probe)
     assert source.both.seen.lines == [("source-a", LogLevel.ERROR, "close: STUCK: close was told to fail")]
 
 
-def test_a_closed_module_and_an_argument_of_another_form_are_errors(source: Probe) -> None:
+def test_closed_module_and_malformed_argument_are_errors(source: Probe) -> None:
     source.open().guest.close()
     source.guest.close()
     with pytest.raises(ConnectorError) as caught:
@@ -211,5 +213,5 @@ def test_memory_does_not_grow_with_calls_and_batches(destination: Probe) -> None
     assert sizes[-1] == sizes[10]
 
 
-def test_a_summary_of_nothing_is_all_zeros_with_one_checkpoint(source: Probe) -> None:
+def test_summary_of_a_run_without_rows_has_zeros_and_one_checkpoint(source: Probe) -> None:
     assert source.open().read() == ReadSummary(checkpoint_count=1)

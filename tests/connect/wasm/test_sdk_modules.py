@@ -32,7 +32,7 @@ def sources() -> list[Path]:
     return sorted(each for each in found if each.suffix in (".rs", ".c", ".h", ".sh"))
 
 
-def test_the_kept_modules_are_those_of_the_sources() -> None:
+def test_committed_modules_match_their_sources() -> None:
     lines = (SDK / "modules/sources.sha256").read_text().splitlines()
     kept = {name: digest for digest, name in (line.split("  ") for line in lines)}
     now = {str(each.relative_to(SDK)): hashlib.sha256(each.read_bytes()).hexdigest() for each in sources()}
@@ -40,12 +40,12 @@ def test_the_kept_modules_are_those_of_the_sources() -> None:
     assert not changed, f"{', '.join(changed)} changed: run sdk/build.sh"
 
 
-def test_every_kept_module_is_tested() -> None:
+def test_every_committed_module_is_tested() -> None:
     assert {each.stem for each in (SDK / "modules").glob("*.wasm")} == set(ROLES)
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_a_module_passes_the_gate_and_imports_only_host_functions(name: str) -> None:
+def test_module_passes_the_gate_and_imports_only_host_functions(name: str) -> None:
     wasm = (MODULES / f"{name}.wasm").read_bytes()
     module = wasmtime.Module(wasmtime.Engine(), wasm)
     assert check_module(module, name) == ROLES[name]
@@ -53,7 +53,7 @@ def test_a_module_passes_the_gate_and_imports_only_host_functions(name: str) -> 
     assert str(ROOT).encode() not in wasm and len(wasm) < 400_000
 
 
-def test_the_readme_shows_the_sample_as_it_is() -> None:
+def test_readme_contains_the_sample_unchanged() -> None:
     readme = (SDK / "README.md").read_text()
     sample = (SDK / "rust/samples/numbers.rs").read_text()
     assert f"```rust\n{sample}```" in readme, "copy sdk/rust/samples/numbers.rs into sdk/README.md"
@@ -77,7 +77,7 @@ def _targets_wasm(rustc: str) -> bool:
 
 if has_toolchain():
 
-    def test_the_steps_of_the_readme_make_a_source(tmp_path: Path) -> None:
+    def test_steps_of_the_readme_build_a_source(tmp_path: Path) -> None:
         readme = (SDK / "README.md").read_text()
         (tmp_path / "sdk").symlink_to(SDK)
         (tmp_path / "numbers.rs").write_text(readme.split("```rust\n")[1].split("```")[0])
@@ -89,7 +89,7 @@ if has_toolchain():
         module = wasmtime.Module(wasmtime.Engine(), (tmp_path / "numbers.wasm").read_bytes())
         assert check_module(module, "numbers") == {"source"}
 
-    def test_rebuilt_modules_behave_as_the_kept_ones(tmp_path: Path) -> None:
+    def test_rebuilt_modules_behave_like_the_committed_ones(tmp_path: Path) -> None:
         built = subprocess.run([SDK / "build.sh", tmp_path], check=False, capture_output=True, text=True)
         assert built.returncode == 0, built.stderr
         assert {each.stem for each in tmp_path.glob("*.wasm")} == set(ROLES)
@@ -99,7 +99,7 @@ if has_toolchain():
         if same:
             return  # the other tests of the kit have run these very bytes
         suites = [str(Path(__file__).with_name(each)) for each in SUITES]
-        gate = f"{__file__}::test_a_module_passes_the_gate_and_imports_only_host_functions"
+        gate = f"{__file__}::test_module_passes_the_gate_and_imports_only_host_functions"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *suites, gate]
         environment = os.environ | {"GAUSS_SDK_MODULES": str(tmp_path)}
         done = subprocess.run(command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True)

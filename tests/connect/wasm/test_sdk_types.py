@@ -52,12 +52,12 @@ def again(probe: Guest, kind: str, value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(each.stem for each in GOLDEN.glob("*.json")))
-def test_every_golden_value_is_read_and_written_as_it_was(probe: Guest, name: str) -> None:
+def test_every_golden_value_is_read_and_written_unchanged(probe: Guest, name: str) -> None:
     value = json.loads((GOLDEN / f"{name}.json").read_text())
     assert again(probe, kind_of(name), value) == value
 
 
-def test_absent_keys_have_the_hosts_defaults_and_unknown_ones_are_ignored(probe: Guest) -> None:
+def test_missing_keys_get_the_defaults_of_the_host_and_unknown_ones_are_ignored(probe: Guest) -> None:
     least = json.loads((GOLDEN / "stream_context_least.json").read_text())
     given = {"stream_name": "s", "schema": {"columns": []}, "sync_mode": "full_refresh", "later": {"x": 1}}
     assert again(probe, "stream_context", given) == least
@@ -66,7 +66,7 @@ def test_absent_keys_have_the_hosts_defaults_and_unknown_ones_are_ignored(probe:
 
 @pytest.mark.parametrize("category", list(ErrorCategory))
 @pytest.mark.parametrize("state", [None, *CommitState])
-def test_constructors_of_errors_make_what_the_hosts_make(
+def test_error_constructors_equal_those_of_the_host(
     probe: Guest, category: ErrorCategory, state: CommitState | None
 ) -> None:
     given = {"category": category, "code": "C", "message": 'a "b" \n ü'}
@@ -74,7 +74,7 @@ def test_constructors_of_errors_make_what_the_hosts_make(
     assert again(probe, "constructor", given | {"commit_state": state}) == json.loads(expected.to_json())
 
 
-def test_every_field_of_an_error_survives(probe: Guest) -> None:
+def test_every_field_of_an_error_is_kept(probe: Guest) -> None:
     error = ConnectorError.rate_limit("SLOW", "later", 250, details={"a": [1, None, "x"]}, safe_to_retry=False)
     assert again(probe, "error", json.loads(error.to_json())) == json.loads(error.to_json())
 
@@ -101,7 +101,7 @@ def test_json_is_parsed_and_written_without_loss(probe: Guest, value: Any, sprea
         *('"', '"\\x"', '"\\u12"', '"\\ud800"', '"\\ud800\\u0041"', '"\x01"', "[" * 200 + "]" * 200),
     ],
 )
-def test_what_is_not_json_is_refused_with_its_place(probe: Guest, text: str) -> None:
+def test_invalid_json_is_refused_with_its_position(probe: Guest, text: str) -> None:
     found = written(probe, "json", text)
     assert found.status is ValidationStatus.FAILED and "at byte" in found.message
 
@@ -122,18 +122,18 @@ def test_what_is_not_json_is_refused_with_its_place(probe: Guest, text: str) -> 
         ("validation", '{"status":"good"}', "status: expected one of success, warning, failed, found good"),
     ],
 )
-def test_a_value_of_another_type_is_refused_by_name(probe: Guest, kind: str, text: str, message: str) -> None:
+def test_value_of_the_wrong_type_is_refused_with_its_key(probe: Guest, kind: str, text: str, message: str) -> None:
     found = written(probe, kind, text)
     assert found.status is ValidationStatus.FAILED and message in found.message
 
 
 @given(data=st.binary(max_size=50))
-def test_bytes_are_base64(probe: Guest, data: bytes) -> None:
+def test_bytes_are_encoded_as_base64(probe: Guest, data: bytes) -> None:
     value = {"arrow_ipc_schema": base64.b64encode(data).decode()}
     assert again(probe, "schema", value) == value
 
 
-def test_a_config_error_names_the_key_and_no_value(probe: Guest) -> None:
+def test_config_error_names_the_key_and_no_value(probe: Guest) -> None:
     with pytest.raises(ConnectorError) as caught:
         probe.call("rb_validate", JsonConfig({"type": {"password": "secret"}}), ValidationResult)
     assert (caught.value.code, caught.value.category) == ("BAD_CONFIG", ErrorCategory.CONFIG)

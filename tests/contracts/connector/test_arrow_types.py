@@ -30,7 +30,7 @@ NESTED = st.recursive(
 
 
 @given(NESTED)
-def test_every_type_is_read_back_from_its_name(kind: pa.DataType) -> None:
+def test_type_name_parses_to_the_same_type(kind: pa.DataType) -> None:
     assert arrow_type(type_name(kind)) == kind
 
 
@@ -47,7 +47,7 @@ def test_every_type_is_read_back_from_its_name(kind: pa.DataType) -> None:
         (pa.dictionary(pa.int32(), pa.string()), "Dictionary(Int32, Utf8)"),
     ],
 )
-def test_names_are_those_of_the_arrow_crate(kind: pa.DataType, name: str) -> None:
+def test_type_names_equal_those_of_the_rust_arrow_crate(kind: pa.DataType, name: str) -> None:
     assert type_name(kind) == name
     assert arrow_type(name) == kind
 
@@ -60,20 +60,20 @@ def test_names_are_those_of_the_arrow_crate(kind: pa.DataType, name: str) -> Non
         "Int64 Int64", "List()", "FixedSizeBinary(-1)", "(", "Interval(Year)", 'Struct("a: Int64)', "List(" * 50,
     ],
 )  # fmt: skip
-def test_a_name_that_is_none_is_an_error_of_the_schema(name: str) -> None:
+def test_invalid_type_name_is_a_schema_error(name: str) -> None:
     with pytest.raises(ConnectorError) as caught:
         arrow_type(name)
     assert caught.value.category is ErrorCategory.SCHEMA
 
 
 @given(st.text(max_size=30))
-def test_no_text_makes_it_fail_otherwise(name: str) -> None:
+def test_any_text_is_parsed_or_is_a_connector_error(name: str) -> None:
     try:
         assert arrow_type(name) is not None
     except ConnectorError:
         pass
 
 
-def test_a_schema_is_read_back_from_its_columns() -> None:
+def test_schema_converts_to_columns_and_back() -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("tags", pa.list_(pa.string()))])
     assert arrow_schema(column_schemas(schema)) == schema

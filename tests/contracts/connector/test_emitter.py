@@ -1,4 +1,4 @@
-"""Checkpoints of sources: when they come, and how much can be read again after a crash."""
+"""Checkpoints of sources: when they are due, and how many rows may be read again after a crash."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rows(count: int) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize(("thresholds", "batches"), [({"rows": 40}, 2), ({"bytes": 640}, 4), ({"secs": 1e-9}, 1)])
-def test_a_checkpoint_is_due_at_half_of_what_may_be_read_again(thresholds: dict[str, float], batches: int) -> None:
+def test_checkpoint_is_due_at_half_of_the_threshold(thresholds: dict[str, float], batches: int) -> None:
     emitter = emitter_of(**thresholds)
     for done in range(6):
         assert emitter.due() is (done > 0 and done % batches == 0)
@@ -42,7 +42,7 @@ def test_a_checkpoint_is_due_at_half_of_what_may_be_read_again(thresholds: dict[
         emitter.emit([rows(10)], 80)
 
 
-def test_a_summary_counts_and_is_reported_as_metrics() -> None:
+def test_summary_counts_rows_and_bytes_and_is_reported_as_metrics() -> None:
     emitter = emitter_of()
     emitter.emit([rows(3), rows(4)], 70)
     emitter.checkpoint(Int64Cursor(7), "n")
@@ -53,7 +53,7 @@ def test_a_summary_counts_and_is_reported_as_metrics() -> None:
     assert found == {"records": 7, "bytes": 70, "batches": 2, "checkpoints": 1, "fetch_ms": 0, "decode_ms": 0}
 
 
-def test_what_is_read_and_not_committed_never_exceeds_the_bound() -> None:
+def test_rows_read_but_not_committed_never_exceed_the_threshold() -> None:
     bound = CheckpointThresholds(rows=400)
     stream = StreamContext("s", Columns([]), SyncMode.INCREMENTAL)
     run = StreamRun(stream, Values(), Seen(), pipeline="p", most_in_flight=most_in_flight(bound))

@@ -22,7 +22,7 @@ RETRYABLE = {"rate_limit", "transient_network", "transient_db"}
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_constructors_decide_whether_their_category_is_retried(name: str) -> None:
+def test_constructor_sets_whether_its_category_is_retryable(name: str) -> None:
     error = MADE[name]()
     assert error.category == name
     assert error.retryable == error.safe_to_retry == (name in RETRYABLE)
@@ -32,7 +32,7 @@ def test_constructors_decide_whether_their_category_is_retried(name: str) -> Non
 
 @pytest.mark.parametrize("category", ErrorCategory)
 @pytest.mark.parametrize("asked", [True, False])
-def test_only_data_and_schema_errors_leave_a_retry_open(category: ErrorCategory, asked: bool) -> None:
+def test_retryable_can_be_set_only_for_data_and_schema_errors(category: ErrorCategory, asked: bool) -> None:
     error = ConnectorError(category, "C", "m", retryable=asked)
     open_ = category in (ErrorCategory.DATA, ErrorCategory.SCHEMA)
     assert error.retryable == (asked if open_ else category in RETRYABLE)
@@ -42,13 +42,13 @@ def test_every_category_has_a_constructor() -> None:
     assert set(MADE) == {each.value for each in ErrorCategory}
 
 
-def test_an_unknown_commit_is_not_safe_to_retry() -> None:
+def test_error_with_an_unknown_commit_is_not_safe_to_retry() -> None:
     error = ConnectorError.transient_db("C", "m", commit_state=CommitState.AFTER_COMMIT_UNKNOWN)
     assert error.retryable and not error.safe_to_retry
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_json_form_is_read_back(name: str) -> None:
+def test_json_form_decodes_to_the_same_error(name: str) -> None:
     error = MADE[name]()
     error.details = {"line": 3}
     found, corrected = ConnectorError.from_json(error.to_json())
@@ -60,7 +60,7 @@ def test_json_form_is_read_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MADE if name not in ("data", "schema")])
-def test_an_error_that_breaks_the_rule_is_corrected(name: str) -> None:
+def test_retryable_flag_that_contradicts_the_category_is_corrected(name: str) -> None:
     form = json.loads(MADE[name]().to_json())
     form["retryable"] = form["safe_to_retry"] = not form["retryable"]
     found, corrected = ConnectorError.from_json(json.dumps(form).encode())

@@ -122,7 +122,7 @@ CASES: dict[str, tuple[Any, type]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_json_form_is_the_golden_one_and_is_read_back(name: str) -> None:
+def test_json_form_equals_the_golden_file_and_decodes_to_the_same_value(name: str) -> None:
     value, kind = CASES[name]
     text = msgspec.json.format(encode(value), indent=2) + b"\n"
     file = GOLDEN / f"{name}.json"
@@ -148,7 +148,7 @@ def test_unknown_keys_are_ignored() -> None:
         '{"decimal":{"value":"1","scale":2147483648}}', '{"utf8":5}',
     ],
 )  # fmt: skip
-def test_a_cursor_that_is_none_is_refused(text: str) -> None:
+def test_invalid_cursor_is_refused(text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         decode(text.encode(), CursorValue)
 
@@ -164,12 +164,12 @@ def test_a_cursor_that_is_none_is_refused(text: str) -> None:
         '{"schema":{"columns":[]},"sync_mode":"cdc"}',
     ],
 )
-def test_a_stream_context_with_a_wrong_part_is_refused(text: str) -> None:
+def test_stream_context_with_an_invalid_field_is_refused(text: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         decode(text.encode(), StreamContext)
 
 
-def test_variants_are_values() -> None:
+def test_variants_are_immutable_and_compare_by_type_and_value() -> None:
     assert Int64Cursor(1) == Int64Cursor(1) != Int64Cursor(2)
     assert Int64Cursor(1) != TimestampMillisCursor(1)
     assert len({Int64Cursor(1), Int64Cursor(1), Append(), Append()}) == 2

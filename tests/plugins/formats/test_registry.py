@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,6 +19,7 @@ from gauss.plugins.formats.protobuf.spec import ProtobufConfig
 from gauss.plugins.formats.registry import ASK_AGAIN_SECS, MOST_UNKNOWN, SchemaRegistry
 from gauss.plugins.formats.registry_config import RegistryConfig
 from helpers.format_conformance import assert_alike
+from helpers.schema_registry import Registry, registry
 
 OLD = '{"type":"record","name":"Q","fields":[{"name":"symbol","type":"string"}]}'
 NEW = (
@@ -34,35 +32,24 @@ PROTO = (
 )
 
 
-class Registry(BaseHTTPRequestHandler):
-    answers: ClassVar[dict[str, dict[str, Any]]] = {
-        "/schemas/ids/1": {"schema": OLD},
-        "/schemas/ids/2": {"schema": NEW},
-        "/subjects/q-value/versions/latest": {"id": 2, "schema": NEW},
-        "/schemas/ids/7": {"schema": PROTO, "schemaType": "PROTOBUF"},
-        "/subjects/p-value/versions/latest": {"id": 7, "schema": PROTO, "schemaType": "PROTOBUF"},
-    }
-    asked: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        found = self.answers.get(self.path)
-        self.send_response(200 if found else 404)
-        self.end_headers()
-        self.wfile.write(json.dumps(found or {"error_code": 40403}).encode())
-
-    def log_message(self, *_: Any) -> None:
-        """Logs nothing."""
+ANSWERS: dict[str, dict[str, Any]] = {
+    "/schemas/ids/1": {"schema": OLD},
+    "/schemas/ids/2": {"schema": NEW},
+    "/subjects/q-value/versions/latest": {"id": 2, "schema": NEW},
+    "/schemas/ids/7": {"schema": PROTO, "schemaType": "PROTOBUF"},
+    "/subjects/p-value/versions/latest": {"id": 7, "schema": PROTO, "schemaType": "PROTOBUF"},
+}
 
 
 @pytest.fixture
-def url() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), Registry)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    Registry.asked.clear()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+def server() -> Iterator[Registry]:
+    with registry(ANSWERS) as found:
+        yield found
+
+
+@pytest.fixture
+def url(server: Registry) -> str:
+    return server.url
 
 
 def avro(url: str, **settings: Any) -> AvroFormat:
@@ -82,26 +69,26 @@ def test_avro_records_of_two_schemas_become_rows_of_the_newest(url: str) -> None
     assert_alike(format_, records)
 
 
-def test_an_id_that_was_unknown_is_asked_for_again_later(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    format_, record = avro(url), b"\0\0\0\0\x09\x02c"
+def test_an_id_that_was_unknown_is_asked_for_again_later(server: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    format_, record = avro(server.url), b"\0\0\0\0\x09\x02c"
     for _ in range(2):
         with pytest.raises(BadRecord, match="no schema has the id 9"):
             format_.decode(record)
-    assert Registry.asked.count("/schemas/ids/9") == 1
-    monkeypatch.setitem(Registry.answers, "/schemas/ids/9", {"schema": OLD})
+    assert server.asked.count("/schemas/ids/9") == 1
+    server.answers["/schemas/ids/9"] = {"schema": OLD}
     later = time.monotonic() + ASK_AGAIN_SECS
     monkeypatch.setattr("gauss.plugins.formats.registry.time.monotonic", lambda: later)
     assert format_.decode(record) == {"symbol": "c", "bid": None}
 
 
-def test_a_schema_is_asked_for_once(url: str) -> None:
-    format_ = avro(url)
+def test_a_schema_is_asked_for_once(server: Registry) -> None:
+    format_ = avro(server.url)
     for _ in range(3):
         format_.decode(b"\0\0\0\0\x01\x02a")
         with pytest.raises(BadRecord):
             format_.decode(b"\0\0\0\0\x09\x02a")
-    assert Registry.asked.count("/schemas/ids/1") == 1
-    assert Registry.asked.count("/schemas/ids/9") == 1
+    assert server.asked.count("/schemas/ids/1") == 1
+    assert server.asked.count("/schemas/ids/9") == 1
 
 
 def test_schemas_may_lie_in_files_without_a_registry(tmp_path: Path) -> None:
@@ -115,6 +102,13 @@ def test_schemas_may_lie_in_files_without_a_registry(tmp_path: Path) -> None:
 def test_a_registry_that_does_not_answer_can_be_tried_again() -> None:
     with pytest.raises(Unavailable):
         avro("http://127.0.0.1:1")
+
+
+def test_a_registry_that_wants_a_login_gets_it() -> None:
+    with registry(ANSWERS, ("alice", "secret")) as found:
+        assert avro(found.url, username="alice", password="secret").decode(b"\0\0\0\0\x01\x02a")["symbol"] == "a"
+        with pytest.raises(Unavailable, match="answered 401"):
+            avro(found.url, username="alice", password="wrong")
 
 
 def test_protobuf_records_carry_schema_id_and_message_indexes(url: str) -> None:
@@ -147,9 +141,9 @@ def test_the_first_message_of_a_file_is_unwrapped_by_batch(url: str) -> None:
 
 def test_ids_that_nobody_knows_are_not_remembered_without_end(tmp_path: Path) -> None:
     (tmp_path / "q.avsc").write_text(OLD)
-    registry = SchemaRegistry(RegistryConfig(schemas={"1": tmp_path / "q.avsc"}))
+    schemas = SchemaRegistry(RegistryConfig(schemas={"1": tmp_path / "q.avsc"}))
     for number in range(2, MOST_UNKNOWN + 100):
         with pytest.raises(BadRecord):
-            registry.schema(number)
-    assert len(registry._unknown) == MOST_UNKNOWN
-    assert registry.schema(1).text == OLD
+            schemas.schema(number)
+    assert len(schemas._unknown) == MOST_UNKNOWN
+    assert schemas.schema(1).text == OLD

@@ -72,7 +72,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Walker:
         patch.setenv("NUMBA_CACHE_DIR", str(tmp_path_factory.mktemp("numba")))
         walker = Walker()
         walker.start_compiling().join()
-    assert walker.is_compiled
+    assert walker._compiled is not None
     return walker
 
 
@@ -154,7 +154,7 @@ feed([b"x", b"yy"] * 100)
 assert "numba" not in sys.modules
 feed([b"x", b"yy"] * 20_000)
 WALKER.start_compiling().join()
-assert WALKER.is_compiled
+assert WALKER._compiled is not None
 feed([b"x", b"yy"] * 20_000)
 """
     subprocess.run([sys.executable, "-c", script], check=True, env={"NUMBA_CACHE_DIR": str(tmp_path)}, timeout=300)

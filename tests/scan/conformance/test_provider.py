@@ -123,10 +123,10 @@ def test_8_1_capabilities_are_complete_and_optionals_have_defaults(world: World)
 def test_8_1_without_jit_no_compiled_program_is_kept(world: World) -> None:
     program = parse_scan("seq | .k")
     world.read(program)
-    assert list(world.source.kept_programs()) == [program]
+    assert list(world.source._bound) == [program]
     still = limited(make_world("reference", Path()), jit=False)
     still.read(program)
-    assert list(still.source.kept_programs()) == []
+    assert list(still.source._bound) == []
 
 
 def test_8_2_unknown_ids_are_invalid(world: World) -> None:

@@ -26,7 +26,7 @@ from gauss.contracts.cursor import (
     TimeRange,
     View,
 )
-from gauss.contracts.expression import FUNCTIONS, OPS, Binary, Kind, Literal, Make, Path, Select, Value
+from gauss.contracts.expression import BINARY, FUNCTIONS, UNARY, Binary, Kind, Literal, Make, Path, Select, Value
 from gauss.model.errors import ConfigError, Rejected
 from gauss.scan.program.blob import decode_program, encode_program
 from gauss.scan.program.bound import bind
@@ -40,7 +40,7 @@ ALL = Capabilities(
     views=frozenset({Seq, OffsetRange, Last}),
     outputs=frozenset({Output.ROWS, Output.SCALAR, Output.CHUNKS}),
     live=True,
-    ops=OPS,
+    ops=BINARY | UNARY | {"if", "select", "{}", "value"},
     builtins=frozenset(FUNCTIONS),
 )
 

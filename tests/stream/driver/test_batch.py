@@ -1,4 +1,4 @@
-"""Bounded reads and writes through `format("gauss")`, and the passthrough processor on Spark."""
+"""Bounded reads and writes through `format("gauss")`."""
 
 from __future__ import annotations
 
@@ -61,17 +61,6 @@ def test_batch_read_and_write_publish_one_epoch_once(make_engine: Any, spark: An
         ).option("ends", msgspec.json.encode(ends).decode()).mode("append").save()
     assert [json.loads(record) for record in run.records("out")] == [{"d": 2}, {"d": 4}, {"d": 6}]
     assert [json.loads(letter)["reason"] for letter in run.records("_dead")] == ["bad_json"]
-
-
-def test_passthrough_on_spark_keeps_bytes_and_times(make_engine: Any, spark: Any) -> None:
-    _, plan, ends = fed(make_engine, b"\xff\x00", b"", b"plain")
-    plan = msgspec.structs.replace(plan, format=None, fields="")
-    spec = registry.spec(ProcessorSpec, "passthrough")
-    transform = registry.build(spec, spec.validate({}))
-    rows = frame(spark, plan, ends)
-    made = result(spark, plan, transform, rows)
-    assert made.columns == ["_ts_ms", "_data"]
-    assert [bytes(row._data) for row in made.collect()] == [b"\xff\x00", b"", b"plain"]
 
 
 def test_a_result_that_has_a_column_twice_is_a_fault_that_names_it(make_engine: Any, spark: Any) -> None:

@@ -41,6 +41,14 @@ def test_readers_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert [topic.reader("c", "end", keep=False).name for _ in range(4)] == ["c", "c#2", "c#3", "c#5"]
 
 
+def test_slowest_of_one_name_is_found_among_others(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 10)
+    topic.append(numbered(0, 10))
+    for name, start in (("c", 7), ("c", 5), ("d", 2), ("c-d", 1)):
+        topic.reader(name, start, keep=False)
+    assert [found and found.position for found in map(topic.readers.slowest, ("c", "d", "e", ""))] == [5, 2, None, 1]
+
+
 def test_thousands_of_readers_come_and_go_quickly(tmp_path: Path) -> None:
     topic = memory_topic(tmp_path, 4)
     readers = [topic.reader("c", "end", keep=False) for _ in range(3_000)]

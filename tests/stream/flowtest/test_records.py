@@ -31,6 +31,12 @@ name = "rows"
 storage = "clickhouse"
 storage_config = { format = "numbers", host = "far", port = 8123, password = "secret", flush_interval = "10s" }
 
+[[topics]]
+name = "shared"
+storage = "kafka"
+storage_config = { brokers = ["far:9093"], topic = "production", create = false, security_protocol = "sasl_ssl",
+    username = "u", password = "secret", ca_file = "ca.pem", key_field = "n", format = "numbers" }
+
 [[formats]]
 name = "numbers"
 plugin = "json"
@@ -52,6 +58,7 @@ target = { topic = "rows" }
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> Pipeline:
+    (tmp_path / "ca.pem").touch()
     (tmp_path / "pipeline.toml").write_text(PIPELINE)
     return check_or_raise(tmp_path)[0]
 
@@ -88,11 +95,15 @@ def test_a_table_that_says_null_is_a_null_at_any_depth() -> None:
 
 
 def test_a_test_binds_no_port_and_reaches_no_server_outside(pipeline: Pipeline) -> None:
-    run = stripped(pipeline)
+    run = stripped(pipeline, lambda: "127.0.0.1:9092")
     assert [entry.name for entry in run.processors] == ["copy"]
     assert run.topic("in").storage_config == {}
     assert run.topic("rows").storage_config == {"format": "numbers", "flush_interval": "20ms"}
     assert run.spark.master == "local[*]"
+    shared = run.topic("shared").storage_config
+    assert shared.pop("topic") not in ("production", stripped(pipeline, str).topic("shared").storage_config["topic"])
+    own = {"key_field": "n", "format": "numbers", "topic_config": {"retention.ms": "-1"}}
+    assert shared == {"brokers": ["127.0.0.1:9092"], **own}
 
 
 def test_junit_file_has_a_suite_per_file_and_the_problems_of_each_case(tmp_path: Path) -> None:

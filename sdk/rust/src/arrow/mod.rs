@@ -6,7 +6,7 @@ mod read;
 mod write;
 
 pub use read::{Batch, ColumnView};
-pub use write::{encode, Column};
+pub use write::{encode, Column, Text};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataType {

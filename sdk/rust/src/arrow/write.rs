@@ -4,6 +4,18 @@ use super::flat::{Slot, Writer};
 use super::{ids, DataType};
 use crate::errors::{ConnectorError, Result};
 use crate::stream::ColumnSchema;
+use std::fmt::{self, Write};
+
+/// The end of a column of strings, to which the text of a row is appended.
+pub struct Text(Vec<u8>);
+
+impl Write for Text {
+    #[inline]
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
 
 /// A column of a batch, in Arrow's layout. Made from its values; None is null.
 pub struct Column {
@@ -26,41 +38,61 @@ impl Column {
     }
 
     pub fn int64(name: &str, values: impl IntoIterator<Item = Option<i64>>) -> Self {
-        let mut column = Column::new(name, DataType::Int64);
-        for value in values {
-            column.row(value.is_some());
-            column.values.extend_from_slice(&value.unwrap_or(0).to_le_bytes());
-        }
-        column
+        Column::fixed(name, DataType::Int64, values, |value| value.unwrap_or(0).to_le_bytes())
     }
 
     pub fn float64(name: &str, values: impl IntoIterator<Item = Option<f64>>) -> Self {
-        let mut column = Column::new(name, DataType::Float64);
-        for value in values {
-            column.row(value.is_some());
-            column.values.extend_from_slice(&value.unwrap_or(0.0).to_le_bytes());
-        }
-        column
+        Column::fixed(name, DataType::Float64, values, |value| value.unwrap_or(0.0).to_le_bytes())
     }
 
     pub fn utf8<S: AsRef<str>>(name: &str, values: impl IntoIterator<Item = Option<S>>) -> Self {
+        Column::utf8_with(name, values, |value, text| text.write_str(value.as_ref()))
+    }
+
+    /// A column of strings that `write` appends one after the other, which saves a `String` for each.
+    pub fn utf8_with<T>(
+        name: &str,
+        values: impl IntoIterator<Item = Option<T>>,
+        mut write: impl FnMut(T, &mut Text) -> fmt::Result,
+    ) -> Self {
+        let values = values.into_iter();
         let mut column = Column::new(name, DataType::Utf8);
+        column.offsets.reserve(4 * values.size_hint().0 + 4);
         column.offsets.extend_from_slice(&[0; 4]);
+        let mut text = Text(Vec::new());
         for value in values {
             column.row(value.is_some());
-            column.values.extend_from_slice(value.as_ref().map_or("", AsRef::as_ref).as_bytes());
-            let end = column.values.len() as u32;
-            column.offsets.extend_from_slice(&end.to_le_bytes());
+            if let Some(value) = value {
+                write(value, &mut text).expect("a value can be written as text");
+            }
+            column.offsets.extend_from_slice(&(text.0.len() as u32).to_le_bytes());
         }
+        column.values = text.0;
         column
     }
 
     pub fn bool(name: &str, values: impl IntoIterator<Item = Option<bool>>) -> Self {
         let mut column = Column::new(name, DataType::Bool);
         for value in values {
-            let place = column.rows;
+            push_bit(&mut column.values, column.rows, value.unwrap_or(false));
             column.row(value.is_some());
-            push_bit(&mut column.values, place, value.unwrap_or(false));
+        }
+        column
+    }
+
+    /// A column of values of 8 bytes.
+    fn fixed<T>(
+        name: &str,
+        data_type: DataType,
+        values: impl IntoIterator<Item = Option<T>>,
+        bytes: impl Fn(Option<T>) -> [u8; 8],
+    ) -> Self {
+        let values = values.into_iter();
+        let mut column = Column::new(name, data_type);
+        column.values.reserve(8 * values.size_hint().0);
+        for value in values {
+            column.row(value.is_some());
+            column.values.extend_from_slice(&bytes(value));
         }
         column
     }
@@ -80,6 +112,7 @@ impl Column {
         self.rows
     }
 
+    #[inline]
     fn row(&mut self, valid: bool) {
         push_bit(&mut self.validity, self.rows, valid);
         self.rows += 1;
@@ -109,11 +142,13 @@ impl Column {
     }
 }
 
+#[inline]
 fn push_bit(bits: &mut Vec<u8>, place: usize, set: bool) {
-    if place % 8 == 0 {
-        bits.push(0);
+    let bit = (set as u8) << (place % 8);
+    match bits.last_mut() {
+        Some(last) if place % 8 != 0 => *last |= bit,
+        _ => bits.push(bit),
     }
-    bits[place / 8] |= (set as u8) << (place % 8);
 }
 
 /// A batch as an Arrow IPC stream: schema, batch, end.

@@ -63,7 +63,7 @@ def engine_of(target: TargetSchema) -> str:
     return f"{engine}({', '.join(map(str, params or ()))})"
 
 
-def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
+def create_table(target: TargetSchema) -> str:
     """The statement that creates a target's table."""
     if unknown := set(target.attrs) - _ATTRS:
         raise _unknown("schema", unknown, _ATTRS)
@@ -76,7 +76,7 @@ def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
         raise ConfigError(f"engine: {fault}")
     _check_names(target, names)
     columns = ",\n".join(f"    {column(field)}" for field in target.fields)
-    head = f"CREATE TABLE {'IF NOT EXISTS ' if if_not_exists else ''}{table_name(target)}"
+    head = f"CREATE TABLE IF NOT EXISTS {table_name(target)}"
     return "\n".join([f"{head}\n(\n{columns}\n)", f"ENGINE = {engine_of(target)}", *_clauses(target)])
 
 

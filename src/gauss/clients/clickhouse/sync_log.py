@@ -152,7 +152,6 @@ class SyncLog:
 
     def __init__(self, database: str, sync: str, stream: str) -> None:
         self._name = qualified(LOG, database)
-        self._database = database
         self._which = {"sync": sync, "stream": stream}
         digest = hashlib.sha256(f"{len(sync)} {sync}{stream}".encode(errors="surrogatepass")).hexdigest()
         self.short = digest[:16]

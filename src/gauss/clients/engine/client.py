@@ -30,6 +30,7 @@ from gauss.clients.engine.task_messages import (
     Granted,
     Latest,
     LatestReply,
+    Missed,
     Next,
     Outcome,
     ProcessorFailure,
@@ -154,6 +155,10 @@ class EngineClient:
         """Reports the processor on which a task has been working for some time."""
         self._action(busy, dict[str, bool], wait_s=0)
 
+    def missed(self, missed: Missed) -> None:
+        """Reports records that were deleted before a task has read them."""
+        self._action(missed, dict[str, bool])
+
     def emptied(self, emptied: Emptied) -> None:
         """Reports that a table to rebuild is emptied."""
         self._action(emptied, dict[str, bool])
@@ -228,15 +233,16 @@ class EngineClient:
         finally:
             scanning.cancel()
 
-    def scanning(self, topic: str, program: Program | str = "", *, name: str = "") -> Scanning:
-        """A running scan, which any thread may cancel; its iterator raises FlightError if the engine stops."""
+    def scanning(self, topic: str, program: Program | str = "", *, name: str = "", rows: bool = False) -> Scanning:
+        """A running scan, which any thread may cancel; its iterator raises FlightError if the engine stops. `rows`: of
+        the newest record of each key of a log."""
         from gauss.clients.engine.cursors import Scanning, parsed
 
-        def floor() -> int | None:
+        def oldest() -> At | None:
             found = self.command("topic", {"name": topic})
-            return None if "snapshot" in found["read_modes"] else int(found["floor"])
+            return At(int(found["inc"]), int(found["floor"])) if "offset" in found["read_modes"] else None
 
-        return Scanning(lambda asked: self.scan_cursor(topic, asked, name=name), floor, parsed(program))
+        return Scanning(lambda asked: self.scan_cursor(topic, asked, name=name, rows=rows), oldest, parsed(program))
 
     def scan_cursor(
         self,
@@ -247,13 +253,15 @@ class EngineClient:
         name: str = "",
         held: int | None = None,
         returns: bool = False,
+        rows: bool = False,
     ) -> RemoteCursor:
         """A cursor over a topic, pinned at the current version; `program`: a program, or the text of a snapshot scan.
-        `held`: a table version that is retained for the reader. `returns`: the reader will reopen at its position."""
+        `held`: a table version that is retained for the reader. `returns`: the reader will reopen at its position.
+        `rows`: over the newest record of each key of a log."""
         from gauss.clients.engine.cursors import RemoteCursor, opening, parsed
 
         asked = parsed(program)
-        head = opening(topic, asked, inc=inc, name=name, held=held, returns=returns)
+        head = opening(topic, asked, inc=inc, name=name, held=held, returns=returns, rows=rows)
         return self._call(lambda: RemoteCursor(self._connection(), self._options(), head))
 
     def _get(self, ticket: Read) -> Any:

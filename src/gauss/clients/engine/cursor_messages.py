@@ -42,6 +42,8 @@ class Open(msgspec.Struct, tag=True):
     """A version of a table that `Pinned` holds for the reader."""
     returns: bool = False
     """Whether the reader will reopen the cursor at its position; only tables need to know."""
+    rows: bool = False
+    """Whether to read the newest record of each key of a log, instead of all its records."""
 
 
 class Opened(msgspec.Struct):

@@ -19,6 +19,7 @@ from gauss.clients.engine.cursor_messages import (
     Opened,
     State,
 )
+from gauss.clients.engine.positions import At
 from gauss.contracts.cursor import Code, Mode, Program, Seq, Step
 from gauss.model.errors import Collected, GaussError, Rejected
 from gauss.scan.program.blob import encode_program, encode_step
@@ -149,16 +150,17 @@ class Scanning:
     position has expired. Iterate it in one thread, cancel it from any."""
 
     def __init__(
-        self, open_: Callable[[Program], RemoteCursor], floor: Callable[[], int | None], program: Program
+        self, open_: Callable[[Program], RemoteCursor], oldest: Callable[[], At | None], program: Program
     ) -> None:
-        """`floor` returns the oldest offset of a log, or None for a table, whose reader cannot skip changes and has to
-        start over."""
+        """`oldest` returns the place of the oldest record of a log, or None for a table, whose reader cannot skip
+        changes and has to start over."""
         self.missed = 0
         self._open = open_
-        self._floor = floor
+        self._oldest = oldest
         self._program = program
         self.live = program.mode is Mode.LIVE
         self._cancelled = False
+        self._inc: int | None = None
         self.cursor = self._opened(program)
         self.idle_at = self.cursor.position
         """The position up to which all rows have been returned."""
@@ -166,7 +168,9 @@ class Scanning:
     def _opened(self, program: Program) -> RemoteCursor:
         while True:
             try:
-                return self._open(program)
+                opened = self._open(program)
+                self._inc = opened.opened.inc
+                return opened
             except Collected:
                 if (begin := self._behind(getattr(program.view, "start", None))) is None:
                     raise
@@ -176,11 +180,15 @@ class Scanning:
         """The position at which a live scan continues if `position` has expired; None if it cannot continue."""
         if not self.live or not isinstance(self._program.view, Seq) or position is None:
             return None
-        floor = self._floor()
-        if floor is None or floor <= position:
+        oldest = self._oldest()
+        if oldest is None:
             return None
-        self.missed += floor - position
-        return floor
+        if self._inc not in (None, oldest.inc):  # made anew
+            return oldest.off
+        if oldest.off <= position:
+            return None
+        self.missed += oldest.off - position
+        return oldest.off
 
     def batches(self, limit: int | None = None, *, full: bool = False) -> Iterator[pa.RecordBatch]:
         """The batches, with at most `limit` rows. Unless `full`, the first batches are small, so that the few rows of a
@@ -249,5 +257,6 @@ def opening(
     name: str = "",
     held: int | None = None,
     returns: bool = False,
+    rows: bool = False,
 ) -> Open:
-    return Open(topic, encode_program(program), inc, name, held, returns)
+    return Open(topic, encode_program(program), inc, name, held, returns, rows)

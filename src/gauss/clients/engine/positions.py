@@ -46,6 +46,16 @@ def topic_of(key: str) -> str:
     return key.partition(PARTITION_MARK)[0]
 
 
+def partition_of(key: str) -> int:
+    """The partition of a key of Ends."""
+    return int(key.partition(PARTITION_MARK)[2] or 0)
+
+
+def place_at(key: str, inc: int, off: int) -> At:
+    """A position under its key of Ends."""
+    return At(inc, off, partition=partition_of(key))
+
+
 TABLE_MARK = "table:"
 """Prefix of a key in Ends whose value is the version of a table that the batch looks rows up in, not a position."""
 

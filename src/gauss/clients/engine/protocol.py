@@ -19,6 +19,7 @@ from gauss.clients.engine.task_messages import (
     Claim,
     Emptied,
     Latest,
+    Missed,
     Next,
     ProcessorFailure,
     Publish,
@@ -37,7 +38,7 @@ class Command(msgspec.Struct, tag=True):
     args: dict[str, Any] = {}
 
 
-OfTask = Claim | Next | ProcessorFailure | Busy | Emptied | Pinned | StageDead | Publish | PublishAll | Abort
+OfTask = Claim | Next | ProcessorFailure | Busy | Emptied | Missed | Pinned | StageDead | Publish | PublishAll | Abort
 
 
 Action = OfTask | Latest | StageTime | DriverSync | Command

@@ -55,6 +55,8 @@ class Claimed(msgspec.Struct):
     """For a table: rows of records before these positions may be in the table already, in other blocks."""
     joined: bool = False
     """Whether another task of the same job has already claimed this generation."""
+    times: tuple[int, int | None] | None = None
+    """For a query of a topic whose times vary: only records of [from, to) are wanted."""
     behind: list[str] = []
     """Chain members that still have unread input and therefore cannot join the chain. If there are any, nothing was
     claimed."""
@@ -133,6 +135,8 @@ class Grant(msgspec.Struct):
     """Whether a skip is searching for the failing record: the task reports a failure and continues."""
     skip: str = ""
     """Why its records are to be skipped; empty if they are not."""
+    lane: int = 0
+    """The lane in which the task writes to topics in outside systems."""
 
 
 class Granted(msgspec.Struct):
@@ -165,6 +169,18 @@ class Busy(msgspec.Struct, tag=True):
     processor: str
     generation: int
     seconds: float
+
+
+class Missed(msgspec.Struct, tag=True):
+    """Records [start, stop) of a partition that were deleted before a task has read them."""
+
+    processor: str
+    generation: int
+    place: str
+    """The key of the partition in Ends."""
+    inc: int
+    start: int
+    stop: int
 
 
 class Emptied(msgspec.Struct, tag=True):
@@ -275,6 +291,8 @@ class Publish(msgspec.Struct, tag=True):
     """The failure of a skipped epoch, for its dead letters."""
     members: list[Member] = []
     """The other processors of the chain."""
+    written: dict[str, int] = {}
+    """Bytes that the task has written to topics in outside systems itself, by topic."""
 
 
 class InlineStage(msgspec.Struct):

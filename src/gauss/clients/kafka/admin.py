@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from gauss.clients.kafka.errors import ConnectionErrors, from_code, sorted_errors
 from gauss.clients.kafka.settings import KafkaSettings, client_conf
-from gauss.model.errors import GaussError, NotFound, Rejected, Unavailable
+from gauss.model.errors import ConfigError, GaussError, NotFound, Rejected, Unavailable
 
 EARLIEST, LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LOOK_SECONDS = 0.1
@@ -77,15 +77,35 @@ class Admin:
         ]
         return Topic(name, str(found.topic_id), tuple(sorted(partitions, key=lambda each: each.number)))
 
+    def setting(self, topic: str, name: str) -> str:
+        """A setting of a topic, or its default. Raises NotFound if there is no such topic."""
+        asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        found = self._read(
+            lambda client, seconds: client.describe_configs([asked], request_timeout=seconds), f"topic {topic}"
+        )
+        entry = next(iter(found.values())).get(name)
+        return "" if entry is None else str(entry.value)
+
     def create(
         self, name: str, partitions: int = 1, *, replication: int = -1, config: Mapping[str, str] | None = None
     ) -> Topic:
         """Creates a topic and waits until every partition has a leader. `replication`: -1 for the brokers' default."""
+        self._create(name, partitions, replication, config, dry=False)
+        return self._when_led(name, partitions)
+
+    def try_create(
+        self, name: str, partitions: int = 1, *, replication: int = -1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Raises what `create` would raise. Creates nothing."""
+        self._create(name, partitions, replication, config, dry=True)
+
+    def _create(
+        self, name: str, partitions: int, replication: int, config: Mapping[str, str] | None, *, dry: bool
+    ) -> None:
         with sorted_errors(f"topic {name}"):
             made = NewTopic(name, partitions, replication, config=dict(config or {}))
-        asked = self._client.create_topics([made], request_timeout=self._seconds)
+        asked = self._client.create_topics([made], request_timeout=self._seconds, validate_only=dry)
         self._answer(asked[name], f"topic {name}")
-        return self._when_led(name, partitions)
 
     def ensure(
         self, name: str, partitions: int = 1, *, replication: int = -1, config: Mapping[str, str] | None = None
@@ -99,6 +119,13 @@ class Admin:
             return self.create(name, partitions, replication=replication, config=config)
         except Rejected:  # another process was faster
             return self._when_led(name, 1)
+
+    def max_batch_bytes(self, name: str) -> int | None:
+        """`max.message.bytes` of a topic, which limits its batches; `None` if this user may not see its config."""
+        try:
+            return int(self.setting(name, "max.message.bytes"))
+        except ConfigError:
+            return None
 
     def add_partitions(self, name: str, total: int) -> Topic:
         asked = self._client.create_partitions([NewPartitions(name, total)], request_timeout=self._seconds)
@@ -131,10 +158,32 @@ class Admin:
         """By partition: the last stable offset. Below it every transaction has ended."""
         return self._offsets(topic, partitions, LATEST, IsolationLevel.READ_COMMITTED)
 
+    def stable_ends(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The last stable offsets of partitions of any topics, by one request per broker, without those that the
+        brokers do not know or can't answer for."""
+        if not partitions:
+            return {}
+        wanted = {TopicPartition(topic, number): LATEST for topic, number in partitions}
+        asked = self._client.list_offsets(
+            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._seconds
+        )
+        found = {}
+        for key, future in asked.items():
+            try:
+                found[key.topic, key.partition] = int(self._answer(future, f"topic {key.topic}").offset)
+            except (NotFound, Unavailable):
+                continue
+        return found
+
     def at_time(self, topic: str, partitions: Sequence[int], ts_ms: int) -> dict[int, int | None]:
         """By partition: the first offset with a timestamp of at least `ts_ms`; None if there is none."""
         found = self._offsets(topic, partitions, OffsetSpec.for_timestamp(ts_ms))
         return {number: offset if offset >= 0 else None for number, offset in found.items()}
+
+    def newest_time(self, topic: str, partitions: Sequence[int]) -> int:
+        """The largest timestamp of all records, those of open transactions included; 0 if there is none."""
+        found = self._listed(topic, partitions, OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call]
+        return max([0, *(int(info.timestamp) for info in found.values())])
 
     def _offsets(
         self,
@@ -143,21 +192,40 @@ class Admin:
         which: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[int, int]:
+        return {number: int(info.offset) for number, info in self._listed(topic, partitions, which, isolation).items()}
+
+    def _listed(
+        self,
+        topic: str,
+        partitions: Sequence[int],
+        which: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[int, Any]:
         if not partitions:
             return {}
         wanted = {TopicPartition(topic, number): which for number in partitions}
-        found = self._read(
-            lambda client, seconds: client.list_offsets(wanted, isolation_level=isolation, request_timeout=seconds),
-            f"topic {topic}",
-            if_unavailable=lambda: self.describe(topic),  # a missing topic is reported as one without leaders
-        )
-        return {key.partition: int(info.offset) for key, info in found.items()}
+        deadline = time.monotonic() + self._seconds
+        while True:
+            try:
+                found = self._read(
+                    lambda client, secs: client.list_offsets(wanted, isolation_level=isolation, request_timeout=secs),
+                    f"topic {topic}",
+                    if_unavailable=lambda: self.describe(topic),  # a missing topic is reported as one without leaders
+                )
+                return {key.partition: info for key, info in found.items()}
+            except NotFound:
+                known = {each.number for each in self.describe(topic).partitions}
+                if not known.issuperset(partitions) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)  # it is new, and not all brokers know it yet
 
-    def committed(self, group: str, topic: str, partitions: Sequence[int]) -> dict[int, Committed]:
-        """A group's offsets by partition, without those it has not committed. Waits for transactions that change
+    def committed(
+        self, group: str, topic: str, partitions: Sequence[int], *, wait: bool = True
+    ) -> dict[int, Committed]:
+        """A group's offsets by partition, without those it has not committed. `wait`: for open transactions that change
         them."""
         wanted = [TopicPartition(topic, number) for number in partitions]
-        found = self._by_consumer(group, lambda consumer, seconds: consumer.committed(wanted, seconds))
+        found = self._by_consumer(group, lambda consumer, seconds: consumer.committed(wanted, seconds), wait=wait)
         return {
             each.partition: Committed(each.offset, each.metadata or "") for each in found if each.offset != _NO_OFFSET
         }
@@ -168,23 +236,30 @@ class Admin:
         self._by_consumer(group, lambda consumer, _: consumer.commit(offsets=wanted, asynchronous=False) or [])
 
     def _by_consumer(
-        self, group: str, ask: Callable[[Consumer, float], Sequence[TopicPartition]]
+        self, group: str, ask: Callable[[Consumer, float], Sequence[TopicPartition]], *, wait: bool = True
     ) -> Sequence[TopicPartition]:
         """The answer about a group. librdkafka's admin client crashes if its coordinator has moved or is not up yet."""
         deadline, subject = time.monotonic() + self._seconds, f"group {group}"
         with sorted_errors(subject):
-            consumer = Consumer({**self._conf, "group.id": group, "enable.auto.commit": False})
+            level = "read_committed" if wait else "read_uncommitted"
+            conf = {**self._conf, "group.id": group, "enable.auto.commit": False, "isolation.level": level}
+            consumer = Consumer(conf)
         try:
             while True:
                 try:
                     with sorted_errors(subject):
                         return _checked(ask(consumer, min(_ATTEMPT_SECONDS, self._seconds)), subject)
                 except Unavailable as error:
-                    consumer.poll(0)  # calls `on_error`
-                    if refused := self._errors.refused():
-                        raise refused from error
+                    found = consumer.poll(0)  # calls `on_error`
+                    if found is not None and (reason := found.error()) is not None:
+                        # A coordinator that refuses this user: the request itself would only time out.
+                        refused = from_code(reason.code(), reason.str(), subject)
+                        if isinstance(refused, ConfigError):
+                            raise refused from error
+                    if not_let_in := self._errors.refused():
+                        raise not_let_in from error
                     if time.monotonic() > deadline:
-                        raise self._errors.instead_of(error) from error
+                        raise self._errors.instead_of(error) from None
                 time.sleep(0.05)
         finally:
             consumer.close()
@@ -245,6 +320,8 @@ class Admin:
                 if isinstance(found, Unavailable):
                     # A client waits for the broker that it holds for the controller, even if that one is gone.
                     self._client = self._new_client()
+                if found is error:
+                    raise
                 raise found from error
 
 

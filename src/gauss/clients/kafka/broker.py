@@ -16,11 +16,12 @@ from pathlib import Path
 
 from gauss.clients.kafka.admin import Admin
 from gauss.clients.kafka.broker_properties import HOST, Ports, broker_properties
-from gauss.clients.kafka.jars import class_path, find_java
+from gauss.clients.kafka.jars import class_path
 from gauss.clients.kafka.settings import KafkaSettings
 from gauss.model.errors import GaussError, NotFound, StorageError, Unavailable
 from gauss.model.files import PRIVATE_FILE, PRIVATE_FOLDER
 from gauss.process.identity import alive, start_time
+from gauss.process.java import find_java
 from gauss.process.ready import last_line
 
 START_SECONDS = 60.0
@@ -154,7 +155,7 @@ class Broker:
         return self.directory / "broker.log"
 
     def _java(self, main: str) -> list[str]:
-        return [find_java(), *_JAVA, "-cp", class_path(), main]
+        return [find_java("Kafka"), *_JAVA, "-cp", class_path(), main]
 
     def _write_properties(self) -> None:
         """Private: the settings may hold passwords."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from gauss.model.errors import ConfigError, Unavailable
 from gauss.process import locks
+from gauss.process.java import find_java
 
 VERSION = "4.3.1"
 LIBS_VARIABLE = "GAUSS_KAFKA_LIBS"
@@ -50,16 +50,6 @@ def class_path() -> str:
     return f"{libs}/*"
 
 
-def find_java() -> str:
-    """The `java` to run; raises ConfigError when there is none."""
-    home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if not found or not Path(found).exists():
-        where = f"JAVA_HOME ({home})" if home else "PATH"
-        raise ConfigError(f"Kafka needs Java 17 or later: no `java` in {where}", hint="install a JDK or JRE 17")
-    return found
-
-
 def _fetch_once(libs: Path) -> None:
     try:
         libs.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +72,7 @@ def _fetch(libs: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{libs.name}.", dir=libs.parent) as work:
         module = Path(work) / "ivy.xml"
         module.write_text(_IVY)
-        command = [find_java(), "-cp", f"{_pyspark_jars()}/*", "org.apache.ivy.Main", "-warn"]
+        command = [find_java("Kafka"), "-cp", f"{_pyspark_jars()}/*", "org.apache.ivy.Main", "-warn"]
         command += ["-ivy", str(module), "-cache", f"{work}/cache", "-confs", "default", "-types", "jar", "bundle"]
         command += ["-retrieve", f"{work}/libs/[artifact]-[revision].[ext]"]
         try:

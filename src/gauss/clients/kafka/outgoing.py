@@ -28,33 +28,46 @@ class _Values(NamedTuple):
     valid: np.ndarray
 
 
+TOGETHER = 1_024
+"""Records without a key that go to the same partition: a broker answers each partition of a transaction by itself."""
+
+
 class Partitioning:
-    """Chooses the partition of each record: by its key as Java's producer does, else round robin."""
+    """Chooses the partition of each record: by its key as Java's producer does, or round robin. Records without a key
+    go to one partition after the other, many at a time."""
 
     def __init__(self, partitions: int, *, by_key: bool = True) -> None:
         self.partitions = partitions
         self._by_key = by_key
         self._next = 0
 
-    def choose(self, count: int, keys: _Values) -> np.ndarray:
-        chosen = (np.arange(self._next, self._next + count) % self.partitions).astype(np.int32)
-        self._next = (self._next + count) % self.partitions
+    def of(self, batch: pa.RecordBatch) -> np.ndarray:
+        """The partition of each record: that of the column `partition`, else the chosen one."""
+        if (given := _column(batch, "partition")) is not None:
+            return np.asarray(given.to_numpy(zero_copy_only=False), np.int32)
+        return self._choose(batch.num_rows, _values(_column(batch, "key"), batch.num_rows))
+
+    def _choose(self, count: int, keys: _Values) -> np.ndarray:
+        step = TOGETHER if self._by_key else 1
+        chosen = ((self._next + np.arange(count) // step) % self.partitions).astype(np.int32)
+        self._next = (self._next + -(-count // step)) % self.partitions
         if self._by_key and keys.valid.any():
             key_hashes()(keys.data, keys.ends, keys.valid, self.partitions, chosen)
         return chosen
 
 
 def outgoing(batch: pa.RecordBatch, partitions: Partitioning | np.ndarray) -> Columns:
-    """The columns of a batch with `data` and, if present, `key`, `headers` and `ts_ms`. The batch must outlive them.
+    """The columns of a batch with `data` and, if present, `key`, `headers`, `ts_ms` and `partition`. The batch must
+    outlive them.
 
-    `partitions`: how they are chosen, or the partition of each record.
+    `partitions`: how they are chosen if there is no column, or the partition of each record.
     """
     count = batch.num_rows
     keys = _values(_column(batch, "key"), count)
     data = _values(_column(batch, "data"), count)
     header_ends, names, values = _headers(_column(batch, "headers"), count)
     times = _column(batch, "ts_ms")
-    chosen = partitions.choose(count, keys) if isinstance(partitions, Partitioning) else partitions
+    chosen = partitions.of(batch) if isinstance(partitions, Partitioning) else partitions
     if len(chosen) != count:
         raise ProtocolError(f"expected a partition for each of {count} records, found {len(chosen)}")
     vus = np.zeros(VUS, np.int64)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Literal, Self
 
 import numpy as np
@@ -23,10 +24,16 @@ DELIVERY_MS = 120_000
 """Time after which a record that no broker acknowledged counts as failed."""
 BATCH_BYTES = 1_000_000
 _LOOK_MS = 100
+_SHORT_STEPS, _STEPS_BETWEEN_CHECKS = 20, 100
 _FULL_MS = 2
 _PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 _PURGE_ALL = 7
 """Queued and in flight, without waiting."""
+
+
+def batch_bytes(most: int | None) -> int:
+    """The size of batches for a topic, given its `max.message.bytes` if that is known."""
+    return BATCH_BYTES if most is None else min(BATCH_BYTES, most)
 
 
 class Producer:
@@ -46,6 +53,9 @@ class Producer:
         self._flush_seconds = delivery_ms / 1000 + 1
         self._failed: tuple[int, int] | None = None
         self._written = 0
+        self.on_wait: Callable[[], object] | None = None
+        """Called about once a second while acknowledgements are awaited. It raises if none will come: the library is
+        not told that a topic was deleted."""
         self._topics: dict[str, int] = {}
         self._handle = Handle(
             PRODUCER,
@@ -92,8 +102,13 @@ class Producer:
     def flush(self) -> None:
         """Returns when all records are acknowledged. Raises the error of the first one that is not."""
         deadline = time.monotonic() + self._flush_seconds
-        while lib().rd_kafka_flush(self._pointer, _LOOK_MS):
+        steps = 0  # since acknowledged records do not wake the call, it returns after 10 ms, or its timeout if shorter
+        while lib().rd_kafka_flush(self._pointer, 1 if steps < _SHORT_STEPS else _LOOK_MS):
+            steps += 1
             self._raise_failed()
+            if steps % _STEPS_BETWEEN_CHECKS == 0 and self.on_wait is not None:
+                with suppress(Unavailable):
+                    self.on_wait()
             if time.monotonic() > deadline:
                 raise self._handle.errors.instead_of(
                     Unclear("Kafka: records were not acknowledged in time", hint="read the position first")

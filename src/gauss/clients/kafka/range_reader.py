@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Generator, Iterator
 from threading import Event
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from gauss.clients.kafka.consumer_handles import ConsumerHandle, consumer
+from gauss.clients.kafka.consumer_handles import KEPT, consumer
 from gauss.clients.kafka.copy_loop import (
     COPIED,
     DONE,
@@ -19,7 +20,7 @@ from gauss.clients.kafka.copy_loop import (
     POSITION,
     copy_loop,
 )
-from gauss.clients.kafka.errors import OffsetOutOfRange, from_code
+from gauss.clients.kafka.errors import ConnectionErrors, OffsetOutOfRange, from_code
 from gauss.clients.kafka.library import ERROR, lib
 from gauss.clients.kafka.reading import DEFAULT_BOUNDS, IGNORED, Bounds, Progress, Range, out_of_range, reader_conf
 from gauss.clients.kafka.record_batches import BatchBuffers
@@ -45,28 +46,52 @@ class CompiledReader:
     ) -> Generator[pa.RecordBatch, None, None]:
         if wanted.start >= wanted.end:
             return
-        with consumer(self._conf) as handle:
-            yield from _RangeRead(handle, wanted, bounds, self._settings).batches(stop)
+        for stale in range(KEPT, -1, -1):
+            started = False
+            try:
+                with consumer(self._conf) as handle:
+                    for batch in RangeRead(handle, wanted, bounds, self._settings).batches(stop):
+                        started = True
+                        yield batch
+                return
+            except OffsetOutOfRange as error:
+                # A handle that has read a topic of the same name before takes its epochs for those of the new one, and
+                # the new one for cut. Such a handle is not used again.
+                if started or not stale or not error.earliest <= wanted.start < error.end:
+                    raise
 
 
-class _RangeRead:
+class Messages(Protocol):
+    """The messages of one partition, as `ConsumerHandle` and `PartitionFeed` get them from librdkafka."""
+
+    errors: ConnectionErrors
+
+    def assign(self, wanted: Range) -> int: ...
+
+    def consume(self, timeout_ms: int, messages: np.ndarray, count: int) -> int: ...
+
+    def leave(self, rest: np.ndarray, position: int) -> None: ...
+
+    def watermarks(self, wanted: Range, timeout_ms: int) -> tuple[int, int]: ...
+
+
+class RangeRead:
     """One range on its way through the buffers."""
 
-    def __init__(self, handle: ConsumerHandle, wanted: Range, bounds: Bounds, settings: KafkaSettings) -> None:
+    def __init__(self, handle: Messages, wanted: Range, bounds: Bounds, settings: KafkaSettings) -> None:
         self._handle, self._wanted, self._bounds, self._settings = handle, wanted, bounds, settings
         self._messages = np.zeros(TAKEN, np.int64)
         self._count = 0
         rows = min(bounds.rows, wanted.end - wanted.start)
         self._buffers = BatchBuffers(rows, bounds.bytes)
         self._state = self._buffers.arrays.state
-        self._state[POSITION] = wanted.start
         self._progress = Progress(wanted, settings, handle.errors)
         self._copy = copy_loop()
 
     def batches(self, stop: Event | None) -> Iterator[pa.RecordBatch]:
-        self._handle.assign(self._wanted)
+        self._state[POSITION] = self._handle.assign(self._wanted)
         try:
-            while not (stop and stop.is_set()):
+            while self._state[POSITION] < self._wanted.end and not (stop and stop.is_set()):
                 if self._state[NEXT] == self._count:
                     self._take()
                 result = self._copy(
@@ -82,12 +107,13 @@ class _RangeRead:
                 elif result != COPIED:
                     self._buffers.grow(result)
         finally:
-            self._drop()
+            self._handle.leave(self._messages[int(self._state[NEXT]) : self._count].copy(), int(self._state[POSITION]))
+            self._count = self._state[NEXT] = 0
 
     def _take(self) -> None:
         left = self._wanted.end - int(self._state[POSITION])
         self._state[NEXT] = self._count = 0
-        self._count = self._handle.consume(WAIT_MS, self._messages.ctypes.data, max(1, min(left, TAKEN)))
+        self._count = self._handle.consume(WAIT_MS, self._messages, max(1, min(left, TAKEN)))
         if self._count == 0:
             self._progress.at(int(self._state[POSITION]))
 
@@ -110,9 +136,3 @@ class _RangeRead:
 
     def _watermarks(self) -> tuple[int, int]:
         return self._handle.watermarks(self._wanted, self._settings.request_timeout)
-
-    def _drop(self) -> None:
-        """Frees the messages that were not copied."""
-        for message in self._messages[int(self._state[NEXT]) : self._count]:
-            lib().rd_kafka_message_destroy(int(message))
-        self._count = self._state[NEXT] = 0

@@ -32,6 +32,8 @@ class Range:
     partition: int
     start: int
     end: int
+    topic_id: str = ""
+    """If known: ranges of a topic that was made anew do not follow those of the old one."""
 
     def __str__(self) -> str:
         return f"topic {self.topic}, partition {self.partition}"
@@ -72,8 +74,9 @@ def reader_conf(settings: KafkaSettings, *, queue_bytes: int) -> dict[str, str]:
         "isolation.level": "read_committed",
         # A full queue makes the fetcher sleep for this time, a second by default.
         "fetch.queue.backoff.ms": "2",
-        # The end of a partition is reported this long after its last record.
-        "fetch.wait.max.ms": "20",
+        # The end of a partition is reported this long after its last record, and a handle waits this long for the
+        # last answer of one range before it reads the next.
+        "fetch.wait.max.ms": "2",
         "fetch.error.backoff.ms": "50",
         "queued.max.messages.kbytes": str(max(1, queue_bytes >> 10)),
         "topic.metadata.propagation.max.ms": "1000",

@@ -36,7 +36,7 @@ def key_of(target: TargetSchema) -> tuple[str, ...]:
     return key
 
 
-def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
+def create_table(target: TargetSchema) -> str:
     """The statement that creates a target's table."""
     if unknown := set(target.attrs) - _ATTRS:
         raise _unknown("schema", unknown, _ATTRS)
@@ -47,7 +47,7 @@ def create_table(target: TargetSchema, *, if_not_exists: bool = True) -> str:
         raise ConfigError(f"columns named twice: {', '.join(sorted(twice))}", hint="rename one in the schema map")
     _check_names(target, names)
     kind = "UNLOGGED TABLE" if target.attrs.get("unlogged") else "TABLE"
-    text = f"CREATE {kind} {'IF NOT EXISTS ' if if_not_exists else ''}{table_name(target)} (\n{_lines(target)}\n)"
+    text = f"CREATE {kind} IF NOT EXISTS {table_name(target)} (\n{_lines(target)}\n)"
     if target.attrs.get("partition_by"):
         text += f"\nPARTITION BY {target.attrs['partition_by']}"
     if options := target.attrs.get("with"):

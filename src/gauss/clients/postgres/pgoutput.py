@@ -21,7 +21,8 @@ COMMIT_END_AT = 10
 """Where a COMMIT has the position behind itself."""
 OID_AT = 1
 """Where a message about a relation has its oid."""
-NEW_TUPLE, OLD_KEY, OLD_TUPLE = b"NKO"
+OLD_TUPLE = ord("O")
+"""Kind of an old tuple with all columns, not only those of the key."""
 NULL, UNCHANGED = b"nu"
 
 

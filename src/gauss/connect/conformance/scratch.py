@@ -57,3 +57,5 @@ class Observed:
     def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:
         self.ids += ids
         self.letters.append((kind, rows, error))
+
+    def settle_rejected(self) -> None: ...

@@ -15,6 +15,7 @@ from gauss.connect.conformance.collector import collected
 from gauss.connect.conformance.datasets import plain
 from gauss.connect.conformance.generator import ID, write_rows
 from gauss.connect.conformance.kit_sync import KitSync, described, succeeded
+from gauss.connect.plan import discovered
 from gauss.connect.state import StreamCursor
 from gauss.connect.sync import SyncResult
 from gauss.contracts.connector.cursor import CursorValue
@@ -42,8 +43,7 @@ class SourceBench(Bench):
 
     def catalog(self) -> Catalog:
         with self.opened() as found:
-            catalog: Catalog = found.connector.discover()
-            return catalog
+            return discovered(found.connector)
 
     def entry(self, stream: str) -> CatalogStream:
         for each in self.catalog().streams:

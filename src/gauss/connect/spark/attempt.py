@@ -142,6 +142,8 @@ class SparkAttempt:
                 self._finished(number, outcome)
             case "rejected", [kind, rows, error, ids]:
                 observer.rejected(CheckpointKind(kind), read_batch(rows), ConnectorError.from_json(error)[0], ids)
+            case "settle_rejected", []:
+                observer.settle_rejected()
             case "logged", [connector, level, message]:
                 observer.logged(connector, LogLevel(level), message)
             case "measured", [connector, metric]:

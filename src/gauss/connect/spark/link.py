@@ -13,6 +13,7 @@ import secrets
 import socket
 import struct
 import threading
+import time
 from typing import Any, Protocol
 
 import msgspec
@@ -22,6 +23,8 @@ from gauss.contracts.connector.errors import ConnectorError
 log = logging.getLogger("gauss.connect")
 MOST_BYTES = 1 << 30
 HELLO_S = 10.0
+PAUSE_S = 0.05
+"""Between attempts to accept a connection."""
 _LENGTH = struct.Struct(">I")
 
 
@@ -68,8 +71,13 @@ class LinkServer:
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if self._closed:
+                    return
+                # Such as EMFILE or ECONNABORTED: a task must not wait for a coordinator that no longer listens.
+                log.warning("a connection of a task could not be accepted: %s", error)
+                time.sleep(PAUSE_S)
+                continue
             with self._lock:
                 if self._closed:
                     connection.close()

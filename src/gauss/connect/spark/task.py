@@ -108,6 +108,9 @@ class LinkedTask:
     def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:
         self.link.call("rejected", kind, write_batch(rows), error.to_json(), ids)
 
+    def settle_rejected(self) -> None:
+        self.link.call("settle_rejected")
+
     def tell(self) -> bool:
         """Tells the progress since the last time; whether the source is to end."""
         new = {kind: total for kind, total in self._totals.items() if self._told.get(kind) != total}

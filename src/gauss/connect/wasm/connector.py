@@ -15,7 +15,7 @@ from gauss.contracts.connector.lifecycle import (
     OpenInfo,
     ValidationResult,
 )
-from gauss.contracts.connector.progress import ReadSummary, WriteSummary
+from gauss.contracts.connector.progress import CheckpointKind, ReadSummary, WriteSummary
 from gauss.contracts.connector.stream import StreamContext
 
 
@@ -30,6 +30,7 @@ class WasmConnector:
 
     def open(self, context: OpenContext) -> OpenInfo:
         self._guest = Guest(read_module(self._path), self._path.name, self._host, interrupts=self._interrupts)
+        self._check_role(self._guest.roles)
         info = self._guest.call("rb_open", context, OpenInfo)
         self._opened = True
         if info.protocol_version != PROTOCOL_VERSION:
@@ -39,6 +40,14 @@ class WasmConnector:
                 f'{self._path.name} speaks protocol version "{info.protocol_version}", expected "{PROTOCOL_VERSION}"',
             )
         return info
+
+    def _check_role(self, roles: frozenset[str]) -> None:
+        wanted, run = ("source", "read") if self._host.kind is CheckpointKind.SOURCE else ("destination", "write")
+        if wanted not in roles:
+            raise ConnectorError.config(
+                "WRONG_ROLE",
+                f"{self._path.name} is a {''.join(roles)}, expected a {wanted}, which exports rb_run_{run}",
+            )
 
     def validate(self, config: ConfigBlob) -> ValidationResult:
         return self._running().call("rb_validate", config, ValidationResult)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from gauss.contracts.connector.errors import ConnectorError
-from gauss.contracts.connector.host import Host, Mark
+from gauss.contracts.connector.host import Batch, Host, Mark
 from gauss.contracts.connector.progress import (
     Checkpoint,
     CheckpointKind,
@@ -32,6 +32,14 @@ class Commits:
     def uncommitted(self) -> int:
         """Rows behind the last commit."""
         return self._rows - self._committed[0]
+
+    def run(self, write: Callable[[Batch], None], commit: Callable[[Mark], None], *, at_end: bool = False) -> None:
+        """Writes batches and commits at marks until the source has ended. `at_end`: commits only at the final mark."""
+        while (found := self._host.next_delivery()) is not None:
+            if isinstance(found, Batch):
+                write(found)
+            elif found.final or not at_end:
+                self.commit(found, commit)
 
     def wrote(self, rows: int, size: int, since: float) -> None:
         """A batch was written, in the time since a value of `time.monotonic`."""
@@ -72,9 +80,11 @@ class Commits:
         perf = WritePerf(self._connect_secs, self._flush_secs, self._commit_secs)
         return WriteSummary(rows, size, batches, self._checkpoints, perf)
 
-    def no_checkpoint(self) -> ConnectorError:
-        """The error of a source that ends behind its last checkpoint."""
-        return ConnectorError.internal(
+    def check_end(self) -> None:
+        """Raises ConnectorError for rows behind the last mark. Those of a run that is stopped will be read again."""
+        if not self.uncommitted or self._host.cancelled():
+            return
+        raise ConnectorError.internal(
             "NO_CHECKPOINT",
             f"the source ended {self.uncommitted} rows behind its last checkpoint, so that they can't be written"
             " exactly once",

@@ -18,6 +18,10 @@ NULL_BECOMES = b"gauss.null_becomes"
 """Metadata of a field of `ManagedDestination.landed`: what a null is stored as, if the column has none."""
 
 
+NEEDS_VALUE = {b"gauss.needs_value": b"true"}
+"""Metadata of a column of a table that every row must have a value for: it may not be null and has no default."""
+
+
 def partition_key(partition: Any) -> str:
     """The name of a partition in watermarks; empty for the whole stream."""
     return "" if partition is None else json.dumps(partition, sort_keys=True, separators=(",", ":"))
@@ -103,7 +107,8 @@ class ManagedDestination(Protocol):
         ...
 
     def describe(self, stream: StreamContext) -> pa.Schema | None:
-        """The columns of the target table as Arrow types; None if there is no table."""
+        """The columns of the target table as Arrow types; None if there is no table. The metadata of a column that
+        can't be left out of a row has `NEEDS_VALUE`."""
         ...
 
     def statements(self, stream: StreamContext, live: pa.Schema | None, wanted: pa.Schema) -> list[str]:

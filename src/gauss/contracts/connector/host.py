@@ -5,11 +5,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from gauss.contracts.connector.errors import ConnectorError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from gauss.contracts.connector.cursor import CursorValue
-    from gauss.contracts.connector.errors import ConnectorError
     from gauss.contracts.connector.progress import Checkpoint, Metric, StateScope
     from gauss.contracts.connector.stream import StreamContext
 
@@ -140,3 +141,19 @@ class Host(Protocol):
     def report_progress(self, records: int, size: int) -> None:
         """Running totals of this run."""
         ...
+
+
+def checked_key(key: str) -> str:
+    """A key of state; raises ConnectorError if it is too long or empty."""
+    if not 0 < len(key.encode(errors="surrogatepass")) <= KEY_BYTES:
+        raise ConnectorError.config(
+            "BAD_KEY", f"a state key has 1 to {KEY_BYTES:,} bytes, found {len(key.encode(errors='surrogatepass')):,}"
+        )
+    return key
+
+
+def checked_value(value: bytes) -> bytes:
+    """A value of state; raises ConnectorError if it is too large."""
+    if len(value) > STATE_BYTES:
+        raise ConnectorError.config("STATE_TOO_LARGE", f"a state value has at most 16 MiB, found {len(value):,} bytes")
+    return value

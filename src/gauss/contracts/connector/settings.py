@@ -41,5 +41,9 @@ def typed_config(blob: ConfigBlob, model: type[C]) -> C:
     try:
         return model.model_validate(blob.value)
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, each['loc'])) or 'config'}: {each['msg']}" for each in error.errors()]
-        raise ConnectorError.config("BAD_CONFIG", "; ".join(faults)) from None
+        raise ConnectorError.config("BAD_CONFIG", setting_faults(error)) from None
+
+
+def setting_faults(error: ValidationError) -> str:
+    """The keys and rules that settings break, without their values, which may be secrets."""
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'config'}: {each['msg']}" for each in error.errors())

@@ -34,5 +34,7 @@ class DestinationSpec(ConnectorSpec):
 
     writes: frozenset[str] = frozenset({"append"})
     """Supported write modes."""
+    whole_names: bool = False
+    """Whether a stream has its whole name at the destination by default, and not only the last part."""
     repeats: Callable[[PluginConfig], str] = lambda _: ""
     """Why a row may be duplicated. Empty if it cannot."""

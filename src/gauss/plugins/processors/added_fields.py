@@ -49,9 +49,11 @@ class Adding:
     def fields(self, schema: SourceSchema | None, output: SourceSchema | None) -> list[Added] | None:
         """The added fields; None: all that the other side has. Raises ConfigError."""
         carries = schema is None and output is None
-        own = {plain(field.name) for field in schema.fields} if schema else set()
+        own = {plain(field.name) for field in schema.fields if not field.beside} if schema else set()
         wanted = {plain(field.name): field.field_type for field in output.fields} if output else {}
-        names = [plain(name) for name in self._names or ()] or [name for name in self._known if name != self._key]
+        names = [plain(name) for name in self._names or ()] or [
+            name for name, field in self._known.items() if name != self._key and not field.beside
+        ]
         if not names:
             if carries:
                 return None

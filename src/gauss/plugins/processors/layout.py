@@ -92,7 +92,7 @@ def layout(
     known = {plain(field.name): field for field in schema.fields}
     if missing := [name for name in reads if plain(name) not in known]:
         raise ConfigError(f"the input format has no field {', '.join(missing)}", hint=f"it has: {', '.join(known)}")
-    written = [field.name for field in (output or schema).fields]
+    written = [field.name for field in (output or schema).fields if not field.beside]
     if missing := [name for name in written if plain(name) not in known and plain(name) not in makes]:
         raise ConfigError(
             f"the output format writes {', '.join(missing)}, which the input format does not have",

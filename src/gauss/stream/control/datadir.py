@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 
 from gauss.clients.embedded import systems
-from gauss.model.errors import ConfigError, StorageError
+from gauss.model.errors import ConfigError
 from gauss.model.files import PRIVATE_FOLDER, read_json, write_private
-from gauss.model.paths import FORMAT_VERSION, DataDir
+from gauss.model.paths import FORMAT_VERSION, DataDir, unusable
 from gauss.process import locks
 from gauss.process.group import ProcessGroup
 
@@ -49,10 +49,7 @@ def hold(root: Path) -> Held:
         _make(paths)
         lock_fd = _lock(paths)
     except OSError as error:
-        raise StorageError(
-            f"the data directory {root} can't be used: {error.strerror or error}",
-            hint="choose another with --data-dir, or give this user the right to write there",
-        ) from error
+        raise unusable(root, error) from error
     try:
         paths.engine_json.unlink(missing_ok=True)
         group = ProcessGroup.open(paths.run, paths.logs)

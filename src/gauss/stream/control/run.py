@@ -24,7 +24,7 @@ from gauss.process.supervise import Child, ChildSpec
 from gauss.stream.child import set_up_logs
 from gauss.stream.control.datadir import Held, hold
 from gauss.stream.control.sample import Sampler
-from gauss.stream.control.tokens import kept_tokens
+from gauss.stream.control.tokens import Role, SignInCodes, kept_tokens
 from gauss.stream.control.watchdog import Watchdog
 from gauss.stream.graph import build_graph
 from gauss.stream.live_formats import forget_schemas, with_live_formats
@@ -84,6 +84,7 @@ class Running:
             set_up_logs(self.held.paths.logs, "control", self.redactor)
             logging.getLogger("uvicorn").setLevel(logging.WARNING)
             self.tokens = kept_tokens(self.held.paths)
+            self.codes = SignInCodes()
             self._write_files()
         except BaseException:
             self.held.release()
@@ -136,6 +137,7 @@ class Running:
                 "base_dir": str(self.config.parent.absolute()),
                 "data_dir": str(paths.root),
                 "secrets": sorted(self.redactor.secrets),
+                "started_ms": int(time.time() * 1000),
             },
         )
 
@@ -167,6 +169,10 @@ class Running:
                 self.redactor.redact(child.error.hint),
             )
             raise child.error
+
+    def pages_url(self, role: Role = "operator") -> str:
+        """The URL of the pages with a one-time code, in its fragment: browsers do not send that."""
+        return f"{self.url}/#{self.codes.issue(role)}"
 
     def client(self) -> ControlClient:
         """The engine's client, created at the first use: its import takes a quarter of a second."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from gauss.model.errors import GaussError
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 INTERVAL_SECONDS = 1.0
 RATED = {"topics": ("appended", "appended_bytes"), "processors": ("records", "bytes", "dead")}
+
+HISTORY = 60
+"""Samples that are kept of each rate, for sparklines."""
 
 log = logging.getLogger("gauss.control")
 
@@ -29,6 +33,7 @@ class Sampler:
         self._seen: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
         self._stalls = Stalls(running.pipeline.spark.stall_after / 1000)
         self._rows: dict[str, list[dict[str, Any]]] = {"topics": [], "processors": []}
+        self._history: dict[str, dict[str, deque[float]]] = {"topics": {}, "processors": {}}
 
     def start(self) -> None:
         self._thread.start()
@@ -40,6 +45,21 @@ class Sampler:
         """Health, topics, processors and syncs in one object."""
         syncs = self._running.syncs
         return {**self._running.health(), **self._rows, "syncs": syncs.rows() if syncs is not None else []}
+
+    @property
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """The newest rows of `topics` and `processors`."""
+        return self._rows
+
+    def history(self) -> dict[str, dict[str, list[float]]]:
+        """Records per second of each topic and processor, the newest last."""
+        return {
+            kind: {name: list(rates) for name, rates in list(found.items())} for kind, found in self._history.items()
+        }
+
+    def most(self, kind: str, name: str) -> float:
+        """The highest rate in the history of a topic or processor."""
+        return max(self._history[kind].get(name, ()), default=0.0)
 
     def _watch(self) -> None:
         while not self._stopping.wait(INTERVAL_SECONDS):
@@ -61,6 +81,8 @@ class Sampler:
         for kind, found in rows.items():
             for row in found:
                 row["rates"] = self._rates(kind, row, now)
+                rates = self._history[kind].setdefault(row["name"], deque(maxlen=HISTORY))
+                rates.append(row["rates"].get(RATED[kind][0], 0.0))
         self._rows = rows
         driver = running.driver
         if driver is not None and driver.state == "ready":

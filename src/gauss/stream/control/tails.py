@@ -81,7 +81,14 @@ class ControlClient(EngineClient):
             raise
 
     def tail(
-        self, topic: str, program: Program, *, limit: int | None = None, full: bool = False, name: str = "http"
+        self,
+        topic: str,
+        program: Program,
+        *,
+        limit: int | None = None,
+        full: bool = False,
+        name: str = "http",
+        rows: bool = False,
     ) -> RunningScan:
         """Starts a snapshot or live scan; its first batches are small unless `full`."""
-        return RunningScan(self.scanning(topic, program, name=name), limit, full)
+        return RunningScan(self.scanning(topic, program, name=name, rows=rows), limit, full)

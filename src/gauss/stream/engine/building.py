@@ -9,36 +9,42 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gauss import registry
 from gauss.clients.engine.positions import At, Ends
 from gauss.config.formats import named_format
-from gauss.config.spec import Pipeline, TopicDef
+from gauss.config.spec import Pipeline, ProcessorDef, TopicDef
 from gauss.config.topics import state_of
 from gauss.contracts.capture import RawContext
-from gauss.contracts.edge import Edge, EdgeContext, EdgeStatus, EngineTransform
+from gauss.contracts.edge import Edge, EdgeContext, EdgeStatus, EngineTransform, TopicHandle
 from gauss.contracts.format import Format
 from gauss.contracts.framing import Framing, FramingSpec
 from gauss.contracts.letter import Letter
 from gauss.contracts.processor import ProcessorSpec, Role
-from gauss.contracts.storage import ReadMode, StorageContext, StorageSpec, TopicKind
+from gauss.contracts.storage import Capacity, ReadMode, StorageContext, StorageSpec, TopicKind, WriteFull
 from gauss.contracts.table_read import TableReader
 from gauss.contracts.transport import Transport, TransportSpec
-from gauss.model.names import DEAD_TOPIC, is_internal, orders_topic, retry_topic, table_processor
+from gauss.model.names import DEAD_TOPIC, is_internal, is_table_processor, orders_topic, retry_topic, table_processor
 from gauss.model.paths import DataDir
+from gauss.stream.engine.delivery.dead_letters import DeadRatio
 from gauss.stream.engine.delivery.epochs import last_ts
-from gauss.stream.engine.delivery.processor_run import retry_topics
+from gauss.stream.engine.delivery.processor_run import ProcessorRun, retry_topics
 from gauss.stream.engine.journal.ledger import Ledger
+from gauss.stream.engine.topics.bounded_reads import Bounded
 from gauss.stream.engine.topics.captured_streams import CapturedStreams
 from gauss.stream.engine.topics.log_topic import LogTopic
 from gauss.stream.engine.topics.orders_topic import OrdersTopic
+from gauss.stream.engine.topics.partitions import PartitionLog, Partitions
 from gauss.stream.engine.topics.readers import ReaderPosition
 from gauss.stream.engine.topics.stored_table import StoredTable
 from gauss.stream.engine.topics.table_topic import TableTopic
 from gauss.stream.engine.topics.topic import Topic
 from gauss.stream.graph import Graph, ProcessorNode
 from gauss.stream.orders import reads_table
+
+if TYPE_CHECKING:
+    from gauss.contracts.shared_log import SharedLog
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +93,18 @@ class TopicBuilder:
                 found[definition.name] = CapturedStreams(definition.name, store, spec.capacity(config))
         return found
 
+    def partitions(self, topics: Mapping[str, Topic]) -> dict[str, Partitions]:
+        """The partitions of topics in outside systems, by topic."""
+        found: dict[str, Partitions] = {}
+        for name in self.graph.shared(topics):
+            topic = topics[name]
+            assert isinstance(topic, LogTopic)
+            found[name] = Partitions(topic, cast("SharedLog", topic.log), self._partition)
+        return found
+
+    def _partition(self, key: str, log: PartitionLog) -> LogTopic:
+        return LogTopic(key, log, Capacity(None, None, WriteFull.BLOCK))
+
     def orders(self, topics: Mapping[str, Topic], clock: Callable[[], float]) -> dict[str, Topic]:
         """The topics for orders of table reads, one per processor with such reads."""
         found: dict[str, Topic] = {}
@@ -123,20 +141,22 @@ class TopicBuilder:
         if holds is TopicKind.TABLE:
             return TableTopic(name, opened, spec.capacity(config), dead=self.dead)
         known = self.ledger.state.positions.get(name, {})
+        # In the ledger the name of a topic with partitions stands for the first of them.
+        at_least = 0 if spec.task_implementation else self.ledger.highest(name, opened.inc)
         topic = kind(
             name,
             opened,
             spec.capacity(config),
             dead=self.dead,
             positions={reader: ReaderPosition(at.inc, at.off) for reader, at in known.items()},
-            at_least=self.ledger.highest(name, opened.inc),
+            at_least=at_least,
             ended=self.ended.get(name),
             on_position=lambda topic, reader, inc, offset: self.ledger.move(topic, reader, At(inc, offset)),
         )
         if topic.counters.lost:
             log.warning("topic %s: %d known records are missing", name, topic.counters.lost)
         if holds is TopicKind.STORED_TABLE:
-            topic.stored = self._stored(topic)
+            topic.rows = topic.stored = self._stored(topic)
         return topic
 
     def _context(self, name: str) -> StorageContext:
@@ -187,6 +207,36 @@ def _settled(table: Topic) -> int | None:
     return None if done >= table.version() else last_ts(table, At(table.inc, done + 1)) or None
 
 
+def processor_run(
+    definition: ProcessorDef,
+    node: ProcessorNode,
+    keys: list[str],
+    orders: Topic | None,
+    *,
+    lanes: bool,
+    clock: Callable[[], int],
+) -> ProcessorRun:
+    """The state of a transform in this run. `keys`: what it reads, by the keys of Ends. `orders`: the topic of its
+    orders of table reads."""
+    source = definition.source
+    bounded: Bounded | None = None
+    if isinstance(orders, OrdersTopic):
+        bounded = orders.ordered
+    elif source is not None and source.read == ReadMode.QUERY:
+        bounded = Bounded(source, lambda: clock() / 1000)
+    return ProcessorRun(
+        definition.name,
+        (*keys, *retry_topics(node)),
+        DeadRatio(definition.max_dead_ratio),
+        read="offset" if orders is not None else node.sources[0].read,
+        bounded=bounded,
+        tables=node.tables,
+        on_restart=definition.on_restart,
+        tracked=lanes or is_table_processor(definition.name),
+        lanes=lanes,
+    )
+
+
 def drop_forgotten(graph: Graph, ledger: Ledger) -> None:
     """Drops the positions of readers and processors that are no longer in the config."""
     reading = {(source.topic, each.name) for each in graph.processors.values() for source in each.sources}
@@ -228,17 +278,19 @@ def edge(
         return made
     assert isinstance(topic, Topic)
     stream = getattr(config, spec.framed) if spec.framed else None
+    read = node.sources[0].read if node.sources else "offset"
+    rows = topic.rows if read == ReadMode.SNAPSHOT else None
     context = EdgeContext(
         name=node.name,
         config=config,
-        topic=topic,
+        topic=topic if rows is None else cast(TopicHandle, rows),
         framing=None if stream is None else framing(stream.framing, stream.parameters()),
         transport=transport,
         dead=dead,
         may_read=may_read,
         status=status,
         stopping=stopping,
-        read=node.sources[0].read if node.sources else "offset",
+        read=read,
         subscribe=node.sources[0].subscribe if node.sources else "snapshots",
         format=format_,
         formats=formats,

@@ -24,6 +24,7 @@ from gauss.clients.engine.task_messages import (
     Claim,
     Emptied,
     Latest,
+    Missed,
     Next,
     ProcessorFailure,
     Publish,
@@ -34,20 +35,19 @@ from gauss.clients.engine.task_messages import (
 from gauss.contracts.letter import Letter
 from gauss.contracts.outside import PullSpec, PushSpec
 from gauss.contracts.processor import ProcessorSpec, Role, Where
-from gauss.contracts.storage import ReadMode
 from gauss.model.closing import Closing, scope
 from gauss.model.errors import GaussError, NotFound, StorageError, Unavailable
-from gauss.model.names import DEAD_TOPIC, is_internal, is_table_processor, orders_topic
+from gauss.model.names import DEAD_TOPIC, is_internal, orders_topic
 from gauss.model.paths import DataDir
 from gauss.stream.child import assignment
 from gauss.stream.engine import building
 from gauss.stream.engine.clock import clock_of
 from gauss.stream.engine.delivery.batch_planning import Sources
-from gauss.stream.engine.delivery.dead_letters import DeadLetters, DeadRatio
+from gauss.stream.engine.delivery.dead_letters import DeadLetters
 from gauss.stream.engine.delivery.feeds import Feeds
 from gauss.stream.engine.delivery.grants import Grants
 from gauss.stream.engine.delivery.heartbeat import Heartbeat
-from gauss.stream.engine.delivery.processor_run import ProcessorRun, retry_topics
+from gauss.stream.engine.delivery.partition_readers import PartitionReaders, keys_read_by
 from gauss.stream.engine.delivery.publish import Publisher
 from gauss.stream.engine.delivery.replay import LetterReplay
 from gauss.stream.engine.delivery.stages import Stages
@@ -62,11 +62,9 @@ from gauss.stream.engine.observe.driver_board import DriverBoard
 from gauss.stream.engine.observe.progress import Progress
 from gauss.stream.engine.server import commands
 from gauss.stream.engine.server.flight import FlightServer
-from gauss.stream.engine.server.scan_sources import pipeline_formats, scan_engine
-from gauss.stream.engine.topics.bounded_reads import Bounded
+from gauss.stream.engine.server.scan_sources import pipeline_formats, register, scan_engine
 from gauss.stream.engine.topics.captured_streams import CapturedStreams
 from gauss.stream.engine.topics.log_topic import LogTopic
-from gauss.stream.engine.topics.orders_topic import OrdersTopic
 from gauss.stream.engine.topics.refill import refill
 from gauss.stream.engine.topics.topic import Topic
 from gauss.stream.engine.topics.topic_state import TopicState
@@ -89,7 +87,7 @@ class Engine:
     def __init__(self, data_dir: Path) -> None:
         self.paths = DataDir(data_dir)
         given = assignment(self.paths)
-        self.pipeline, self.base_dir = given.pipeline, given.base_dir
+        self.pipeline, self.base_dir, self.started_ms = given.pipeline, given.base_dir, given.started_ms
         self.graph = build_graph(self.pipeline)
         self._flight_file = json.loads(self.paths.flight_json.read_text())
         self.lock_path: str = self._flight_file.get("lock", "")
@@ -119,6 +117,11 @@ class Engine:
             self.topics = builder.all()
             self.captures = builder.captures()
             self.topics |= builder.orders(self.topics, lambda: self.clock() / 1000)
+        self.partitions = builder.partitions(self.topics)
+        self.places: dict[str, Topic] = dict(self.topics)
+        """What processors read, by the keys of Ends: topics, and the partitions of those in outside systems."""
+        for each in self.partitions.values():
+            self.places |= each.places
         self.scans = scan_engine(self.topics, self.pipeline, self.built)
         dead = self.topics[DEAD_TOPIC]
         assert isinstance(dead, LogTopic)
@@ -132,7 +135,7 @@ class Engine:
         """Topics whose publishes are on disk before they are acknowledged."""
         keep_ends(self.paths.memory_ends, (topic for name, topic in self.topics.items() if name not in durable))
         self.publisher = Publisher(
-            self.topics,
+            self.places,
             self.ledger,
             self.stages,
             synced=self.synced,
@@ -143,33 +146,22 @@ class Engine:
         for name, at in self.ledger.state.emptied.items():
             if name in self.topics and self.topics[name].inc == at.inc and self.topics[name].floor() < at.off:
                 self.topics[name].empty(at.off)  # an engine died during a rebuild
-        self.progress = Progress(self.topics, self.ledger, self.publisher.running)
+        self.progress = Progress(self.places, self.ledger, self.publisher.running)
         self.replay = LetterReplay(self.topics, self.ledger, self.dead, self.graph)
-        heartbeat = Heartbeat(self.graph, self.topics, self.ledger, self.publisher.running, self.clock)
-        self.sources = Sources(self.topics, self.ledger, self.publisher, durable, heartbeat, ended=ended)
-        self.grants = Grants(self.topics, self.ledger, self.publisher, self.sources)
+        heartbeat = Heartbeat(self.graph, self.places, self.ledger, self.publisher.running, self.clock)
+        self.sources = Sources(self.places, self.ledger, self.publisher, durable, heartbeat, ended=ended)
+        self.grants = Grants(self.places, self.ledger, self.publisher, self.sources)
         for definition in definitions:
             source, node = definition.source, self.graph.processors[definition.name]
             if node.role is not Role.TRANSFORM:
                 continue
             orders = self.topics.get(orders_topic(definition.name))
-            bounded: Bounded | None = None
-            if isinstance(orders, OrdersTopic):
-                bounded = orders.ordered
-            elif source is not None and source.read == ReadMode.QUERY:
-                bounded = Bounded(source, lambda: self.clock() / 1000)
-            read_topics = [orders.name] if orders is not None else [reading.topic for reading in node.sources]
-            running = ProcessorRun(
-                definition.name,
-                (*read_topics, *retry_topics(node)),
-                DeadRatio(definition.max_dead_ratio),
-                read="offset" if orders is not None else node.sources[0].read,
-                bounded=bounded,
-                tables=node.tables,
-                on_restart=definition.on_restart,
-                tracked=is_table_processor(definition.name),
-            )
+            keys = [orders.name] if orders is not None else keys_read_by(node, self.partitions)
+            lanes = bool(self.graph.shared(node.targets))
+            running = building.processor_run(definition, node, keys, orders, lanes=lanes, clock=self.clock)
             self.publisher.add(running, "earliest" if source is None or source.start is None else source.start)
+        self.partition_readers = PartitionReaders(self.partitions, self.places, self.graph, self.publisher)
+        self.partition_readers.follow(lambda topic: register(self.scans, topic))
         self._watch_disk()
 
     def start(self) -> None:
@@ -288,6 +280,8 @@ class Engine:
             return self.grants.note_failure(action)
         if isinstance(action, Emptied):
             return self.grants.emptied(action)
+        if isinstance(action, Missed):
+            return self.sources.missed(action)
         if isinstance(action, Pinned):
             self.publisher.check_generation(action.processor, action.generation)
             return self.sources.tables.pinned(self.publisher.processor(action.processor), action.topic, action.at)
@@ -344,6 +338,7 @@ class Engine:
                 self._watch_disk()
                 for topic in self.shown.values():
                     topic.maintain(self.clock())
+                self.partition_readers.show_positions(self.pipeline, self.ledger)
                 self.ledger.maintain()
             except (GaussError, OSError) as error:
                 log.warning("maintenance: %s", error)

@@ -149,6 +149,13 @@ class Bench:
             contents(system).drop_tables(self.servers[system].endpoint)
             (data_dir / system).symlink_to(self.root / system, target_is_directory=True)
 
+    def broker(self) -> str:
+        """The address of an embedded Kafka broker."""
+        if "kafka" not in self.servers:
+            self.servers["kafka"] = ensure("kafka", self.root / "kafka")
+        found = self.servers["kafka"].endpoint
+        return f"{found.host}:{found.port}"
+
     def close(self) -> None:
         """Stops all processes; the folder may be removed afterwards."""
         self._stop_driver()

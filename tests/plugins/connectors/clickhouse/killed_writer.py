@@ -1,15 +1,13 @@
 """A process that forks a writer per line of its input, and says how it ended.
 
 A writer runs one stream into ClickHouse from where the watermark is, and kills itself before, during or after one of
-its requests to the server. Run with the tests in PYTHONPATH.
+its requests to the server.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +17,9 @@ from urllib3.connectionpool import HTTPConnectionPool
 
 from gauss.contracts.connector.cursor import Int64Cursor
 from gauss.contracts.connector.stream import Append, Replace, SyncMode, Upsert, WriteMode
-from plugins.connectors.clickhouse.writing import FULL, INCREMENTAL, DestinationFixture, batch, emit
+from helpers.destinations import FULL, INCREMENTAL, batch, emit
+from helpers.killed_writers import serve
+from plugins.connectors.clickhouse.writing import DestinationFixture
 
 BATCHES, BATCH_ROWS = 3, 2
 MODES: dict[str, tuple[SyncMode, WriteMode]] = {
@@ -81,18 +81,5 @@ def write(order: dict[str, Any]) -> None:
     made.close()
 
 
-def main() -> None:
-    for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            try:
-                write(json.loads(line))
-            except BaseException as error:
-                print(repr(error), file=sys.stderr, flush=True)
-                os._exit(1)
-            os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(write)

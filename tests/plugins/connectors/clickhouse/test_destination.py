@@ -1,4 +1,4 @@
-"""Write modes × sync modes: what the tables contain after one run and after two."""
+"""Rows of the tables after one run and after two, for each write mode and sync mode."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import Batch, Mark
 from gauss.contracts.connector.lifecycle import JsonConfig, ValidationStatus
 from gauss.contracts.connector.stream import OPERATION, Append, Replace, Upsert
-from plugins.connectors.clickhouse.writing import CDC, FULL, INCREMENTAL, DestinationFixture, batch, emit
+from helpers.destinations import CDC, FULL, INCREMENTAL, batch, emit
+from plugins.connectors.clickhouse.writing import DestinationFixture
 
 
-def test_an_incremental_stream_is_appended_and_two_runs_add_up(destination: DestinationFixture) -> None:
+def test_incremental_stream_is_appended_and_two_runs_add_up(destination: DestinationFixture) -> None:
     first = destination.write([batch(a=[1, 2], b=["x", None]), batch(a=[3], b=["z"])])
     assert (first.summary.records_written, first.summary.batches_written) == (3, 2)
     assert [each.id for each in first.seen.safe][-1] == 2
@@ -29,7 +30,7 @@ def test_equal_rows_of_one_run_and_of_the_next_are_all_kept(destination: Destina
     assert destination.rows() == [(7,)] * 12
 
 
-def test_the_watermark_is_what_was_committed_last(destination: DestinationFixture) -> None:
+def test_watermark_is_the_last_committed_position(destination: DestinationFixture) -> None:
     stream = destination.stream()
     run, _ = destination.start(stream)
     asked = destination.open(run)
@@ -41,7 +42,7 @@ def test_the_watermark_is_what_was_committed_last(destination: DestinationFixtur
     assert asked.watermark(stream, "other") is None
 
 
-def test_a_full_refresh_replaces_all_rows_at_its_end(destination: DestinationFixture) -> None:
+def test_full_refresh_replaces_all_rows_at_its_end(destination: DestinationFixture) -> None:
     stream = destination.stream(FULL, Replace())
     destination.write([batch(a=[1, 2]), batch(a=[3])], stream)
     assert destination.rows() == [(1,), (2,), (3,)]
@@ -51,14 +52,14 @@ def test_a_full_refresh_replaces_all_rows_at_its_end(destination: DestinationFix
     assert destination.rows() == [(9,)] and destination.stages() == []
 
 
-def test_an_empty_full_refresh_empties_the_table(destination: DestinationFixture) -> None:
+def test_empty_full_refresh_empties_the_table(destination: DestinationFixture) -> None:
     stream = destination.stream(FULL, Replace())
     destination.write([batch(a=[1])], stream)
     destination.write([], stream, schema=batch(a=[1]).schema, generation=2)
     assert destination.rows() == []
 
 
-def test_a_full_refresh_that_appends_shows_nothing_before_its_end(destination: DestinationFixture) -> None:
+def test_appending_full_refresh_is_invisible_until_it_is_finished(destination: DestinationFixture) -> None:
     stream = destination.stream(FULL, Append())
     destination.write([batch(a=[1]), batch(a=[2])], stream)
     destination.write([batch(a=[1])], stream, generation=2, finish=False)
@@ -79,7 +80,7 @@ def test_partitions_are_published_together_and_once(destination: DestinationFixt
     assert destination.rows() == [(1,), (2,)] and destination.stages() == []
 
 
-def test_the_slower_of_two_attempts_at_a_partition_adds_nothing(destination: DestinationFixture) -> None:
+def test_slower_of_two_attempts_at_a_partition_writes_nothing(destination: DestinationFixture) -> None:
     stream = destination.stream(FULL, Replace())
     run, source = destination.start(stream, partition=1)
     slow = destination.open(run)
@@ -102,14 +103,14 @@ def test_the_slower_of_two_attempts_at_a_partition_adds_nothing(destination: Des
 
 
 @pytest.mark.parametrize("mode", [INCREMENTAL, FULL], ids=["incremental", "full"])
-def test_upserted_rows_replace_those_of_their_key(destination: DestinationFixture, mode: object) -> None:
+def test_upserted_row_replaces_the_row_of_its_key(destination: DestinationFixture, mode: object) -> None:
     stream = destination.stream(mode, Upsert(["k", "a"]))  # type: ignore[arg-type]
     destination.write([batch(a=[1, 2], k=["x", "x"], v=[1, 1]), batch(a=[1], k=["x"], v=[2])], stream)
     destination.write([batch(a=[2, 2, 3], k=["x", "x", "x"], v=[7, 8, 9])], stream, generation=2)
     assert destination.rows(columns="a, v", final=True) == [(1, 2), (2, 8), (3, 9)]
 
 
-def test_an_upserted_row_of_an_older_run_does_not_win(destination: DestinationFixture) -> None:
+def test_upserted_row_of_an_older_run_does_not_replace_a_newer_one(destination: DestinationFixture) -> None:
     stream = destination.stream(INCREMENTAL, Upsert(["a"]))
     run, source = destination.start(stream, 1)
     old = destination.open(run)
@@ -149,7 +150,7 @@ def test_changes_are_stored_as_rows_by_append(destination: DestinationFixture) -
     assert destination.rows(order="_op") == [("delete", 1, None), ("insert", 1, "a")]
 
 
-def test_an_unknown_operation_and_a_missing_key_are_rejected(destination: DestinationFixture) -> None:
+def test_unknown_operation_and_a_missing_key_are_rejected(destination: DestinationFixture) -> None:
     rows = changes(op=["insert", "merge", None, "insert"], a=[1, 2, 3, None], v=["a", "b", "c", "d"])
     done = destination.write([rows], destination.stream(CDC, Upsert(["a"])))
     assert destination.rows(columns="a, v", final=True) == [(1, "a")]
@@ -160,7 +161,7 @@ def test_an_unknown_operation_and_a_missing_key_are_rejected(destination: Destin
     ]
 
 
-def test_rows_behind_the_last_checkpoint_are_not_written(destination: DestinationFixture) -> None:
+def test_rows_after_the_last_checkpoint_are_not_written(destination: DestinationFixture) -> None:
     stream = destination.stream()
     run, source = destination.start(stream)
     made = destination.open(run)
@@ -174,7 +175,7 @@ def test_rows_behind_the_last_checkpoint_are_not_written(destination: Destinatio
     assert destination.rows() == [(2,)] and destination.stages() == []
 
 
-def test_a_run_without_rows_moves_the_watermark(destination: DestinationFixture) -> None:
+def test_run_without_rows_moves_the_watermark(destination: DestinationFixture) -> None:
     stream = destination.stream()
     run, source = destination.start(stream)
     made = destination.open(run)
@@ -184,7 +185,7 @@ def test_a_run_without_rows_moves_the_watermark(destination: DestinationFixture)
     assert made.watermark(stream, "") == Watermark(1, 0, Int64Cursor(40), True)
 
 
-def test_an_older_run_is_refused_by_prepare_and_by_finish(destination: DestinationFixture) -> None:
+def test_older_run_is_refused_by_prepare_and_by_finish(destination: DestinationFixture) -> None:
     stream = destination.stream(FULL, Replace())
     destination.write([batch(a=[1])], stream, generation=4)
     run, _ = destination.start(stream, 3)
@@ -197,9 +198,7 @@ def test_an_older_run_is_refused_by_prepare_and_by_finish(destination: Destinati
 
 
 @pytest.mark.parametrize("write", [Replace(), Append()], ids=["replace", "append"])
-def test_a_run_whose_generation_was_used_before_is_a_new_run(
-    destination: DestinationFixture, write: Append | Replace
-) -> None:
+def test_reused_generation_is_a_new_run(destination: DestinationFixture, write: Append | Replace) -> None:
     """The generations of a sync whose state was lost begin again."""
     stream = destination.stream(FULL, write)
     for number in (1, 2):
@@ -207,7 +206,7 @@ def test_a_run_whose_generation_was_used_before_is_a_new_run(
     assert destination.rows() == ([(2,)] if isinstance(write, Replace) else [(1,), (2,)])
 
 
-def test_an_unprepared_stream_is_refused(destination: DestinationFixture) -> None:
+def test_unprepared_stream_is_refused(destination: DestinationFixture) -> None:
     destination.run_sql(f"CREATE DATABASE {destination.database}")
     stream = destination.stream()
     run, _ = destination.start(stream)
@@ -224,12 +223,12 @@ def test_validate_accepts_the_embedded_server(destination: DestinationFixture) -
     assert destination.open(run).validate(JsonConfig({})).status is ValidationStatus.SUCCESS
 
 
-def test_the_table_of_a_stream_can_be_named(destination: DestinationFixture) -> None:
+def test_stream_is_written_to_the_configured_table(destination: DestinationFixture) -> None:
     destination.write([batch(a=[1])], tables={"public.t": "other"})
     assert destination.rows("other") == [(1,)]
 
 
-def test_a_table_that_gauss_uses_itself_is_refused(destination: DestinationFixture) -> None:
+def test_internal_table_as_target_is_refused(destination: DestinationFixture) -> None:
     with pytest.raises(ConnectorError, match="the connector's own"):
         destination.write([batch(a=[1])], destination.stream(name="public._gauss_watermarks"))
     with pytest.raises(ConnectorError, match="names with _gauss_"):

@@ -1,4 +1,4 @@
-"""A server that goes away and comes back, answers that are lost, and errors by category."""
+"""Servers that stop and restart, lost answers, and error categories."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from gauss.contracts.connector.stream import Append, Replace, WriteMode
 from gauss.plugins.connectors.clickhouse import destination_publish, destination_writer
 from gauss.plugins.connectors.clickhouse.destination_errors import destination_error
 from gauss.plugins.connectors.clickhouse.destination_spec import ClickHouseDestinationConfig
-from plugins.connectors.clickhouse.writing import FULL, DestinationFixture, batch, emit
+from helpers.destinations import FULL, batch, emit
+from plugins.connectors.clickhouse.writing import DestinationFixture
 
 
 @pytest.mark.parametrize("took_place", [False, True], ids=["before", "after"])
-def test_a_lost_answer_of_a_commit_is_told_apart_by_the_watermark(
+def test_watermark_tells_whether_a_commit_without_an_answer_took_place(
     destination: DestinationFixture, monkeypatch: pytest.MonkeyPatch, took_place: bool
 ) -> None:
     append = SyncLog.append
@@ -57,9 +58,22 @@ def test_a_lost_answer_of_a_commit_is_told_apart_by_the_watermark(
     assert destination.rows() == ([(1,)] if took_place else []) and destination.stages() == []
 
 
+def test_a_column_that_is_dropped_during_a_refresh_is_an_error_of_the_schema(destination: DestinationFixture) -> None:
+    stream = destination.stream(FULL, Replace())
+    destination.write([batch(a=[1], b=["x"])], stream)
+    destination.write([batch(a=[2], b=["y"])], stream, generation=2, finish=False)
+    destination.run_sql(f"ALTER TABLE {destination.database}.t DROP COLUMN b")
+    run, _ = destination.start(stream, 2)
+    with pytest.raises(ConnectorError) as caught:
+        destination.open(run).finish(stream, 2)
+    assert caught.value.category is ErrorCategory.SCHEMA and "start the sync again" in caught.value.hint
+    destination.write([batch(a=[3], b=["z"])], stream, generation=3)
+    assert destination.rows() == [(3, "z")]
+
+
 @pytest.mark.parametrize("write", [Append(), Replace()], ids=["append", "replace"])
 @pytest.mark.parametrize("took_place", [False, True], ids=["before", "after"])
-def test_an_end_of_a_refresh_whose_answer_is_lost_is_repeated(
+def test_finish_without_an_answer_is_repeated(
     destination: DestinationFixture, monkeypatch: pytest.MonkeyPatch, write: WriteMode, took_place: bool
 ) -> None:
     monkeypatch.setattr("gauss.plugins.connectors.clickhouse.destination.PAUSE_SECONDS", 0)
@@ -121,7 +135,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.mark.fault
-def test_a_server_that_is_killed_after_the_commit_has_every_row_once_when_it_is_back(
+def test_server_killed_after_the_commit_has_every_row_once_after_its_restart(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     destination = DestinationFixture(server.endpoint.url, "landing")
@@ -152,7 +166,7 @@ def test_a_server_that_is_killed_after_the_commit_has_every_row_once_when_it_is_
     destination.close()
 
 
-def test_a_wrong_password_is_an_auth_error_that_does_not_show_it(clickhouse: Endpoint) -> None:
+def test_wrong_password_is_an_auth_error_without_the_password(clickhouse: Endpoint) -> None:
     wrong = DestinationFixture(f"http://default:s3cret-pw@127.0.0.1:{clickhouse.port}/default", "d")
     run, _ = wrong.start(wrong.stream())
     with pytest.raises(ConnectorError) as caught:
@@ -161,7 +175,7 @@ def test_a_wrong_password_is_an_auth_error_that_does_not_show_it(clickhouse: End
     assert "s3cret" not in str(caught.value) + caught.value.hint
 
 
-def test_a_table_that_is_dropped_meanwhile_is_a_schema_error(destination: DestinationFixture) -> None:
+def test_table_dropped_during_a_run_is_a_schema_error(destination: DestinationFixture) -> None:
     destination.write([batch(a=[1])])
     destination.run_sql(f"DROP TABLE {destination.database}.t SYNC")
     with pytest.raises(ConnectorError) as caught:
@@ -184,7 +198,7 @@ def test_a_table_that_is_dropped_meanwhile_is_a_schema_error(destination: Destin
         (349, ErrorCategory.DATA),
     ],
 )
-def test_errors_of_the_server_have_a_category(code: int, category: ErrorCategory) -> None:
+def test_server_error_has_a_category(code: int, category: ErrorCategory) -> None:
     given = DatabaseError(f"Code: {code}. DB::Exception: something. (NAME)")
     found = sort_error(given)
     found.__cause__ = given
@@ -194,14 +208,14 @@ def test_errors_of_the_server_have_a_category(code: int, category: ErrorCategory
 @pytest.mark.parametrize(
     "dsn", ["clickhouse://h/d", "http:///d", "http://u:p@ss@h/d", "http://h/d?x=1", "localhost:8123"]
 )
-def test_a_dsn_that_cannot_be_read_is_refused_without_showing_it(dsn: str) -> None:
+def test_invalid_dsn_is_refused_without_showing_it(dsn: str) -> None:
     run, _ = DestinationFixture(dsn, "d").start(DestinationFixture(dsn, "d").stream())
     with pytest.raises(ConnectorError, match="the dsn can't be read") as caught:
         DestinationFixture(dsn, "d").open(run)
     assert dsn not in str(caught.value)
 
 
-def test_parts_of_a_dsn_are_decoded() -> None:
+def test_percent_encoded_parts_of_a_dsn_are_decoded() -> None:
     config = ClickHouseDestinationConfig(dsn="https://us%40er:p%3Aw@host/my%20db")
     found = address_of(config)
     assert (found.host, found.port, found.user, found.password, found.secure) == ("host", 8443, "us@er", "p:w", True)

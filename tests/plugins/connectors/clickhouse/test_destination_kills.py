@@ -1,12 +1,7 @@
-"""A writer that is killed before, during or after any request to the server loses and doubles nothing."""
+"""A writer that is killed before, during or after any request to the server loses and duplicates no rows."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +10,7 @@ import pytest
 
 from gauss.clients.endpoint import Endpoint
 from helpers.cases import SHARE
+from helpers.killed_writers import WriterProcess
 from plugins.connectors.clickhouse.killed_writer import BATCH_ROWS, BATCHES
 from plugins.connectors.clickhouse.writing import DestinationFixture
 
@@ -32,38 +28,19 @@ class Writers:
     def __init__(self, url: str, database: str) -> None:
         self._order: dict[str, Any] = {"url": url, "database": database}
         self.generation = 0
-        script = Path(__file__).with_name("killed_writer.py")
-        self._process = subprocess.Popen(
-            [sys.executable, str(script)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(script.parents[3])},
-        )
+        self.process = WriterProcess(Path(__file__).with_name("killed_writer.py"))
 
     def run(self, mode: str, die_at: int = 0) -> bool:
-        """Whether the writer came to its end; False if it was killed."""
+        """Runs a writer; returns False if it was killed."""
         self.generation += 1
-        assert self._process.stdin is not None and self._process.stdout is not None
-        order = {**self._order, "mode": mode, "generation": self.generation, "die_at": die_at}
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
-        assert code in (0, -signal.SIGKILL)
-        return code == 0
-
-    def close(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.wait(30)
+        return self.process.run({**self._order, "mode": mode, "generation": self.generation, "die_at": die_at})
 
 
 @pytest.fixture
 def writers(clickhouse: Endpoint, destination: DestinationFixture) -> Iterator[Writers]:
     made = Writers(clickhouse.url, destination.database)
     yield made
-    made.close()
+    made.process.close()
 
 
 def forget(destination: DestinationFixture) -> None:
@@ -71,7 +48,7 @@ def forget(destination: DestinationFixture) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
-def test_a_killed_incremental_writer_loses_and_doubles_nothing(
+def test_killed_incremental_writer_loses_and_duplicates_no_rows(
     writers: Writers, destination: DestinationFixture, mode: str
 ) -> None:
     for step in range(1 + len(mode) % STRIDE, MOST_STEPS, STRIDE):
@@ -86,9 +63,7 @@ def test_a_killed_incremental_writer_loses_and_doubles_nothing(
     raise AssertionError(f"a run has more than {MOST_STEPS} steps")
 
 
-def test_a_recovery_that_is_killed_too_is_recovered_by_the_next(
-    writers: Writers, destination: DestinationFixture
-) -> None:
+def test_killed_recovery_is_completed_by_the_next_run(writers: Writers, destination: DestinationFixture) -> None:
     """Every run is killed, each at a later step than the one before: in the end all rows are there once."""
     step = 1
     while not writers.run("append", step):
@@ -98,7 +73,7 @@ def test_a_recovery_that_is_killed_too_is_recovered_by_the_next(
     assert destination.rows() == ROWS and destination.stages() == []
 
 
-def test_a_killed_full_refresh_shows_the_old_rows_or_the_new_ones(
+def test_killed_full_refresh_shows_the_old_rows_or_the_new_ones(
     writers: Writers, destination: DestinationFixture
 ) -> None:
     assert writers.run("replace")
@@ -114,7 +89,7 @@ def test_a_killed_full_refresh_shows_the_old_rows_or_the_new_ones(
     assert ended and step > FEWEST_STEPS and destination.stages() == []
 
 
-def test_a_killed_refresh_that_appends_is_there_whole_or_not_at_all(
+def test_killed_appending_refresh_is_visible_completely_or_not_at_all(
     writers: Writers, destination: DestinationFixture
 ) -> None:
     for step in range(5, MOST_STEPS, STRIDE):

@@ -1,4 +1,4 @@
-"""Every Arrow type with a null and edge values, evolution of tables, and names of any kind."""
+"""Every Arrow type with a null and edge values, schema evolution, and hostile names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from gauss.contracts.connector.stream import (
     TypeChangePolicy,
     Upsert,
 )
-from plugins.connectors.clickhouse.writing import FULL, INCREMENTAL, DestinationFixture, batch
+from helpers.destinations import FULL, INCREMENTAL, batch
+from plugins.connectors.clickhouse.writing import DestinationFixture
 
 D = decimal.Decimal
 NIL = uuid.UUID(int=0)
@@ -79,7 +80,7 @@ CASES: list[tuple[Any, ...]] = [
 ]  # fmt: skip
 
 
-def test_every_arrow_type_lands_with_edge_values_and_a_null(destination: DestinationFixture) -> None:
+def test_every_arrow_type_is_written_with_edge_values_and_a_null(destination: DestinationFixture) -> None:
     names = [f"c{place}" for place in range(len(CASES))]
     columns = {name: _array(case[0], case[2]) for name, case in zip(names, CASES, strict=True)}
     rows = pa.record_batch({"a": pa.array([1, 2, 3]), **columns})
@@ -114,7 +115,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def test_nan_and_infinity_stay_what_they_are(destination: DestinationFixture) -> None:
+def test_nan_and_infinity_are_written_unchanged(destination: DestinationFixture) -> None:
     destination.write([batch(a=[1, 2], f=[float("nan"), float("inf")])])
     assert destination.rows(columns="a, isNaN(f), isInfinite(f)") == [(1, 1, 0), (2, 0, 1)]
 
@@ -131,7 +132,7 @@ def test_uuids_of_a_postgres_source_become_uuids(destination: DestinationFixture
     assert rejected.column("u")[0].as_py() == "nonsense" and error.details["column"] == "u"
 
 
-def test_a_time_out_of_range_is_rejected_and_the_others_are_written(destination: DestinationFixture) -> None:
+def test_time_out_of_range_is_rejected_and_the_others_are_written(destination: DestinationFixture) -> None:
     times = pa.array([dt.datetime(2026, 1, 1), dt.datetime(9999, 1, 1), dt.datetime(2027, 1, 1)], pa.timestamp("us"))
     done = destination.write([batch(a=[1, 2, 3], t=times)])
     assert destination.rows(columns="a") == [(1,), (3,)]
@@ -140,7 +141,7 @@ def test_a_time_out_of_range_is_rejected_and_the_others_are_written(destination:
     assert (error.category, error.code, error.details["column"]) == (ErrorCategory.DATA, "OUT_OF_RANGE", "t")
 
 
-def test_rows_that_the_server_refuses_are_found_one_by_one(destination: DestinationFixture) -> None:
+def test_rows_that_the_server_refuses_are_rejected_individually(destination: DestinationFixture) -> None:
     destination.write([batch(a=[0])])
     destination.run_sql(f"ALTER TABLE {destination.database}.t ADD CONSTRAINT c CHECK a NOT IN (13, 77)")
     done = destination.write([batch(a=list(range(1, 101)))], generation=2)
@@ -150,13 +151,13 @@ def test_rows_that_the_server_refuses_are_found_one_by_one(destination: Destinat
     assert done.summary.records_written == 98
 
 
-def test_a_new_column_is_added_and_old_rows_have_null(destination: DestinationFixture) -> None:
+def test_new_column_is_added_and_old_rows_have_null(destination: DestinationFixture) -> None:
     destination.write([batch(a=[1])])
     destination.write([batch(a=[2], b=["x"], l=[[1]])], generation=2)
     assert destination.rows() == [(1, None, []), (2, "x", [1])]
 
 
-def test_a_column_is_made_nullable(destination: DestinationFixture) -> None:
+def test_column_is_made_nullable(destination: DestinationFixture) -> None:
     schema = pa.schema([pa.field("a", pa.int64(), False), pa.field("b", pa.string(), False)])
     destination.write([pa.record_batch([[1], ["x"]], schema=schema)])
     destination.write([batch(a=[2], b=pa.array([None], pa.string()))], generation=2)
@@ -174,7 +175,7 @@ def test_a_column_is_made_nullable(destination: DestinationFixture) -> None:
         (SchemaEvolutionPolicy(type_change=TypeChangePolicy.FAIL), batch(a=["2"], b=["x"]), "a is string"),
     ],
 )
-def test_a_policy_that_fails_changes_nothing(
+def test_fail_policy_leaves_the_table_unchanged(
     destination: DestinationFixture, policy: SchemaEvolutionPolicy, rows: pa.RecordBatch, text: str
 ) -> None:
     destination.write([batch(a=[1], b=["x"])])
@@ -183,7 +184,7 @@ def test_a_policy_that_fails_changes_nothing(
     assert destination.rows() == [(1, "x")]
 
 
-def test_types_that_changed_are_converted_or_written_as_null(destination: DestinationFixture) -> None:
+def test_values_of_a_changed_type_are_converted_or_written_as_null(destination: DestinationFixture) -> None:
     destination.write([batch(a=[1], b=["x"])])
     done = destination.write([batch(a=["2", "many"], b=[7, 8])], generation=2, fits=True)
     assert destination.rows() == [(1, "x"), (2, "7")] and len(done.seen.letters) == 1
@@ -194,7 +195,7 @@ def test_types_that_changed_are_converted_or_written_as_null(destination: Destin
     destination.write([batch(a=[4], b=["y"])], destination.stream(evolution=refuses), generation=4)
 
 
-def test_a_table_of_the_users_is_used_as_it_is(destination: DestinationFixture) -> None:
+def test_existing_table_is_used_unchanged(destination: DestinationFixture) -> None:
     destination.run_sql(
         f"CREATE DATABASE {destination.database}",
         f"CREATE TABLE {destination.database}.t"
@@ -212,7 +213,7 @@ def test_a_table_of_the_users_is_used_as_it_is(destination: DestinationFixture) 
         destination.write([rows], destination.stream(INCREMENTAL, Upsert(["a"])), generation=2)
 
 
-def test_a_table_with_nullable_partitions_a_view_and_a_projection_gets_each_row_once(
+def test_table_with_nullable_partitions_a_view_and_a_projection_gets_each_row_once(
     destination: DestinationFixture,
 ) -> None:
     destination.run_sql(
@@ -268,7 +269,7 @@ def test_text_that_would_silently_become_null_is_refused(
         ("Map(String, Nullable(UUID))", pa.map_(pa.string(), pa.string()), [("k", str(NIL))], [("k", "nonsense")]),
     ],
 )
-def test_a_value_inside_another_that_would_be_changed_is_rejected(
+def test_nested_value_that_would_be_changed_is_rejected(
     destination: DestinationFixture, kind: str, arrow: pa.DataType, good: object, bad: object
 ) -> None:
     _table(destination, kind)
@@ -296,7 +297,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("write", [Append(), Upsert(NAMES[:3])], ids=["append", "upsert"])
-def test_names_of_columns_are_data(destination: DestinationFixture, write: Append | Upsert) -> None:
+def test_hostile_column_names_are_quoted(destination: DestinationFixture, write: Append | Upsert) -> None:
     rows = pa.record_batch({name: [place] for place, name in enumerate(NAMES)})
     for generation in (1, 2):
         destination.write([rows], destination.stream(INCREMENTAL, write), generation=generation)
@@ -306,7 +307,7 @@ def test_names_of_columns_are_data(destination: DestinationFixture, write: Appen
 
 @pytest.mark.parametrize("name", ["_part", "_partition_id"])
 @pytest.mark.parametrize("of_the_user", [False, True], ids=["new", "existing"])
-def test_a_column_that_hides_one_of_clickhouse_is_refused_where_rows_are_appended(
+def test_column_that_hides_a_virtual_column_is_refused_for_append(
     destination: DestinationFixture, name: str, of_the_user: bool
 ) -> None:
     rows = batch(a=[1], **{name: pa.array([None], pa.string())})
@@ -322,7 +323,7 @@ def test_a_column_that_hides_one_of_clickhouse_is_refused_where_rows_are_appende
 
 
 @pytest.mark.parametrize("name", ["a`b", "a'b\\", 'public."a.b"', "Ж -- x"])
-def test_names_of_tables_are_data(destination: DestinationFixture, name: str) -> None:
+def test_hostile_table_names_are_quoted(destination: DestinationFixture, name: str) -> None:
     stream = destination.stream(FULL, Replace(), name=name)
     for generation in (1, 2):
         destination.write([batch(a=[generation])], stream, generation=generation)
@@ -331,7 +332,7 @@ def test_names_of_tables_are_data(destination: DestinationFixture, name: str) ->
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 300, "a*b"])
-def test_an_impossible_table_name_is_refused(destination: DestinationFixture, name: str) -> None:
+def test_invalid_table_name_is_refused(destination: DestinationFixture, name: str) -> None:
     with pytest.raises(ConnectorError) as caught:
         destination.write([batch(a=[1])], destination.stream(name=name))
     assert caught.value.category is ErrorCategory.CONFIG

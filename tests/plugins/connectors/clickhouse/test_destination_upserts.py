@@ -1,4 +1,4 @@
-"""Upserts: deletes without values, versions whoever has written the table, tokens of a server that has died."""
+"""Upserts: deletes without values, row versions across syncs, and insert tokens of a killed server."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.stream import OPERATION, Upsert
-from plugins.connectors.clickhouse import writing
-from plugins.connectors.clickhouse.writing import CDC, INCREMENTAL, DestinationFixture, batch
+from helpers.destinations import CDC, INCREMENTAL, batch
+from plugins.connectors.clickhouse.writing import DestinationFixture
 
 CHANGES = pa.schema([
     pa.field("a", pa.int64(), nullable=False),
@@ -27,7 +27,7 @@ def changes(*rows: tuple[str, int, str | None]) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=CHANGES)
 
 
-def test_a_delete_needs_no_value_for_a_column_that_is_never_null(destination: DestinationFixture) -> None:
+def test_delete_needs_no_value_for_a_column_that_is_not_nullable(destination: DestinationFixture) -> None:
     stream = destination.stream(CDC, Upsert(["a"]))
     first = changes(("insert", 1, "x"), ("insert", 2, "y"), ("insert", 3, "z"))
     second = changes(
@@ -39,13 +39,11 @@ def test_a_delete_needs_no_value_for_a_column_that_is_never_null(destination: De
     assert not done.seen.letters and done.summary.records_written == 9
 
 
-def test_rows_of_another_sync_are_replaced_by_those_of_a_new_one(
-    destination: DestinationFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_a_renamed_sync_replace_the_old_ones(destination: DestinationFixture) -> None:
     """A sync that was renamed counts its runs from 1 again."""
     stream = destination.stream(INCREMENTAL, Upsert(["a"]))
     destination.write([batch(a=[1], v=["old"])], stream, generation=70_000)
-    monkeypatch.setattr(writing, "SYNC", "renamed")
+    destination.sync = "renamed"
     destination.write([batch(a=[1], v=["new"])], stream, generation=1)
     assert destination.rows(columns="a, v", final=True) == [(1, "new")]
     destination.write([batch(a=[1], v=["newer"])], stream, generation=2)
@@ -53,7 +51,7 @@ def test_rows_of_another_sync_are_replaced_by_those_of_a_new_one(
 
 
 @pytest.mark.parametrize("made_by", ["this version", "an older one"])
-def test_a_row_is_written_though_the_server_knows_its_token(
+def test_row_whose_token_the_server_already_knows_is_written(
     destination: DestinationFixture, monkeypatch: pytest.MonkeyPatch, made_by: str
 ) -> None:
     """A server that dies at the wrong moment keeps the token of an insert without its rows, and drops the retry."""
@@ -79,9 +77,7 @@ class _Uuids:
 
 
 @pytest.mark.parametrize("name", ["_version", "_deleted"])
-def test_a_column_that_upsert_adds_itself_is_refused_in_a_table_that_there_is(
-    destination: DestinationFixture, name: str
-) -> None:
+def test_stream_column_with_the_name_of_an_internal_one_is_refused(destination: DestinationFixture, name: str) -> None:
     stream = destination.stream(INCREMENTAL, Upsert(["a"]))
     destination.write([batch(a=[1])], stream)
     with pytest.raises(ConnectorError, match=f"has {name}, which upsert adds itself") as raised:

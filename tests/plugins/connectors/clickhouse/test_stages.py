@@ -1,4 +1,4 @@
-"""Publishing staging tables: whatever was published before, every row is there once afterwards."""
+"""Publishing of staging tables: every row is published once, whatever was published before."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def contents(client: Client, target: TargetTable) -> list[tuple[int]]:
     return [(value,) for (value,) in client.query(f"SELECT a FROM {target.sql} ORDER BY a").result_rows]
 
 
-def test_a_stage_is_published_in_chunks_and_dropped(client: Client, target: TargetTable) -> None:
+def test_stage_is_published_in_chunks_and_dropped(client: Client, target: TargetTable) -> None:
     publish.publish(client, target, planned(client, target))
     assert contents(client, target) == ALL
     assert stages.tables_like(client, target.database, "s") == []
@@ -63,7 +63,7 @@ def test_a_stage_is_published_in_chunks_and_dropped(client: Client, target: Targ
     assert contents(client, target) == ALL
 
 
-def test_a_stage_above_the_limit_for_drops_is_dropped(client: Client, target: TargetTable) -> None:
+def test_stage_above_the_drop_limit_is_dropped(client: Client, target: TargetTable) -> None:
     """The server's limit, 50 GB by default, protects tables of people."""
     client.set_client_setting("max_table_size_to_drop", 1)
     publish.publish(client, target, planned(client, target))
@@ -71,9 +71,7 @@ def test_a_stage_above_the_limit_for_drops_is_dropped(client: Client, target: Ta
 
 
 @pytest.mark.parametrize("there", [(), (0,), (1,), (0, 2), (0, 1, 2, 3, 4, 5)], ids=str)
-def test_chunks_that_are_there_are_found_and_the_others_are_published(
-    client: Client, target: TargetTable, there: tuple[int, ...]
-) -> None:
+def test_only_missing_chunks_are_published(client: Client, target: TargetTable, there: tuple[int, ...]) -> None:
     client.command(f"INSERT INTO {target.sql} VALUES (3), (3)")  # before, and equal to a chunk
     plan = planned(client, target)
     for place, chunk in enumerate(publish._chunks(client, target, "s", plan.chunk_rows, hashed=False)):
@@ -87,14 +85,14 @@ def test_chunks_that_are_there_are_found_and_the_others_are_published(
     assert stages.tables_like(client, target.database, "s") == []
 
 
-def test_a_table_of_very_many_partitions_is_settled(client: Client, target: TargetTable) -> None:
+def test_table_with_10_000_partitions_is_settled(client: Client, target: TargetTable) -> None:
     plan = planned(client, target)
     many = {f"{number:032x}": number for number in range(10_000)}
     publish.settle(client, target, Publishing(**{**vars(plan), "floors": {**plan.floors, **many}}))
     assert contents(client, target) == ALL
 
 
-def test_rows_are_published_to_a_table_that_was_made_again(client: Client, target: TargetTable) -> None:
+def test_rows_are_published_to_a_recreated_table(client: Client, target: TargetTable) -> None:
     plan = planned(client, target)
     for chunk in publish._chunks(client, target, "s", plan.chunk_rows, hashed=False):
         publish._insert(client, target, chunk)
@@ -103,7 +101,7 @@ def test_rows_are_published_to_a_table_that_was_made_again(client: Client, targe
     assert contents(client, target) == ALL
 
 
-def test_settling_waits_for_the_statements_of_a_dead_writer(
+def test_settle_waits_for_the_running_statements_of_a_dead_writer(
     client: Client, target: TargetTable, clickhouse: Endpoint
 ) -> None:
     """An insert that is under way when its writer dies comes to its end on the server, and is not repeated."""
@@ -127,7 +125,7 @@ def test_settling_waits_for_the_statements_of_a_dead_writer(
     assert contents(client, target) == ALL
 
 
-def test_a_log_that_is_replayed_counts_one_of_two_attempts_and_no_fenced_run(
+def test_replayed_log_counts_one_of_two_attempts_and_no_fenced_run(
     client: Client, destination: DestinationFixture
 ) -> None:
     client.command(f"CREATE DATABASE {destination.database}")

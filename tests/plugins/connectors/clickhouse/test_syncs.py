@@ -1,4 +1,4 @@
-"""Syncs from Postgres to ClickHouse by the real host, with the connectors that ship."""
+"""Syncs from Postgres to ClickHouse with the built-in connectors."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def syncs(postgres: EmbeddedServer, clickhouse: Endpoint, tmp_path: Path) -> Ite
 
 
 @pytest.mark.usefixtures("connection")
-def test_a_full_refresh_has_the_same_rows_and_the_nearest_types(syncs: Syncs) -> None:
+def test_full_refresh_writes_equal_rows_with_the_closest_types(syncs: Syncs) -> None:
     for _ in range(2):
         syncs.run({})
     assert syncs.query("SELECT count(), countDistinct(id), sum(worth) FROM {db}.people") == [
@@ -113,7 +113,7 @@ def test_a_full_refresh_has_the_same_rows_and_the_nearest_types(syncs: Syncs) ->
     ]
 
 
-def test_an_incremental_stream_is_appended_once(syncs: Syncs, connection: Connection) -> None:
+def test_incremental_stream_is_appended_once(syncs: Syncs, connection: Connection) -> None:
     stream = {"mode": "incremental", "cursor": "id"}
     checkpoint = {"checkpoint": {"rows": 100}}
     assert syncs.run(stream, **checkpoint).streams[0].read.records_read == 301
@@ -123,7 +123,7 @@ def test_an_incremental_stream_is_appended_once(syncs: Syncs, connection: Connec
     assert syncs.query("SELECT count(), countDistinct(id), sum(id) FROM {db}.people") == [(400, 400, 80_200)]
 
 
-def test_an_incremental_upsert_follows_its_source(syncs: Syncs, connection: Connection) -> None:
+def test_incremental_upsert_applies_the_changes_of_its_source(syncs: Syncs, connection: Connection) -> None:
     stream = {"mode": "incremental", "cursor": "id", "key": ["id"]}
     syncs.run(stream)
     connection.execute("INSERT INTO people (id, name) VALUES (302, 'late')")
@@ -131,7 +131,7 @@ def test_an_incremental_upsert_follows_its_source(syncs: Syncs, connection: Conn
     assert syncs.query("SELECT count(), max(name) FROM {db}.people FINAL") == [(302, "person 99")]
 
 
-def test_a_new_column_is_shown_by_a_dry_run_before_it_is_added(syncs: Syncs, connection: Connection) -> None:
+def test_new_column_is_shown_by_a_dry_run_before_it_is_added(syncs: Syncs, connection: Connection) -> None:
     stream = {"mode": "incremental", "cursor": "id"}
     [before] = syncs.make(stream).dry_run()
     assert [each.partition("\n")[0].split(" ")[:2] for each in before.statements] == [
@@ -147,7 +147,7 @@ def test_a_new_column_is_shown_by_a_dry_run_before_it_is_added(syncs: Syncs, con
     assert syncs.query("SELECT mail FROM {db}.people WHERE id = 2000") == [("x@y",)]
 
 
-def test_a_lost_state_file_is_no_loss_because_the_server_knows_the_watermark(
+def test_sync_with_a_deleted_state_file_resumes_at_the_watermark_of_the_server(
     syncs: Syncs, connection: Connection, tmp_path: Path
 ) -> None:
     stream = {"mode": "incremental", "cursor": "id"}
@@ -160,7 +160,7 @@ def test_a_lost_state_file_is_no_loss_because_the_server_knows_the_watermark(
 
 
 @pytest.mark.usefixtures("connection")
-def test_a_destination_without_an_address_is_the_embedded_server(postgres: EmbeddedServer, tmp_path: Path) -> None:
+def test_destination_without_an_address_uses_the_embedded_server(postgres: EmbeddedServer, tmp_path: Path) -> None:
     given = SyncDef.model_validate(
         {
             "name": "people",

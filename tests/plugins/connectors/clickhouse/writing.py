@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +11,7 @@ from gauss.clients.clickhouse.connect import connect
 from gauss.clients.clickhouse.quote import qualified
 from gauss.clients.clickhouse.server import address_of
 from gauss.connect.evolution import SchemaPlan, plan_schema
-from gauss.connect.host import StreamHost, StreamRun
-from gauss.contracts.connector.cursor import CursorInfo, CursorType, Int64Cursor
-from gauss.contracts.connector.lifecycle import JsonConfig, OpenContext
-from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, WriteSummary
+from gauss.contracts.connector.cursor import CursorInfo, CursorType
 from gauss.contracts.connector.stream import (
     OPERATION,
     Append,
@@ -31,28 +27,16 @@ from gauss.contracts.connector.stream import (
 )
 from gauss.plugins.connectors.clickhouse.destination import ClickHouseDestination
 from gauss.plugins.connectors.clickhouse.destination_spec import ClickHouseDestinationConfig
-from helpers.connectors import Seen, Values
-
-SYNC = "people"
-FULL, INCREMENTAL, CDC = SyncMode.FULL_REFRESH, SyncMode.INCREMENTAL, SyncMode.CDC
+from helpers.connectors import Seen
+from helpers.destinations import FULL, INCREMENTAL, Destinations, Written, emit
 
 
-@dataclass(frozen=True)
-class Written:
-    """What became of a run."""
-
-    summary: WriteSummary
-    seen: Seen
-    plan: SchemaPlan | None = None
-
-
-class DestinationFixture:
+class DestinationFixture(Destinations[ClickHouseDestination]):
     """Makes destinations of one server, which write to one database."""
 
     def __init__(self, url: str, database: str, **config: Any) -> None:
         self.database = database
-        self.config = {"dsn": url, "schema": database, **config}
-        self._open: list[ClickHouseDestination] = []
+        super().__init__(ClickHouseDestination, "dest-clickhouse", {"dsn": url, "schema": database, **config})
 
     def stream(
         self,
@@ -69,25 +53,6 @@ class DestinationFixture:
             policies=StreamPolicies(policy, evolution or SchemaEvolutionPolicy()),
             write_mode=write or Append(),
         )
-
-    def open(self, run: StreamRun, **config: Any) -> ClickHouseDestination:
-        made = ClickHouseDestination(StreamHost(run, CheckpointKind.DEST, "dest-clickhouse"))
-        self._open.append(made)
-        made.open(OpenContext(JsonConfig({**self.config, **config}), "dest-clickhouse", "1"))
-        return made
-
-    def close(self) -> None:
-        for made in self._open:
-            made.close()
-
-    def start(
-        self, stream: StreamContext, generation: int = 1, partition: Any = None, schema: SchemaPlan | None = None
-    ) -> tuple[StreamRun, StreamHost]:
-        """A run and the host of its source."""
-        run = StreamRun(
-            stream, Values(), Seen(), pipeline=SYNC, generation=generation, partition=partition, schema=schema
-        )
-        return run, StreamHost(run, CheckpointKind.SOURCE, "source")
 
     def prepare(
         self, made: ClickHouseDestination, stream: StreamContext, rows: pa.Schema, generation: int = 1
@@ -120,7 +85,7 @@ class DestinationFixture:
         schema = schema or (batches[0].schema if batches else None)
         if prepare and schema is not None:
             plan = self.prepare(manager, stream, schema, generation)
-        run, source = self.start(stream, generation, partition, plan if fits else None)
+        run, source = self.start(stream, generation, partition, schema=plan if fits else None)
         emit(source, batches)
         destination = self.open(run, **config)
         try:
@@ -152,18 +117,3 @@ class DestinationFixture:
         """The staging tables that there are."""
         query = "SELECT name FROM system.tables WHERE database = '{}' AND startsWith(name, '_gauss_stage')"
         return [name for (name,) in self.query(query.format(self.database))]
-
-
-def emit(source: StreamHost, batches: Sequence[pa.RecordBatch], first: int = 0) -> None:
-    """Emits batches, with a checkpoint behind each and one before all, and ends."""
-    name = source.stream.stream_name
-    source.checkpoint(Checkpoint(0, CheckpointKind.SOURCE, name, "n", Int64Cursor(first)))
-    for number, batch in enumerate(batches, start=1):
-        source.emit_batch(batch)
-        source.checkpoint(Checkpoint(number, CheckpointKind.SOURCE, name, "n", Int64Cursor(first + number)))
-    source.end()
-
-
-def batch(**columns: Any) -> pa.RecordBatch:
-    arrays = {name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()}
-    return pa.record_batch(arrays)

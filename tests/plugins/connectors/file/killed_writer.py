@@ -1,16 +1,13 @@
 """A process that forks a writer per line of its input, and says how it ended.
 
 A writer runs one sync into files. It kills itself before or after its n-th step that changes the file system, or is
-killed after some time. Run with the tests in PYTHONPATH.
+killed after some time.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from typing import Any
 from gauss.contracts.connector.cursor import Int64Cursor
 from gauss.contracts.connector.stream import Append, Replace, SyncMode
 from gauss.plugins.connectors.file import atomic, writers
+from helpers.killed_writers import serve
 from plugins.connectors.file.syncing import Wanted, emits, move, numbers, writes
 
 BATCH_ROWS = 4
@@ -74,22 +72,5 @@ def write(order: dict[str, Any]) -> None:
     move(emits(*batches), writes(Path(order["path"]), format="jsonl", max_file_bytes=40), wanted).ok()
 
 
-def main() -> None:
-    for line in sys.stdin:
-        order = json.loads(line)
-        child = os.fork()
-        if not child:
-            try:
-                write(order)
-            except BaseException as error:
-                print(repr(error), file=sys.stderr)
-                os._exit(1)
-            os._exit(0)
-        if order["kill_after_s"] is not None:
-            time.sleep(order["kill_after_s"])
-            os.kill(child, signal.SIGKILL)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(write)

@@ -114,7 +114,7 @@ class Kept:
 
 @dataclass
 class Moved:
-    """What became of a run of a stream."""
+    """The result of a run of a stream."""
 
     outcome: Outcome
     seen: Seen

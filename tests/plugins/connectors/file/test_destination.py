@@ -1,4 +1,4 @@
-"""The file destination: modes, watermarks, fences, what a crash leaves behind, errors."""
+"""The file destination: modes, watermarks, fencing, recovery after a crash, errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gauss.contracts.connector.connector import ManagedDestination, Watermark, p
 from gauss.contracts.connector.cursor import Int64Cursor
 from gauss.contracts.connector.errors import CommitState, ConnectorError, ErrorCategory
 from gauss.contracts.connector.lifecycle import JsonConfig
-from gauss.contracts.connector.stream import Append, Replace, SyncMode, Upsert
+from gauss.contracts.connector.stream import Append, Replace, SyncMode, Upsert, WriteMode
 from gauss.plugins.connectors.file import atomic
 from gauss.plugins.connectors.file.data_folder import DataFolder
 from gauss.plugins.connectors.file.destination import FileDestination
@@ -53,7 +53,13 @@ def hidden(path: Path) -> list[str]:
     return [str(each) for each in path.rglob("*") if each.name.startswith((".tmp", "staging", "aside"))]
 
 
-def test_an_incremental_stream_is_committed_at_every_mark(tmp_path: Path) -> None:
+def test_folder_of_a_stream_has_its_whole_name_or_the_given_one(tmp_path: Path) -> None:
+    for stream, folder in {"a.b": "a.b", "given": "x%2Fy"}.items():
+        move(emits(numbers(1)), writes(tmp_path, tables={"given": "x/y"}), Wanted(stream=stream)).ok()
+        assert files(tmp_path, folder)
+
+
+def test_incremental_stream_is_committed_at_every_mark(tmp_path: Path) -> None:
     wanted = Wanted(mode=INCREMENTAL)
     assert watermark(tmp_path, wanted) is None
     moved = move(emits(numbers(1), numbers(2, 3)), writes(tmp_path), wanted).ok()
@@ -67,7 +73,7 @@ def test_an_incremental_stream_is_committed_at_every_mark(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("write", "rows"), [(Append(), [1, 2, 3]), (Replace(), [3])])
-def test_a_full_refresh_is_invisible_until_it_is_finished(tmp_path: Path, write: Any, rows: list[int]) -> None:
+def test_full_refresh_is_invisible_until_it_is_finished(tmp_path: Path, write: Any, rows: list[int]) -> None:
     wanted = Wanted(write=write)
     move(emits(numbers(1), numbers(2)), writes(tmp_path), wanted).ok()
     assert ns(tmp_path) == [1, 2]
@@ -83,7 +89,7 @@ def test_a_full_refresh_is_invisible_until_it_is_finished(tmp_path: Path, write:
 
 
 @pytest.mark.parametrize("write", [Append(), Replace()])
-def test_a_full_refresh_swaps_in_two_steps_where_folders_cannot_be_exchanged(
+def test_full_refresh_swaps_in_two_steps_if_folders_cannot_be_exchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any
 ) -> None:
     monkeypatch.setattr(atomic, "_exchange", lambda *_: False)
@@ -108,14 +114,14 @@ def test_a_full_refresh_swaps_in_two_steps_where_folders_cannot_be_exchanged(
     assert ns(tmp_path) == expected and not hidden(tmp_path)
 
 
-def test_an_interrupted_full_refresh_leaves_nothing_to_the_next(tmp_path: Path) -> None:
+def test_interrupted_full_refresh_leaves_no_rows_to_the_next_one(tmp_path: Path) -> None:
     move(emits(numbers(1)), writes(tmp_path), Wanted(write=Replace())).ok()
     move(emits(numbers(2)), writes(tmp_path), Wanted(write=Replace(), generation=2, finish=False)).ok()
     move(emits(numbers(3)), writes(tmp_path), Wanted(write=Replace(), generation=3)).ok()
     assert ns(tmp_path) == [3] and not hidden(tmp_path)
 
 
-def test_an_empty_full_refresh_replaces_all_rows_and_keeps_the_columns(tmp_path: Path) -> None:
+def test_empty_full_refresh_replaces_all_rows_and_keeps_the_columns(tmp_path: Path) -> None:
     schema = numbers(1).schema
     move(emits(numbers(1)), writes(tmp_path), Wanted(write=Replace(), schema=schema)).ok()
     move(emits(), writes(tmp_path), Wanted(write=Replace(), generation=2, schema=schema)).ok()
@@ -124,7 +130,7 @@ def test_an_empty_full_refresh_replaces_all_rows_and_keeps_the_columns(tmp_path:
         assert manager.describe(Wanted().context()) == schema
 
 
-def test_partitions_are_one_full_refresh_and_a_repeated_one_counts_once(tmp_path: Path) -> None:
+def test_partitions_form_one_full_refresh_and_a_repeated_one_is_written_once(tmp_path: Path) -> None:
     parts = {"0": [1, 2], "1": [3], "2": [4]}
     for part in ("0", "1", "2", "1"):
         wanted = Wanted(partition=part, finish=False)
@@ -142,7 +148,7 @@ def test_partitions_are_one_full_refresh_and_a_repeated_one_counts_once(tmp_path
 
 
 @pytest.mark.parametrize("mode", [FULL, INCREMENTAL])
-def test_a_run_of_an_earlier_generation_is_fenced_wherever_it_is(tmp_path: Path, mode: SyncMode) -> None:
+def test_run_of_an_earlier_generation_is_fenced_at_every_step(tmp_path: Path, mode: SyncMode) -> None:
     old, new = Wanted(mode=mode, generation=1), Wanted(mode=mode, generation=2)
     with opened(writes(tmp_path), old) as manager:
         manager.prepare(old.context(), [], 1)
@@ -158,7 +164,16 @@ def test_a_run_of_an_earlier_generation_is_fenced_wherever_it_is(tmp_path: Path,
     assert ns(tmp_path) == [2]
 
 
-def test_a_run_is_fenced_between_two_commits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("write", [Append(), Replace()])
+def test_a_second_refresh_of_the_same_generation_is_refused(tmp_path: Path, write: WriteMode) -> None:
+    wanted = Wanted(write=write)
+    move(emits(numbers(1)), writes(tmp_path), wanted).ok()
+    with opened(writes(tmp_path), wanted) as manager, pytest.raises(ConnectorError) as raised:
+        manager.prepare(wanted.context(), [], 1)
+    assert raised.value.code == "FENCED" and ns(tmp_path) == [1]
+
+
+def test_run_is_fenced_between_two_commits(tmp_path: Path) -> None:
     """A later run begins while the earlier one writes: what that has not committed by then never appears."""
     old, new = Wanted(mode=INCREMENTAL), Wanted(mode=INCREMENTAL, generation=2, cursor=Int64Cursor(1))
     batches = [numbers(1), numbers(2), numbers(3)]
@@ -185,7 +200,7 @@ def test_a_run_is_fenced_between_two_commits(tmp_path: Path) -> None:
     assert ns(tmp_path) == [1, 2, 3] and not hidden(tmp_path)
 
 
-def test_two_syncs_write_to_one_folder_without_harm(tmp_path: Path) -> None:
+def test_two_syncs_in_one_folder_keep_their_rows_and_watermarks(tmp_path: Path) -> None:
     for name, value in (("a", 1), ("b", 2), ("a", 3)):
         wanted = Wanted(mode=INCREMENTAL, pipeline=name, generation=value)
         move(emits(numbers(value)), writes(tmp_path), wanted).ok()
@@ -196,7 +211,7 @@ def test_two_syncs_write_to_one_folder_without_harm(tmp_path: Path) -> None:
     assert kept == Watermark(2, 1, Int64Cursor(1), True)
 
 
-def test_a_commit_whose_end_fails_is_unknown_and_is_completed_by_the_next_run(
+def test_commit_that_fails_at_its_end_is_unknown_and_completed_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: Any) -> None:
@@ -238,7 +253,7 @@ def test_hostile_stream_names_stay_inside_the_directory(tmp_path: Path, stream: 
 
 
 @pytest.mark.parametrize(("write", "name"), [(Replace(), "mine.csv"), (Append(), ".hidden"), (Append(), "deep/x")])
-def test_a_full_refresh_does_not_remove_what_no_sync_has_written(tmp_path: Path, write: Any, name: str) -> None:
+def test_full_refresh_refuses_to_remove_files_that_no_sync_has_written(tmp_path: Path, write: Any, name: str) -> None:
     mine = tmp_path / "s" / name
     mine.parent.mkdir(parents=True)
     mine.write_text("n\n7\n")
@@ -247,7 +262,7 @@ def test_a_full_refresh_does_not_remove_what_no_sync_has_written(tmp_path: Path,
     assert raised.value.category is ErrorCategory.CONFIG and mine.read_text() == "n\n7\n"
 
 
-def test_rows_are_appended_beside_files_of_another_origin(tmp_path: Path) -> None:
+def test_rows_are_appended_beside_files_of_other_writers(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "0.csv").write_text("n\n7\n")
     move(emits(numbers(8)), writes(tmp_path, format="csv"), Wanted(schema=numbers(1).schema)).ok()
@@ -268,7 +283,7 @@ def test_upsert_is_refused(tmp_path: Path) -> None:
         ({"max_file_bytes": 0}, "max_file_bytes"),
     ],
 )
-def test_a_wrong_config_is_refused(tmp_path: Path, config: dict[str, Any], key: str) -> None:
+def test_invalid_config_is_refused(tmp_path: Path, config: dict[str, Any], key: str) -> None:
     with pytest.raises(ConnectorError, match=key), opened(writes(tmp_path, **config), Wanted()):
         pass
 
@@ -276,7 +291,7 @@ def test_a_wrong_config_is_refused(tmp_path: Path, config: dict[str, Any], key: 
 # --- errors ---
 
 
-def test_a_directory_that_cannot_be_written_is_an_error_of_permission(tmp_path: Path) -> None:
+def test_read_only_directory_is_a_permission_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     root = os.geteuid() == 0
     side = writes(tmp_path / "out")
@@ -291,7 +306,7 @@ def test_a_directory_that_cannot_be_written_is_an_error_of_permission(tmp_path: 
     assert raised.value.category is ErrorCategory.PERMISSION
 
 
-def test_a_file_in_the_place_of_the_directory_is_an_error_of_the_config(tmp_path: Path) -> None:
+def test_file_instead_of_the_directory_is_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(ConnectorError) as raised, opened(writes(tmp_path / "out"), Wanted()) as manager:
         manager.validate(JsonConfig({"path": str(tmp_path / "out" / "in")}))
@@ -321,7 +336,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
-def test_a_full_disk_is_transient_and_what_was_committed_stays(tmp_path: Path, form: str) -> None:
+def test_full_disk_is_a_transient_error_and_committed_rows_are_kept(tmp_path: Path, form: str) -> None:
     small = pa.record_batch({"n": pa.array([1]), "raw": pa.array([b"x"])})
     large = pa.record_batch({"n": pa.array([2]), "raw": pa.array([os.urandom(5 << 20)])})
     config = {"format": form, "compression": "none"}
@@ -335,7 +350,7 @@ def test_a_full_disk_is_transient_and_what_was_committed_stays(tmp_path: Path, f
         assert ns(disk) == [1, 1]
 
 
-def test_a_limit_of_file_sizes_is_reported_like_a_full_disk(tmp_path: Path) -> None:
+def test_file_size_limit_is_reported_like_a_full_disk(tmp_path: Path) -> None:
     large = pa.record_batch({"n": pa.array([2]), "raw": pa.array([os.urandom(3 << 20)])})
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))

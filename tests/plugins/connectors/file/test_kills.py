@@ -1,12 +1,7 @@
-"""A writer that is killed at any point loses and doubles nothing."""
+"""A writer that is killed at any point loses and duplicates no rows."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -17,6 +12,7 @@ import pytest
 from gauss.contracts.connector.cursor import Int64Cursor
 from gauss.contracts.connector.stream import SyncMode
 from helpers.cases import SHARE
+from helpers.killed_writers import WriterProcess
 from plugins.connectors.file.killed_writer import BATCH_ROWS
 from plugins.connectors.file.syncing import Wanted, ns, opened, writes
 
@@ -33,19 +29,11 @@ class Writers:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.generation = 0
-        script = Path(__file__).with_name("killed_writer.py")
-        self._process = subprocess.Popen(
-            [sys.executable, str(script)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(script.parents[3])},
-        )
+        self.process = WriterProcess(Path(__file__).with_name("killed_writer.py"))
 
     def run(self, mode: SyncMode, *, die_at: int = 0, kill_after_s: float | None = None, **order: Any) -> bool:
-        """Whether the writer came to its end; False if it was killed."""
+        """Runs a writer; returns False if it was killed."""
         self.generation += 1
-        assert self._process.stdin is not None and self._process.stdout is not None
         given = {
             "path": str(self.path),
             "mode": mode,
@@ -56,11 +44,7 @@ class Writers:
             "exchange": True,
             **order,
         }
-        self._process.stdin.write(json.dumps(given) + "\n")
-        self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
-        assert code in (0, -signal.SIGKILL)
-        return code == 0
+        return self.process.run(given)
 
     def committed(self) -> int:
         """Batches that an incremental stream has, by its watermark, after the recovery of the next run."""
@@ -74,17 +58,12 @@ class Writers:
         assert isinstance(mark.cursor, Int64Cursor)
         return mark.cursor.value
 
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
-
 
 @pytest.fixture
 def killed(tmp_path: Path) -> Iterator[Writers]:
     made = Writers(tmp_path / "out")
     yield made
-    made.close()
+    made.process.close()
 
 
 def rows(first: int, last: int) -> list[int]:
@@ -96,7 +75,7 @@ def seen(path: Path) -> list[int]:
     return ns(path) if (path / "s" / "_gauss" / "schema.arrow").exists() else []
 
 
-def test_an_incremental_writer_killed_at_every_step_loses_and_doubles_nothing(killed: Writers) -> None:
+def test_incremental_writer_killed_at_every_step_loses_and_duplicates_no_rows(killed: Writers) -> None:
     have, ended = 0, False
     for step in range(2, MOST_STEPS, STRIDE):
         ended = killed.run(SyncMode.INCREMENTAL, die_at=step, cursor=have, until=have + 2)
@@ -111,9 +90,7 @@ def test_an_incremental_writer_killed_at_every_step_loses_and_doubles_nothing(ki
 
 @pytest.mark.parametrize("exchange", [True, False])
 @pytest.mark.parametrize("replace", [True, False])
-def test_a_full_refresh_killed_at_every_step_shows_all_or_nothing(
-    killed: Writers, replace: bool, exchange: bool
-) -> None:
+def test_full_refresh_killed_at_every_step_shows_all_or_nothing(killed: Writers, replace: bool, exchange: bool) -> None:
     before = after = rows(1, 2)
     new = rows(3, 4) if replace else rows(1, 4)
     ended = False
@@ -132,7 +109,7 @@ def test_a_full_refresh_killed_at_every_step_shows_all_or_nothing(
     assert not [*killed.path.rglob("staging*"), *killed.path.rglob("aside*")]
 
 
-def test_a_writer_killed_at_random_times_loses_and_doubles_nothing(killed: Writers) -> None:
+def test_writer_killed_at_random_times_loses_and_duplicates_no_rows(killed: Writers) -> None:
     random = Random(14)
     have = 0
     for _ in range(12):

@@ -29,7 +29,7 @@ HOSTILE = [
 
 
 @given(st.text(min_size=1) | st.text("./_%é\0", min_size=1, max_size=900) | st.sampled_from(HOSTILE))
-def test_a_folder_name_is_safe_and_reversible(stream: str) -> None:
+def test_folder_name_is_safe_and_reversible(stream: str) -> None:
     folder = stream_folder(stream)
     assert stream_name(folder.parts) == stream
     for part in folder.parts:
@@ -38,16 +38,16 @@ def test_a_folder_name_is_safe_and_reversible(stream: str) -> None:
 
 
 @given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
-def test_two_streams_never_share_a_folder(one: str, other: str) -> None:
+def test_different_streams_have_different_folders(one: str, other: str) -> None:
     assert (stream_folder(one) == stream_folder(other)) == (one == other)
     # Nor is one inside the other, where it would be swapped with it.
     assert one == other or stream_folder(one) not in stream_folder(other).parents
 
 
-def test_ordinary_names_stay_as_they_are() -> None:
+def test_ordinary_names_are_unchanged() -> None:
     assert str(stream_folder("public.people")) == "public.people"
 
 
-def test_an_empty_name_is_refused() -> None:
+def test_empty_name_is_refused() -> None:
     with pytest.raises(ConnectorError, match="needs a name"):
         stream_folder("")

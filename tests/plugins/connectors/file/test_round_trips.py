@@ -1,4 +1,4 @@
-"""Rows of every type come back from files of every format as they were."""
+"""Rows of every type are read back unchanged from files of every format."""
 
 from __future__ import annotations
 
@@ -145,27 +145,27 @@ def same(found: pa.Table, batches: list[pa.RecordBatch]) -> None:
 @pytest.mark.parametrize("config", FORMATS, ids=NAMES)
 @settings(max_examples=8)
 @given(batches=rows(SCALARS))
-def test_scalars_of_every_type_come_back_equal(batches: list[pa.RecordBatch], config: dict[str, str]) -> None:
+def test_scalars_of_every_type_are_read_back_equal(batches: list[pa.RecordBatch], config: dict[str, str]) -> None:
     same(round_trip(batches, config), batches)
 
 
 @pytest.mark.parametrize("config", FORMATS[::2], ids=NAMES[::2])
 @settings(max_examples=8)
 @given(batches=rows(NESTED))
-def test_nested_values_come_back_equal(batches: list[pa.RecordBatch], config: dict[str, str]) -> None:
+def test_nested_values_are_read_back_equal(batches: list[pa.RecordBatch], config: dict[str, str]) -> None:
     same(round_trip(batches, config), batches)
 
 
 @pytest.mark.parametrize("config", [each for each in FORMATS if each["format"] != "parquet"][::2], ids=str)
 @settings(max_examples=8)
 @given(batches=rows([INTERVALS]))
-def test_intervals_come_back_equal_where_the_format_has_them(
+def test_intervals_are_read_back_equal_if_the_format_supports_them(
     batches: list[pa.RecordBatch], config: dict[str, str]
 ) -> None:
     same(round_trip(batches, config), batches)
 
 
-def test_text_files_have_a_form_that_a_person_can_read(tmp_path: Path) -> None:
+def test_text_files_are_human_readable(tmp_path: Path) -> None:
     batch = pa.record_batch(
         {
             "id": pa.array([1, None], pa.int64()),
@@ -195,7 +195,7 @@ def test_text_files_have_a_form_that_a_person_can_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("config", FORMATS, ids=NAMES)
-def test_large_files_are_divided_and_batches_stay_within_the_limit(tmp_path: Path, config: dict[str, str]) -> None:
+def test_large_files_are_split_and_batches_stay_within_the_limit(tmp_path: Path, config: dict[str, str]) -> None:
     random = Random(1)
     batches = [
         pa.record_batch(
@@ -215,7 +215,7 @@ def test_large_files_are_divided_and_batches_stay_within_the_limit(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", [pa.month_day_nano_interval(), pa.decimal128(5, -2)], ids=str)
-def test_a_type_that_the_format_lacks_is_refused_by_name(tmp_path: Path, kind: pa.DataType) -> None:
+def test_type_that_the_format_lacks_is_refused_with_its_name(tmp_path: Path, kind: pa.DataType) -> None:
     batch = pa.record_batch({"gap": pa.nulls(1, kind)})
     moved = move(emits(batch), writes(tmp_path, format="parquet"))
     assert moved.error.code == "NO_TYPE" and "'gap'" in moved.error.message and "parquet" in moved.error.message

@@ -48,7 +48,7 @@ def columns(path: Path, **config: Any) -> dict[str, str]:
     return {each.name: each.data_type for each in found}
 
 
-def test_a_file_a_directory_and_a_glob_are_streams(tmp_path: Path) -> None:
+def test_file_directory_and_glob_are_discovered_as_streams(tmp_path: Path) -> None:
     data = tmp_path / "data"
     for name in ("top.csv", "orders/a.csv", "orders/b.csv", "orders/.c.csv", "orders/notes.txt", "%2Eusers/x.csv"):
         (data / name).parent.mkdir(exist_ok=True, parents=True)
@@ -60,7 +60,7 @@ def test_a_file_a_directory_and_a_glob_are_streams(tmp_path: Path) -> None:
     assert len(read(data, Wanted("orders")).rows()) == 2
 
 
-def test_a_relative_path_is_beside_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_path_is_resolved_against_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "s.csv").write_text("n\n1\n")
     monkeypatch.setenv(registry.PLUGIN_DIR, str(tmp_path))
     assert read(Path("s.csv")).rows() == [{"n": 1}]
@@ -94,7 +94,7 @@ def test_types_of_foreign_text_files_are_inferred(tmp_path: Path) -> None:
     }
 
 
-def test_csv_options_and_quoted_nulls(tmp_path: Path) -> None:
+def test_csv_options_are_applied_and_quoted_nulls_are_text(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("1|'a|''\nb'|nil\n2|'nil'|'x'\n")
     rows = read(tmp_path / "s.csv", header=False, delimiter="|", quote="'", null_text="nil").rows()
     assert rows == [{"f0": 1, "f1": "a|'\nb", "f2": None}, {"f0": 2, "f1": "nil", "f2": "x"}]
@@ -105,7 +105,7 @@ def test_compressed_text_is_read(tmp_path: Path) -> None:
     assert read(tmp_path / "s.csv.gz").rows() == [{"n": 1}, {"n": 2}]
 
 
-def test_columns_that_a_file_lacks_are_null(tmp_path: Path) -> None:
+def test_missing_columns_of_a_file_are_null(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"a": pa.array([2], pa.int32()), "b": ["x"]}), tmp_path / "2.parquet")
     assert read(tmp_path, Wanted(tmp_path.name)).rows() == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
@@ -121,7 +121,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("form", BAD)
-def test_bad_rows_are_rejected_one_by_one_with_their_line(tmp_path: Path, form: str) -> None:
+def test_bad_rows_are_rejected_individually_with_their_line(tmp_path: Path, form: str) -> None:
     (tmp_path / f"s.{form}").write_bytes(BAD[form].encode("latin-1"))
     kept = Kept()
     columns = pa.schema([("n", pa.int64()), ("t", pa.string())])
@@ -133,14 +133,14 @@ def test_bad_rows_are_rejected_one_by_one_with_their_line(tmp_path: Path, form: 
     assert all(rows.num_rows == 1 and error.category is ErrorCategory.DATA for _, rows, error in moved.seen.letters)
 
 
-def test_a_bad_row_ends_the_run_by_default(tmp_path: Path) -> None:
+def test_bad_row_ends_the_run_by_default(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text('{"n":1}\n{"n":\n')
     moved = move(reads(tmp_path / "s.jsonl"), Kept().side)
     assert moved.error.code == "BAD_ROW" and "row 2" in moved.error.message
 
 
 @pytest.mark.parametrize("text", ["n,t\n" + '1,"' + "x" * 3_000_000 + '"\n2,y\n', None])
-def test_a_record_above_the_limit_is_rejected_and_the_next_one_read(tmp_path: Path, text: str | None) -> None:
+def test_record_above_the_limit_is_rejected_and_the_next_one_is_read(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / ("s.csv" if text else "s.jsonl")
     path.write_text(text or '{"n":1,"t":"' + "x" * 3_000_000 + '"}\n{"n":2}\n')
     kept = Kept()
@@ -151,7 +151,7 @@ def test_a_record_above_the_limit_is_rejected_and_the_next_one_read(tmp_path: Pa
     assert len(moved.seen.letters) == 1 and [row["n"] for row in kept.rows()] == [2]
 
 
-def test_a_csv_record_larger_than_a_block_is_read_between_small_ones(tmp_path: Path) -> None:
+def test_csv_record_larger_than_a_block_is_read_between_small_ones(tmp_path: Path) -> None:
     small = [f"{n},{'y' * 50}\n" for n in range(60_000)]
     small[30_000] = f"30000,{'x' * 2_000_000}\n"
     small[40_000] = "bad,row,here\n"
@@ -172,7 +172,7 @@ class Counting(list[pa.RecordBatch]):
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
-def test_memory_does_not_grow_with_the_file(tmp_path: Path, form: str) -> None:
+def test_memory_does_not_grow_with_the_file_size(tmp_path: Path, form: str) -> None:
     batch = pa.record_batch({"n": pa.array(range(10_000)), "t": pa.array(["x" * 200] * 10_000)})
     move(emits(*[batch] * 20), writes(tmp_path, format=form, compression="none"), Wanted(schema=batch.schema)).ok()
     used: list[int] = []
@@ -260,7 +260,7 @@ def test_every_checkpoint_resumes_inside_a_file_without_loss_or_repetition(tmp_p
         assert len(rest.seen.letters) == len([n for n in bad if n > place])
 
 
-def test_a_file_that_changed_after_it_was_read_is_a_data_error(tmp_path: Path) -> None:
+def test_file_that_changed_after_it_was_read_is_a_data_error(tmp_path: Path) -> None:
     runs = Increments(tmp_path)
     write_numbers(tmp_path / "1.jsonl", 1)
     write_numbers(tmp_path / "2.jsonl", 2)
@@ -277,14 +277,14 @@ def test_a_file_that_changed_after_it_was_read_is_a_data_error(tmp_path: Path) -
         assert not runs.run().ok().seen.letters
 
 
-def test_a_cursor_of_another_source_is_refused(tmp_path: Path) -> None:
+def test_cursor_of_another_source_is_refused(tmp_path: Path) -> None:
     runs = Increments(tmp_path)
     write_numbers(tmp_path / "1.jsonl", 1)
     runs.cursor = JsonCursor({"file": 7})
     assert runs.run().error.code == "BAD_CURSOR"
 
 
-def test_a_stream_without_rows_has_a_final_checkpoint(tmp_path: Path) -> None:
+def test_stream_without_rows_has_a_final_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("n\n")
     moved = move(reads(tmp_path / "s.csv"), Kept().side).ok()
     assert [each.id for each in moved.seen.safe] == [0]
@@ -324,19 +324,19 @@ def failed(path: Path, **config: Any) -> ConnectorError:
     return raised.value
 
 
-def test_a_missing_path_is_an_error_of_the_config(tmp_path: Path) -> None:
+def test_missing_path_is_a_config_error(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path / "none" / "*.csv"):
         error = failed(path)
         assert (error.category, error.code) == (ErrorCategory.CONFIG, "NO_PATH") and "none" in error.message
 
 
-def test_an_unknown_suffix_needs_a_format(tmp_path: Path) -> None:
+def test_unknown_suffix_without_a_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.txt").write_text("n\n1\n")
     assert failed(tmp_path / "s.txt").code == "NO_FORMAT"
     assert read(tmp_path / "s.txt", format="csv").rows() == [{"n": 1}]
 
 
-def test_an_unreadable_file_is_an_error_of_permission(tmp_path: Path) -> None:
+def test_unreadable_file_is_a_permission_error(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("n\n1\n")
     tmp_path.chmod(0o755)
     (tmp_path / "s.csv").chmod(0)
@@ -350,7 +350,7 @@ def test_an_unreadable_file_is_an_error_of_permission(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["b.parquet", "b.arrow", "b.csv.gz", "b.jsonl.zst"])
-def test_a_corrupt_file_is_a_data_error_and_the_others_are_read(tmp_path: Path, name: str) -> None:
+def test_corrupt_file_is_a_data_error_and_the_others_are_read(tmp_path: Path, name: str) -> None:
     suffix = name.partition(".")[2].partition(".")[0]
     good = pa.table({"n": [1]})
     for each in ("a", "c"):
@@ -372,12 +372,12 @@ def test_a_corrupt_file_is_a_data_error_and_the_others_are_read(tmp_path: Path, 
     assert [row["n"] for row in kept.rows()] == [1, 1] and len(skipped.seen.letters) == 1
 
 
-def test_an_unknown_stream_names_those_that_there_are(tmp_path: Path) -> None:
+def test_unknown_stream_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("n\n1\n")
     error = move(reads(tmp_path / "people.csv"), Kept().side, Wanted("peopel")).error
     assert error.code == "NO_STREAM" and "people" in error.hint
 
 
-def test_faults_of_the_config_are_named(tmp_path: Path) -> None:
+def test_invalid_config_is_refused_with_its_fault(tmp_path: Path) -> None:
     error = failed(tmp_path, delimiter="ab", formt="csv")
     assert error.code == "BAD_CONFIG" and "delimiter" in error.message and "formt" in error.message

@@ -1,4 +1,4 @@
-"""New files as the cursor: files that are removed, renamed or added out of order are reported, never passed over."""
+"""Files as the cursor: files that are removed, renamed or added out of order are reported, never skipped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plugins.connectors.file.syncing import Increments, Kept, Wanted, move, open
 DLQ = DataErrorPolicy.DLQ
 
 
-def test_a_file_that_was_removed_before_it_was_read_to_its_end_is_a_data_error(tmp_path: Path) -> None:
+def test_file_removed_before_it_was_read_completely_is_a_data_error(tmp_path: Path) -> None:
     runs = Increments(tmp_path)
     write_numbers(tmp_path / "1.jsonl", 1, 2)
     state = (tmp_path / "1.jsonl").stat()
@@ -34,7 +34,7 @@ def test_a_file_that_was_removed_before_it_was_read_to_its_end_is_a_data_error(t
     assert not runs.run().ok().seen.letters
 
 
-def test_a_removed_file_is_reported_once_though_no_other_is_read(tmp_path: Path) -> None:
+def test_removed_file_is_reported_once_if_no_other_is_read(tmp_path: Path) -> None:
     write_numbers(tmp_path / "0.jsonl", 0)
     runs = Increments(tmp_path)
     runs.cursor = JsonCursor({"file": "1.jsonl", "rows": 1, "done": False, "newest_ns": 2**62})
@@ -42,7 +42,7 @@ def test_a_removed_file_is_reported_once_though_no_other_is_read(tmp_path: Path)
     assert not runs.run().ok().seen.letters
 
 
-def test_an_old_file_that_is_moved_before_the_cursor_is_a_data_error(tmp_path: Path) -> None:
+def test_old_file_renamed_to_before_the_cursor_is_a_data_error(tmp_path: Path) -> None:
     """A file that is moved keeps its time."""
     runs = Increments(tmp_path)
     for name in ("2.jsonl", "4.jsonl"):
@@ -61,7 +61,7 @@ def test_an_old_file_that_is_moved_before_the_cursor_is_a_data_error(tmp_path: P
     assert runs.run().error.code == "FILE_CHANGED"
 
 
-def test_a_file_of_a_partition_that_was_removed_is_a_data_error(tmp_path: Path) -> None:
+def test_removed_file_of_a_partition_is_a_data_error(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         write_numbers(tmp_path / f"{number}.jsonl", number)
     wanted = Wanted(tmp_path.name, columns=pa.schema([("n", pa.int64())]), on_data_error=DLQ)
@@ -79,9 +79,7 @@ def test_a_file_of_a_partition_that_was_removed_is_a_data_error(tmp_path: Path) 
     assert [error.details["file"] for each in moved for _, _, error in each.ok().seen.letters] == ["2.jsonl"]
 
 
-def test_a_file_that_is_removed_while_files_are_listed_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_removed_during_the_listing_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (1, 2):
         write_numbers(tmp_path / f"{number}.jsonl", number)
 

@@ -149,7 +149,7 @@ class SourceFixture:
 
 
 def delivered(run: StreamRun) -> Iterator[Batch | Mark]:
-    """What waits in a run's channel; rows that the source has rejected become letters."""
+    """The content of a run's channel; rows that the source has rejected become dead letters."""
     host = StreamHost(run, CheckpointKind.DEST, "destination")
     run.channel.end()
     while (item := host.next_delivery()) is not None:

@@ -1,4 +1,4 @@
-"""A sync of changes that is killed at any point loses and doubles nothing."""
+"""A CDC sync that is killed at any point loses and duplicates no rows."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def table(run_sql: Sql, connection: Connection) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("table")
-def test_an_upsert_that_is_killed_in_the_snapshot_and_after_commits_equals_its_source(
+def test_upsert_killed_in_the_snapshot_and_after_commits_equals_its_source(
     tmp_path: Path, postgres: Endpoint, schema: str, run_sql: Sql
 ) -> None:
     sync = KilledSync(tmp_path, postgres, schema, "upsert")
@@ -113,7 +113,7 @@ def test_an_upsert_that_is_killed_in_the_snapshot_and_after_commits_equals_its_s
 
 
 @pytest.mark.usefixtures("table")
-def test_an_append_that_is_killed_in_the_snapshot_and_after_commits_has_every_change_once(
+def test_append_killed_in_the_snapshot_and_after_commits_has_every_change_once(
     tmp_path: Path, postgres: Endpoint, schema: str, run_sql: Sql
 ) -> None:
     sync = KilledSync(tmp_path, postgres, schema, "append")

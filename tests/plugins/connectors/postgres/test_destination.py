@@ -1,4 +1,4 @@
-"""Rows into a real Postgres by every mode of writing."""
+"""Every write mode on a real Postgres."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from gauss.contracts.connector.errors import ConnectorError, ErrorCategory
 from gauss.contracts.connector.lifecycle import JsonConfig, ValidationStatus
 from gauss.contracts.connector.progress import Checkpoint, CheckpointKind
 from gauss.contracts.connector.stream import Append, Replace, Upsert, WriteMode
-from helpers.postgres_destination import FULL, INCREMENTAL, DestinationFixture, batch, emit
+from helpers.destinations import FULL, INCREMENTAL, batch, emit
+from helpers.postgres_destination import DestinationFixture
 
 LOADS = ["copy_binary", "copy", "insert"]
 
@@ -26,6 +27,24 @@ def destination(postgres: Endpoint, schema: str) -> Iterator[DestinationFixture]
     made = DestinationFixture(postgres, schema)
     yield made
     made.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [('a."b.c"', "b.c"), ('say "hi"', 'say "hi"'), ("2026.01.02", "02"), ("x" * 63, "x" * 63)],
+)
+def test_any_name_that_postgres_can_have_becomes_a_table(
+    destination: DestinationFixture, name: str, table: str
+) -> None:
+    destination.write([batch(a=[1])], destination.stream(name=name))
+    assert destination.rows(table.replace('"', '""')) == [(1,)]
+
+
+@pytest.mark.parametrize("name", ["x" * 64, "a\0b", "schema."])
+def test_a_name_that_postgres_cannot_have_is_refused(destination: DestinationFixture, name: str) -> None:
+    with pytest.raises(ConnectorError, match="1 to 63 bytes and no NUL") as caught:
+        destination.write([batch(a=[1])], destination.stream(name=name))
+    assert caught.value.category is ErrorCategory.CONFIG
 
 
 @pytest.mark.parametrize("mode", [FULL, INCREMENTAL])
@@ -52,7 +71,7 @@ def test_upsert_replaces_by_key_and_the_last_row_wins(destination: DestinationFi
 
 
 @pytest.mark.parametrize("load", LOADS)
-def test_upsert_of_keys_alone_keeps_what_is_there(destination: DestinationFixture, load: str) -> None:
+def test_upsert_of_keys_alone_keeps_existing_rows(destination: DestinationFixture, load: str) -> None:
     for generation in (1, 2):
         stream = destination.stream(INCREMENTAL, Upsert(["a"]))
         destination.write([batch(a=[1, 1, 2])], stream, generation=generation, load=load)
@@ -60,14 +79,14 @@ def test_upsert_of_keys_alone_keeps_what_is_there(destination: DestinationFixtur
 
 
 @pytest.mark.parametrize("load", LOADS)
-def test_replace_shows_the_new_rows_only(destination: DestinationFixture, load: str) -> None:
+def test_replace_leaves_only_the_new_rows(destination: DestinationFixture, load: str) -> None:
     stream = destination.stream(FULL, Replace())
     destination.write([batch(a=[1, 2])], stream, load=load)
     destination.write([batch(a=[7]), batch(a=[8])], stream, generation=2, load=load)
     assert destination.rows() == [(7,), (8,)]
 
 
-def test_replace_by_nothing_empties_the_table(destination: DestinationFixture) -> None:
+def test_replace_without_rows_empties_the_table(destination: DestinationFixture) -> None:
     stream = destination.stream(FULL, Replace())
     destination.write([batch(a=[1, 2])], stream)
     destination.write([], stream, generation=2, schema=batch(a=[1]).schema)
@@ -75,7 +94,7 @@ def test_replace_by_nothing_empties_the_table(destination: DestinationFixture) -
 
 
 @pytest.mark.parametrize("write", [Append(), Replace(), Upsert(["a"])], ids=lambda mode: mode.TAG)
-def test_a_full_refresh_is_invisible_until_it_is_finished(
+def test_full_refresh_is_invisible_until_it_is_finished(
     destination: DestinationFixture, connection: Connection, schema: str, write: WriteMode
 ) -> None:
     stream = destination.stream(FULL, write)
@@ -99,7 +118,7 @@ def test_partitions_of_a_full_refresh_become_visible_together(destination: Desti
         assert destination.rows() == ([(0,), (1,), (2,)] if part == 2 else [])
 
 
-def test_a_second_attempt_at_a_partition_of_a_full_refresh_writes_nothing(destination: DestinationFixture) -> None:
+def test_second_attempt_at_a_partition_of_a_full_refresh_writes_nothing(destination: DestinationFixture) -> None:
     stream = destination.stream(FULL, Append())
     slow_run, slow_source = destination.start(stream)
     slow = destination.open(slow_run)
@@ -124,7 +143,7 @@ def test_a_second_attempt_at_a_partition_of_a_full_refresh_writes_nothing(destin
     assert destination.rows() == [(1,), (2,)]
 
 
-def test_the_watermark_is_what_was_committed(destination: DestinationFixture) -> None:
+def test_watermark_is_the_last_committed_position(destination: DestinationFixture) -> None:
     stream = destination.stream()
     run, _ = destination.start(stream)
     made = destination.open(run)
@@ -138,7 +157,7 @@ def test_the_watermark_is_what_was_committed(destination: DestinationFixture) ->
     made.close()
 
 
-def test_a_run_of_a_smaller_generation_is_refused(destination: DestinationFixture) -> None:
+def test_run_of_a_smaller_generation_is_refused(destination: DestinationFixture) -> None:
     stream = destination.stream()
     destination.write([batch(a=[1])], stream, generation=7)
     with pytest.raises(ConnectorError, match="replaced by run 7") as caught:
@@ -154,7 +173,7 @@ def test_a_run_of_a_smaller_generation_is_refused(destination: DestinationFixtur
 
 
 @pytest.mark.parametrize("mode", [FULL, INCREMENTAL])
-def test_a_new_run_ends_the_transaction_of_an_old_one(destination: DestinationFixture, mode: Any) -> None:
+def test_new_run_ends_the_transaction_of_an_old_one(destination: DestinationFixture, mode: Any) -> None:
     stream = destination.stream(mode, Upsert(["a"]))
     destination.write([batch(a=[1], b=["x"])], stream)
     run, source = destination.start(stream, 2)
@@ -180,7 +199,7 @@ def test_a_new_run_ends_the_transaction_of_an_old_one(destination: DestinationFi
     assert destination.rows() == [(1, "new")]
 
 
-def test_rows_behind_the_last_checkpoint_are_not_written(destination: DestinationFixture) -> None:
+def test_rows_after_the_last_checkpoint_are_not_written(destination: DestinationFixture) -> None:
     stream = destination.stream()
     run, source = destination.start(stream)
     made = destination.open(run)
@@ -201,7 +220,7 @@ def test_rows_behind_the_last_checkpoint_are_not_written(destination: Destinatio
     assert destination.rows() == []
 
 
-def test_a_source_without_checkpoints_fills_a_full_refresh(destination: DestinationFixture) -> None:
+def test_full_refresh_of_a_source_without_checkpoints_is_written(destination: DestinationFixture) -> None:
     stream = destination.stream(FULL)
     run, source = destination.start(stream)
     made = destination.open(run)
@@ -214,7 +233,7 @@ def test_a_source_without_checkpoints_fills_a_full_refresh(destination: Destinat
     assert destination.rows() == [(1,)]
 
 
-def test_an_unprepared_stream_is_refused(destination: DestinationFixture) -> None:
+def test_unprepared_stream_is_refused(destination: DestinationFixture) -> None:
     run, source = destination.start(destination.stream())
     source.end()
     made = destination.open(run)
@@ -236,7 +255,7 @@ def test_upsert_into_a_table_without_a_key_is_a_schema_error(
     assert destination.rows() == [(1, "x")]
 
 
-def test_columns_that_the_stream_lacks_are_left_alone(
+def test_columns_that_the_stream_lacks_are_unchanged(
     destination: DestinationFixture, connection: Connection, schema: str
 ) -> None:
     connection.execute(
@@ -251,13 +270,15 @@ def test_columns_that_the_stream_lacks_are_left_alone(
     assert destination.rows(columns="a, b, d, g") == [(1, "y", "mine", 2), (11, "z", "d", 22), (12, "z", "d", 24)]
 
 
-def test_the_table_follows_its_stream(destination: DestinationFixture, connection: Connection, schema: str) -> None:
+def test_table_is_altered_to_match_its_stream(
+    destination: DestinationFixture, connection: Connection, schema: str
+) -> None:
     connection.execute(f"CREATE TABLE {schema}.t (a bigint NOT NULL, old text)".encode())
     destination.write([batch(a=[None, 2], extra=["x", "y"])])
     assert destination.rows(order="3") == [(None, None, "x"), (2, None, "y")]
 
 
-def test_statements_create_what_is_missing(destination: DestinationFixture, schema: str) -> None:
+def test_statements_create_the_missing_schema_and_table(destination: DestinationFixture, schema: str) -> None:
     stream = destination.stream(FULL, Upsert(["a"]))
     run, _ = destination.start(stream)
     made = destination.open(run, schema=f"{schema} new")

@@ -1,4 +1,4 @@
-"""Changes that are applied by key: the last one counts, deletes delete, refused ones are rejected alone."""
+"""Changes applied by key: the last one wins, and refused changes are rejected alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from gauss.contracts.connector.cursor import CursorInfo, CursorType, JsonCursor
 from gauss.contracts.connector.stream import OPERATION, Append, StreamContext, SyncMode, Upsert
 from gauss.contracts.format import FieldType
 from gauss.plugins.connectors.postgres.destination_changes import last_changes
-from helpers.postgres_destination import DestinationFixture, batch, emit
+from helpers.destinations import batch, emit
+from helpers.postgres_destination import DestinationFixture
 
 Sql = Callable[[str], list[Any]]
 CHANGE = st.tuples(st.sampled_from(["insert", "update", "delete"]), st.integers(0, 5), st.text(max_size=2))
@@ -65,7 +66,7 @@ def write(target: DestinationFixture, *batches: pa.RecordBatch, **more: Any) -> 
 
 
 @given(st.lists(CHANGE, min_size=1, max_size=30))
-def test_deletes_then_upserts_of_the_last_changes_have_the_effect_of_all(rows: list[tuple[str, int, str]]) -> None:
+def test_deletes_and_upserts_of_the_last_changes_equal_applying_all(rows: list[tuple[str, int, str]]) -> None:
     expected: dict[int, str] = {0: "old", 1: "old"}
     for operation, key, value in rows:
         expected.pop(key, None) if operation == "delete" else expected.update({key: value})
@@ -96,7 +97,7 @@ def test_changes_are_appended_with_their_operation(target: DestinationFixture) -
     assert target.rows(order="v") == [(1, "a", "insert"), (1, None, "delete")]
 
 
-def test_a_delete_that_the_table_refuses_is_rejected_alone(target: DestinationFixture, run_sql: Sql) -> None:
+def test_delete_that_the_table_refuses_is_rejected_alone(target: DestinationFixture, run_sql: Sql) -> None:
     prepared(target, run_sql)
     run_sql("CREATE TABLE child (id bigint REFERENCES t); INSERT INTO child VALUES (2)")
     _, seen = write(target, changes(("delete", 1, None), ("delete", 2, None), ("insert", 5, "e"), ("delete", 3, None)))
@@ -106,22 +107,20 @@ def test_a_delete_that_the_table_refuses_is_rejected_alone(target: DestinationFi
     run_sql("DROP TABLE child")
 
 
-def test_a_change_without_a_key_is_rejected_alone(target: DestinationFixture, run_sql: Sql) -> None:
+def test_change_without_a_key_is_rejected_alone(target: DestinationFixture, run_sql: Sql) -> None:
     prepared(target, run_sql)
     _, seen = write(target, changes(("delete", None, None), ("delete", 1, None)))
     assert [row[0] for row in target.rows()] == [2, 3] and len(seen.letters) == 1
 
 
-def test_a_snapshot_of_a_stream_that_starts_anew_replaces_all_rows_at_once(
-    target: DestinationFixture, run_sql: Sql
-) -> None:
+def test_snapshot_of_a_reset_stream_replaces_all_rows(target: DestinationFixture, run_sql: Sql) -> None:
     prepared(target, run_sql)
     write(target, changes(("insert", 7, "g")))
     write(target, changes(("insert", 8, "h")), stream=stream(target, fresh=True), generation=2)
     assert target.rows() == [(8, "h")]
 
 
-def test_the_first_snapshot_keeps_rows_that_others_have_written(target: DestinationFixture, run_sql: Sql) -> None:
+def test_first_snapshot_keeps_rows_that_others_have_written(target: DestinationFixture, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id bigint PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a')")
     write(target, changes(("insert", 8, "h")), stream=stream(target, fresh=True))
     assert target.rows() == [(1, "a"), (8, "h")]

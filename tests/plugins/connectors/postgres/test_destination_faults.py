@@ -1,4 +1,4 @@
-"""A writer that is killed, a server that goes away, and answers that are lost: nothing is lost or doubled."""
+"""Killed writers, servers that stop and lost answers: no rows are lost or duplicated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from gauss.contracts.connector.errors import CommitState, ConnectorError, ErrorC
 from gauss.contracts.connector.progress import Checkpoint, CheckpointKind
 from gauss.contracts.connector.stream import Append, Replace, SyncMode, Upsert, WriteMode
 from gauss.model.errors import GaussError
-from helpers.postgres_destination import FULL, INCREMENTAL, DestinationFixture, batch, emit
+from helpers.destinations import FULL, INCREMENTAL, batch, emit
+from helpers.postgres_destination import DestinationFixture
+from helpers.proxy import Proxy
 
 BATCH, BATCHES, KILLS = 50, 50, 4
 PAUSE_S = 0.006
@@ -81,7 +83,7 @@ def resume(url: str, schema: str, mode: str, generation: int) -> None:
 
 @pytest.mark.fault
 @pytest.mark.parametrize("mode", MODES)
-def test_a_killed_writer_loses_and_doubles_nothing(
+def test_killed_writer_loses_and_duplicates_no_rows(
     postgres: Endpoint, schema: str, destination: DestinationFixture, mode: str
 ) -> None:
     chance = random.Random(mode)
@@ -105,52 +107,28 @@ def test_a_killed_writer_loses_and_doubles_nothing(
     assert destination.rows() == [(number, f"row {number}") for number in range(BATCH * BATCHES)]
 
 
-class Cutting:
+class Cutting(Proxy):
     """A proxy that cuts the connection when the client sends COMMIT: before the server gets it, or after its answer."""
 
     def __init__(self, target: int, *, after: bool) -> None:
-        self._target, self._after = target, after
         self.armed = False
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._after, self._cut = after, threading.Event()
+        super().__init__(target, host="127.0.0.1")
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self._target))
-            cut = threading.Event()
-            threading.Thread(target=self._pass, args=(client, server, cut, True), daemon=True).start()
-            threading.Thread(target=self._pass, args=(server, client, cut, False), daemon=True).start()
-
-    def _pass(self, source: socket.socket, target: socket.socket, cut: threading.Event, asks: bool) -> None:
-        try:
-            while data := source.recv(65_536):
-                if asks and self.armed and b"COMMIT\0" in data:
-                    self.armed = False
-                    cut.set()
-                    if not self._after:
-                        break
-                elif not asks and cut.is_set():
-                    break  # the answer to COMMIT, which took place
-                target.sendall(data)
-        except OSError:
-            pass
-        for side in (source, target):
-            try:
-                side.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def close(self) -> None:
-        self._listener.close()
+    def _copy(self, source: socket.socket, target: socket.socket, to_server: bool) -> None:
+        while data := source.recv(65_536):
+            if to_server and self.armed and b"COMMIT\0" in data:
+                self.armed = False
+                self._cut.set()
+                if not self._after:
+                    return
+            elif not to_server and self._cut.is_set():
+                return  # the answer to COMMIT, which took place
+            target.sendall(data)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_lost_answer_of_commit_is_told_apart_by_the_watermark(
+def test_watermark_tells_whether_a_commit_without_an_answer_took_place(
     postgres: Endpoint, schema: str, destination: DestinationFixture, after: bool
 ) -> None:
     proxy = Cutting(postgres.port, after=after)
@@ -179,7 +157,7 @@ def test_a_lost_answer_of_commit_is_told_apart_by_the_watermark(
     assert destination.rows() == ([(1,)] if after else [])
 
 
-def test_a_finish_whose_answer_was_lost_can_be_repeated(
+def test_finish_without_an_answer_can_be_repeated(
     postgres: Endpoint, schema: str, destination: DestinationFixture
 ) -> None:
     proxy = Cutting(postgres.port, after=True)
@@ -208,7 +186,7 @@ def test_time_limits_of_the_user_do_not_end_a_write(
     assert len(destination.rows()) == 4
 
 
-def test_a_connection_that_breaks_before_commit_is_transient_and_nothing_is_written(
+def test_connection_lost_before_commit_is_a_transient_error_and_writes_no_rows(
     destination: DestinationFixture, connection: Connection
 ) -> None:
     stream = destination.stream()
@@ -245,7 +223,7 @@ def test_a_connection_that_breaks_before_commit_is_transient_and_nothing_is_writ
         ({"schema": "x" * 64}, ErrorCategory.CONFIG),
     ],
 )
-def test_an_error_of_open_has_its_category_and_no_secret(
+def test_error_of_open_has_a_category_and_no_secret(
     destination: DestinationFixture, postgres: Endpoint, change: dict[str, Any], category: ErrorCategory
 ) -> None:
     given = {
@@ -268,7 +246,7 @@ def test_an_error_of_open_has_its_category_and_no_secret(
         ("ALTER TABLE {schema}.t RENAME TO other", ErrorCategory.SCHEMA),
     ],
 )
-def test_a_table_that_changes_between_commits_is_a_typed_error(
+def test_table_that_changes_between_commits_is_a_typed_error(
     destination: DestinationFixture, connection: Connection, schema: str, statement: str, category: ErrorCategory
 ) -> None:
     stream = destination.stream()
@@ -282,7 +260,7 @@ def test_a_table_that_changes_between_commits_is_a_typed_error(
     assert caught.value.category is category
 
 
-def test_a_column_that_changes_its_type_between_commits_is_never_misread(
+def test_column_that_changes_its_type_between_commits_is_never_misread(
     destination: DestinationFixture, connection: Connection, schema: str
 ) -> None:
     stream = destination.stream()
@@ -295,7 +273,7 @@ def test_a_column_that_changes_its_type_between_commits_is_never_misread(
     assert destination.rows() == [(1.0,), (2.0,)]
 
 
-def test_an_interrupted_statement_ends(destination: DestinationFixture, connection: Connection, schema: str) -> None:
+def test_interrupted_statement_ends(destination: DestinationFixture, connection: Connection, schema: str) -> None:
     stream = destination.stream()
     run, source = destination.start(stream)
     made = destination.open(run)
@@ -320,7 +298,7 @@ def test_an_interrupted_statement_ends(destination: DestinationFixture, connecti
     assert len(failed) == 1 and not thread.is_alive()
 
 
-def test_two_destinations_prepare_one_schema_at_once(destination: DestinationFixture, postgres: Endpoint) -> None:
+def test_two_destinations_prepare_one_schema_concurrently(destination: DestinationFixture, postgres: Endpoint) -> None:
     errors: list[Exception] = []
 
     def one(number: int) -> None:

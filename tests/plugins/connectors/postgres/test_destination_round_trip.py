@@ -1,4 +1,4 @@
-"""From one Postgres table to another: the same types and the same values, on both lanes."""
+"""From one Postgres table to another, as Arrow and as binary COPY: the same types and values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from gauss.clients.endpoint import Endpoint
 from gauss.clients.postgres.connect import Connection
 from gauss.contracts.connector.stream import Replace
-from helpers.postgres_destination import FULL, DestinationFixture
+from helpers.destinations import FULL
+from helpers.postgres_destination import DestinationFixture
 
 VALUES = {
     "smallint": ["-32768", "32767"],
@@ -99,7 +100,7 @@ def same(connection: Connection, schema: str) -> None:
 
 
 @pytest.mark.parametrize("load", ["copy_binary", "copy", "insert"])
-def test_a_table_is_copied_with_its_types_and_values_by_arrow(
+def test_table_copied_as_arrow_has_equal_types_and_values(
     destination: DestinationFixture, connection: Connection, source: Any, origin: str, load: str
 ) -> None:
     read = source.read(origin)
@@ -111,7 +112,7 @@ def test_a_table_is_copied_with_its_types_and_values_by_arrow(
 
 
 @pytest.mark.parametrize("load", ["copy_binary", "copy", "insert"])
-def test_settings_of_the_user_change_no_value(
+def test_session_settings_of_the_user_do_not_change_values(
     destination: DestinationFixture, connection: Connection, source: Any, origin: str, load: str
 ) -> None:
     dsn = f"{destination.config['dsn']}?options={quote(' '.join(f'-c {setting}' for setting in SETTINGS))}"
@@ -121,7 +122,7 @@ def test_settings_of_the_user_change_no_value(
     same(connection, destination.schema)
 
 
-def test_a_table_is_copied_as_it_is_by_binary_copy(
+def test_table_copied_as_binary_copy_is_equal(
     destination: DestinationFixture, connection: Connection, schema: str, source: Any, origin: str
 ) -> None:
     money = list(VALUES).index("money")  # what its bytes mean depends on the locale of a server

@@ -1,4 +1,4 @@
-"""Rows that a table refuses, hostile names, and rows that pass as binary COPY."""
+"""Rows that a table refuses, hostile names, and rows that are passed on as binary COPY."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from gauss.contracts.connector.errors import ConnectorError, ErrorCategory, Erro
 from gauss.contracts.connector.host import Opaque
 from gauss.contracts.connector.stream import Append, DataErrorPolicy, Replace, Upsert, WriteMode
 from gauss.plugins.connectors.postgres.names import StreamName
-from helpers.postgres_destination import FULL, INCREMENTAL, DestinationFixture, batch, emit
+from helpers.destinations import FULL, INCREMENTAL, batch, emit
+from helpers.postgres_destination import DestinationFixture
 
 LOADS = ["copy_binary", "copy", "insert"]
 
@@ -83,7 +84,7 @@ def test_exactly_the_bad_row_is_rejected_with_its_column(
 
 
 @pytest.mark.parametrize("mode", [FULL, INCREMENTAL])
-def test_many_bad_rows_among_good_ones_are_all_found(
+def test_all_bad_rows_of_a_batch_are_rejected(
     destination: DestinationFixture, connection: Connection, schema: str, mode: Any
 ) -> None:
     connection.execute(f"CREATE TABLE {schema}.t (a bigint, b varchar(3))".encode())
@@ -98,7 +99,7 @@ def test_many_bad_rows_among_good_ones_are_all_found(
     assert done.summary.records_written == 1_000 - len(bad)
 
 
-def test_a_bad_row_fails_the_run_by_policy_and_nothing_is_written(
+def test_bad_row_with_the_fail_policy_fails_the_run_and_nothing_is_written(
     destination: DestinationFixture, connection: Connection, schema: str
 ) -> None:
     connection.execute(f"CREATE TABLE {schema}.t (a bigint CHECK (a < 5))".encode())
@@ -127,7 +128,7 @@ def test_rows_without_a_key_are_rejected(destination: DestinationFixture, mode: 
     ],
     ids=["numeric", "timestamp"],
 )
-def test_keys_that_the_table_rounds_to_one_are_one_row_and_the_last_counts(
+def test_last_row_wins_if_the_table_rounds_keys_to_one(
     destination: DestinationFixture, connection: Connection, kind: str, keys: pa.Array, load: str
 ) -> None:
     connection.execute(f"CREATE TABLE {destination.schema}.t (a {kind} PRIMARY KEY, b text)".encode())
@@ -149,7 +150,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("write", [Append(), Replace(), Upsert(["k"])], ids=lambda mode: mode.TAG)
-def test_hostile_names_of_schemas_tables_and_columns_are_only_names(
+def test_hostile_names_of_schemas_tables_and_columns_are_quoted(
     postgres: Endpoint, connection: Connection, schema: str, load: str, write: WriteMode
 ) -> None:
     for place, name in enumerate(HOSTILE):
@@ -172,7 +173,7 @@ def test_hostile_names_of_schemas_tables_and_columns_are_only_names(
 
 
 @pytest.mark.parametrize("name", ["", "x" * 64, "ä" * 32, "a\0b"])
-def test_names_that_postgres_cannot_hold_are_config_errors(destination: DestinationFixture, name: str) -> None:
+def test_names_that_postgres_cannot_store_are_config_errors(destination: DestinationFixture, name: str) -> None:
     with pytest.raises(ConnectorError) as caught:
         destination.write([pa.record_batch({name: pa.array([1])})])
     assert caught.value.category is ErrorCategory.CONFIG
@@ -181,7 +182,7 @@ def test_names_that_postgres_cannot_hold_are_config_errors(destination: Destinat
     assert caught.value.category is ErrorCategory.CONFIG
 
 
-def test_a_stream_can_have_another_table_but_not_the_connectors_own(destination: DestinationFixture) -> None:
+def test_stream_can_be_written_to_another_table_but_not_to_an_internal_one(destination: DestinationFixture) -> None:
     destination.write([batch(a=[1])], tables={"public.t": "elsewhere"})
     assert destination.rows("elsewhere") == [(1,)]
     with pytest.raises(ConnectorError, match="the connector's own"):
@@ -199,7 +200,7 @@ def copied(connection: Connection, query: str) -> tuple[bytes, int]:
 
 
 @pytest.mark.parametrize("write", [Append(), Replace(), Upsert(["a"])], ids=lambda mode: mode.TAG)
-def test_binary_copy_rows_pass_as_they_are(
+def test_binary_copy_rows_are_written_unchanged(
     destination: DestinationFixture, connection: Connection, schema: str, write: WriteMode
 ) -> None:
     connection.execute(f"CREATE TABLE {schema}.t (a bigint PRIMARY KEY, n numeric, b varchar(9))".encode())
@@ -222,7 +223,7 @@ def test_binary_copy_rows_pass_as_they_are(
     assert ids == {"append": [10, 11, 12, 20, 21, 22], "replace": [2, 3, 4], "upsert": [1, 2, 3, 4]}[write.TAG]
 
 
-def test_a_refused_binary_copy_row_is_rejected_as_text(
+def test_refused_binary_copy_row_is_rejected_as_text(
     destination: DestinationFixture, connection: Connection, schema: str
 ) -> None:
     connection.execute(f"CREATE TABLE {schema}.t (a bigint CHECK (a % 4 <> 2), b date)".encode())
@@ -238,7 +239,7 @@ def test_a_refused_binary_copy_row_is_rejected_as_text(
     assert done.summary.records_written == 7
 
 
-def test_a_table_with_types_of_its_own_takes_no_binary_copy_rows(
+def test_table_with_user_defined_types_accepts_no_binary_copy_rows(
     destination: DestinationFixture, connection: Connection, schema: str
 ) -> None:
     stream = destination.stream()
@@ -256,7 +257,7 @@ def test_a_table_with_types_of_its_own_takes_no_binary_copy_rows(
     text.close()
 
 
-def test_an_upsert_by_a_key_that_may_be_null_takes_no_binary_copy_rows(
+def test_upsert_by_a_nullable_key_accepts_no_binary_copy_rows(
     destination: DestinationFixture, connection: Connection, schema: str
 ) -> None:
     """A row without a key would be added again by every run: such rows are rejected as Arrow."""
@@ -274,7 +275,7 @@ def test_an_upsert_by_a_key_that_may_be_null_takes_no_binary_copy_rows(
     assert kinds[0] != "" and kinds[1] == ""
 
 
-def test_types_of_users_are_written_as_text(
+def test_user_defined_types_are_written_as_text(
     destination: DestinationFixture, connection: Connection, schema: str
 ) -> None:
     connection.execute(
@@ -289,7 +290,7 @@ def test_types_of_users_are_written_as_text(
 
 
 @given(st.lists(st.lists(st.none() | st.binary(max_size=9), min_size=1, max_size=4), max_size=9))
-def test_rows_of_binary_copy_are_found(rows: list[list[bytes | None]]) -> None:
+def test_binary_copy_is_split_into_its_rows(rows: list[list[bytes | None]]) -> None:
     made = []
     for row in rows:
         fields = [

@@ -1,4 +1,4 @@
-"""What belongs to a table survives that its rows are replaced."""
+"""A table keeps its keys, indexes and privileges when its rows are replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from gauss.clients.endpoint import Endpoint
 from gauss.clients.postgres.connect import Connection
 from gauss.contracts.connector.errors import ConnectorError, ErrorCategory
 from gauss.contracts.connector.stream import Append, Replace
-from helpers.postgres_destination import FULL, DestinationFixture, batch
+from helpers.destinations import FULL, batch
+from helpers.postgres_destination import DestinationFixture
 
 Sql = Callable[[str], list[Any]]
 
@@ -33,7 +34,7 @@ def oid(connection: Connection, schema: str) -> int:
     return int(found[0])
 
 
-def test_a_swapped_table_keeps_keys_indexes_privileges_defaults_and_comments(
+def test_swapped_table_keeps_keys_indexes_privileges_defaults_and_comments(
     destination: DestinationFixture, connection: Connection, schema: str, run_sql: Sql
 ) -> None:
     reader = f"reader_{schema}"
@@ -62,7 +63,7 @@ def test_a_swapped_table_keeps_keys_indexes_privileges_defaults_and_comments(
     run_sql(f"DROP TABLE t; DROP ROLE {reader}")
 
 
-def test_a_privilege_that_was_revoked_does_not_come_back_with_a_swap(
+def test_revoked_privilege_is_not_restored_by_a_swap(
     destination: DestinationFixture, connection: Connection, schema: str, run_sql: Sql
 ) -> None:
     reader = f"reader_{schema}"
@@ -100,7 +101,7 @@ def test_a_privilege_that_was_revoked_does_not_come_back_with_a_swap(
     ],
     ids=lambda text: text[:20],
 )
-def test_a_table_that_cannot_be_swapped_is_filled_in_place(
+def test_table_that_cannot_be_swapped_is_filled_in_place(
     destination: DestinationFixture, connection: Connection, schema: str, run_sql: Sql, belongs: str
 ) -> None:
     run_sql(f"CREATE TABLE t (a bigint PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'old'); {belongs}")
@@ -111,7 +112,7 @@ def test_a_table_that_cannot_be_swapped_is_filled_in_place(
     run_sql("DROP PUBLICATION IF EXISTS p_own; DROP ACCESS METHOD IF EXISTS heap_own CASCADE")
 
 
-def test_a_partitioned_table_is_filled_in_place(destination: DestinationFixture, run_sql: Sql) -> None:
+def test_partitioned_table_is_filled_in_place(destination: DestinationFixture, run_sql: Sql) -> None:
     run_sql(
         "CREATE TABLE t (a bigint, b text) PARTITION BY RANGE (a);"
         "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (8);"
@@ -121,7 +122,7 @@ def test_a_partitioned_table_is_filled_in_place(destination: DestinationFixture,
     assert run_sql("SELECT * FROM t1") == [(7, "x")] and run_sql("SELECT * FROM t2") == [(8, "y")]
 
 
-def test_a_failed_end_leaves_the_old_rows(destination: DestinationFixture, run_sql: Sql) -> None:
+def test_failed_finish_keeps_the_old_rows(destination: DestinationFixture, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (a bigint, b text UNIQUE); INSERT INTO t VALUES (1, 'old')")
     with pytest.raises(ConnectorError, match="could not create unique index") as caught:
         destination.write([batch(a=[1, 2], b=["same", "same"])], destination.stream(FULL, Replace()))
@@ -131,7 +132,7 @@ def test_a_failed_end_leaves_the_old_rows(destination: DestinationFixture, run_s
     assert run_sql("SELECT a FROM t ORDER BY 1") == [(7,), (8,)]
 
 
-def test_append_fills_an_empty_table_by_swap_and_keeps_rows_of_others(
+def test_append_swaps_an_empty_table_and_keeps_existing_rows(
     destination: DestinationFixture, connection: Connection, schema: str, run_sql: Sql
 ) -> None:
     run_sql("CREATE TABLE t (a bigint, b text)")

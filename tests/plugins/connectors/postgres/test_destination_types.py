@@ -1,4 +1,4 @@
-"""Every Arrow type lands in its column type and comes back equal, however it is loaded."""
+"""Every Arrow type is written to its column type and read back equal, by every load method."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def columns_of(connection: Connection, schema: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("how", LOADS)
-def test_every_arrow_type_lands_in_its_column_type_and_comes_back_equal(
+def test_every_arrow_type_is_written_to_its_column_type_and_read_back_equal(
     destination: DestinationFixture, connection: Connection, schema: str, how: Load
 ) -> None:
     names = {f"c{place}": case for place, case in enumerate(TYPES)}
@@ -142,7 +142,7 @@ def test_every_arrow_type_lands_in_its_column_type_and_comes_back_equal(
 
 
 @pytest.mark.parametrize("how", LOADS)
-def test_nan_and_values_before_christ_arrive(
+def test_nan_and_dates_bc_are_written(
     destination: DestinationFixture, connection: Connection, schema: str, how: Load
 ) -> None:
     days, micros = -719_529, -62_135_596_800_000_001 - 86_400_000_000
@@ -173,20 +173,20 @@ NATIVE = [
 
 
 @pytest.mark.parametrize("native", NATIVE)
-def test_a_column_read_from_postgres_lands_in_its_own_type(native: str) -> None:
+def test_column_read_from_postgres_keeps_its_type(native: str) -> None:
     found = landed(pa.schema([pa.field("a", pa.string(), metadata={"postgres_type": native})]))
     assert found.field("a").type == arrow_of(parse_type(native))
     again = landed(found)
     assert again.field("a").metadata == found.field("a").metadata
 
 
-def test_types_of_other_databases_land_as_text() -> None:
+def test_types_of_other_databases_are_written_as_text() -> None:
     for native in ("shop.mood", '"My Type"', 'a."b"[]'):
         field = pa.field("a", pa.string(), metadata={"postgres_type": native})
         assert landed(pa.schema([field])).field("a").metadata == {b"postgres_type": b"TEXT"}
 
 
-def test_the_arrow_type_of_a_column_is_the_one_that_the_source_reads(connection: Connection, schema: str) -> None:
+def test_arrow_type_of_a_column_is_the_one_that_the_source_reads(connection: Connection, schema: str) -> None:
     lines = ", ".join(f"c{place} {native}" for place, native in enumerate(NATIVE))
     connection.execute(f"CREATE TABLE {schema}.t ({lines})".encode())
     relation = find_relation(connection, StreamName(schema, "t"))
@@ -210,7 +210,7 @@ KINDS = {
 
 @settings(max_examples=cases(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(*(values | st.none() for _, _, values in KINDS.values())), min_size=1, max_size=12))
-def test_any_rows_are_read_as_they_were_written(connection: Connection, values: list[tuple[Any, ...]]) -> None:
+def test_any_rows_read_back_equal_the_written_ones(connection: Connection, values: list[tuple[Any, ...]]) -> None:
     columns = {
         name: pa.array([row[place] for row in values], kind) for place, (name, (kind, _, _)) in enumerate(KINDS.items())
     }

@@ -1,4 +1,4 @@
-"""Discovery, projection, validation, the opaque lane, and hostile names."""
+"""Discovery, projection, validation, opaque reads, and hostile names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_catalog_has_tables_and_views_with_keys_and_cursors(source: Any, schema:
     assert view.supported_sync_modes == [SyncMode.FULL_REFRESH]
 
 
-def test_catalog_leaves_out_the_systems_schemas(source: Any, schema: str) -> None:
+def test_catalog_excludes_system_schemas(source: Any, schema: str) -> None:
     made = source.make(source.start(source.stream(f"{schema}.t")))
     assert not [each for each in made.discover().streams if each.name.startswith(("pg_", "information_schema"))]
 
@@ -64,7 +64,7 @@ def test_projection_reads_the_named_columns_in_their_order(source: Any, schema: 
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_are_read_like_any_other(source: Any, schema: str, run_sql: Sql, name: str) -> None:
+def test_tables_and_columns_with_hostile_names_are_read(source: Any, schema: str, run_sql: Sql, name: str) -> None:
     quoted = '"' + name.replace('"', '""') + '"'
     run_sql(f"CREATE TABLE {quoted} ({quoted} int, k int PRIMARY KEY); INSERT INTO {quoted} VALUES (1, 2), (2, 3)")
     stream = str(StreamName(schema, name))
@@ -77,7 +77,7 @@ def test_hostile_names_are_read_like_any_other(source: Any, schema: str, run_sql
     assert sum(each.rows for each in source.read(stream, opaque=kind).opaque) == 2
 
 
-def test_text_of_the_user_never_becomes_sql(source: Any, schema: str, run_sql: Sql) -> None:
+def test_user_text_is_never_executed_as_sql(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id int PRIMARY KEY, c text); INSERT INTO t VALUES (1, $$'; DROP TABLE t; --\\$$)")
     found = source.read(f"{schema}.t", "c")
     assert source.read(f"{schema}.t", "c", found.cursor).batches == []
@@ -113,7 +113,7 @@ def test_opaque_rows_can_be_copied_into_an_equal_table(
         assert source.read(source.stream(f"{schema}.t", cursor, found.cursor), opaque=kind).opaque == []
 
 
-def test_opaque_kind_is_empty_for_types_without_meaning_elsewhere(source: Any, schema: str, run_sql: Sql) -> None:
+def test_opaque_kind_is_empty_for_types_that_depend_on_the_database(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TYPE mood AS ENUM ('ok'); CREATE DOMAIN price AS numeric(9,2)")
     run_sql("CREATE TABLE a (m mood); CREATE TABLE b (m mood[]); CREATE TABLE c (r regclass); CREATE TABLE d (p price)")
     run_sql("CREATE TABLE e (n numeric, id int)")
@@ -136,7 +136,7 @@ def test_opaque_read_of_changed_columns_is_refused(source: Any, schema: str, run
 # --- validation ---
 
 
-def test_validation_names_what_is_wrong(source: Any, schema: str, run_sql: Sql) -> None:
+def test_validation_reports_the_fault(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id int)")
 
     def validated(stream: str, **config: Any) -> tuple[ValidationStatus, str]:

@@ -33,12 +33,12 @@ def changed(source: Any, stream: str, last: Any, **more: Any) -> Any:
     return source.read(source.changes(stream, last, **more))
 
 
-def test_the_source_has_the_feature(source: Any, schema: str) -> None:
+def test_source_has_the_cdc_feature(source: Any, schema: str) -> None:
     made = source.make(source.start(source.changes(f"{schema}.t")))
     assert made.open(OpenContext(JsonConfig(source.config), "source-postgres", "1")).features == [Feature.CDC]
 
 
-def test_every_type_equals_what_a_full_refresh_gives(source: Any, schema: str, run_sql: Sql) -> None:
+def test_every_type_equals_its_full_refresh(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TYPE mood AS ENUM ('ok', 'sad'); CREATE DOMAIN positive AS int CHECK (value > 0)")
     run_sql("CREATE DOMAIN price AS numeric(10,2); CREATE TYPE pair AS (a int, b text); CREATE DOMAIN host AS inet")
     more = {
@@ -82,7 +82,7 @@ def test_value_without_an_arrow_value_is_rejected_alone(
     assert rows["id"].to_pylist() == ["2"] and rows[OPERATION].to_pylist() == ["insert"]
 
 
-def test_generated_columns_are_as_in_the_table(source: Any, schema: str, run_sql: Sql) -> None:
+def test_generated_columns_equal_those_of_the_table(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql(
         "CREATE TABLE t (id int PRIMARY KEY, s int GENERATED ALWAYS AS (id * 2) STORED, v int GENERATED ALWAYS AS (1))"
     )
@@ -91,7 +91,7 @@ def test_generated_columns_are_as_in_the_table(source: Any, schema: str, run_sql
     assert changed(source, f"{schema}.t", begun).table.to_pylist() == [{"id": 1, "s": 2, OPERATION: "insert"}]
 
 
-def test_a_run_skips_what_an_earlier_one_has_emitted_but_not_confirmed(source: Any, schema: str, run_sql: Sql) -> None:
+def test_run_skips_changes_that_were_emitted_but_not_confirmed(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id int PRIMARY KEY)")
     begun = started(source, f"{schema}.t")
     run_sql("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
@@ -102,9 +102,7 @@ def test_a_run_skips_what_an_earlier_one_has_emitted_but_not_confirmed(source: A
     assert changed(source, f"{schema}.t", first.cursor).table["id"].to_pylist() == [3]
 
 
-def test_a_transaction_that_commits_last_is_read_last(
-    source: Any, schema: str, run_sql: Sql, postgres: Endpoint
-) -> None:
+def test_transactions_are_read_in_commit_order(source: Any, schema: str, run_sql: Sql, postgres: Endpoint) -> None:
     run_sql("CREATE TABLE t (id int PRIMARY KEY)")
     begun = started(source, f"{schema}.t")
     with connect(postgres) as slow:
@@ -133,7 +131,7 @@ def test_hostile_names_are_captured(source: Any, connection: Connection, schema:
 
 
 @pytest.mark.parametrize("sync", ["p", 'Ünïcode "sync"', "x" * 300])
-def test_names_of_slots_are_valid_and_differ(sync: str) -> None:
+def test_slot_names_are_valid_and_unique(sync: str) -> None:
     made = {replication_name(*each) for each in (("d", sync, "s.t"), ("d", f"{sync}_s", "t"), ("e", sync, "s.t"))}
     assert len(made) == 3
     for name in made:
@@ -141,17 +139,17 @@ def test_names_of_slots_are_valid_and_differ(sync: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0/0", "0/16B3748", "FF/FFFFFFFF"])
-def test_positions_are_written_as_postgres_does(text: str) -> None:
+def test_lsn_is_formatted_like_in_postgres(text: str) -> None:
     assert lsn_text(lsn_number(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "16B3748", "0/", "0/XYZ", "0/123456789"])
-def test_text_that_is_no_position_is_refused(text: str) -> None:
+def test_invalid_lsn_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a position"):
         lsn_number(text)
 
 
-def test_a_large_transaction_is_read_in_bounded_memory(source: Any, schema: str, run_sql: Sql) -> None:
+def test_large_transaction_is_read_in_bounded_memory(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id int PRIMARY KEY, v text)")
     begun = started(source, f"{schema}.t")
     run_sql("INSERT INTO t SELECT n, repeat(md5(n::text), 16) FROM generate_series(1, 200000) n")  # 100 MB
@@ -193,7 +191,7 @@ def peak_bytes() -> int:
     return int(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) << 10
 
 
-def test_batches_of_changes_keep_to_their_limit(source: Any, schema: str, run_sql: Sql) -> None:
+def test_batches_of_changes_stay_within_the_limit(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id int PRIMARY KEY, v text)")
     begun = started(source, f"{schema}.t", max_batch_bytes=20_000)
     run_sql("INSERT INTO t SELECT n, repeat('x', n % 300) FROM generate_series(1, 3000) n")
@@ -205,7 +203,7 @@ def test_batches_of_changes_keep_to_their_limit(source: Any, schema: str, run_sq
     assert rows["id"].to_pylist() == ["0"] and error.code == "RECORD_TOO_LARGE"
 
 
-def test_a_long_backlog_is_read_in_several_peeks(
+def test_long_backlog_is_read_in_several_peeks(
     source: Any, schema: str, run_sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source_cdc, "PEEK_CHANGES", 10)
@@ -218,7 +216,7 @@ def test_a_long_backlog_is_read_in_several_peeks(
     assert found.table["id"].to_pylist() == list(range(12))
 
 
-def test_a_slot_that_vanishes_during_a_run_is_an_error(source: Any, schema: str, run_sql: Sql) -> None:
+def test_slot_dropped_during_a_run_is_an_error(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id int PRIMARY KEY)")
     begun = started(source, f"{schema}.t")
     run_sql("INSERT INTO t VALUES (1)")
@@ -238,7 +236,7 @@ def test_a_slot_that_vanishes_during_a_run_is_an_error(source: Any, schema: str,
     assert caught.value.code == "SLOT_GONE" and "state reset p" in caught.value.hint and seen
 
 
-def test_a_column_that_is_added_during_a_run_is_an_error_of_the_schema(source: Any, schema: str, run_sql: Sql) -> None:
+def test_column_added_during_a_run_is_a_schema_error(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id int PRIMARY KEY)")
     begun = started(source, f"{schema}.t")
     run_sql("INSERT INTO t VALUES (1)")
@@ -257,7 +255,7 @@ def test_a_column_that_is_added_during_a_run_is_an_error_of_the_schema(source: A
     assert changed(source, f"{schema}.t", begun).table.to_pylist() == [{"id": 1, "v": None, OPERATION: "insert"}]
 
 
-def test_a_run_that_waits_for_other_transactions_can_be_cancelled(
+def test_run_that_waits_for_other_transactions_can_be_cancelled(
     source: Any, schema: str, run_sql: Sql, postgres: Endpoint
 ) -> None:
     run_sql("CREATE TABLE t (id int PRIMARY KEY)")
@@ -280,7 +278,7 @@ def test_a_run_that_waits_for_other_transactions_can_be_cancelled(
     assert run.emitted == 0
 
 
-def test_value_from_before_a_new_type_that_fits_it_is_read(source: Any, schema: str, run_sql: Sql) -> None:
+def test_value_from_before_a_type_change_that_fits_is_read(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id int PRIMARY KEY, a date, b int, c timestamp, d varchar(9))")
     begun = started(source, f"{schema}.t")
     run_sql("INSERT INTO t VALUES (1, '2020-01-01', 5, '2020-01-01 12:00', '7')")
@@ -305,7 +303,7 @@ def test_value_from_before_a_new_type_that_fits_it_is_read(source: Any, schema: 
         ("text", "12 pounds", "int USING 12"),
     ],
 )
-def test_value_from_before_a_new_type_that_does_not_fit_it_is_rejected(
+def test_value_from_before_a_type_change_that_does_not_fit_is_rejected(
     source: Any, schema: str, run_sql: Sql, change: tuple[str, str, str]
 ) -> None:
     before, value, after = change

@@ -1,4 +1,4 @@
-"""Messages of pgoutput as rows, written by the book: plain and compiled walks agree, malformed ones are refused."""
+"""pgoutput messages decoded to rows: plain and compiled walks agree, malformed messages are refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rows_of(messages: list[bytes], key: tuple[str, ...] = ("id",)) -> list[tuple
     return list(zip([str(OPERATIONS[each]) for each in found.operations], *columns, strict=True))
 
 
-def test_each_kind_of_change_is_a_row() -> None:
+def test_each_kind_of_change_becomes_a_row() -> None:
     assert rows_of(
         [
             message("I", None, ("1", "a")),
@@ -73,7 +73,7 @@ def test_each_kind_of_change_is_a_row() -> None:
     ]
 
 
-def test_an_update_of_the_key_is_a_delete_and_an_insert() -> None:
+def test_update_of_the_key_becomes_a_delete_and_an_insert() -> None:
     assert rows_of(
         [
             message("U", ("K", ("1", None)), ("2", UNCHANGED)),
@@ -99,7 +99,7 @@ CHANGE = st.one_of(
 
 
 @given(st.lists(CHANGE, min_size=1, max_size=20))
-def test_the_compiled_walk_equals_the_plain_one(messages: list[bytes]) -> None:
+def test_compiled_walk_equals_the_plain_one(messages: list[bytes]) -> None:
     WALK._compiled = None
     WALK._walked = 0
     plain = rows_of(messages, ("id", "v"))
@@ -110,7 +110,7 @@ def test_the_compiled_walk_equals_the_plain_one(messages: list[bytes]) -> None:
 @settings(max_examples=50)
 @given(st.lists(CHANGE, min_size=1, max_size=3), st.data())
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_message_that_is_cut_off_is_refused(compiled: bool, messages: list[bytes], data: Any) -> None:
+def test_truncated_message_is_refused(compiled: bool, messages: list[bytes], data: Any) -> None:
     if compiled:
         WALK.compile()
     else:
@@ -120,7 +120,7 @@ def test_a_message_that_is_cut_off_is_refused(compiled: bool, messages: list[byt
         rows_of([*messages[:-1], last[: data.draw(st.integers(6, len(last) - 1))]])
 
 
-def test_a_relation_message_is_parsed_and_a_cut_one_refused() -> None:
+def test_relation_message_is_parsed_and_a_truncated_one_is_refused() -> None:
     columns = b"".join(
         bytes([in_key]) + name.encode() + b"\0" + struct.pack(">Ii", 20, -1) for in_key, name in ((1, "id"), (0, "v"))
     )

@@ -1,4 +1,4 @@
-"""Errors by category, secrets, cancelling, and both sides of a run."""
+"""Error categories, secrets in messages, cancellation, and whole runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def caught(source: Any, stream: str, **config: Any) -> ConnectorError:
     return found.value
 
 
-def test_refused_connections_have_their_category(source: Any, postgres: Endpoint) -> None:
+def test_refused_connection_has_a_category(source: Any, postgres: Endpoint) -> None:
     place = f"{postgres.host}:{postgres.port}"
     password = quote(postgres.password, safe="")
     cases = {
@@ -48,7 +48,7 @@ def test_refused_connections_have_their_category(source: Any, postgres: Endpoint
         assert error.retryable == (category is ErrorCategory.TRANSIENT_NETWORK)
 
 
-def test_database_without_the_right_to_connect_is_a_permission_error(
+def test_missing_connect_privilege_is_a_permission_error(
     source: Any, connection: Connection, schema: str, postgres: Endpoint
 ) -> None:
     connection.execute(f"CREATE DATABASE {schema}".encode())
@@ -62,7 +62,7 @@ def test_database_without_the_right_to_connect_is_a_permission_error(
         connection.execute(f"DROP DATABASE {schema}".encode())
 
 
-def test_config_that_cannot_be_read_shows_no_secret(source: Any) -> None:
+def test_error_of_an_invalid_config_contains_no_secret(source: Any) -> None:
     for dsn in ("postgresql://u:hunt@er2@h/db", "hunter2", "host=x password='hunter2"):
         made = PostgresSource(source.make(source.start(source.stream("public.t")))._host)
         with pytest.raises(ConnectorError) as found:
@@ -128,7 +128,7 @@ def test_sqlstate_decides_the_category(raised: psycopg.Error, category: ErrorCat
     assert connector_error(raised).category is category
 
 
-def test_server_that_goes_away_is_a_transient_error(source: Any, schema: str, run_sql: Sql) -> None:
+def test_server_that_stops_is_a_transient_error(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE VIEW v AS SELECT i, pg_sleep(0.01)::text AS x FROM generate_series(1, 5000) i")
     stream = source.stream(f"{schema}.v")
     made = source.make(source.start(stream))
@@ -211,7 +211,7 @@ class Collecting:
         pass
 
 
-def test_whole_run_ends_with_a_final_mark(source: Any, schema: str, run_sql: Sql) -> None:
+def test_complete_run_ends_with_a_final_mark(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t AS SELECT i AS id FROM generate_series(1, 9000) i; ALTER TABLE t ADD PRIMARY KEY (id)")
     stream = source.stream(f"{schema}.t", "id", max_batch_bytes=8_000, max_inflight_batches=2)
     run = source.start(stream)

@@ -1,4 +1,4 @@
-"""Incremental reads: whatever the cursor's type, and wherever a run ends, each row is read exactly once."""
+"""Incremental reads: with any cursor type and any end of a run, each row is read exactly once."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from gauss.plugins.connectors.postgres.source_position import CursorOrder, Posit
 
 Sql = Callable[[str], list[Any]]
 EAGER = {"checkpoint": {"rows": 1}}
+OFTEN = {"checkpoint": {"rows": 4_000}}
 VALUES: dict[str, tuple[list[str], str, CursorValue]] = {
     "int4": (["-5", "3", "7"], "8", Int64Cursor(8)),
     "text": (["'Z'", "'a'", "'b''\"\\'"], "'é'", Utf8Cursor("é")),
@@ -52,9 +53,7 @@ def ids(found: Any) -> list[int]:
 
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("kind", VALUES)
-def test_next_run_reads_what_is_behind_the_cursor(
-    source: Any, schema: str, run_sql: Sql, kind: str, keyed: bool
-) -> None:
+def test_next_run_reads_rows_after_the_cursor(source: Any, schema: str, run_sql: Sql, kind: str, keyed: bool) -> None:
     values, later, expected = VALUES[kind]
     run_sql(f"CREATE TABLE t (id int {'PRIMARY KEY' if keyed else ''}, c {kind})")
     run_sql(f"INSERT INTO t VALUES {', '.join(f'({number}, {value})' for number, value in enumerate(values))}")
@@ -76,14 +75,14 @@ def test_next_run_reads_what_is_behind_the_cursor(
 
 def resumed_everywhere(source: Any, stream: str, cursor: str, *, marks: int, **limits: int) -> None:
     """A run that is resumed from any of its marks reads exactly what followed it."""
-    whole = source.read(stream, cursor, config=EAGER, **limits)
+    whole = source.read(stream, cursor, config=OFTEN, **limits)
     everything, emitted = sorted(ids(whole)), 0
     assert len(set(everything)) == len(everything)
     for item in whole.items:
         if isinstance(item, Batch):
             emitted += item.rows.num_rows  # type: ignore[union-attr]
         else:
-            rest = source.read(stream, cursor, item.cursor, config=EAGER, **limits)
+            rest = source.read(stream, cursor, item.cursor, config=OFTEN, **limits)
             assert sorted(ids(whole)[:emitted] + ids(rest)) == everything
     assert len(whole.marks) >= marks and len(whole.batches) >= marks
 
@@ -97,7 +96,7 @@ def test_run_can_be_resumed_at_every_mark(source: Any, schema: str, run_sql: Sql
 
 
 @pytest.mark.parametrize("values", [("numeric", "1.0", "1.00", "2"), ("bpchar", "a", "a  ", "b")])
-def test_equal_cursors_without_a_key_are_never_parted(
+def test_rows_with_equal_cursors_and_no_key_are_never_split(
     source: Any, schema: str, run_sql: Sql, values: tuple[str, ...]
 ) -> None:
     kind, one, same, later = values
@@ -118,7 +117,7 @@ def test_rows_with_a_null_cursor_are_read_once_and_first(source: Any, schema: st
     assert ids(source.read(f"{schema}.t", "c", first.cursor)) == [5]
 
 
-def test_first_run_of_an_empty_table_is_still_the_first(source: Any, schema: str, run_sql: Sql) -> None:
+def test_run_after_an_empty_first_run_reads_all_rows(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id int, c int)")
     found = source.read(f"{schema}.t", "c")
     assert found.items == [Mark(0, None, final=False)]
@@ -143,7 +142,7 @@ def test_collation_in_which_different_texts_are_equal_is_not_used() -> None:
     assert CursorOrder("t", blind, (key,)).behind(Position(), nothing).endswith('ORDER BY "c", "id"')
 
 
-def test_bad_value_behind_the_cursor_does_not_stop_it(source: Any, schema: str, run_sql: Sql) -> None:
+def test_bad_value_is_rejected_once_and_the_cursor_moves_past_it(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id int PRIMARY KEY, c int, d date)")
     run_sql("INSERT INTO t VALUES (1, 1, NULL), (2, 2, 'infinity')")
     found = source.read(f"{schema}.t", "c")
@@ -181,7 +180,7 @@ def test_row_whose_cursor_has_no_position_is_rejected_and_never_read_twice(
         ("numeric(9,2)", "NaN", "1"),
     ],
 )
-def test_row_whose_key_has_no_arrow_value_has_a_position_in_the_opaque_lane(
+def test_row_whose_key_has_no_arrow_value_has_a_position_in_opaque_reads(
     source: Any, schema: str, run_sql: Sql, case: tuple[str, str, str]
 ) -> None:
     kind, key, later = case
@@ -223,7 +222,7 @@ def test_column_that_cannot_be_a_cursor_is_refused(source: Any, schema: str, run
     assert caught.value.category is ErrorCategory.CONFIG and f'"{column}"' in caught.value.message
 
 
-def test_checkpoints_come_by_rows_bytes_and_seconds(source: Any, schema: str, run_sql: Sql) -> None:
+def test_checkpoints_are_made_by_rows_bytes_and_seconds(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql(
         "CREATE TABLE t AS SELECT i AS id, i AS c FROM generate_series(1, 20000) i; ALTER TABLE t ADD PRIMARY KEY (id)"
     )

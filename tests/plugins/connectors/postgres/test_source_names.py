@@ -1,4 +1,4 @@
-"""Names of streams: what is written is read back, and only what Postgres can't name is refused."""
+"""Names of streams: written names parse to the same name, and invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTS = st.text(st.one_of(st.sampled_from(".\"' ;-\\é"), st.characters(exclude_
 
 
 @given(PARTS, PARTS)
-def test_any_name_that_is_written_is_read_back(schema: str, table: str) -> None:
+def test_written_name_parses_to_the_same_name(schema: str, table: str) -> None:
     assert parse_stream(str(StreamName(schema, table))) == (schema, table)
 
 
@@ -30,12 +30,12 @@ def test_any_name_that_is_written_is_read_back(schema: str, table: str) -> None:
         ('public."users"', "public", "users"),
     ],
 )
-def test_name_is_read_as_its_parts(text: str, schema: str, table: str) -> None:
+def test_name_is_parsed_into_its_parts(text: str, schema: str, table: str) -> None:
     assert parse_stream(text) == (schema, table)
 
 
 @pytest.mark.parametrize("text", ["", ".", "a.", ".b", "a.b.c", 'a."b', 'a."b"c', "a.b\0", f"a.{'x' * 64}", 'a"b'])
-def test_name_that_postgres_cannot_have_is_refused(text: str) -> None:
+def test_invalid_name_is_refused(text: str) -> None:
     with pytest.raises(ConnectorError) as caught:
         parse_stream(text)
     assert caught.value.category is ErrorCategory.CONFIG

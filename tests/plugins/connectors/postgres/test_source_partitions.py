@@ -1,4 +1,4 @@
-"""Parts of a table: complete, disjoint, and of one moment, whatever is written meanwhile."""
+"""Parts of a table are complete, disjoint and of one snapshot under concurrent writes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def planned(source: Any, stream: Any, count: int, **config: Any) -> tuple[Any, l
     return made, made.partitions(stream, count)
 
 
-def test_parts_agree_with_each_other_under_concurrent_writes(
+def test_parts_are_consistent_under_concurrent_writes(
     source: Any, schema: str, run_sql: Sql, postgres: Endpoint
 ) -> None:
     run_sql("CREATE TABLE t (id serial PRIMARY KEY, amount bigint, note text)")
@@ -78,7 +78,7 @@ def test_parts_agree_with_each_other_under_concurrent_writes(
     assert sum(amounts) == sum(range(1, 5001))
 
 
-def test_parts_show_exactly_the_rows_of_the_snapshot(source: Any, schema: str, run_sql: Sql) -> None:
+def test_parts_contain_exactly_the_rows_of_the_snapshot(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t AS SELECT i AS id, md5(i::text) AS v FROM generate_series(1, 6000) i")
     digest = "SELECT count(*), md5(string_agg(t::text, ',' ORDER BY id)) FROM t"
     (before,) = run_sql(digest)
@@ -95,7 +95,7 @@ def test_parts_show_exactly_the_rows_of_the_snapshot(source: Any, schema: str, r
     holder.close()
 
 
-def test_partitioned_table_is_divided_across_its_partitions(source: Any, schema: str, run_sql: Sql) -> None:
+def test_partitioned_table_is_split_across_its_partitions(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t (id int, v text) PARTITION BY RANGE (id)")
     run_sql("CREATE TABLE a PARTITION OF t FOR VALUES FROM (0) TO (1000)")
     run_sql("CREATE TABLE b PARTITION OF t FOR VALUES FROM (1000) TO (100000)")
@@ -107,7 +107,7 @@ def test_partitioned_table_is_divided_across_its_partitions(source: Any, schema:
     holder.close()
 
 
-def test_view_small_table_and_incremental_stream_are_not_divided(source: Any, schema: str, run_sql: Sql) -> None:
+def test_view_small_table_and_incremental_stream_are_not_split(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t AS SELECT i AS id, repeat('x', 100) AS v FROM generate_series(1, 3000) i")
     run_sql("CREATE VIEW seen AS SELECT * FROM t; CREATE TABLE small (id int); CREATE MATERIALIZED VIEW m AS TABLE t")
     for name in ("seen", "small", "m"):
@@ -117,7 +117,7 @@ def test_view_small_table_and_incremental_stream_are_not_divided(source: Any, sc
     assert planned(source, source.stream(f"{schema}.t"), 4, partition_bytes="16MiB")[1] == [None]
 
 
-def test_part_whose_snapshot_is_gone_is_a_transient_error(source: Any, schema: str, run_sql: Sql) -> None:
+def test_part_with_an_expired_snapshot_is_a_transient_error(source: Any, schema: str, run_sql: Sql) -> None:
     run_sql("CREATE TABLE t AS SELECT i AS id, repeat('x', 100) AS v FROM generate_series(1, 3000) i")
     stream = source.stream(f"{schema}.t")
     holder, parts = planned(source, stream, 2)

@@ -39,7 +39,7 @@ def test_every_type_is_read_with_its_nulls(source: Any, schema: str, run_sql: Ca
 
 
 @pytest.mark.parametrize("kind", MOMENTS)
-def test_moments_are_exact_far_from_now(
+def test_timestamps_far_from_now_are_exact(
     source: Any, schema: str, run_sql: Callable[[str], list[Any]], kind: str
 ) -> None:
     run_sql(f"CREATE TABLE t (n serial, at {kind})")
@@ -50,7 +50,7 @@ def test_moments_are_exact_far_from_now(
     assert found.cast(pa.int32() if kind == "date" else pa.int64()).to_pylist() == expected
 
 
-def test_not_a_number_and_null_of_floats_differ(source: Any, schema: str, run_sql: Callable[[str], list[Any]]) -> None:
+def test_nan_and_null_floats_are_distinct(source: Any, schema: str, run_sql: Callable[[str], list[Any]]) -> None:
     run_sql("CREATE TABLE t (f float8); INSERT INTO t VALUES ('NaN'), (NULL), ('infinity')")
     values = source.read(f"{schema}.t").table["f"]
     assert values.null_count == 1
@@ -92,7 +92,7 @@ def test_empty_table_has_a_final_checkpoint(source: Any, schema: str, run_sql: C
     assert found.summary.checkpoint_count == 1
 
 
-def test_batches_keep_to_their_limit_and_lose_nothing(
+def test_batches_stay_within_the_limit_and_lose_no_rows(
     source: Any, schema: str, run_sql: Callable[[str], list[Any]]
 ) -> None:
     run_sql("CREATE TABLE t AS SELECT i AS id, repeat('x', i % 300) AS v FROM generate_series(1, 9000) i")

@@ -45,7 +45,7 @@ def test_rows_are_encoded_in_the_format_of_the_topic(engine: TopicEngine) -> Non
     assert [each.id for each in moved.seen.safe][-1] == 2
 
 
-def test_a_topic_without_a_format_takes_texts_and_bytes(engine: TopicEngine) -> None:
+def test_topic_without_a_format_accepts_text_and_bytes(engine: TopicEngine) -> None:
     write(engine, "raw.lines", lines("a", "", "ü")).ok()
     more = pa.record_batch({"data": pa.array([b"\x00\xff"], pa.binary())})
     write(engine, "raw.lines", more, generation=2).ok()
@@ -64,7 +64,7 @@ def test_records_of_one_topic_are_copied_to_another(engine: TopicEngine) -> None
         assert destination.describe(context).names == ["data"]
 
 
-def test_columns_that_the_format_lacks_are_refused_by_name(engine: TopicEngine) -> None:
+def test_columns_that_the_format_lacks_are_refused_with_their_names(engine: TopicEngine) -> None:
     with pytest.raises(ConnectorError, match='format "person" of topic "people" has no field age') as raised:
         write(engine, "people", people(1, age=[3]))
     assert raised.value.code == "NO_FIELD" and "new_column" in raised.value.hint
@@ -72,12 +72,12 @@ def test_columns_that_the_format_lacks_are_refused_by_name(engine: TopicEngine) 
         write(engine, "quick", people(1))
 
 
-def test_a_format_that_declares_no_fields_takes_any_columns(engine: TopicEngine) -> None:
+def test_format_without_fields_accepts_any_columns(engine: TopicEngine) -> None:
     write(engine, "filtered", people(1, age=[3])).ok()
     assert [json.loads(each) for each in engine.records("filtered")] == [{"id": 1, "name": "p1", "age": 3}]
 
 
-def test_a_row_that_is_no_record_is_rejected(engine: TopicEngine) -> None:
+def test_row_that_cannot_be_encoded_is_rejected(engine: TopicEngine) -> None:
     moved = write(engine, "quick", lines("a", None, "b"), on_data_error=DataErrorPolicy.DLQ).ok()
     assert engine.records("quick") == [b"a", b"b"] and len(moved.seen.letters) == 1
     assert write(engine, "quick", lines(None)).error.code == "NULL"
@@ -92,14 +92,14 @@ def test_a_row_that_is_no_record_is_rejected(engine: TopicEngine) -> None:
         ('"a.b"."quick"', {}, "quick"),
     ],
 )
-def test_a_stream_lands_in_the_topic_of_its_name(
+def test_stream_is_written_to_the_topic_of_its_name(
     engine: TopicEngine, stream: str, tables: dict[str, str], topic: str
 ) -> None:
     move(emits(lines("x")), engine.destination(tables=tables), Wanted(stream=stream)).ok()
     assert engine.records(topic) == [b"x"]
 
 
-def test_an_unknown_topic_and_another_write_mode_are_refused(engine: TopicEngine) -> None:
+def test_unknown_topic_and_another_write_mode_are_refused(engine: TopicEngine) -> None:
     with pytest.raises(ConnectorError, match='no topic "quik"') as raised:
         write(engine, "quik", lines("x"))
     assert "quick" in raised.value.hint
@@ -107,7 +107,7 @@ def test_an_unknown_topic_and_another_write_mode_are_refused(engine: TopicEngine
         write(engine, "quick", lines("x"), write=Replace())
 
 
-def test_records_of_a_writer_that_was_killed_while_it_sent_them_are_not_committed(engine: TopicEngine) -> None:
+def test_records_of_a_writer_killed_while_sending_are_not_committed(engine: TopicEngine) -> None:
     """The engine can't tell the end of its connection from the end of its records."""
     feed = Feed("p/s", 1, 1, "raw.lines", {"id": 1}, records=2)
     for sent in ([], [lines("a")]):
@@ -118,7 +118,7 @@ def test_records_of_a_writer_that_was_killed_while_it_sent_them_are_not_committe
     assert engine.records("raw.lines") == [b"a", b"b"]
 
 
-def test_a_commit_is_made_once_however_often_it_is_sent(engine: TopicEngine) -> None:
+def test_commit_sent_repeatedly_is_applied_once(engine: TopicEngine) -> None:
     feed = Feed("p/s", 1, 1, "raw.lines", {"id": 1})
     for _ in range(2):
         engine.client.feed(feed, [lines("a", "b")])
@@ -130,7 +130,7 @@ def test_a_commit_is_made_once_however_often_it_is_sent(engine: TopicEngine) -> 
     assert found == {"fence": 1, "generation": 1, "number": 2, "position": {"id": 2}}
 
 
-def test_a_run_that_was_replaced_is_fenced(engine: TopicEngine) -> None:
+def test_run_that_was_replaced_is_fenced(engine: TopicEngine) -> None:
     write(engine, "quick", lines("a"), generation=7).ok()
     with pytest.raises(Fenced, match="generation 6 was replaced by 7"):
         engine.client.feed(Feed("p/quick", 6, 1, "quick", None), [lines("late")])
@@ -140,7 +140,7 @@ def test_a_run_that_was_replaced_is_fenced(engine: TopicEngine) -> None:
         engine.client.feed(Feed("p/quick", 7, 2, "quick", None), [lines("late")])
 
 
-def test_a_commit_that_waits_for_room_is_fenced_by_the_next_run(engine: TopicEngine) -> None:
+def test_commit_waiting_for_space_is_fenced_by_the_next_run(engine: TopicEngine) -> None:
     engine.add("narrow", *([b"{}"] * 10))
     state = functools.partial(engine.client.command, "topic", {"name": "narrow"})
     with ThreadPoolExecutor(1) as pool:
@@ -153,7 +153,7 @@ def test_a_commit_that_waits_for_room_is_fenced_by_the_next_run(engine: TopicEng
     assert state()["end"] == 10
 
 
-def test_a_write_that_waits_for_room_can_be_ended(engine: TopicEngine) -> None:
+def test_write_waiting_for_space_can_be_interrupted(engine: TopicEngine) -> None:
     engine.add("narrow", *([b"{}"] * 10))
     state = functools.partial(engine.client.command, "topic", {"name": "narrow"})
     wanted = Wanted(stream="narrow", mode=INCREMENTAL)
@@ -166,9 +166,7 @@ def test_a_write_that_waits_for_room_can_be_ended(engine: TopicEngine) -> None:
     assert error is not None and error.code == "CANCELLED"
 
 
-def test_an_engine_that_is_gone_is_a_transient_error_with_an_unknown_commit(
-    engine: TopicEngine, patience: Patient
-) -> None:
+def test_stopped_engine_is_a_transient_error_with_an_unknown_commit(engine: TopicEngine, patience: Patient) -> None:
     patience(0.2)
     wanted = Wanted(stream="quick", mode=INCREMENTAL)
     with opened(engine.destination(tables={"quick": "quick"}), wanted) as destination:

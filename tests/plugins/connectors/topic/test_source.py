@@ -31,7 +31,7 @@ def at(inc: int, offset: int) -> CursorValue:
 
 
 def read(engine: TopicEngine, stream: str, cursor: CursorValue | None = None, **more: Any) -> tuple[Moved, Kept]:
-    """Reads what is behind a cursor."""
+    """Reads the records after a cursor."""
     kept = Kept()
     wanted = Wanted(stream=stream, mode=INCREMENTAL, cursor=cursor, **more)
     return move(engine.source(), kept.side, wanted), kept
@@ -46,7 +46,7 @@ def warnings(moved: Moved) -> list[str]:
     return [text for _, level, text in moved.seen.lines if level is LogLevel.WARN]
 
 
-def test_logs_of_the_run_are_streams_with_the_fields_of_their_format(engine: TopicEngine) -> None:
+def test_log_topics_are_discovered_as_streams_with_the_fields_of_their_format(engine: TopicEngine) -> None:
     engine.add_people(1, 2)
     with opened(engine.source(), Wanted(), SOURCE) as source:
         found = {each.name: each for each in source.discover().streams}
@@ -65,7 +65,7 @@ def test_logs_of_the_run_are_streams_with_the_fields_of_their_format(engine: Top
     assert found["people"].estimated_rows == 2
 
 
-def test_a_full_refresh_reads_decoded_columns_of_what_is_there(engine: TopicEngine) -> None:
+def test_full_refresh_reads_existing_records_as_decoded_columns(engine: TopicEngine) -> None:
     engine.add_people(1, 2)
     kept = Kept()
     moved = move(engine.source(), kept.side, Wanted(stream="people")).ok()
@@ -73,7 +73,7 @@ def test_a_full_refresh_reads_decoded_columns_of_what_is_there(engine: TopicEngi
     assert moved.outcome.read is not None and moved.outcome.read.records_read == 2
 
 
-def test_a_topic_without_a_format_gives_bytes_and_times(engine: TopicEngine) -> None:
+def test_topic_without_a_format_is_read_as_bytes_and_times(engine: TopicEngine) -> None:
     engine.add("raw.lines", b"\x00\xff", b"")
     kept = Kept()
     move(engine.source(), kept.side, Wanted(stream="raw.lines")).ok()
@@ -81,7 +81,7 @@ def test_a_topic_without_a_format_gives_bytes_and_times(engine: TopicEngine) -> 
     assert all(row["ts_ms"] > 1_700_000_000_000 for row in kept.rows())
 
 
-def test_an_incremental_read_goes_on_behind_its_cursor(engine: TopicEngine) -> None:
+def test_incremental_read_resumes_after_its_cursor(engine: TopicEngine) -> None:
     engine.add_people(1, 2)
     first, kept = read(engine, "people")
     assert first.ok().cursor == at(engine.inc("people"), 2) and len(kept.rows()) == 2
@@ -93,14 +93,14 @@ def test_an_incremental_read_goes_on_behind_its_cursor(engine: TopicEngine) -> N
     assert [row["id"] for row in kept.rows()] == [3] and not missed(second.ok())
 
 
-def test_batches_are_not_above_the_limit(engine: TopicEngine) -> None:
+def test_batches_stay_within_the_limit(engine: TopicEngine) -> None:
     engine.add_people(*range(1000))
     moved, kept = read(engine, "people", limits=StreamLimits(max_batch_bytes=4000))
     assert [row["id"] for row in kept.rows()] == list(range(1000)) and len(kept.batches) > 5
     assert moved.ok().cursor == at(engine.inc("people"), 1000)
 
 
-def test_a_bad_record_is_rejected_with_its_offset(engine: TopicEngine) -> None:
+def test_bad_record_is_rejected_with_its_offset(engine: TopicEngine) -> None:
     engine.add_people(1)
     engine.add("people", b"no json", b'{"id":"x"}')
     engine.add_people(2)
@@ -120,7 +120,7 @@ def test_records_that_retention_has_removed_are_reported_and_counted(engine: Top
     assert missed(moved.ok()) == [15] and "records 5 to 19 were removed" in warnings(moved)[0]
 
 
-def test_a_topic_that_was_made_anew_is_reported_and_read_from_its_start(engine: TopicEngine) -> None:
+def test_recreated_topic_is_reported_and_read_from_its_start(engine: TopicEngine) -> None:
     engine.add("quick", b"old", b"older")
     first, _ = read(engine, "quick")
     engine.restart()  # what is in memory dies with the engine
@@ -132,12 +132,12 @@ def test_a_topic_that_was_made_anew_is_reported_and_read_from_its_start(engine: 
 
 
 @pytest.mark.parametrize("cursor", [JsonCursor({"offset": "x"}), JsonCursor(7), Int64Cursor(7)])
-def test_a_cursor_of_another_kind_is_refused(engine: TopicEngine, cursor: CursorValue) -> None:
+def test_cursor_of_another_kind_is_refused(engine: TopicEngine, cursor: CursorValue) -> None:
     moved, _ = read(engine, "people", cursor)
     assert moved.error.code == "BAD_CURSOR" and not moved.error.retryable
 
 
-def test_a_cursor_behind_the_end_is_refused(engine: TopicEngine) -> None:
+def test_cursor_after_the_end_is_refused(engine: TopicEngine) -> None:
     moved, _ = read(engine, "people", at(engine.inc("people"), 1))
     assert moved.error.code == "BAD_CURSOR" and "ends at 0" in moved.error.message
 
@@ -174,7 +174,7 @@ def fill(engine: TopicEngine, topic: str) -> list[bytes]:
     return records
 
 
-def test_an_engine_that_restarts_during_a_read_is_waited_for(engine: TopicEngine) -> None:
+def test_read_continues_after_an_engine_restart(engine: TopicEngine) -> None:
     records = fill(engine, "raw.lines")
     kept = Kept()
     wanted = Wanted(stream="raw.lines", mode=INCREMENTAL, limits=NARROW)
@@ -182,7 +182,7 @@ def test_an_engine_that_restarts_during_a_read_is_waited_for(engine: TopicEngine
     assert pa.concat_arrays([each.column("data") for each in kept.batches]).to_pylist() == records
 
 
-def test_an_engine_that_stops_during_a_read_is_a_transient_error(engine: TopicEngine, patience: Patient) -> None:
+def test_engine_that_stops_during_a_read_is_a_transient_error(engine: TopicEngine, patience: Patient) -> None:
     fill(engine, "raw.lines")
     patience(0.2)
     wanted = Wanted(stream="raw.lines", mode=INCREMENTAL, limits=NARROW)
@@ -190,14 +190,14 @@ def test_an_engine_that_stops_during_a_read_is_a_transient_error(engine: TopicEn
     assert moved.error.code == "ENGINE_GONE" and moved.error.retryable
 
 
-def test_a_memory_topic_that_dies_during_a_read_is_a_transient_error(engine: TopicEngine) -> None:
+def test_memory_topic_that_dies_during_a_read_is_a_transient_error(engine: TopicEngine) -> None:
     fill(engine, "quick")
     wanted = Wanted(stream="quick", mode=INCREMENTAL, limits=NARROW)
     moved = move(engine.source(), interrupting(Kept(), engine.restart), wanted)
     assert moved.error.code == "TOPIC_RESTARTED" and moved.error.retryable
 
 
-def test_partitions_cover_the_topic_once(engine: TopicEngine) -> None:
+def test_partitions_cover_every_record_once(engine: TopicEngine) -> None:
     engine.add_people(*range(10))
     with opened(engine.source(), Wanted(stream="people"), SOURCE) as source:
         parts = source.partitions(Wanted(stream="people").context(), 3)
@@ -208,7 +208,7 @@ def test_partitions_cover_the_topic_once(engine: TopicEngine) -> None:
     assert len(parts) == 3 and [row["id"] for row in kept.rows()] == list(range(10))
 
 
-def test_a_run_is_also_reached_by_its_address_without_its_formats(engine: TopicEngine) -> None:
+def test_engine_reached_by_address_has_no_formats(engine: TopicEngine) -> None:
     engine.add_people(1)
     found = json.loads(engine.paths.flight_json.read_text())
     config = {"endpoint": found["endpoint"], "token": found["token"]}
@@ -221,7 +221,7 @@ def test_a_run_is_also_reached_by_its_address_without_its_formats(engine: TopicE
     assert found["token"] not in failed.error.message
 
 
-def test_a_missing_run_and_an_unknown_topic_are_named(engine: TopicEngine, tmp_path: Path) -> None:
+def test_missing_run_and_unknown_topic_are_reported_by_name(engine: TopicEngine, tmp_path: Path) -> None:
     with pytest.raises(ConnectorError, match="no pipeline runs") as raised:
         engine.source(data_dir=str(tmp_path / "nowhere")).open(StreamHost(Wanted().run()[0], SOURCE, "s"))
     assert raised.value.code == "NO_RUN" and "gauss run" in raised.value.hint

@@ -52,7 +52,7 @@ def ids(engine: TopicEngine) -> list[int]:
     return [json.loads(each)["id"] for each in engine.records("people")]
 
 
-def test_new_files_become_records_once(engine: TopicEngine, files: Path, tmp_path: Path) -> None:
+def test_new_files_are_written_to_the_topic_once(engine: TopicEngine, files: Path, tmp_path: Path) -> None:
     add_file(files, "1.jsonl", *range(120))
     for _ in range(2):
         assert run(tmp_path, **to_topic(engine, files)).status == "succeeded"
@@ -61,7 +61,7 @@ def test_new_files_become_records_once(engine: TopicEngine, files: Path, tmp_pat
     assert ids(engine) == list(range(150))
 
 
-def test_new_records_become_files_once(engine: TopicEngine, tmp_path: Path) -> None:
+def test_new_records_are_written_to_files_once(engine: TopicEngine, tmp_path: Path) -> None:
     sync = {
         "source": {"connector": "topic", "data_dir": str(engine.paths.root)},
         "destination": {"connector": "file", "path": str(tmp_path / "out"), "format": "jsonl"},
@@ -78,7 +78,7 @@ def test_new_records_become_files_once(engine: TopicEngine, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("committed", [False, True])
-def test_a_run_that_comes_back_gets_each_record_once(
+def test_restarted_engine_gets_each_record_once(
     engine: TopicEngine, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, committed: bool
 ) -> None:
     """The engine dies before or after the second commit; the next attempt asks it what it has."""
@@ -141,7 +141,7 @@ class Slow:
         return [json.loads(each)["n"] for each in self._engine.records("filtered")]
 
 
-def test_a_sync_that_is_killed_again_and_again_loses_and_repeats_nothing(engine: TopicEngine, tmp_path: Path) -> None:
+def test_repeatedly_killed_sync_loses_and_repeats_no_records(engine: TopicEngine, tmp_path: Path) -> None:
     sync = Slow(engine, tmp_path)
     for records in (300, 700, 1_100):
         sync.kill_at(records)

@@ -12,13 +12,17 @@ from typing import Any
 import pytest
 
 from gauss import registry
+from gauss.contracts.cursor import Step
 from gauss.contracts.edge import EdgeContext, EdgeStatus
 from gauss.contracts.processor import LintContext, ProcessorSpec
 from gauss.contracts.storage import Capacity, WriteFull
+from gauss.plugins.processors.tcp_sink import table_client
+from gauss.scan.tasks import TaskCursor
 from gauss.stream.engine.topics.table_topic import TableTopic
 from helpers.edges import Running, transport
 from helpers.logs import arrow, framing
 from helpers.tables import open_table, record
+from helpers.waiting import wait_until
 
 
 @pytest.fixture
@@ -61,6 +65,25 @@ def test_snapshot_ends_with_the_connection(topic: TableTopic, tmp_path: Path) ->
             assert stream.read() == record("a", 1) + b"\n" + record("b", 2) + b"\n"
     running.edge.close()
     assert topic.source.open_cursors() == 0
+
+
+def test_snapshot_that_is_refused_in_its_middle_gets_no_end(
+    topic: TableTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic.append(arrow(record("a", 1), record("b", 1)))
+    monkeypatch.setattr(table_client, "STEP", Step(limit=1))
+    sent = table_client.TableClient._send_rows
+
+    def refuse(client: table_client.TableClient, cursor: TaskCursor) -> None:
+        sent(client, cursor)
+        cursor._executor.reject()
+
+    monkeypatch.setattr(table_client.TableClient, "_send_rows", refuse)
+    running = sink(topic, tmp_path, "snapshot", snapshot_end="--")
+    with running.connect() as sock, sock.makefile("rb") as stream:
+        assert b"--" not in stream.read()
+    wait_until(lambda: "refused" in running.context.status.detail, what=lambda: running.context.status)
+    running.edge.close()
 
 
 def test_empty_snapshot_is_an_end_without_a_byte(topic: TableTopic, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from gauss.plugins.storages.memory import table as tables
 from gauss.plugins.storages.memory.table import MemoryTable
 from helpers.logs import arrow
 from helpers.scan_worlds import run_child
-from helpers.tables import json_format, open_table, record, rows, stage, upsert
+from helpers.tables import json_format, open_table, record, rows, stage, upsert, watermark
 
 LIVE = Program(mode=Mode.LIVE)
 
@@ -40,7 +40,7 @@ def values(table: MemoryTable) -> dict[str, bytes]:
 
 def test_new_table_is_empty_at_version_0() -> None:
     table = open_table()
-    assert (table.end, table.rows, table.bytes, table.floor, table.watermark()) == (0, 0, 0, 0, 0)
+    assert (table.end, table.rows, table.bytes, table.floor, watermark(table)) == (0, 0, 0, 0, 0)
     assert table.open(Program()).next(Step()) is Code.INVALID
 
 
@@ -248,7 +248,7 @@ def test_program_that_a_table_can_not_run_is_refused_and_pins_nothing(program: P
     with pytest.raises(ConfigError):
         table.open(program)
     upsert(table, record("b"))
-    assert table.watermark() == 2
+    assert watermark(table) == 2
 
 
 def test_batches_do_not_depend_on_how_rows_lie() -> None:
@@ -323,7 +323,7 @@ def test_tail_that_nobody_keeps_is_collected() -> None:
     upsert(table, record("b"))
     with pytest.raises(Collected):
         table.open(Program(Seq(1), Mode.LIVE))
-    assert table.watermark() == 2
+    assert watermark(table) == 2
 
 
 def test_live_reader_too_far_behind_is_rejected_for_good_and_lets_go() -> None:
@@ -335,7 +335,7 @@ def test_live_reader_too_far_behind_is_rejected_for_good_and_lets_go() -> None:
     assert [slow.next(Step()) for _ in range(2)] == [Code.REJECTED] * 2
     assert slow.read() == (Code.REJECTED, None)
     slow.close()
-    assert table.watermark() == table.end == 600
+    assert watermark(table) == table.end == 600
 
 
 def test_watermark_is_the_lowest_version_that_a_cursor_holds() -> None:
@@ -345,15 +345,15 @@ def test_watermark_is_the_lowest_version_that_a_cursor_holds() -> None:
     live = table.open(LIVE)
     upsert(table, record("b"))
     second = table.open(Program())
-    assert table.watermark() == 1
+    assert watermark(table) == 1
     rows(live)
     first.close()
-    assert table.watermark() == 2
+    assert watermark(table) == 2
     upsert(table, record("c"))
-    assert table.watermark() == 2
+    assert watermark(table) == 2
     second.close()
     live.close()
-    assert table.watermark() == 3
+    assert watermark(table) == 3
 
 
 def test_deletion_outlives_the_merge_of_runs_above_the_base(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from gauss.plugins.storages.memory.table import KEY_BYTES
 from gauss.plugins.storages.memory.table_cursor import TableCursor
 from helpers.cases import cases
 from helpers.logs import arrow
-from helpers.tables import Row, open_table, record, rows, stage
+from helpers.tables import Row, open_table, record, rows, stage, watermark
 
 KEYS = ["", "a", "ab", "b", "é", "z\U0001f600", "k1", "k10", "k2", "\uffff"]
 EVENT = st.tuples(st.sampled_from(KEYS), st.booleans())
@@ -120,7 +120,7 @@ def test_every_scan_gives_the_fold_of_its_version_and_live_ones_every_event_afte
         assert real.bytes == sum(KEY_BYTES + 2 * len(row["key"].encode()) + len(row["data"]) for row in held)
         for scan in scans:
             assert scan.found == model.expected(scan)[: len(scan.found)]
-        assert real.watermark() == min((scan.cursor.hold for scan in scans), default=real.end)
+        assert watermark(real) == min((scan.cursor.hold for scan in scans), default=real.end)
     _is_the_fold(real, model)
     for scan in scans:
         scan.found += rows(scan.cursor, limit=3)

@@ -18,7 +18,7 @@ from gauss.plugins.storages.memory.keys import Keyed
 from gauss.plugins.storages.memory.runs import CANDIDATES
 from gauss.plugins.storages.memory.table import MemoryTable
 from gauss.plugins.storages.memory.table_cursor import TableCursor
-from helpers.tables import open_table
+from helpers.tables import open_table, watermark
 
 KEYS = 500
 CHUNK = 50
@@ -109,7 +109,7 @@ def test_64_cursors_at_different_versions_each_equal_the_fold_beside_a_writer() 
             rows = zip(found.column("key").to_pylist(), found.column("data").to_pylist(), strict=True)
             assert dict(rows) == fold(cursor.pinned_version)
             cursor.close()
-    assert table.watermark() == table.end
+    assert watermark(table) == table.end
 
 
 def table_moved(table: MemoryTable, version: int) -> None:

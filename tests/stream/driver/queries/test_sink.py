@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from gauss.clients.engine.positions import At
 from gauss.clients.engine.task_messages import Claim
 from gauss.stream.driver.planning.writes import WriteRows
-from gauss.stream.driver.queries.sink import StreamWriter, TaskStages
+from gauss.stream.driver.queries.sink import BATCH_ID, StreamWriter, TaskStages
 from gauss.stream.driver.tasks import reading
 from helpers.standing import hosted_config
 
@@ -35,6 +35,9 @@ class Writing:
         class Context:
             def partitionId(self) -> int:
                 return partition
+
+            def getLocalProperty(self, name: str) -> str | None:
+                return "0" if name == BATCH_ID else None
 
         self._monkeypatch.setattr(TaskContext, "get", Context)
         batch = pa.record_batch({"_ts_ms": [1] * len(records), "_data": pa.array(records, pa.binary())})

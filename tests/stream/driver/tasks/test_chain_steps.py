@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import Mock
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gauss.stream.driver.tasks import locations, outbox, reading
+from gauss.stream.driver.planning.refs import FormatRef, OutsideTarget
+from gauss.stream.driver.tasks import locations, outbox, outside_fields, reading
 from helpers.chain_worlds import STEPS, config, data
 from helpers.keyed_records import headers_of, key_of, keyed_batch
 
@@ -141,3 +144,50 @@ def test_records_that_pass_a_chain_unchanged_keep_their_keys_and_headers(make_wo
     for each in filter(None, (inline.data for inline in sent.inline)):
         with pa.ipc.open_stream(each) as reader:
             assert {"key", "headers"}.isdisjoint(reader.schema.names)
+
+
+@pytest.mark.parametrize(
+    ("target", "keys"),
+    [
+        (OutsideTarget(), [key_of(n) for n in (10, 11, 13)]),
+        (OutsideTarget(key="n"), [b"1", b"2", b"4"]),
+        (OutsideTarget(key="s", format=FormatRef("json")), [b"a", None, b"7"]),
+    ],
+)
+def test_records_that_pass_to_an_outside_system_have_a_key(
+    make_world: Any, target: OutsideTarget, keys: list[bytes | None]
+) -> None:
+    rows = [{"n": n, "s": s} for n, s in ((1, "a"), (2, 1.5), (3, "b"), (4, 7))]
+    kept = passed_outside(make_world, target, *rows)
+    assert kept.column("key").to_pylist() == keys
+    assert kept.column("headers").to_pylist() == [headers_of(n) for n in (10, 11, 13)]
+
+
+def test_field_chooses_the_partition_or_the_record_is_a_dead_letter(
+    make_world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outside_fields, "task_log", lambda *_: Mock(partitions=lambda: 3))
+    target = OutsideTarget(partition="p", format=FormatRef("json"))
+    rows = [{"s": "a", "n": 1, **given} for given in ({"p": 2}, {"p": 3}, {}, {"p": "1"}, {"p": 0})]
+    letters: list[Any] = []
+    kept = passed_outside(make_world, target, *rows, letters=letters)
+    assert kept.column("partition").to_pylist() == [2, 0]
+    assert kept.column("key").to_pylist() == [key_of(10), key_of(14)]
+    assert [(each.processor, each.reason, json.loads(each.data)) for each in letters] == [
+        ("f0", "bad_partition", row) for row in rows[1:4]
+    ]
+    assert letters[0].detail == "p: expected a partition, 0 to 2, found 3"
+
+
+def passed_outside(
+    make_world: Any, target: OutsideTarget, *rows: dict[str, Any], letters: list[Any] | None = None
+) -> pa.Table:
+    """What a filter of `.n != 3` writes to a topic in an outside system."""
+    (chain,) = make_world(config(STEPS[:1])).task("f0").loop._chains.values()
+    chain.head.step = msgspec.structs.replace(chain.head.step, outside={"f.0": target})
+    chain.epoch.begin()
+    records = keyed_batch(*(json.dumps(row).encode() for row in rows), first=10)
+    chain.head.read(records, reading.Range("in", 1, 10, 10 + len(rows)), [])
+    if letters is not None:
+        letters += chain.epoch.letters
+    return pa.Table.from_batches(chain.epoch.kept["f.0"].batches)

@@ -6,8 +6,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -17,9 +18,12 @@ from gauss.contracts.edge import EdgeStatus
 from gauss.contracts.outside import PullContext
 from gauss.model.errors import ProtocolError, StorageError, Unavailable
 from gauss.stream.engine.edges.pull_sources import pull_source
+from gauss.stream.engine.journal.entries import Pulled
 from gauss.stream.engine.runtime import Engine
+from gauss.stream.engine.topics.log_topic import LogTopic
 from helpers import outside_plugins
 from helpers.engine_process import QuickEngine, prepare
+from helpers.kafka import NOW, SecuredBroker
 from helpers.waiting import wait_until
 
 TOPICS = ["even", "odd"]
@@ -133,6 +137,92 @@ def test_publish_that_waits_for_room_ends_when_it_is_cancelled(
         context.publish({"even": chunk(b"2"), "odd": chunk(b"3")}, 2, cancel)
     assert engine.topic("even").version() == 0
     assert engine.ledger.outside("count") == 1
+
+
+def kafka_config(topic: dict[str, Any], until: int = 0) -> dict[str, Any]:
+    plugin = f"{outside_plugins.HERE}:COUNT_SOURCE"
+    return {
+        "topics": [{"name": "even", "storage": "kafka", "storage_config": topic}],
+        "processors": [{"name": "count", "plugin": plugin, "config": {"topics": ["even"], "until": until}}],
+    }
+
+
+def test_position_of_a_transaction_that_the_journal_has_not_is_found_by_the_next_engine(
+    tmp_path: Path, kafka: SecuredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = kafka_config(kafka.topic(partitions=1))
+    cancel = threading.Event()
+
+    def commit(_: Any, entry: Any, **__: Any) -> None:
+        if isinstance(entry, Pulled):
+            raise StorageError("the engine dies here")
+
+    def context(engine: Engine) -> PullContext:
+        return context_of(engine, monkeypatch)
+
+    def chunk(*data: bytes) -> Chunk:
+        return Chunk(pa.array(data, pa.binary()), len(data), NOW)
+
+    with opened_here(tmp_path, config) as engine:
+        first = context(engine)
+        assert first.position is None
+        first.publish({"even": chunk(b"0", b"1")}, 2, cancel)
+        with monkeypatch.context() as dying:
+            dying.setattr(type(engine.ledger), "commit", commit)
+            with pytest.raises(StorageError):
+                first.publish({"even": chunk(b"2")}, [3], cancel)
+        assert engine.ledger.outside("count") == 2
+    with opened_here(tmp_path, config) as engine:
+        second = context(engine)
+        assert (second.position, engine.ledger.outside("count")) == ([3], [3])
+        second.publish({}, [4], cancel)
+    with opened_here(tmp_path, config) as engine:
+        third = context(engine)
+        assert third.position == [4]
+        third.publish({"even": chunk(b"4")}, [5], cancel)
+        log = cast(LogTopic, engine.topic("even")).log
+        wait_until(lambda: log.end >= 6, what=lambda: log.end)  # with the marks of three transactions
+        assert [bytes(each) for at in log.chunks(0, log.end, 1 << 20) for each in at.chunk.data().to_pylist()] == [
+            b"0",
+            b"1",
+            b"2",
+            b"4",
+        ]
+
+
+@contextmanager
+def opened_here(folder: Path, config: dict[str, Any]) -> Iterator[Engine]:
+    prepare(folder, config)
+    engine = Engine(folder)
+    engine.open()
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+@pytest.mark.fault
+def test_killed_source_writes_each_record_once_into_kafka(
+    tmp_path: Path, kafka: SecuredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(outside_plugins.__file__).parent.parent))
+    until = 3_000
+    engine = QuickEngine(tmp_path, kafka_config(kafka.topic(partitions=1), until))
+    choice = random.Random(6)
+    try:
+        engine.start()
+        for _ in range(6):
+            time.sleep(choice.uniform(0.3, 1.0))
+            engine.kill()
+            engine.start()
+
+        def data() -> list[int]:
+            return [int(each) for batch in engine.client.scan("even") for each in batch.column("data").to_pylist()]
+
+        wait_until(lambda: len(data()) >= until, 60, lambda: len(data()))
+        assert data() == list(range(until))
+    finally:
+        engine.close()
 
 
 @pytest.mark.fault

@@ -12,7 +12,7 @@ from gauss.model.errors import ConfigError, DiskFull, GaussError, Unavailable
 
 _AUTH = frozenset({192, 193, 194, 516})
 _PERMISSION = frozenset({164, 291, 497})
-_SCHEMA = frozenset({8, 10, 15, 16, 20, 36, 44, 47, 50, 57, 60, 62, 524, 579})
+_SCHEMA = frozenset({8, 10, 15, 16, 20, 36, 44, 47, 50, 57, 60, 62, 122, 524, 579})
 """Codes of tables and columns that are gone, have another type, or can't be changed as asked."""
 _GRANTS = "GRANT SELECT, INSERT, ALTER, CREATE, DROP and TRUNCATE on the database to the user"
 

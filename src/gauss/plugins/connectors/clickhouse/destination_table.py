@@ -174,10 +174,11 @@ def ddl(table: StreamTable, found: LiveTable | None, there: pa.Schema | None, wa
     if found is None or there is None:
         return [_create(table, wanted)]
     made = []
+    known = {each.name: each for each in there}
     for field in wanted:
-        if field.name not in there.names:
+        if field.name not in known:
             made.append(f"ALTER TABLE {table.sql} ADD COLUMN IF NOT EXISTS {column(_target(field))}")
-        elif field.nullable and not there.field(field.name).nullable:
+        elif field.nullable and not known[field.name].nullable:
             made.append(f"ALTER TABLE {table.sql} MODIFY COLUMN {column(_target(field))}")
     settings = [f"{name} = {value}" for name, value in _settings(table, found).items()]
     made += [f"ALTER TABLE {table.sql} MODIFY SETTING {', '.join(settings)}"] if settings else []

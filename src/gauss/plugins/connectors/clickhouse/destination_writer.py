@@ -65,12 +65,8 @@ class Writer:
     def run(self) -> WriteSummary:
         with destination_errors():
             self._start()
-            while (item := self._host.next_delivery()) is not None:
-                if isinstance(item, Batch):
-                    self._write(item)
-                elif item.final or not self._table.is_staged:
-                    self._commits.commit(item, self._commit)
-            self._end()
+            self._commits.run(self._write, self._commit, at_end=self._table.is_staged)
+            self._commits.check_end()
         return self._commits.end()
 
     def _start(self) -> None:
@@ -214,8 +210,3 @@ class Writer:
             f"another attempt at stream {name} has committed meanwhile",
             hint="this attempt must stop; the other one continues",
         )
-
-    def _end(self) -> None:
-        """Handles rows behind the last mark."""
-        if self._commits.uncommitted and not self._host.cancelled():
-            raise self._commits.no_checkpoint()

@@ -35,9 +35,10 @@ def merged(live: pa.Schema | None, wanted: pa.Schema) -> pa.Schema:
     """The columns of a folder, of which some files have only a part: those it has, and new ones."""
     if live is None:
         return wanted.remove_metadata()
-    known = [wanted.field(each.name) if each.name in wanted.names else each.with_nullable(True) for each in live]
+    fields, there = {each.name: each for each in wanted}, set(live.names)
+    known = [fields.get(each.name) or each.with_nullable(True) for each in live]
     # Files that were written before have no value for a new column.
-    new = [each.with_nullable(True) for each in wanted if each.name not in live.names]
+    new = [each.with_nullable(True) for each in wanted if each.name not in there]
     return pa.schema([*known, *new])
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gauss.plugins.connectors.file.listing import DataFile
-from gauss.plugins.connectors.file.reading import Piece, ReadOptions, Reject, convert_rows
+from gauss.plugins.connectors.file.reading import Piece, ReadOptions, Reject, check_names, convert_rows
 
 _MAGIC = b"ARROW1"
 _MOST_ROWS = 1 << 16
@@ -18,6 +18,7 @@ _MOST_ROWS = 1 << 16
 def read_parquet(file: DataFile, schema: pa.Schema, options: ReadOptions, skip: int, reject: Reject) -> Iterator[Piece]:
     """The rows of a file behind its first `skip`; row groups before it are not read."""
     with pq.ParquetFile(file.path, buffer_size=1 << 20) as parquet:
+        check_names(file, parquet.schema_arrow.names, schema, options, lambda: infer_parquet(file))
         yield from _pieces(_parquet_batches(parquet, schema, options, skip), schema, skip, reject)
 
 
@@ -43,8 +44,11 @@ def _parquet_batches(
             before += batch.num_rows
 
 
-def read_arrow(file: DataFile, schema: pa.Schema, options: ReadOptions, skip: int, reject: Reject) -> Iterator[Piece]:  # noqa: ARG001
+def read_arrow(file: DataFile, schema: pa.Schema, options: ReadOptions, skip: int, reject: Reject) -> Iterator[Piece]:
     """The rows of an IPC file or stream behind its first `skip`."""
+    if options.on_new_columns is not None:
+        found = infer_arrow(file)
+        check_names(file, found.names, schema, options, lambda: found)
     with pa.OSFile(str(file.path)) as data:
         yield from _pieces(_arrow_batches(data), schema, skip, reject)
 

@@ -14,7 +14,7 @@ import pyarrow.csv as pcsv
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.plugins.connectors.file.json_text import values_of_json
 from gauss.plugins.connectors.file.listing import DataFile
-from gauss.plugins.connectors.file.reading import Piece, ReadOptions, Reject, convert_rows, opened
+from gauss.plugins.connectors.file.reading import Piece, ReadOptions, Reject, check_names, convert_rows, opened
 from gauss.plugins.connectors.file.text import exact_type, from_text, is_nested
 
 FIRST_BLOCK_BYTES = 1 << 20
@@ -24,6 +24,7 @@ BLOCK_BYTES = 1 << 18
 _TOO_SMALL = "straddl"
 """In what Arrow says of a record that is larger than a block."""
 _INTEGER = r"^[-+]?\d+$"
+_LEADING_ZERO = r"^\s*[-+]?0\d"
 _GENERATED = re.compile(r"f\d+")
 
 
@@ -67,7 +68,8 @@ def infer_csv(file: DataFile, options: ReadOptions) -> pa.Schema:
         return pa.schema([])
     found = _read_head(file, options).schema
     _check_names(file, found.names)
-    exact = _integers(file, [each.name for each in found if pa.types.is_floating(each.type)], options)
+    exact = _exact_types(file, [each for each in found if _is_number(each.type)], options)
+    exact |= {name: pa.string() for name in options.text_columns}
     return pa.schema([each.with_type(exact.get(each.name) or _kept(each.type)) for each in found])
 
 
@@ -76,16 +78,31 @@ def _kept(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_null(kind) or pa.types.is_binary(kind) else kind
 
 
-def _integers(file: DataFile, names: list[str], options: ReadOptions) -> dict[str, pa.DataType]:
-    """The types of the columns that hold integers only, in the first rows."""
-    if not names:
+def _exact_types(file: DataFile, numbers: list[pa.Field], options: ReadOptions) -> dict[str, pa.DataType]:
+    """The types of columns whose first values are no plain numbers: texts with leading zeros, such as zip codes, and
+    integers beyond 64 bits."""
+    if not numbers:
         return {}
-    found, head = {}, _read_head(file, options, dict.fromkeys(names, pa.string()))
-    for name in names:
-        text = pc.utf8_trim_whitespace(head[name].drop_null())
-        if len(text) and pc.all(pc.match_substring_regex(text, _INTEGER)).as_py():
-            found[name] = exact_type(pc.max(pc.utf8_length(text)).as_py())
+    found, head = {}, _read_head(file, options, dict.fromkeys([each.name for each in numbers], pa.string()))
+    for field in numbers:
+        text = pc.utf8_trim_whitespace(head[field.name].drop_null())
+        if _has_leading_zero(text):
+            found[field.name] = pa.string()
+        elif not pa.types.is_floating(field.type):
+            continue
+        elif len(text) and pc.all(pc.match_substring_regex(text, _INTEGER)).as_py():
+            found[field.name] = exact_type(pc.max(pc.utf8_length(text)).as_py())
     return found
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _has_leading_zero(text: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether some value has zeros that a number does not keep. The first, faster test lets most columns pass."""
+    likely = pc.or_(pc.starts_with(text, "0"), pc.match_substring_regex(text, r"^[-+\s]"))
+    return bool(pc.any(likely).as_py() and pc.any(pc.match_substring_regex(text, _LEADING_ZERO)).as_py())
 
 
 def _read_head(file: DataFile, options: ReadOptions, types: dict[str, pa.DataType] | None = None) -> pa.Table:
@@ -142,6 +159,7 @@ def _blocks(
     """Rows as bytes."""
     names = _names(file, schema, options)
     _check_names(file, names)
+    check_names(file, names, schema, options, lambda: infer_csv(file, options))
     with opened(file) as data:
         reader = pcsv.open_csv(
             data,
@@ -199,6 +217,10 @@ def _check_names(file: DataFile, names: list[str]) -> None:
 def _values(cells: pa.Array, kind: pa.DataType) -> pa.Array:
     """The values of cells; raises ArrowInvalid."""
     text = cells.cast(pa.string())
+    if _is_number(kind) and _has_leading_zero(text):
+        raise pa.ArrowInvalid(
+            "a number has no leading zeros, found some; to keep them, name the column in `text_columns` of the source"
+        )
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind.value_type
         return _wrapped(_values(cells, inner), kind)

@@ -132,7 +132,8 @@ class FileDestination:
             rows.abandon()
 
     def _store(self, stream: StreamContext) -> StreamStore:
-        return StreamStore(self._root, stream.stream_name, self._host.pipeline)
+        name = stream.stream_name
+        return StreamStore(self._root, self._config.tables.get(name) or name, self._host.pipeline)
 
     def _writer(self, partition: str) -> Writer:
         return Writer(self._host.pipeline, partition)

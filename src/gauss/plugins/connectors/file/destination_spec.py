@@ -34,6 +34,8 @@ class FileDestinationConfig(PluginConfig):
     """Default: `zstd` for parquet, else none."""
     delimiter: Sign = ","
     """csv: what separates values."""
+    tables: dict[str, str] = Field(default={})
+    """The folder of a stream, by its name; other streams have a folder of their whole name."""
 
     @property
     def codec(self) -> Compression:
@@ -61,4 +63,5 @@ SPEC = DestinationSpec(
     config=FileDestinationConfig,
     implementation="gauss.plugins.connectors.file.destination:FileDestination",
     writes=frozenset({"append", "replace"}),
+    whole_names=True,
 )

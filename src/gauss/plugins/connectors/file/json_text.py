@@ -204,13 +204,14 @@ def _list_from_wire(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return (made.cast(pa.list_(kind.value_type)) if pa.types.is_list_view(kind) else made).cast(kind)
 
 
-def read_lines(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of JSON lines; raises ArrowInvalid if one is wrong. Absent keys are null, unknown ones ignored."""
+def read_lines(data: bytes, schema: pa.Schema, *, strict: bool = False) -> pa.RecordBatch:
+    """The rows of JSON lines; raises ArrowInvalid if one is wrong. Absent keys are null, unknown ones ignored, with
+    `strict` wrong."""
     wire = pa.schema([pa.field(each.name, wire_type(each.type)) for each in schema])
     table = pj.read_json(
         io.BytesIO(data),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
-        parse_options=pj.ParseOptions(explicit_schema=wire, unexpected_field_behavior="ignore"),
+        parse_options=pj.ParseOptions(explicit_schema=wire, unexpected_field_behavior="error" if strict else "ignore"),
     )
     table.validate(full=True)
     columns = [from_wire(_whole(table.column(each.name)), each.type) for each in schema]

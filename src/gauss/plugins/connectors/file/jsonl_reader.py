@@ -13,7 +13,7 @@ import pyarrow.json as pj
 
 from gauss.plugins.connectors.file.json_text import NUMBER_NAMES, from_wire, named_numbers, read_lines, wire_type
 from gauss.plugins.connectors.file.listing import DataFile
-from gauss.plugins.connectors.file.reading import BAD_VALUE, Piece, ReadOptions, Reject, opened
+from gauss.plugins.connectors.file.reading import BAD_VALUE, Piece, ReadOptions, Reject, grown, opened, with_new
 from gauss.plugins.connectors.file.text import exact_type
 
 READ_BYTES = 1 << 20
@@ -37,17 +37,47 @@ def read_jsonl(file: DataFile, schema: pa.Schema, options: ReadOptions, skip: in
         if end <= skip:
             continue
         wanted = block if block.first > skip else _Block(block.lines[skip + 1 - block.first :], skip + 1)
+        if options.on_new_columns is not None:
+            lines = [each for each in wanted.lines if each.strip()]
+            if (rows := _fast(lines, schema, strict=True)) is not None:
+                if rows.num_rows:
+                    yield Piece(rows, end)
+                continue
+            if new := _unknown(lines, schema):
+                options.on_new_columns(file, f", lines {wanted.first} to {end}", pa.schema(new))
         yield from _rows(wanted, schema, reject)
+
+
+def unknown_in_jsonl(file: DataFile, schema: pa.Schema, options: ReadOptions) -> pa.Schema:
+    """The schema with the columns of all rows of a file."""
+    for block in _blocks(file, options, 0, lambda *_: None):
+        lines = [each for each in block.lines if each.strip()]
+        if _fast(lines, schema, strict=True) is None:
+            schema = with_new(schema, pa.schema(_unknown(lines, schema)))
+    return schema
+
+
+def _unknown(lines: list[bytes], schema: pa.Schema) -> list[pa.Field]:
+    """New columns of lines, and known ones with new fields."""
+    return [
+        each
+        for each in _columns(lines)
+        if each.name not in schema.names
+        or grown(schema.field(each.name).type, each.type) != schema.field(each.name).type
+    ]
 
 
 def infer_jsonl(file: DataFile, options: ReadOptions) -> pa.Schema:
     """The columns of a file, with types that fit its first block. Text that looks like a time stays text."""
     for block in _blocks(file, options, 0, lambda *_: None):
-        lines = [each for each in block.lines if each.strip()]
-        found = _inferred(lines)
-        exact = _integers(lines, [each.name for each in found if pa.types.is_floating(each.type)])
-        return pa.schema([each.with_type(exact.get(each.name) or _kept(each.type)) for each in found])
+        return _columns([each for each in block.lines if each.strip()])
     return pa.schema([])
+
+
+def _columns(lines: list[bytes]) -> pa.Schema:
+    found = _inferred(lines)
+    exact = _integers(lines, [each.name for each in found if pa.types.is_floating(each.type)])
+    return pa.schema([each.with_type(exact.get(each.name) or _kept(each.type)) for each in found])
 
 
 def _integers(lines: list[bytes], names: list[str]) -> dict[str, pa.DataType]:
@@ -115,14 +145,14 @@ def _one_by_one(block: _Block, schema: pa.Schema, reject: Reject) -> pa.RecordBa
     return pa.Table.from_batches(good).unify_dictionaries().combine_chunks().to_batches()[0]
 
 
-def _fast(lines: list[bytes], schema: pa.Schema) -> pa.RecordBatch | None:
-    """All lines at once; None if one is wrong."""
+def _fast(lines: list[bytes], schema: pa.Schema, *, strict: bool = False) -> pa.RecordBatch | None:
+    """All lines at once; None if one is wrong, with `strict` also if one has an unknown key."""
     if not lines:
         return _nothing(schema)
     data = b"\n".join(lines) + b"\n"
     for given in (data, _bare(data, schema)):
         try:
-            rows = read_lines(given, schema)
+            rows = read_lines(given, schema, strict=strict)
         except BAD_VALUE:
             continue
         # More rows than lines: one line has several values.

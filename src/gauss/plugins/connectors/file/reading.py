@@ -24,10 +24,19 @@ class Piece(NamedTuple):
     """Number of records of the file up to here, with those that were rejected."""
 
 
+Columns = Callable[[], pa.Schema]
+
+
 class Reject(Protocol):
     """Takes a row that can't be read. `number`: counted from 1 in its file, without a header."""
 
     def __call__(self, number: int, row: pa.RecordBatch, reason: str, column: str = "") -> None: ...
+
+
+class OnNewColumns(Protocol):
+    """Takes columns of a file that the schema lacks, and known ones with new fields. `place`: behind the file name."""
+
+    def __call__(self, file: DataFile, place: str, found: pa.Schema) -> None: ...
 
 
 class ReadOptions(NamedTuple):
@@ -39,6 +48,9 @@ class ReadOptions(NamedTuple):
     null_text: list[str]
     batch_bytes: int
     record_bytes: int
+    text_columns: tuple[str, ...] = ()
+    on_new_columns: OnNewColumns | None = None
+    """Called with columns that the schema lacks. None: they are left out."""
 
 
 @contextmanager
@@ -101,6 +113,31 @@ def convert_rows(
     keep = np.ones(given.num_rows, dtype=bool)
     keep[list(bad)] = False
     return rows.filter(pa.array(keep))
+
+
+def check_names(file: DataFile, names: list[str], known: pa.Schema, options: ReadOptions, columns: Columns) -> None:
+    """Tells of columns of a file that a schema lacks. `columns`: all columns of the file."""
+    if options.on_new_columns is not None and not set(names) <= set(known.names):
+        options.on_new_columns(file, "", pa.schema([each for each in columns() if each.name not in known.names]))
+
+
+def with_new(known: pa.Schema, found: pa.Schema) -> pa.Schema:
+    """The known columns with the new fields of structs in them, and new columns."""
+    fields = [
+        each.with_type(grown(each.type, found.field(each.name).type)) if each.name in found.names else each
+        for each in known
+    ]
+    # The rows before a new column have no value for it.
+    return pa.schema([*fields, *(each.with_nullable(True) for each in found if each.name not in known.names)])
+
+
+def grown(known: pa.DataType, found: pa.DataType) -> pa.DataType:
+    """A type with the new fields of the structs in it; all else stays."""
+    if pa.types.is_struct(known) and pa.types.is_struct(found):
+        return pa.struct(list(with_new(pa.schema(known.fields), pa.schema(found.fields))))
+    if pa.types.is_list(known) and pa.types.is_list(found):
+        return pa.list_(known.value_field.with_type(grown(known.value_type, found.value_type)))
+    return known
 
 
 def split(rows: pa.RecordBatch, batch_bytes: int) -> list[pa.RecordBatch]:

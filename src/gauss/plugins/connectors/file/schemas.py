@@ -20,32 +20,55 @@ FIRST_FILES = LAST_FILES = 10
 """Files whose columns are looked at. The first ones decide about types; new columns come with new files."""
 
 
-def wanted_schema(hint: SchemaHint, stream: FileStream, options: ReadOptions) -> pa.Schema:
-    """The columns to read: those that the host names, else all."""
+def named_schema(hint: SchemaHint) -> pa.Schema | None:
+    """The columns that the host names; None if it names none."""
     if isinstance(hint, ArrowIpcSchema):
         return pa.ipc.read_schema(pa.py_buffer(hint.schema)).remove_metadata()
     if isinstance(hint, Columns) and hint.columns:
         return arrow_schema(hint.columns)
-    return stream_schema(stream, options)
+    return None
 
 
 def stream_schema(stream: FileStream, options: ReadOptions) -> pa.Schema:
     """The columns that the destination has stored, else those of the first files with new ones of the last."""
     if (kept := read_schema(stream.schema_file)) is not None:
         return kept
-    files = stream.files
+    found = first_schema(stream, options)
+    for each in _readable(stream.files[FIRST_FILES:][-LAST_FILES:], options):
+        for field in each:
+            found = found if field.name in found.names else found.append(field)
+    return found
+
+
+def first_schema(stream: FileStream, options: ReadOptions) -> pa.Schema:
+    """The columns of the first files; raises ConnectorError."""
+    found = _readable(stream.files[:FIRST_FILES], options)
     try:
-        found = pa.unify_schemas(_readable(files[:FIRST_FILES], options), promote_options="permissive")
+        return pa.unify_schemas(found, promote_options="permissive")
     except pa.ArrowException as error:
+        if all(each.kind.format == "csv" for each in stream.files[:FIRST_FILES]):
+            return _as_text(found)
         raise ConnectorError.schema(
             "DIFFERENT_COLUMNS",
             f"{stream.folder}: the first files of stream {stream.name!r} have columns of different types: {error}",
             hint="move the files into folders of their own",
         ) from error
-    for each in _readable(files[FIRST_FILES:][-LAST_FILES:], options):
-        for field in each:
-            found = found if field.name in found.names else found.append(field)
-    return found
+
+
+def _as_text(schemas: list[pa.Schema]) -> pa.Schema:
+    """The columns of csv files; those of which the files have different types are text, as everything in them is."""
+    whole = pa.schema([])
+    for each in (field for schema in schemas for field in schema):
+        if each.name not in whole.names:
+            whole = whole.append(each)
+            continue
+        try:
+            pair = [pa.schema([whole.field(each.name)]), pa.schema([each])]
+            made = pa.unify_schemas(pair, promote_options="permissive").field(0)
+        except pa.ArrowException:
+            made = each.with_type(pa.string())
+        whole = whole.set(whole.get_field_index(each.name), made)
+    return whole
 
 
 def _readable(files: list[DataFile], options: ReadOptions) -> list[pa.Schema]:
@@ -55,7 +78,7 @@ def _readable(files: list[DataFile], options: ReadOptions) -> list[pa.Schema]:
     for file in files:
         try:
             with file_errors(file.path, "read"):
-                found.append(_infer(file, options))
+                found.append(infer(file, options))
         except ConnectorError as error:
             if error.category is not ErrorCategory.DATA:
                 raise
@@ -65,7 +88,8 @@ def _readable(files: list[DataFile], options: ReadOptions) -> list[pa.Schema]:
     return found or [pa.schema([])]
 
 
-def _infer(file: DataFile, options: ReadOptions) -> pa.Schema:
+def infer(file: DataFile, options: ReadOptions) -> pa.Schema:
+    """The columns of a file; of one of text, by its first rows."""
     match file.kind.format:
         case "csv":
             return infer_csv(file, options)

@@ -23,7 +23,7 @@ from gauss.contracts.connector.lifecycle import (
 )
 from gauss.contracts.connector.progress import ReadSummary
 from gauss.contracts.connector.settings import typed_config
-from gauss.contracts.connector.stream import StreamContext, SyncMode
+from gauss.contracts.connector.stream import ColumnPolicy, StreamContext, SyncMode
 from gauss.plugins.connectors.file.columnar_reader import read_arrow, read_parquet
 from gauss.plugins.connectors.file.csv_reader import read_csv
 from gauss.plugins.connectors.file.file_cursor import FileCursor, changed, file_row, resumed, select
@@ -31,8 +31,9 @@ from gauss.plugins.connectors.file.formats import NULL_TEXT, kind_of
 from gauss.plugins.connectors.file.io_errors import file_errors
 from gauss.plugins.connectors.file.jsonl_reader import read_jsonl
 from gauss.plugins.connectors.file.listing import DataFile, FileStream, find_streams
-from gauss.plugins.connectors.file.reading import Piece, ReadOptions, split, too_large
-from gauss.plugins.connectors.file.schemas import catalog_schema, stream_schema, wanted_schema
+from gauss.plugins.connectors.file.new_columns import NewColumns, stored_columns
+from gauss.plugins.connectors.file.reading import Piece, ReadOptions, split, too_large, with_new
+from gauss.plugins.connectors.file.schemas import catalog_schema, named_schema, stream_schema
 from gauss.plugins.connectors.file.source_spec import FileSourceConfig
 
 CURSOR_FIELD = "_file"
@@ -70,7 +71,7 @@ class FileSource:
     def discover(self) -> Catalog:
         found = []
         for each in find_streams(self._config.path, self._config.format).values():
-            columns = column_schemas(catalog_schema(stream_schema(each, self._options())))
+            columns = column_schemas(catalog_schema(self._schema(each, self._options())))
             modes = [SyncMode.FULL_REFRESH, SyncMode.INCREMENTAL]
             found.append(CatalogStream(each.name, columns, modes, cursor_candidates=[CURSOR_FIELD]))
         return Catalog(found)
@@ -94,7 +95,7 @@ class FileSource:
     def run_read(self, stream: StreamContext) -> ReadSummary:
         found = self._find(stream.stream_name)
         options = self._options(stream)
-        schema = wanted_schema(stream.schema, found, options)
+        schema = named_schema(stream.schema) or self._schema(found, options)
         incremental = stream.sync_mode is not SyncMode.FULL_REFRESH
         emitter = Emitter(self._host, stream, self._config.checkpoint)
 
@@ -103,6 +104,8 @@ class FileSource:
             emitter.checkpoint(cursor.value(), field) if incremental else emitter.checkpoint(None)
 
         cursor = resumed(FileCursor.of(stream.cursor_info), found, self._host) if incremental else FileCursor()
+        if stream.policies.schema_evolution.new_column is not ColumnPolicy.IGNORE:
+            options = options._replace(on_new_columns=self._new_columns(found, schema, options, cursor))
         read: list[DataFile] = []
         for file, skip in select(found.files, cursor, self._host):
             if skip is None:
@@ -128,6 +131,18 @@ class FileSource:
                 self._host.reject(file_row(file), reason)
         checkpoint()
         return emitter.summary()
+
+    def _new_columns(
+        self, found: FileStream, schema: pa.Schema, options: ReadOptions, cursor: FileCursor
+    ) -> NewColumns:
+        """What is done about columns that the schema lacks, in the files behind the cursor."""
+        whole = find_streams(self._config.path, self._config.format).get(found.name, found)
+        files = [each for each in whole.files if each.name >= cursor.file]
+        return NewColumns(self._host, whole, files, schema, options)
+
+    def _schema(self, stream: FileStream, options: ReadOptions) -> pa.Schema:
+        """All columns of a stream, as far as they are known."""
+        return with_new(stream_schema(stream, options), stored_columns(self._host, stream.name))
 
     def _emit(self, rows: pa.RecordBatch, options: ReadOptions, emitter: Emitter) -> None:
         most = min(options.batch_bytes, options.record_bytes)
@@ -182,4 +197,5 @@ class FileSource:
             ["", NULL_TEXT] if config.null_text is None else [config.null_text],
             limits.max_batch_bytes if limits else 8 << 20,
             limits.max_record_bytes if limits else 4 << 20,
+            config.text_columns,
         )

@@ -23,6 +23,10 @@ class FileSourceConfig(PluginConfig):
     lie in the directory itself are one, named after the directory. Hidden files, and those that start with `_`, are
     ignored.
 
+    The columns of a stream are those of its first and last ten files; of text files the first rows are looked at. A
+    column that appears elsewhere follows `new_column` of the policies: with `add` or `fail` the stream is planned again
+    once it is found, with `ignore` it is left out.
+
     An incremental stream reads files in the order of their names, and new ones must come last in it: a file that was
     added before the last one that was read, or changed since, is a data error.
     """
@@ -40,6 +44,9 @@ class FileSourceConfig(PluginConfig):
     """csv: what separates values."""
     quote: Sign = '"'
     """csv: what encloses values; doubled inside."""
+    text_columns: tuple[str, ...] = ()
+    """csv: columns that are text, whatever their values look like. A column is text by itself if one of its first
+    values has a leading zero (`007`); in a column of numbers a later one is a data error."""
     null_text: str | None = None
     r"""csv: the unquoted text that means null. Default: nothing at all, or `\N`."""
 

@@ -86,6 +86,8 @@ class StreamStore:
             sync_folder(self._state)
             undo_swap(self.live.path, self._aside)
             done = self._is_complete(generation)
+            if staged and done:  # by a run whose number the state has forgotten
+                raise fenced(str(self.live.path), generation, generation)
             for path in (*self._state.glob(f"{self._staging}*"), self._aside):
                 if done or path != self.staging(generation).path:
                     shutil.rmtree(path, ignore_errors=True)

@@ -47,20 +47,12 @@ class WriteRun:
         self._commits = Commits(host, stream.stream_name)
 
     def __call__(self) -> WriteSummary:
-        while (found := self._host.next_delivery()) is not None:
-            if isinstance(found, Batch):
-                self._write(found.rows)
-            elif found.final or not self._target.staged:
-                self._commits.commit(found, self._commit)
-        self._end()
+        self._commits.run(self._write, self._commit, at_end=self._target.staged)
+        self._commits.check_end()
         return self._commits.end()
 
-    def _end(self) -> None:
-        """Handles rows behind the last mark. Those of a run that is stopped will be read again."""
-        if self._commits.uncommitted and not self._host.cancelled():
-            raise self._commits.no_checkpoint()
-
-    def _write(self, rows: pa.RecordBatch | Opaque) -> None:
+    def _write(self, batch: Batch) -> None:
+        rows = batch.rows
         if isinstance(rows, Opaque):
             raise ConnectorError.internal("OPAQUE", f"expected Arrow batches, found {rows.kind}")
         began = time.monotonic()

@@ -114,8 +114,9 @@ class PostgresDestination:
 
     def describe(self, stream: StreamContext) -> pa.Schema | None:
         with destination_errors():
-            found = live.describe(self._connection, self._table(stream).sql)
-        return None if found is None else described(found)
+            table = self._table(stream)
+            found = live.describe(self._connection, table.sql)
+            return None if found is None else described(found, table.identities(self._connection))
 
     def statements(self, stream: StreamContext, live: pa.Schema | None, wanted: pa.Schema) -> list[str]:
         table = self._table(stream)

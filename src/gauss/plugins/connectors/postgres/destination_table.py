@@ -13,13 +13,14 @@ from gauss.clients.postgres.live import LiveColumn, LiveTable, describe
 from gauss.clients.postgres.quote import identifier, qualified
 from gauss.clients.postgres.types import render_type
 from gauss.clients.postgres.watermarks import Watermarks
+from gauss.config.sync_rules import last_part
+from gauss.contracts.connector.connector import NEEDS_VALUE
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.stream import Replace, StreamContext, SyncMode, Upsert
 from gauss.contracts.format import FieldType
 from gauss.contracts.target import TargetField, TargetSchema
 from gauss.model.errors import ConfigError
 from gauss.plugins.connectors.postgres.destination_spec import PostgresDestinationConfig
-from gauss.plugins.connectors.postgres.names import parse_stream
 from gauss.plugins.connectors.table_names import RESERVED, refuse_reserved
 
 _UNIQUE = """
@@ -40,7 +41,7 @@ class StreamTable:
 
     def __init__(self, config: PostgresDestinationConfig, sync: str, stream: StreamContext) -> None:
         self.schema = config.schema_name
-        self.name = config.tables.get(stream.stream_name) or parse_stream(stream.stream_name).table
+        self.name = config.tables.get(stream.stream_name) or last_part(stream.stream_name)
         refuse_reserved(self.name, stream.stream_name)
         self.sql = qualified(self.name, self.schema)
         """The quoted name."""
@@ -74,6 +75,10 @@ class StreamTable:
             )
         return found
 
+    def identities(self, connection: Connection) -> set[str]:
+        """The identity columns of the table."""
+        return {name for (name,) in connection.execute(_IDENTITIES, [self.sql]).fetchall()}
+
     def check_key(self, connection: Connection) -> None:
         """Raises ConnectorError if rows can't be upserted by the key."""
         if not self.key:
@@ -102,7 +107,7 @@ class StreamTable:
             f" (LIKE {self.sql} INCLUDING ALL EXCLUDING INDEXES EXCLUDING IDENTITY)".encode()
         )
         # The server makes their values when rows move to the table.
-        for (name,) in connection.execute(_IDENTITIES, [self.sql]).fetchall():
+        for name in self.identities(connection):
             connection.execute(f"ALTER TABLE {stage} ALTER COLUMN {identifier(name)} DROP NOT NULL".encode())
         if self.key:
             order = identifier(self.order_column(found.columns))
@@ -122,16 +127,17 @@ def landed(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
-def described(table: LiveTable) -> pa.Schema:
+def described(table: LiveTable, identities: set[str]) -> pa.Schema:
     """The columns of a table that can be written. Those of its primary key count as nullable: a row without a key is
     refused by itself, and the column can't be changed."""
-    return pa.schema(
-        [
-            pa.field(each.name, _arrow(each), not each.not_null or each.name in table.key)
-            for each in table.columns
-            if not each.generated
-        ]
-    )
+    fields = []
+    for each in table.columns:
+        if not each.generated:
+            is_nullable = not each.not_null or each.name in table.key
+            has_value = is_nullable or each.expression or each.name in identities
+            notes = None if has_value else NEEDS_VALUE
+            fields.append(pa.field(each.name, _arrow(each), is_nullable, metadata=notes))
+    return pa.schema(fields)
 
 
 def _arrow(found: LiveColumn) -> pa.DataType:
@@ -148,10 +154,11 @@ def ddl(table: StreamTable, there: pa.Schema | None, wanted: pa.Schema) -> list[
         fields = tuple(_target(field) for field in wanted)
         return [create_table(TargetSchema(fields, attrs))]
     found = []
+    known = {each.name: each for each in there}
     for field in wanted:
-        if field.name not in there.names:
+        if field.name not in known:
             found.append(f"ALTER TABLE {table.sql} ADD COLUMN IF NOT EXISTS {column(_target(field))}")
-        elif field.nullable and not there.field(field.name).nullable:
+        elif field.nullable and not known[field.name].nullable:
             found.append(f"ALTER TABLE {table.sql} ALTER COLUMN {identifier(field.name)} DROP NOT NULL")
     return found
 

@@ -49,11 +49,7 @@ class Writer:
     def run(self) -> WriteSummary:
         with destination_errors():
             self._start()
-            while (item := self._host.next_delivery()) is not None:
-                if isinstance(item, Batch):
-                    self._write(item)
-                elif item.final or not self._table.is_staged:
-                    self._commits.commit(item, self._commit)
+            self._commits.run(self._write, self._commit, at_end=self._table.is_staged)
             self._end()
         return self._commits.end()
 
@@ -218,5 +214,4 @@ class Writer:
             return
         self._connection.execute("ROLLBACK")
         self._target = None
-        if self._commits.uncommitted and not self._host.cancelled():
-            raise self._commits.no_checkpoint()
+        self._commits.check_end()

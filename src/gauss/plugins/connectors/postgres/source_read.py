@@ -55,18 +55,22 @@ class StreamReader:
     def read(self, blocks: Iterator[CopyRows], *, nulls: bool = False) -> None:
         """Emits all rows of a COPY. `nulls`: those whose cursor is null."""
         for rows in chunks(blocks, self._size, self.emitter.fetched):
-            began = time.monotonic()
-            chunk = Chunk(rows, self.relation.columns, self._places, self.emitter.host.opaque)
-            self.emitter.decode_s += time.monotonic() - began
-            if self.order is not None and not self.order.ties and not nulls:
-                self._emit_between_values(self.order, chunk)
-                continue
-            self._emit(chunk, 0, len(chunk))
-            if self.order is not None and self.order.ties and (last := chunk.last_placed()) >= 0:
-                self.position = self.order.at(chunk.row(last))
-            # Without a key there is no position among rows whose cursor is null.
-            if self.emitter.due() and (self.order is None or self.order.ties):
-                self.checkpoint()
+            self._read_chunk(rows, nulls=nulls)
+            del rows  # its memory is free while the next chunk is fetched
+
+    def _read_chunk(self, rows: CopyRows, *, nulls: bool) -> None:
+        began = time.monotonic()
+        chunk = Chunk(rows, self.relation.columns, self._places, self.emitter.host.opaque)
+        self.emitter.decode_s += time.monotonic() - began
+        if self.order is not None and not self.order.ties and not nulls:
+            self._emit_between_values(self.order, chunk)
+            return
+        self._emit(chunk, 0, len(chunk))
+        if self.order is not None and self.order.ties and (last := chunk.last_placed()) >= 0:
+            self.position = self.order.at(chunk.row(last))
+        # Without a key there is no position among rows whose cursor is null.
+        if self.emitter.due() and (self.order is None or self.order.ties):
+            self.checkpoint()
 
     def _emit_between_values(self, order: CursorOrder, chunk: Chunk) -> None:
         """Emits rows that have no key: a checkpoint lies between two values of the cursor."""
@@ -140,15 +144,29 @@ def chunks(blocks: Iterator[CopyRows], most: ChunkSize, fetched: Callable[[float
             rows, size = rows + len(block), size + len(block.body)
         idle = block is not None and len(block) < BLOCK_ROWS and len(block.body) < BLOCK_BYTES
         if held and (block is None or idle or size + BLOCK_BYTES > most.size or rows + BLOCK_ROWS > most.rows):
-            yield _joined(held)
-            held, rows, size = [], 0, 0
+            yield from _parts(_joined(held), most)
+            rows, size = 0, 0
         if block is None:
             return
 
 
+def _parts(rows: CopyRows, most: ChunkSize) -> Iterator[CopyRows]:
+    """Rows of a block that is larger than a chunk may be, in chunks."""
+    start = 0
+    while start < len(rows):
+        bound = rows.offsets[start] + most.size
+        stop = int(np.searchsorted(rows.offsets[start : start + most.rows + 1], bound, side="right")) - 1 + start
+        stop = max(stop, start + 1)
+        yield rows if stop - start == len(rows) else rows.part(start, stop)
+        start = stop
+
+
 def _joined(blocks: list[CopyRows]) -> CopyRows:
+    """Blocks as one. The list is emptied: the blocks' memory is free while their rows wait for the destination."""
     if len(blocks) == 1:
-        return blocks[0]
+        return blocks.pop()
     starts = np.cumsum([0, *(len(block.body) for block in blocks)])
     offsets = [block.offsets[:-1] + start for block, start in zip(blocks, starts[:-1], strict=True)]
-    return CopyRows(np.concatenate([block.body for block in blocks]), np.concatenate([*offsets, starts[-1:]]))
+    joined = CopyRows(np.concatenate([block.body for block in blocks]), np.concatenate([*offsets, starts[-1:]]))
+    blocks.clear()
+    return joined

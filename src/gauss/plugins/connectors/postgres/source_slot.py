@@ -21,9 +21,12 @@ from gauss.clients.postgres.replication import (
 from gauss.contracts.connector.cursor import CursorValue, JsonCursor
 from gauss.contracts.connector.errors import ConnectorError, ErrorCategory
 from gauss.contracts.connector.host import Host, LogLevel
+from gauss.contracts.connector.progress import StateScope
 from gauss.plugins.connectors.postgres.source_errors import connector_errors
 
 _NO_OBJECT, _UNUSABLE, _NO_MORE_SLOTS = "PG_42704", "PG_55000", "PG_53400"
+_OWN = "slot"
+"""The key of the slot's name in the state of the stream."""
 _LOST_CODES = (_NO_OBJECT, _UNUSABLE)
 
 
@@ -39,9 +42,13 @@ class StreamSlot:
     # --- the first run ---
 
     def prepare(self) -> None:
-        """Creates the publication and drops a slot of an unfinished snapshot, or of before a reset."""
+        """Creates the publication and drops a slot of an unfinished snapshot, or of before a reset. Raises
+        ConnectorError for one that was created with another state."""
         with self.errors():
             self._check_level()
+            if find_slot(self._connection, self.name) is not None and not self._is_own():
+                raise self._taken()
+            self._own()
             found = find_publication(self._connection, self.name, self._table)
             if found is None or not found.fits:
                 self._publish()
@@ -52,6 +59,23 @@ class StreamSlot:
                     LogLevel.INFO, f"dropping the slot {self.name} of an earlier run: the stream starts anew"
                 )
                 drop_slot(self._connection, self.name)
+
+    def _is_own(self) -> bool:
+        """Whether the slot was created with the state of this sync, not by one of its name in another installation."""
+        return self._host.state_get(StateScope.STREAM, _OWN) == self.name.encode()
+
+    def _own(self) -> None:
+        if not self._is_own():
+            self._host.state_put(StateScope.STREAM, _OWN, self.name.encode())
+
+    def _taken(self) -> ConnectorError:
+        return ConnectorError.config(
+            "SLOT_TAKEN",
+            f"{self._stream}: the replication slot {self.name} exists, and the state of this sync does not know it: a"
+            f" sync with the name {self._host.pipeline} in another data directory uses it, or did",
+            hint="give one of the syncs another name; or, if nobody uses the slot, run on the source:"
+            f" SELECT pg_drop_replication_slot('{self.name}')",
+        )
 
     def _check_level(self) -> None:
         level = self._connection.execute("SHOW wal_level").fetchone()
@@ -108,6 +132,7 @@ class StreamSlot:
             if position > wal_end(self._connection):
                 raise self._lost("CURSOR_AHEAD", "is behind the cursor: the server was restored from a backup")
             self.confirm(position)
+            self._own()
         return position
 
     def confirm(self, position: int) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from gauss.clients.engine.task_messages import Feed
 from gauss.contracts.connector.commits import Commits
 from gauss.contracts.connector.errors import CommitState, ConnectorError
-from gauss.contracts.connector.host import Host, LogLevel, Mark, Opaque
+from gauss.contracts.connector.host import Batch, Host, LogLevel, Mark, Opaque
 from gauss.contracts.connector.json_form import encode
 from gauss.contracts.connector.progress import Counter, Metric, WriteSummary
 from gauss.contracts.connector.stream import StreamContext
@@ -34,15 +34,12 @@ class WriteRun:
         self._commits = Commits(host, stream.stream_name)
 
     def __call__(self) -> WriteSummary:
-        while (found := self._host.next_delivery()) is not None:
-            if isinstance(found, Mark):
-                self._commits.commit(found, self._append)
-            else:
-                self._take(found.rows)
-        self._end()
+        self._commits.run(self._take, self._append)
+        self._commits.check_end()
         return self._commits.end()
 
-    def _take(self, rows: pa.RecordBatch | Opaque) -> None:
+    def _take(self, batch: Batch) -> None:
+        rows = batch.rows
         if isinstance(rows, Opaque):
             raise ConnectorError.internal("OPAQUE", f"expected Arrow batches, found {rows.kind}")
         began = time.monotonic()
@@ -52,11 +49,6 @@ class WriteRun:
         if len(records):
             self._kept.append(records)
         self._commits.wrote(len(records), records.nbytes, began)
-
-    def _end(self) -> None:
-        """Handles rows behind the last mark. Those of a run that is stopped will be read again."""
-        if self._commits.uncommitted and not self._host.cancelled():
-            raise self._commits.no_checkpoint()
 
     def _append(self, mark: Mark) -> None:
         self._marks += 1

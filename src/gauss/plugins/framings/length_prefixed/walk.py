@@ -104,10 +104,6 @@ class Walker:
             self.start_compiling()
         return walked
 
-    @property
-    def is_compiled(self) -> bool:
-        return self._compiled is not None
-
     def start_compiling(self) -> threading.Thread:
         """Compiles the walk in a thread; callers use the plain function until it is done."""
         with self._lock:

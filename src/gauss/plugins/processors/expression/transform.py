@@ -64,7 +64,8 @@ class Expression:
         copies = copied(self._program.stages).items()
         self._exact = {to: of for to, of in copies if of in decimals and (kept is None or plain(to) in kept)}
         if self._adds:
-            self._passed = [field.name for field in schema.fields if field.name not in (self._bound.columns or {})]
+            made = self._bound.columns or {}
+            self._passed = [field.name for field in schema.fields if field.name not in made and not field.beside]
         wanted = {*self._bound.fields, *(name.removeprefix("$.") for name in self._passed)}
         return [field for field in schema.fields if field.name.removeprefix("$.") in wanted]
 

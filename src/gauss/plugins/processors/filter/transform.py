@@ -38,7 +38,7 @@ class Filter:
             known = {field.name.removeprefix("$."): field for field in schema.fields}
             self._typed = check(self._program, schema_kinds(schema))
             if self._config.output is not None:
-                self._columns = [field.name for field in (output or schema).fields]
+                self._columns = [field.name for field in (output or schema).fields if not field.beside]
                 if missing := [name for name in self._columns if name.removeprefix("$.") not in known]:
                     raise ConfigError(
                         f"the output format writes {', '.join(missing)}, which the input format does not have",

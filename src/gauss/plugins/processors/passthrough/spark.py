@@ -1,14 +1,15 @@
-"""passthrough on Spark, where the records are rows of a table."""
+"""passthrough on Spark, where records are rows of a table or their topic is in an outside system."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gauss.contracts.transform import Schemas, Traits
+from gauss.plugins.processors.fields import passed_on
 from gauss.plugins.processors.passthrough.spec import PassthroughConfig
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
 
 
 class PassthroughTransform:
@@ -18,5 +19,5 @@ class PassthroughTransform:
     def bind(self, schemas: Schemas) -> Traits:  # noqa: ARG002
         return Traits([])
 
-    def apply(self, records: DataFrame) -> DataFrame:
-        return records
+    def arrow(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        return passed_on(records)

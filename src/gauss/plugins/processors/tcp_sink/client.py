@@ -69,6 +69,7 @@ class SinkClient:
         self._count = count
         self._encoder = encoder
         self._position = 0
+        self._inc = context.topic.inc
         self._step = STEP
         self._unconfirmed: deque[tuple[int, WireChunk]] = deque()
         self._confirmed = 0
@@ -116,6 +117,7 @@ class SinkClient:
 
     def _open_at(self, offset: int) -> ReaderCursor:
         self._position = self._confirmed = offset
+        self._inc = self._topic.inc
         return self._topic.open(Program(Seq(offset), Mode.LIVE, Output.CHUNKS))
 
     def _forward(self, cursor: ReaderCursor, reader: ReaderHandle, confirmed: bool) -> bool:
@@ -124,6 +126,9 @@ class SinkClient:
         if cursor.missed > missed:
             reader.missed(cursor.missed - missed)
         if code is Code.INVALID:
+            return False
+        if code is Code.REJECTED and self._topic.inc != self._inc:  # made anew: the reader is moved to its start
+            self._stop.now.wait(FIRST_LOOK_SECONDS)
             return False
         if code is not Code.OK:
             raise GaussError(f"the topic refused to be read at {cursor.position}: {code.name}")
@@ -166,6 +171,8 @@ class SinkClient:
         """Sends the newest record, then always the newest one when there is a newer; records in between are skipped."""
         seen = 0
         while not self._stop.now.is_set():
+            if self._topic.inc != self._inc:  # made anew
+                self._inc, seen = self._topic.inc, 0
             version = self._topic.wait(seen, self._patience(False))
             if version > seen:
                 cursor = self._topic.open(Program(Last(), Mode.SNAPSHOT, Output.CHUNKS))

@@ -74,9 +74,12 @@ class TableClient(SinkClient):
         try:
             self._begin_snapshot(cursor)
             while not self._stop.now.is_set():
-                if cursor.next(STEP) is not Code.OK:
+                code = cursor.next(STEP)
+                if code is Code.INVALID:
                     self._end_snapshot()
                     break
+                if code is not Code.OK:  # what was sent is not the whole table, and gets no end
+                    raise cursor.fault or GaussError(f"the table refused to be read: {code.name}")
                 self._send_rows(cursor)
             return cursor.pinned_version
         finally:

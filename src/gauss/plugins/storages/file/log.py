@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 class FileLog:
     """A `Log` in files."""
 
+    times_vary = False
+
     def __init__(self, config: PluginConfig, context: StorageContext) -> None:
         self._config = file = cast(FileConfig, config)
         self._root = context.base_dir / file.data_dir if file.data_dir is not None else context.directory

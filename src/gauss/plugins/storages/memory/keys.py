@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ import pyarrow.compute as pc
 
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.expression import Kind, Typed
-from gauss.contracts.field_types import arrow_type, parse_member
-from gauss.contracts.format import FieldType, Format, SourceField
+from gauss.contracts.field_types import arrow_type
+from gauss.contracts.format import FieldType, Format
 from gauss.contracts.letter import Letter
+from gauss.contracts.record_field import declared_field
 from gauss.model.errors import ConfigError
 from gauss.scan.program import arrow
 from gauss.scan.program.check import check
@@ -53,7 +53,7 @@ class KeyReader:
         schema = format_.schema()
         declared = {} if schema is None else {f.name.removeprefix("$."): f for f in schema.fields}
         path = key_field.removeprefix("$.")
-        key, self._way = _declared(path, declared)
+        key, self._way = declared_field(path, declared)
         if declared and key is None:
             raise ConfigError(
                 f'topic "{topic}": its format has no field "{key_field}" for key_field',
@@ -140,25 +140,6 @@ class KeyReader:
     def _letter(self, chunk: Chunk, data: pa.BinaryArray, index: int, reason: str, detail: str) -> Letter:
         ts_ms = chunk.ts_ms if isinstance(chunk.ts_ms, int) else int(chunk.ts_ms[index])
         return Letter(reason, detail, "decode", "", data[index].as_py(), topic=self._topic, inc=self._inc, ts_ms=ts_ms)
-
-
-def _declared(path: str, declared: Mapping[str, SourceField]) -> tuple[SourceField | None, list[int]]:
-    """The declared field that contains a key, and the path inside it: a nested message is one field of its format."""
-    if path in declared:
-        return declared[path], []
-    first, *rest = path.split(".")
-    field = declared.get(first)
-    kind = None if field is None else field.field_type
-    way = []
-    for name in rest:
-        members = [] if kind is None or kind.name not in ("struct", "tuple") else kind.attrs["fields"]
-        named = [parse_member(index, member) for index, member in enumerate(members)]
-        found = next((index for index, (member, _) in enumerate(named) if member == name), None)
-        if found is None:
-            return None, []
-        way.append(found)
-        kind = named[found][1]
-    return field, way
 
 
 def _single(

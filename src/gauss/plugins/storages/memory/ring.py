@@ -72,6 +72,7 @@ class Ring:
     """A `Log` in memory. Chunks keep their framing."""
 
     framing: Framing | None = None
+    times_vary = False
 
     def __init__(self, _config: PluginConfig | None, context: StorageContext | None, start: int = 0) -> None:
         self.inc = context.incarnation(0) if context else 0

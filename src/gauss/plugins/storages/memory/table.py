@@ -340,10 +340,6 @@ class MemoryTable:
         links = (*(cursor.tail() for cursor in tuple(self._cursors.values())), self._held.oldest_link())
         return min((link for link in links if link is not None), key=lambda link: link.stop, default=None)
 
-    def watermark(self) -> int:
-        """The lowest version that a cursor holds; the current version if none is open."""
-        return min((cursor.hold for cursor in tuple(self._cursors.values())), default=self._root.version)
-
     # --- compaction ---
 
     def maintain(self) -> None:

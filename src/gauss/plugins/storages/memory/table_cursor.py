@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,21 +11,42 @@ import pyarrow.compute as pc
 
 from gauss.contracts.cursor import Code, KeyRange, Mode, Point, Prefix, Program, Seq, Step, TimeRange
 from gauss.model.errors import Collected, ConfigError
-from gauss.plugins.storages.memory.runs import BATCH_BYTES, DATA, KEY, TS_MS, VERSION, Bound, in_range, rows_between
+from gauss.plugins.storages.memory.runs import (
+    BATCH_BYTES,
+    DATA,
+    KEY,
+    TS_MS,
+    VERSION,
+    Bound,
+    Run,
+    in_range,
+    rows_between,
+)
 from gauss.scan.outputs import lengths, packed_size
 
 if TYPE_CHECKING:
-    from gauss.plugins.storages.memory.table import Events, MemoryTable
-
+    from gauss.plugins.storages.memory.table import Events, Root
 
 ROW_BYTES = 17
 """Bytes of the version, time and deletion mark of a row."""
 
 
+class Rooted(Protocol):
+    """What is scanned: the newest root of a table, and what it keeps of earlier ones."""
+
+    def pin(self) -> Root: ...
+
+    def newest_parts(self) -> set[int]: ...
+
+    def held(self, version: int) -> tuple[Run, ...] | None: ...
+
+    def tail_at(self, version: int) -> Events | None: ...
+
+
 class TableCursor:
     """A cursor pinned at the version that was current when it was opened; `position` is the last delivered version."""
 
-    def __init__(self, table: MemoryTable, program: Program, closed: Callable[[], object]) -> None:
+    def __init__(self, table: Rooted, program: Program, closed: Callable[[], object]) -> None:
         self._closed = closed
         self._newest_parts = table.newest_parts
         self._live = program.mode is Mode.LIVE
@@ -46,7 +67,7 @@ class TableCursor:
         if start is not None:
             self._start_after(table, start)
 
-    def _start_at_held(self, table: MemoryTable, version: int) -> None:
+    def _start_at_held(self, table: Rooted, version: int) -> None:
         """Starts a snapshot of a pinned version."""
         runs = table.held(version)
         if runs is None:
@@ -54,7 +75,7 @@ class TableCursor:
         self.pinned_version = self.position = self.hold = version
         self._runs = runs
 
-    def _start_after(self, table: MemoryTable, version: int) -> None:
+    def _start_after(self, table: Rooted, version: int) -> None:
         """Starts a live scan whose reader already has Root(version): only the tail is read."""
         newest = self.pinned_version
         if version > newest:

@@ -19,6 +19,7 @@ from gauss.stream.driver.planning import detect
 from gauss.stream.driver.planning.chains import Chains
 from gauss.stream.driver.planning.checkpoint import Checkpoint
 from gauss.stream.driver.planning.fingerprint import plan_hash
+from gauss.stream.driver.planning.outside import outside, outside_sources
 from gauss.stream.driver.planning.reads import RangeRead
 from gauss.stream.driver.planning.refs import FieldRef, encode_fields
 from gauss.stream.driver.planning.shared_reads import Team
@@ -90,15 +91,19 @@ class HostedUnit(StandingUnit):
             format=design.input,
             fields=encode_fields(design.decided(kinds)),
             member=entry.name,
+            outside=outside_sources(self.context.pipeline, topics_of(entry)[0]),
         )
         target = entry.target.topic if entry.target else ""
         routes = [] if entry.target else topics_of(entry)[1]
         mode = topics_of(entry)[0][0].read
-        return ChainStep(entry.name, topic, read, design.ref, mode, target, design.output, routes)
+        written = outside(self.context.pipeline, topics_of(entry)[1])
+        return ChainStep(entry.name, topic, read, design.ref, mode, target, design.output, routes, written)
 
     def _design(self, entry: ProcessorDef) -> compiling.Design:
         if entry.name not in self._designs:
-            self._designs[entry.name] = compiling.design(self.context.pipeline, entry)
+            written = outside(self.context.pipeline, topics_of(entry)[1]).values()
+            names = [name for each in written for name in (each.key, each.partition)]
+            self._designs[entry.name] = compiling.design(self.context.pipeline, entry).with_fields(names)
         return self._designs[entry.name]
 
     def _kinds(self, entry: ProcessorDef, design: compiling.Design) -> dict[str, FieldRef] | None:

@@ -86,6 +86,8 @@ def _nodes(graph: Graph, writer: ProcessorNode, reader: ProcessorNode, topic: st
             return f"{node.name} runs as a streaming query; only hosted processors form chains"
     if len(reader.sources) > 1:
         return f"{reader.name} reads several topics"
+    if outside := graph.shared(reader.targets):
+        return f"{reader.name} writes {', '.join(outside)} itself, epoch by epoch"
     if reader.tables:
         return (
             f"{reader.name} looks rows up in {', '.join(reader.tables)}, whose version is planned with its own batches"
@@ -100,6 +102,8 @@ def _topic(pipeline: Pipeline, graph: Graph, name: str) -> str:
     topic, writers = graph.topics[name], graph.writers(name)
     if len(writers) > 1:
         return f"{' and '.join(sorted(node.name for node in writers))} both write {name}"
+    if topic.shared:
+        return f"{name} is in {topic.storage}, where others read and write it too"
     if topic.write_full is not WriteFull.BLOCK:
         return f'{name} has write_full = "{topic.write_full.value}"'
     for reader, read in graph.readers(name):

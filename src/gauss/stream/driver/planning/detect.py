@@ -42,7 +42,8 @@ def sample(client: EngineClient, processor: str, topics: list[str]) -> list[byte
     for name in topics:
         topic = client.command("topic", {"name": name})
         places = [reader["position"] for reader in topic["readers"] if reader["name"] == processor]
-        start = max(places[0] if places else topic["end"] - 1, topic["floor"])  # `latest` reads the last record
+        # Readers by `latest`, and those of partitions, have no position in the topic.
+        start = max(places[0] if places else topic["end"] - SAMPLE_ROWS, topic["floor"])
         if start < (stop := min(topic["end"], start + SAMPLE_ROWS)):
             for batch in client.read(Read(name, topic["inc"], start, stop)):
                 records.extend(batch.column(2).to_pylist())

@@ -298,8 +298,12 @@ class _Words:
             self._chains.members(self._chains.head(self._node.name)) if self._runs == "hosted" else [self._node.name]
         )
         topics = [topic for name in members for topic in self._graph.processors[name].targets]
+        outside = self._graph.shared(topics)
+        topics = [topic for topic in topics if topic not in outside]
         whose = f" of {members[0]} and the positions of {', '.join(members[1:])}" if len(members) > 1 else ""
-        return f"{', '.join(topics)}, the dead letters and the source positions{whose}, in one journal entry"
+        before = f"{', '.join(outside)} by one transaction per task, then " if outside else ""
+        local = f"{', '.join(topics)}, " if topics else ""
+        return f"{before}{local}the dead letters and the source positions{whose}, in one journal entry"
 
 
 def _closes(time: EventTime) -> str:

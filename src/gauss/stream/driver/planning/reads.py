@@ -52,6 +52,10 @@ class RangeRead(msgspec.Struct, frozen=True):
     """Whether the rows include the record's bytes as `_data`."""
     member: str = ""
     """The processor of a chain that the records are read for."""
+    outside: list[str] = []
+    """Topics that tasks read from their outside system themselves."""
+    times: tuple[int, int | None] | None = None
+    """Only records of [from, to) are wanted of these topics."""
 
     @property
     def with_offsets(self) -> bool:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MARK = "gauss"
 """Metadata key of a column that holds values of any type as JSON text."""
+BESIDE = b"gauss.beside"
+"""Metadata key of a field that a record has beside its data."""
 
 
 class FormatRef(msgspec.Struct, frozen=True):
@@ -39,6 +41,17 @@ class FormatRef(msgspec.Struct, frozen=True):
         return build_format(self.plugin, self.config)
 
 
+class OutsideTarget(msgspec.Struct, frozen=True):
+    """The fields by which records are written to a topic in an outside system."""
+
+    key: str = ""
+    """The field that is the key of a record; empty: none."""
+    partition: str = ""
+    """The field that is the number of a record's partition; empty: none."""
+    format: FormatRef | None = None
+    """The format of the topic's records."""
+
+
 class TableRef(msgspec.Struct, frozen=True):
     """A table in which a transform looks rows up."""
 
@@ -53,6 +66,8 @@ class BesideRef(msgspec.Struct, frozen=True):
 
     topic: str
     format: FormatRef
+    meta: list[str] = []
+    """As `TransformRef.meta`."""
 
 
 class TransformRef(msgspec.Struct, frozen=True):
@@ -64,9 +79,12 @@ class TransformRef(msgspec.Struct, frozen=True):
     output: FormatRef | None = None
     table: TableRef | None = None
     beside: BesideRef | None = None
+    meta: list[str] = []
+    """Fields beside the data that it reads, as `meta_fields.META` names them."""
 
     def build(self) -> tuple[AnyTransform, Traits]:
         """The transform, bound to its formats, and its traits; raises ConfigError."""
+        from gauss.contracts.meta_fields import marked, with_meta
         from gauss.contracts.processor import ProcessorSpec
         from gauss.contracts.transform import Schemas
         from gauss.registry import build, spec
@@ -77,13 +95,17 @@ class TransformRef(msgspec.Struct, frozen=True):
         beside = self.beside.format if self.beside is not None else None
         with scope():  # only the schemas of the formats are needed here
             schemas = Schemas(
-                input=_schema_of(self.input),
+                input=with_meta(_schema_of(self.input), self.meta),
                 output=_schema_of(self.output),
                 table=_schema_of(table),
                 table_key=self.table.key if self.table is not None else "",
-                beside=_schema_of(beside),
+                beside=with_meta(_schema_of(beside), self.beside.meta) if self.beside is not None else None,
             )
         traits = made.bind(schemas)
+        traits = dataclasses.replace(traits, fields=marked(traits.fields, self.meta, schemas.input))
+        if traits.beside is not None and self.beside is not None:
+            fields = marked(traits.beside.fields, self.beside.meta, schemas.beside)
+            traits = dataclasses.replace(traits, beside=dataclasses.replace(traits.beside, fields=fields))
         if traits.time is not None and traits.time.field:
             from gauss.contracts.time_field import with_event_time
 
@@ -102,6 +124,8 @@ class FieldRef(msgspec.Struct, frozen=True):
     name: str
     type: str
     attrs: dict[str, Any] = {}
+    beside: bool = False
+    """As `SourceField.beside`."""
 
     def arrow(self) -> pa.Field:
         from gauss.contracts.field_types import arrow_type
@@ -109,8 +133,9 @@ class FieldRef(msgspec.Struct, frozen=True):
 
         # Values of any type travel as JSON text, which the mark tells the codec.
         any_kind = "json" in (self.type, self.attrs.get("element"))
-        mark = {b"gauss": b"json" if self.type == "json" else b"json array"} if any_kind else None
-        return pa.field(self.name, arrow_type(FieldType(self.type, self.attrs)), metadata=mark)
+        marks = {MARK.encode(): b"json" if self.type == "json" else b"json array"} if any_kind else {}
+        marks |= {BESIDE: b""} if self.beside else {}
+        return pa.field(self.name, arrow_type(FieldType(self.type, self.attrs)), metadata=marks or None)
 
 
 class StateRef(msgspec.Struct, frozen=True):
@@ -158,22 +183,26 @@ def table_ref(pipeline: Pipeline, processor: ProcessorDef) -> TableRef | None:
 
 def beside_ref(pipeline: Pipeline, processor: ProcessorDef) -> BesideRef | None:
     """The topic that a processor reads beside its source, if it does."""
+    from gauss.contracts.meta_fields import named_in
     from gauss.contracts.processor import ProcessorSpec
     from gauss.registry import spec
+    from gauss.stream.driver.planning.outside import outside
 
     found = spec(ProcessorSpec, processor.plugin)
     for _, topic in found.beside(found.validate(processor.config)) if found.beside is not None else ():
         given = processor.config.get("join_input") or processor.config.get("input") or {}
         format_ = format_ref(pipeline, given.get("format"))
         assert format_ is not None
-        return BesideRef(topic, format_)
+        return BesideRef(topic, format_, named_in(processor.config) if outside(pipeline, [topic]) else [])
     return None
 
 
 def transform_ref(pipeline: Pipeline, processor: ProcessorDef) -> TransformRef:
     """A processor's transform with its formats: those that its config names, or its own."""
+    from gauss.contracts.meta_fields import named_in
     from gauss.contracts.processor import ProcessorSpec
     from gauss.registry import spec
+    from gauss.stream.driver.planning.outside import outside_sources
 
     found = spec(ProcessorSpec, processor.plugin)
     own = found.codecs(found.validate(processor.config)) if found.codecs else {}
@@ -182,4 +211,6 @@ def transform_ref(pipeline: Pipeline, processor: ProcessorDef) -> TransformRef:
         for side in ("input", "output")
     )
     others = table_ref(pipeline, processor), beside_ref(pipeline, processor)
-    return TransformRef(processor.plugin, processor.config, read, written, *others)
+    sources = [processor.source] if processor.source is not None else []
+    meta = named_in(processor.config) if outside_sources(pipeline, sources) else []
+    return TransformRef(processor.plugin, processor.config, read, written, *others, meta)

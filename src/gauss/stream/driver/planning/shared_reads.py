@@ -52,6 +52,9 @@ def why_alone(graph: Graph, processor: ProcessorDef) -> str:
         return f"it reads by {sources[0].read}"
     if tables := graph.processors[processor.name].tables:
         return f"it looks rows up in {', '.join(tables)}, whose version is planned with its own epochs"
+    topics = [source.topic for source in sources] + list(graph.processors[processor.name].targets)
+    if shared := graph.shared(topics):
+        return f"its tasks read or write {', '.join(shared)} themselves"
     if processor.on_restart == "fail":
         return 'it has on_restart = "fail"'
     if processor.parallelism is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gauss.stream.driver.planning.reads import RangeRead
-from gauss.stream.driver.planning.refs import FormatRef, TransformRef
+from gauss.stream.driver.planning.refs import FormatRef, OutsideTarget, TransformRef
 
 
 class ChainStep(msgspec.Struct, frozen=True):
@@ -21,6 +21,8 @@ class ChainStep(msgspec.Struct, frozen=True):
     target: str
     format: FormatRef | None = None
     routes: list[str] = []
+    outside: dict[str, OutsideTarget] = {}
+    """As `ResultWrite.outside`."""
 
     @property
     def targets(self) -> list[str]:

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from gauss.stream.driver.planning.reads import ReadBlocks
-from gauss.stream.driver.planning.refs import FormatRef, StateRef, TransformRef
+from gauss.stream.driver.planning.refs import FormatRef, OutsideTarget, StateRef, TransformRef
 
 if TYPE_CHECKING:
     from gauss.stream.driver.queries.sink import TaskStages
@@ -26,6 +26,8 @@ class ResultWrite(msgspec.Struct, frozen=True):
     format: FormatRef | None = None
     routes: list[str] = []
     """The targets if there are several, instead of `target`; each row names its own."""
+    outside: dict[str, OutsideTarget] = {}
+    """Targets that tasks write to their outside system themselves."""
     marks: dict[str, str] = {}
     """Columns of Spark that hold values of any type as JSON text, with their marks, which Spark's batches lack."""
 

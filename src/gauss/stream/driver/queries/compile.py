@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -13,9 +14,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from gauss.clients.engine.positions import Timing
 from gauss.config.spec import Pipeline, ProcessorDef
+from gauss.contracts.format import FieldType, SourceField
 from gauss.contracts.processor import Partials, ProcessorSpec
 from gauss.contracts.time import KeptTransform, PartialTransform
 from gauss.contracts.transform import AnyTransform, Traits, Transform
+from gauss.model.closing import scope
 from gauss.model.errors import ConfigError
 from gauss.model.names import (
     BEAT,
@@ -85,12 +88,24 @@ class Design:
 
     def decided(self, kinds: dict[str, FieldRef]) -> list[FieldRef]:
         """Every field with its type."""
-        return [
-            kinds[field.name]
-            if field.field_type.name == "auto"
-            else FieldRef(field.name, field.field_type.name, field.field_type.attrs)
-            for field in self.traits.fields
-        ]
+        found = []
+        for field in self.traits.fields:
+            kind = field.field_type
+            auto = kind.name == "auto"
+            found.append(kinds[field.name] if auto else FieldRef(field.name, kind.name, kind.attrs, field.beside))
+        return found
+
+    def with_fields(self, names: Iterable[str]) -> Design:
+        """The design that also decodes the fields by which records that it passes on unchanged are written."""
+        known = {field.name for field in self.traits.fields}
+        missing = [name for name in dict.fromkeys(names) if name and name not in known]
+        if not missing or not self.spec.passes_bytes or self.input is None:
+            return self
+        with scope():
+            schema = self.input.build().schema()
+        kinds = {field.name.removeprefix("$."): field.field_type for field in schema.fields} if schema else {}
+        more = [SourceField(name, kinds.get(name, FieldType("auto"))) for name in missing]
+        return replace(self, traits=replace(self.traits, fields=[*self.traits.fields, *more]))
 
 
 def design(pipeline: Pipeline, processor: ProcessorDef) -> Design:

@@ -15,6 +15,7 @@ from gauss.stream.driver.errors import sentence
 from gauss.stream.driver.planning import detect
 from gauss.stream.driver.planning.checkpoint import Checkpoint
 from gauss.stream.driver.planning.fingerprint import plan_hash
+from gauss.stream.driver.planning.outside import outside, outside_sources
 from gauss.stream.driver.planning.reads import STATEFUL_MS, ReadRecords
 from gauss.stream.driver.planning.refs import FieldRef, encode_fields
 from gauss.stream.driver.planning.writes import WriteRows
@@ -105,6 +106,8 @@ class Query(Supervised):
             max_bytes=section.max_batch_bytes,
             # A batch with state has a higher fixed cost: with a shorter target, batches would only shrink.
             target_ms=max(section.target_batch_ms, STATEFUL_MS if stateful else 0),
+            outside=outside_sources(self.context.pipeline, self._sources),
+            times=self._claimed.times,
         )
         write = WriteRows(
             flight=self.context.flight,
@@ -115,6 +118,7 @@ class Query(Supervised):
             target=self.processor.target.topic if self.processor.target else "",
             format=design.output,
             routes=[] if self.processor.target else self._targets,
+            outside=outside(self.context.pipeline, self._targets),
         )
         self.checkpoint.mark_started(self._state or "")
         timed = compiling.by_time(read, design, fields, self.checkpoint.restored)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,7 @@ from gauss.clients.engine.positions import Ends
 from gauss.clients.engine.task_messages import Abort, Publish, Stage
 from gauss.contracts.format_batch import encode_good, projected_names
 from gauss.contracts.letter import Letter
+from gauss.contracts.record_field import as_key, whole_numbers
 from gauss.model.errors import ProtocolError, traced
 from gauss.model.names import (
     BEAT,
@@ -27,7 +30,7 @@ from gauss.model.names import (
     TOPIC_COLUMN,
     TS_MS_COLUMN,
 )
-from gauss.stream.driver.planning.refs import MARK
+from gauss.stream.driver.planning.refs import MARK, OutsideTarget
 from gauss.stream.driver.planning.writes import QueryWrite, ResultWrite, TaskWrite
 from gauss.stream.driver.tasks.reading import (
     MOST_NAME_BYTES,
@@ -38,6 +41,10 @@ from gauss.stream.driver.tasks.reading import (
     with_marks,
 )
 
+BATCH_ID = "streaming.sql.batchId"
+"""The property in which Spark tells a task the number of its batch."""
+HERE = OutsideTarget()
+"""For topics of the engine, whose records have neither key nor partition."""
 HIDDEN = (TS_MS_COLUMN, DATA_COLUMN, REST)
 
 
@@ -49,12 +56,19 @@ class TaskStages(WriterCommitMessage):
     """(partition, topic, stage)."""
     letters: list[tuple[int, str]] = field(default_factory=list)
     """(partition, stage) of dead letters: rows that could not be encoded."""
+    epoch: str = ""
+    """Checkpoint and number of the epoch, by which a topic in an outside system knows what was written before."""
+    written: dict[str, int] = field(default_factory=dict)
+    """Bytes written to topics in outside systems."""
 
 
-def stage_batch(batch: pa.RecordBatch, plan: ResultWrite, letters: list[Letter]) -> pa.RecordBatch:
+def stage_batch(
+    batch: pa.RecordBatch, plan: ResultWrite, letters: list[Letter], target: OutsideTarget = HERE
+) -> pa.RecordBatch:
     """A result as (ts_ms, data): unchanged bytes, or encoded columns. Rows that cannot be encoded are added to
-    `letters`."""
+    `letters`. `target`: the fields whose values become the columns `key` and `partition`."""
     names = batch.schema.names
+    beside = fields_beside(batch, target)
     times = batch.column(names.index(TS_MS_COLUMN)) if TS_MS_COLUMN in names else pa.nulls(len(batch), pa.int64())
     if DATA_COLUMN in names:
         data = batch.column(names.index(DATA_COLUMN)).cast(pa.binary())
@@ -71,10 +85,24 @@ def stage_batch(batch: pa.RecordBatch, plan: ResultWrite, letters: list[Letter])
         if bad:
             letters += [_letter(plan, rows.slice(index, 1), times[index].as_py(), why) for index, *why in bad]
             times = times.take(pa.array(good))
+            beside = {name: values.take(pa.array(good)) for name, values in beside.items()}
     # A record without a time gets the largest time of the epoch's inputs.
     if len(data) != len(times):  # the format stores many rows in a record, which gets the time of its latest row
-        times = pa.array([pc.max(times).as_py()] * len(data), pa.int64())
-    return pa.RecordBatch.from_arrays([times, data], schema=STAGE_SCHEMA)
+        times, beside = pa.array([pc.max(times).as_py()] * len(data), pa.int64()), {}
+    staged = pa.RecordBatch.from_arrays([times, data], schema=STAGE_SCHEMA)
+    for name, values in beside.items():
+        staged = staged.append_column(name, values)
+    return staged
+
+
+def fields_beside(rows: pa.RecordBatch, target: OutsideTarget) -> dict[str, pa.Array]:
+    """The columns `key` and `partition` of records, by those of their rows that have the fields."""
+    found: dict[str, pa.Array] = {}
+    if target.key in rows.schema.names:
+        found["key"] = as_key(rows.column(target.key))
+    if target.partition in rows.schema.names:
+        found["partition"] = whole_numbers(rows.column(target.partition))
+    return found
 
 
 def _marked(field: pa.Field, marks: dict[str, str]) -> pa.Field:
@@ -113,11 +141,33 @@ def stage_all(
     kept: dict[str, list[pa.RecordBatch]] = {}
     for batch in batches:
         for topic, part in by_topic(_records(batch), plan):
-            kept.setdefault(topic, []).append(stage_batch(part, plan, letters))
+            kept.setdefault(topic, []).append(_staged(topic, part, plan, letters))
     if order is not None:
         kept = {topic: order(parts) for topic, parts in kept.items()}
-    done.stages += [(partition, topic, stage_records(plan, topic, parts)) for topic, parts in kept.items()]
+    for topic, parts in kept.items():
+        if topic in plan.outside:
+            _write_outside(plan, topic, parts, done, partition)
+        else:
+            done.stages.append((partition, topic, stage_records(plan, topic, parts)))
     stage_letters(plan, letters, done, partition)
+
+
+def _staged(topic: str, part: pa.RecordBatch, plan: ResultWrite, letters: list[Letter]) -> pa.RecordBatch:
+    """Rows of a result as they are written to one topic."""
+    if (target := plan.outside.get(topic)) is None:
+        return stage_batch(part, plan, letters)
+    from gauss.stream.driver.tasks.outside_fields import with_key, with_partition
+
+    staged = with_key(stage_batch(part, plan, letters, target), target)
+    return with_partition(staged, target, plan.flight, topic, letters)[0]
+
+
+def _write_outside(plan: ResultWrite, topic: str, parts: list[pa.RecordBatch], done: TaskStages, lane: int) -> None:
+    """Writes the records of a task in one transaction, unless an earlier attempt of the epoch has done so."""
+    from gauss.stream.driver.tasks.outside_topics import Lane, write_lane
+
+    write_lane(Lane(plan.flight, plan.processor, topic, lane), parts, {"epoch": done.epoch}, again=True)
+    done.written[topic] = sum(part.nbytes for part in parts)
 
 
 def by_time(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -193,12 +243,15 @@ class EpochPublisher:
     def publish(self, messages: Sequence[WriterCommitMessage | None], epoch: int, ends: Ends) -> None:
         plan = self.plan
         found = [message for message in messages if isinstance(message, TaskStages)]
-        targets: dict[str, list[str]] = {topic: [] for topic in plan.targets if topic}
+        targets: dict[str, list[str]] = {topic: [] for topic in plan.targets if topic and topic not in plan.outside}
         for _, topic, stage in sorted(stage for message in found for stage in message.stages):
             targets[topic].append(stage)
         if letters := sorted(stage for message in found for stage in message.letters):
             targets[DEAD_TOPIC] = [stage for _, stage in letters]
-        whole = Publish(plan.processor, plan.generation, plan.checkpoint, epoch, ends, targets)
+        written = Counter[str]()
+        for message in found:
+            written.update(message.written)
+        whole = Publish(plan.processor, plan.generation, plan.checkpoint, epoch, ends, targets, written=dict(written))
         engine(plan.flight).publish(whole)
 
     def forget(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -219,16 +272,23 @@ class _TaskWriter:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
-        done = TaskStages()
+        done = TaskStages(epoch=f"{self.plan.checkpoint}/{self.epoch(context)}")
         with task():
             rows = (batch for batch in iterator if batch.num_rows)
             self.plan.run(rows, done, context.partitionId() if context else 0)
         freeze_once(self.plan.processor, self.plan.generation)
         return done
 
+    @abstractmethod
+    def epoch(self, context: TaskContext | None) -> int:
+        """The number of the epoch of a task."""
+
 
 class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
     """Writes the batches of a streaming query; Spark creates a writer for each batch."""
+
+    def epoch(self, context: TaskContext | None) -> int:
+        return int((context and context.getLocalProperty(BATCH_ID)) or 0)
 
     @traced()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -244,6 +304,9 @@ class BatchWriter(_TaskWriter, DataSourceArrowWriter):
     def __init__(self, plan: TaskWrite, epoch: int, ends: Ends) -> None:
         super().__init__(plan)
         self._epoch, self._ends = epoch, ends
+
+    def epoch(self, _: TaskContext | None) -> int:
+        return self._epoch
 
     @traced()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

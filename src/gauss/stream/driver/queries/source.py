@@ -143,6 +143,10 @@ class _Reading:
                 arrays = [(batch.column(field.name), field.type) for field in schema]
                 arrays = [array if array.type == kind else array.cast(kind) for array, kind in arrays]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            if self.plan.outside:
+                from gauss.stream.driver.tasks.outside_topics import check_read
+
+                check_read()
 
 
 class BatchReader(_Reading, DataSourceReader):

@@ -43,7 +43,7 @@ def both_sides(session: SparkSession, read: ReadTimed, write: WriteRows, design:
     decoded = beside.fields
     if traits.time is not None and traits.time.field:
         decoded = with_event_time(decoded, traits.time.field, ref.format.build().schema())
-    fields = [FieldRef(each.name, each.field_type.name, each.field_type.attrs) for each in decoded]
+    fields = [FieldRef(each.name, each.field_type.name, each.field_type.attrs, each.beside) for each in decoded]
     right = msgspec.structs.replace(
         read,
         start=_of(read.start, mine),

@@ -28,9 +28,10 @@ from gauss.model.names import (
 from gauss.stream.driver.planning.refs import FormatRef, TransformRef
 from gauss.stream.driver.planning.standing_plans import ChainPlan, ChainStep
 from gauss.stream.driver.planning.writes import ResultWrite
-from gauss.stream.driver.queries.sink import by_topic, letters_batch, stage_batch
+from gauss.stream.driver.queries.sink import HERE, by_topic, fields_beside, letters_batch, stage_batch
 from gauss.stream.driver.tasks.locations import NOWHERE, Location, Locations, TopicResults
 from gauss.stream.driver.tasks.outbox import Outbox
+from gauss.stream.driver.tasks.outside_fields import with_key, with_partition
 from gauss.stream.driver.tasks.reading import EXTRAS, Range, decode, extras, format_of, with_marks
 from gauss.stream.driver.tasks.transforms import transform_of
 
@@ -61,13 +62,17 @@ class ChainEpoch:
         self.letters: list[Letter] = []
 
     def write_plan(self, step: ChainStep) -> ResultWrite:
-        return msgspec.structs.replace(self._write, target=step.target, format=step.format, routes=step.routes)
+        return msgspec.structs.replace(
+            self._write, target=step.target, format=step.format, routes=step.routes, outside=step.outside
+        )
 
     def stage(self, outbox: Outbox) -> dict[str, list[str]]:
-        """Stages all results; returns the stages by topic."""
+        """Stages the results for topics of the engine; returns the stages by topic."""
         found: dict[str, list[str]] = {}
         stages = {kept.stage: kept for kept in self.kept.values()}
         for topic, kept in self.kept.items():
+            if topic in self.head.step.outside:
+                continue
             kept.put(topic, outbox, stages)
             found[topic] = [kept.stage]
         if self.letters:
@@ -103,6 +108,17 @@ class ChainMember:
             known = origin if origin is not None and len(decoded) == len(records) else NOWHERE
             self.take(decoded, self.lies(decoded, part) if origin is None else known)
 
+    def read_joined(self, records: pa.RecordBatch, part: Range) -> bool:
+        """Decodes and takes records of several partitions. False if one can't be decoded, since its dead letter has its
+        partition: then nothing is taken. `part`: the first of their ranges."""
+        doubts: list[Letter] = []
+        wanted = self.wanted(self.step.read.format)
+        whole = list(decode(self.step.read, records, wanted, part, doubts, offsets=True))
+        if doubts or len(whole) != 1 or len(whole[0]) != len(records):
+            return False
+        self.take(whole[0])
+        return True
+
     def lies(self, decoded: pa.RecordBatch, part: Range) -> Locations:
         """The origin of the records of a range."""
         if not self._epoch.stays:
@@ -125,7 +141,7 @@ class ChainMember:
         given = decoded.select([*self.fields.names, TS_MS_COLUMN, DATA_COLUMN])
         if "ts_ms" not in self.fields.names:
             given = given.append_column("ts_ms", times)
-        if self._passes and (any(origin) or any(self.next.values())):
+        if self._passes and (any(origin) or any(self.next.values()) or self.step.outside):
             given = given.append_column(ROW_COLUMN, pa.array(np.arange(len(given))))
         made = self._transform.arrow(with_marks(given, self.fields))
         if not made.num_rows:
@@ -137,9 +153,15 @@ class ChainMember:
         rows = made.column(ROW_COLUMN) if self._passes and ROW_COLUMN in made.schema.names else None
         made = made if rows is None else made.drop_columns([ROW_COLUMN])
         letters: list[Letter] = []
-        staged = stage_batch(made, self.write, letters)
+        target = self.step.outside.get(topic)
+        staged = stage_batch(made, self.write, letters, target or HERE)
         if rows is not None:
-            staged = _with_extras(staged, decoded, rows)
+            staged = _with_columns(staged, fields_beside(decoded, target or HERE), rows)
+        if target is not None:
+            staged, kept_rows = with_partition(with_key(staged, target), target, self.write.flight, topic, letters)
+            rows = rows.filter(kept_rows) if rows is not None and kept_rows is not None else rows
+        if rows is not None:
+            staged = _with_columns(staged, _extras(decoded), rows)
         followers = self.next.get(topic, ())
         if staged.column(0).null_count and followers:
             times = staged.column(0).fill_null(pc.max(decoded.column(TS_MS_COLUMN)))
@@ -211,12 +233,17 @@ class _Taken(Mapping[str, pa.Array]):
         return self._columns[name].type
 
 
-def _with_extras(staged: pa.RecordBatch, decoded: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
-    """Records that passed unchanged, with the keys and headers of their rows."""
-    for name, hidden in EXTRAS.items():
-        if hidden in decoded.schema.names:
-            staged = staged.append_column(name, decoded.column(hidden).take(rows))
+def _with_columns(staged: pa.RecordBatch, columns: Mapping[str, pa.Array], rows: pa.Array) -> pa.RecordBatch:
+    """Records that passed unchanged, with columns of their rows that they do not have yet."""
+    for name, values in columns.items():
+        if name not in staged.schema.names:
+            staged = staged.append_column(name, values.take(rows))
     return staged
+
+
+def _extras(decoded: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The keys and headers with which records were read."""
+    return {name: decoded.column(hidden) for name, hidden in EXTRAS.items() if hidden in decoded.schema.names}
 
 
 def _fits(wanted: pa.Field, known: Columns) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 
 import msgspec
@@ -20,6 +20,7 @@ from gauss.clients.engine.task_messages import (
     PublishAll,
 )
 from gauss.contracts.letter import Letter
+from gauss.contracts.shared_log import TopicUnusable
 from gauss.model.errors import Fenced, ProtocolError, Rejected, Unavailable, from_dict
 from gauss.model.names import is_orders_topic, retrying_processor
 from gauss.spark.standing import TaskPlace
@@ -28,12 +29,23 @@ from gauss.stream.driver.planning.writes import ResultWrite
 from gauss.stream.driver.tasks.busy import BusyReporter
 from gauss.stream.driver.tasks.chain_steps import ChainEpoch, ChainMember
 from gauss.stream.driver.tasks.outbox import Outbox
-from gauss.stream.driver.tasks.reading import Range, coalesced, dead_letter, decode, ranges, read_judged
+from gauss.stream.driver.tasks.outside_topics import Lane, check_read, epoch_name, write_lane
+from gauss.stream.driver.tasks.reading import (
+    Range,
+    coalesced,
+    dead_letter,
+    decode,
+    ranges,
+    read_judged,
+    read_records,
+)
 from gauss.stream.driver.tasks.standing_loop import Clock, EpochLoop
 from gauss.stream.driver.tasks.transforms import look_up
 
 PATIENCE_MS = 1_000
 """How long the chains of a task wait for one whose target is full, before that one gets its own task."""
+JOINED_ROWS = 4_096
+"""Maximum number of records of several partitions that are decoded at once."""
 OURS = (Fenced, ProtocolError, Rejected, Unavailable)
 """Errors that are not caused by a transform."""
 
@@ -43,13 +55,15 @@ class Chain:
 
     def __init__(self, plan: ChainPlan, claimed: Claimed, flight: str) -> None:
         self.plan = ChainPlan(
-            _at(plan.head, claimed.generation), [_at(step, claimed.generation) for step in plan.steps]
+            _at(plan.head, claimed.generation, claimed.times), [_at(step, claimed.generation) for step in plan.steps]
         )
         self.generation = claimed.generation
         self.members = [Member(step.name, claimed.members[step.name], step.targets) for step in plan.steps]
         self.targets = list(
             dict.fromkeys([*plan.head.targets, *(topic for step in plan.steps for topic in step.targets)])
         )
+        self.outside = plan.head.outside
+        self._flight = flight
         write = ResultWrite(flight, plan.name, claimed.generation)
         self.epoch = ChainEpoch(self.plan, write)
 
@@ -67,9 +81,11 @@ class Chain:
 
     def publish(self, grant: Grant, outbox: Outbox) -> Publish:
         """Stages the results of an epoch and returns their publish."""
-        targets: dict[str, list[str]] = {topic: [] for topic in self.targets}
+        targets: dict[str, list[str]] = {topic: [] for topic in self.targets if topic not in self.outside}
+        written: dict[str, int] = {}
         if not grant.skip:
             targets |= self.epoch.stage(outbox.of(self.plan.name, self.generation))
+            written = self._write_outside(grant)
         return Publish(
             self.plan.name,
             self.generation,
@@ -80,11 +96,24 @@ class Chain:
             skip=bool(grant.skip),
             why=grant.skip,
             members=self.members,
+            written=written,
         )
 
+    def _write_outside(self, grant: Grant) -> dict[str, int]:
+        """Writes the results for topics in outside systems; returns the bytes by topic. The publish comes after it: if
+        that fails, the same epoch is granted again, and finds what was written."""
+        written: dict[str, int] = {}
+        for topic in self.outside:
+            if topic in self.epoch.kept:
+                batches = self.epoch.kept[topic].batches
+                lane = Lane(self._flight, self.plan.name, topic, grant.lane)
+                write_lane(lane, batches, epoch_name(grant.end), again=grant.again)
+                written[topic] = sum(batch.nbytes for batch in batches)
+        return written
 
-def _at(step: ChainStep, generation: int) -> ChainStep:
-    return msgspec.structs.replace(step, read=msgspec.structs.replace(step.read, generation=generation))
+
+def _at(step: ChainStep, generation: int, times: tuple[int, int | None] | None = None) -> ChainStep:
+    return msgspec.structs.replace(step, read=msgspec.structs.replace(step.read, generation=generation, times=times))
 
 
 class HostedLoop(EpochLoop):
@@ -147,8 +176,13 @@ class HostedLoop(EpochLoop):
                 self._alone(chain, own, clock)
         if shared:
             self._together(working, shared, failed, clock)
+        check_read()
         outbox = Outbox(self.client)
-        publishes = [chain.publish(grants[name], outbox) for name, chain in chains.items() if name not in failed]
+        publishes: list[Publish] = []
+        for name, chain in chains.items():
+            if name not in failed:
+                with self._guarded(chain, failed):
+                    publishes.append(chain.publish(grants[name], outbox))
         self._publish(publishes, outbox, failed)
         clock.lap("publish")
         self._settle(grants, failed)
@@ -170,6 +204,8 @@ class HostedLoop(EpochLoop):
         try:
             with self._busy.at(name, chain.generation) if self._busy is not None else nullcontext():
                 yield
+        except TopicUnusable as error:
+            failed[name] = error
         except OURS:
             raise
         except Exception as error:
@@ -182,24 +218,40 @@ class HostedLoop(EpochLoop):
 
     def _alone(self, chain: Chain, parts: list[Range], clock: Clock) -> None:
         """Processes the ranges that only this chain reads."""
-        for part in parts:
-            member, letters = chain.member(part), list[Letter]()
-            if member is chain.head and member.step.transform.table is not None:
-                look_up(member.step, part)
-            if is_orders_topic(part.topic):
-                for decoded in read_judged(member.step.read, part, letters):
-                    member.take(decoded)
+        for group in _groups(parts, chain.head):
+            if len(group) == 1:
+                self._part(chain, group[0], self._read(chain, group[0], clock))
             else:
-                for records in self._read(chain, part, clock):
-                    member.read(records, part, letters)
-            if letters:
-                dead_letter(member.step.read, letters, part)
+                self._joined(chain, group, [list(self._read(chain, part, clock)) for part in group])
             clock.lap("work")
 
-    def _read(self, chain: Chain, part: Range, clock: Clock) -> Iterator[pa.RecordBatch]:
-        ticket = Read(part.topic, part.inc, part.start, part.stop, chain.plan.name, chain.generation)
+    def _joined(self, chain: Chain, group: list[Range], found: list[list[pa.RecordBatch]]) -> None:
+        """Processes small ranges of several partitions, at once if all records can be decoded."""
+        if chain.head.step.transform.table is not None:
+            look_up(chain.head.step, group[0])
+        batches = [batch for each in found for batch in each]
+        if batches and not chain.head.read_joined(pa.concat_batches(batches), group[0]):
+            for part, each in zip(group, found, strict=True):
+                self._part(chain, part, each)
+
+    def _part(self, chain: Chain, part: Range, found: Iterable[pa.RecordBatch]) -> None:
+        member, letters = chain.member(part), list[Letter]()
+        if member is chain.head and member.step.transform.table is not None:
+            look_up(member.step, part)
+        if is_orders_topic(part.topic):
+            for decoded in read_judged(member.step.read, part, letters):
+                member.take(decoded)
+        else:
+            for records in found:
+                member.read(records, part, letters)
+        if letters:
+            dead_letter(member.step.read, letters, part)
+
+    def _read(
+        self, chain: Chain, part: Range, clock: Clock, others: Mapping[str, int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         clock.lap("work")
-        for records in coalesced(self.client.read(ticket)):
+        for records in coalesced(read_records(chain.plan.head.read, part, others)):
             clock.lap("read")
             yield records
             clock.lap("work")
@@ -210,10 +262,11 @@ class HostedLoop(EpochLoop):
     ) -> None:
         """Processes the ranges that all chains read."""
         first = next(iter(chains.values()))
+        others = {name: chain.generation for name, chain in chains.items() if chain is not first}
         for part in parts:
             letters: dict[str, list[Letter]] = {name: [] for name in chains}
             rows = 0
-            for records in self._read(first, part, clock):
+            for records in self._read(first, part, clock, others):
                 rows += len(records)
                 given = _Shared(first.head, self._union, records, part)
                 for name, chain in chains.items():
@@ -222,7 +275,7 @@ class HostedLoop(EpochLoop):
                     with self._guarded(chain, failed):
                         given.to(chain.head, letters[name])
             for name, chain in chains.items():
-                if rows < part.stop - part.start and chain is not first:
+                if rows < part.size and chain is not first and part.topic not in first.plan.head.read.outside:
                     self._miss(chain, part)
                 if letters[name] and name not in failed:
                     dead_letter(chain.head.step.read, letters[name], part)
@@ -290,6 +343,22 @@ class _Shared:
             return False
         letters += own
         return True
+
+
+def _groups(parts: list[Range], head: ChainMember) -> list[list[Range]]:
+    """The ranges, of which small ones of several partitions form a group: to decode a few records costs as much as to
+    decode a thousand."""
+    found: list[list[Range]] = []
+    rows, wanted = 0, head.wanted(head.step.read.format)
+    for part in parts:
+        joins = part.topic in head.step.read.outside and "@partition" not in wanted.names
+        if joins and found and found[-1][-1].topic == part.topic and rows + part.size <= JOINED_ROWS:
+            found[-1].append(part)
+        else:
+            found.append([part])
+            rows = 0
+        rows += part.size
+    return found
 
 
 def _shared(parts: dict[str, list[Range]]) -> list[Range]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,9 +37,10 @@ from gauss.model.names import (
     TS_MS_COLUMN,
     is_internal,
     is_orders_topic,
+    retrying_processor,
 )
 from gauss.stream.driver.planning.reads import BLOCK_ROWS, RangeRead
-from gauss.stream.driver.planning.refs import FormatRef
+from gauss.stream.driver.planning.refs import BESIDE, MARK, FormatRef
 
 if TYPE_CHECKING:
     from gauss.contracts.format_guard import GuardedFormat
@@ -211,14 +212,24 @@ def read_judged(plan: RangeRead, part: Range, letters: list[Letter]) -> Iterator
     if is_orders_topic(part.topic):
         from gauss.stream.driver.tasks.table_reads import read_ordered
 
-        for batch, is_encoded in read_ordered(plan, part):
-            yield from decode(plan, batch, fields, part, letters) if is_encoded else (batch,)
+        for rows in read_ordered(plan, part):
+            of = replace(part, partition=rows.partition)
+            yield from decode(plan, rows.batch, fields, of, letters) if rows.encoded else (rows.batch,)
         for each in letters:
             each.offset = part.start  # a row has no offset: use that of the order that read it
         return
-    ticket = Read(part.topic, part.inc, part.start, part.stop, plan.processor, plan.generation)
-    for batch in coalesced(engine(plan.flight).read(ticket)):
+    for batch in coalesced(read_records(plan, part)):
         yield from decode(plan, batch, fields, part, letters)
+
+
+def read_records(plan: RangeRead, part: Range, others: Mapping[str, int] | None = None) -> Iterator[pa.RecordBatch]:
+    """The records of a range as they are stored. `others`: processors that get them too, with their generations."""
+    if part.topic in plan.outside:
+        from gauss.stream.driver.tasks.outside_topics import read_partition
+
+        return read_partition(plan, part, others or {})
+    ticket = Read(part.topic, part.inc, part.start, part.stop, plan.processor, plan.generation)
+    return engine(plan.flight).read(ticket)
 
 
 def coalesced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -247,8 +258,14 @@ def decode(
     """Decodes records (offset, ts_ms, data) and adds a letter for each that fails; several batches if the result is
     too large for one. `offsets`: whether to include the column `_offset`."""
     offsets = offsets or plan.with_offsets
+    beside = [field for field in fields if BESIDE in (field.metadata or ())]
+    partition = None if retrying_processor(part.topic) else part.partition
+    if beside:
+        from gauss.stream.driver.tasks.record_meta import meta_columns
+
+        fields = pa.schema([field for field in fields if field not in beside])
     if plan.format is None or not len(fields):
-        yield _beside(batch, {}, offsets)
+        yield _beside(batch, meta_columns(batch, beside, partition) if beside else {}, offsets)
         return
     for first, count, decoded in format_of(plan.format).decode_parts(batch.column(2), fields):
         some = batch.slice(first, count)
@@ -257,7 +274,8 @@ def decode(
             letters.append(letter(plan, part, where, some.column(2)[index].as_py(), (reason, detail)))
         if decoded.bad or decoded.spread:
             some = some.take(pa.array(decoded.good))
-        yield _beside(some, dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True)), offsets)
+        columns = dict(zip(decoded.rows.schema.names, decoded.rows.columns, strict=True))
+        yield _beside(some, columns | (meta_columns(some, beside, partition) if beside else {}), offsets)
 
 
 def extras(records: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -276,7 +294,7 @@ def _beside(records: pa.RecordBatch, columns: dict[str, pa.Array], offsets: bool
 
 def with_marks(batch: pa.RecordBatch, fields: pa.Schema) -> pa.RecordBatch:
     """The batch with the metadata of `fields`, which tells the encoder which columns hold values as JSON text."""
-    marks = {field.name: field.metadata for field in fields if field.metadata}
+    marks = {field.name: field.metadata for field in fields if field.metadata and MARK.encode() in field.metadata}
     if not marks:
         return batch
     given = [field.with_metadata(marks.get(field.name)) for field in batch.schema]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -19,6 +19,7 @@ from gauss.model.names import DATA_COLUMN, INC_COLUMN, OFFSET_COLUMN, TS_MS_COLU
 from gauss.model.paths import DataDir
 from gauss.stream.driver.planning.reads import RangeRead
 from gauss.stream.driver.planning.refs import FormatRef
+from gauss.stream.driver.tasks.outside_topics import task_log
 from gauss.stream.driver.tasks.reading import Range, engine, format_of
 from gauss.stream.orders import Order, reads_table, with_input
 from gauss.stream.rows_format import ROWS, rows_config
@@ -46,22 +47,35 @@ def with_orders(pipeline: Pipeline, base_dir: Path, data_dir: DataDir) -> Pipeli
     return pipeline.model_copy(update={"formats": formats, "processors": processors})
 
 
-def read_ordered(plan: RangeRead, part: Range) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """The rows of the reads that a range of orders triggers, and whether they are records that have to be decoded."""
+class OrderedRows(NamedTuple):
+    """Rows of a table."""
+
+    batch: pa.RecordBatch
+    encoded: bool
+    """Whether they are records that have to be decoded."""
+    partition: int = 0
+
+
+def read_ordered(plan: RangeRead, part: Range) -> Iterator[OrderedRows]:
+    """The rows of the reads that a range of orders triggers."""
     client = engine(plan.flight)
     ticket = Read(part.topic, part.inc, part.start, part.stop, plan.processor, plan.generation)
     for orders in client.read(ticket):
         for text in orders.column(2).to_pylist():
             order = msgspec.json.decode(text, type=Order)
+            if order.topic in plan.outside:
+                for partition, batch in task_log(plan.flight, order.topic).snapshot():
+                    yield OrderedRows(batch, True, partition)
+                continue
             view = Seq() if order.from_ms is None else TimeRange(order.from_ms, order.to_ms)
             time = None
             for batch in client.scan(order.topic, Program(view)):
                 if "data" in batch.schema.names and "version" in batch.schema.names:
-                    yield _records(batch), True
+                    yield OrderedRows(_records(batch), True)
                     continue
                 if time is None:
                     time = str(client.command("table", {"topic": order.topic})["time"])
-                yield _columns(plan, batch, time), False
+                yield OrderedRows(_columns(plan, batch, time), False)
 
 
 def _records(batch: pa.RecordBatch) -> pa.RecordBatch:

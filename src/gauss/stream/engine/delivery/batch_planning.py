@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 from gauss.clients.engine.cursor_messages import Read
-from gauss.clients.engine.positions import At, Ends, places
-from gauss.clients.engine.task_messages import Latest, LatestReply
+from gauss.clients.engine.positions import At, Ends, partition_of, place_at, places, topic_of
+from gauss.clients.engine.task_messages import Latest, LatestReply, Missed
 from gauss.contracts.storage import WriteFull
 from gauss.model.errors import ProtocolError, StorageError
 from gauss.model.names import is_retry_topic
@@ -19,6 +21,7 @@ from gauss.stream.engine.delivery.publish import Publisher
 from gauss.stream.engine.delivery.side_tables import SideTables
 from gauss.stream.engine.journal.ledger import Ledger
 from gauss.stream.engine.topics.log_topic import LogTopic
+from gauss.stream.engine.topics.partitions import is_partition
 from gauss.stream.engine.topics.readers import OffsetReader
 from gauss.stream.engine.topics.topic import Topic
 
@@ -65,17 +68,20 @@ class Sources:
                 self.moved(running, name, at)
         running.timing = latest.timing
         deadline = time.monotonic() + latest.wait_ms / 1000
-        first = self._topics[next(iter(places(latest.start)))]
-        while True:
-            seen = first.version()  # before the check, so that records that arrive during it end the wait
-            end = self.end_of(running, latest.start, latest.max_rows, latest.max_bytes)
-            left = deadline - time.monotonic()
-            if end != latest.start or left <= 0 or running.cancel.is_set():
-                break
-            if running.bounded is not None:
-                running.cancel.wait(min(left, BOUNDED_LOOK_S))  # new records may be outside its range
-                continue
-            first.wait(seen, left)
+        bell = threading.Event()
+        with ExitStack() as watching:
+            for name in filter(running.is_main, running.sources):
+                watching.enter_context(self._topics[name].ringing(bell))
+            while True:
+                bell.clear()  # before the check, so that records that arrive during it end the wait
+                end = self.end_of(running, latest.start, latest.max_rows, latest.max_bytes)
+                left = deadline - time.monotonic()
+                if end != latest.start or left <= 0 or running.cancel.is_set():
+                    break
+                if running.bounded is not None:
+                    running.cancel.wait(min(left, BOUNDED_LOOK_S))  # new records may be outside its range
+                else:
+                    bell.wait(left)
         if latest.timing is not None:
             end = self._heartbeat.timed(running, row, latest.timing, latest.start, end)
         running.vain += end == latest.start
@@ -111,33 +117,48 @@ class Sources:
             keep = min(keep, before.off) if before is not None and before.inc == at.inc else keep
         reader.move(max(keep, topic.floor()))
 
-    def end_of(self, running: ProcessorRun, start: Ends, rows: int, size: int) -> Ends:
-        """The end of a batch from `start`, within the limits. The retry topic comes first, since it is short; topics
-        with records share the limits evenly."""
+    def end_of(
+        self, running: ProcessorRun, start: Ends, rows: int, size: int, busy: frozenset[str] = frozenset()
+    ) -> Ends:
+        """The end of a batch from `start`, within the limits, without topics that are `busy`. The retry topic comes
+        first, since it is short; topics with records share the limits evenly."""
         end = dict(start)
         if running.stopped:
             return end
-        names = sorted(places(end), key=lambda name: not is_retry_topic(name))
-        for place, name in enumerate(names):
-            sharing = 1 if is_retry_topic(name) else len(names) - place
+        for key in running.sources:
+            if partition_of(key) and key not in end and topic_of(key) in end and self._topics[key].version():
+                end[key] = place_at(key, self._topics[key].inc, 0)  # it was added during the run
+        ready = [
+            (name, *unread)
+            for name in places(end)
+            if name not in busy and (unread := self._unread(running, name, end[name]))
+        ]
+        ready.sort(key=lambda each: not is_retry_topic(each[0]))
+        for place, (name, begin, last) in enumerate(ready):
+            sharing = 1 if is_retry_topic(name) else len(ready) - place
             topic = self._topics[name]
-            at, stop = end[name], topic.version()
-            begin = at.off if at.inc == topic.inc else topic.floor()
-            if (bounded := running.range_in(name)) is not None:
-                stop = bounded.end(topic)
-            if stop <= begin or rows <= 0 or size <= 0:
-                continue
+            if rows <= 0 or size <= 0:
+                break
+            stop = last
             if running.read != "latest":
                 stop = min(stop, begin + -(-rows // sharing))
                 stop = within_bytes(topic, begin, stop, -(-size // sharing))
                 size -= topic.bytes_from(begin) - topic.bytes_from(stop)
             rows -= stop - begin
-            end[name] = At(topic.inc, stop)
+            end[name] = place_at(name, topic.inc, stop)
         return end
+
+    def _unread(self, running: ProcessorRun, name: str, at: At) -> tuple[int, int] | None:
+        """The records of a topic that may be read now, from a position on; `None` if there are none."""
+        topic = self._topics[name]
+        begin, stop = at.off if at.inc == topic.inc else topic.floor(), topic.version()
+        if (bounded := running.range_in(name)) is not None:
+            stop = bounded.end(topic)
+        return (begin, stop) if stop > begin else None
 
     def stay(self, running: ProcessorRun) -> bool:
         """Whether its records stay in their topics until its position has passed them."""
-        held = (name in running.readers and isinstance(self._topics[name], LogTopic) for name in running.sources)
+        held = (name in running.readers and _is_local(self._topics[name]) for name in running.sources)
         return all(held) and all(
             self._topics[name].capacity.write_full is not WriteFull.OVERWRITE for name in running.sources
         )
@@ -157,14 +178,21 @@ class Sources:
             count = max(last.off - begin, 0) if last is not None and known else 0
             if topic.name in running.readers:
                 running.readers[topic.name].lost(count)
-            lost = f"{count} unread records are" if known else "an unknown number of unread records is"
-            where = f"processor {running.name}: memory topic {topic.name} was emptied by a restart"
-            log.warning("%s; %s lost", where, lost)
+            lost = f"{count or 'no'} unread records are" if known else "an unknown number of unread records is"
+            level = logging.INFO if known and not count else logging.WARNING
+            log.log(level, "processor %s: %s; %s lost", running.name, _why_new(topic), lost)
         if running.on_restart == "fail":
             raise StorageError(
-                f'processor "{running.name}" lost records of memory topic "{topic.name}" when the engine died',
+                f'processor "{running.name}" lost records: {_why_new(topic)}',
                 hint='it has on_restart = "fail"; set "continue" to accept the loss',
             )
+
+    def missed(self, missed: Missed) -> dict[str, bool]:
+        """Counts records of a partition that were deleted before a task has read them."""
+        self._publisher.check_generation(missed.processor, missed.generation)
+        read = Read(missed.place, missed.inc, missed.start, missed.stop, missed.processor, missed.generation)
+        self.lost_range(read, missed.start, missed.stop)
+        return {"noted": True}
 
     def lost_range(self, read: Read, start: int, stop: int) -> None:
         """Counts, once, a part of a range that no longer exists, unless its epoch is already published."""
@@ -185,6 +213,17 @@ class Sources:
         log.warning(
             "processor %s: records %d to %d of topic %s no longer exist", read.processor, start, stop, read.topic
         )
+
+
+def _is_local(topic: Topic) -> bool:
+    return isinstance(topic, LogTopic) and not is_partition(topic)
+
+
+def _why_new(topic: Topic) -> str:
+    """Why a topic has another incarnation."""
+    if is_partition(topic):
+        return f'topic "{topic_of(topic.name)}" was deleted and created again'
+    return f'memory topic "{topic.name}" was emptied by a restart'
 
 
 def _registered_again(topic: Topic, before: OffsetReader, at: At) -> OffsetReader:

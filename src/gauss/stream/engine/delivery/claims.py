@@ -8,10 +8,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from itertools import takewhile
 
 import msgspec
 
-from gauss.clients.engine.positions import At, Ends
+from gauss.clients.engine.positions import At, Ends, place_at, places, topic_of
 from gauss.clients.engine.task_messages import Claim, Claimed
 from gauss.model.errors import ConfigError, Fenced, NotFound, ProtocolError
 from gauss.model.names import table_processor
@@ -22,6 +23,7 @@ from gauss.stream.engine.delivery.processor_run import ProcessorRun
 from gauss.stream.engine.delivery.stages import Stages
 from gauss.stream.engine.journal.entries import Bounds, ClaimMade, ProcessorRow, Rebuilt
 from gauss.stream.engine.journal.ledger import Ledger
+from gauss.stream.engine.topics.partitions import is_partition
 from gauss.stream.engine.topics.topic import Topic
 
 STANDING = "standing"
@@ -50,14 +52,27 @@ class Claims:
         if running.bounded is not None and row is not None:
             running.bounded.restore(row.bounds)
         for name in running.sources if running.read != "latest" else ():
-            topic = self._topics[name]
-            place = start if name == running.sources[0] else "earliest"
-            at = held(row, name, keep_epochs=True)
-            if at is not None and at.inc == topic.inc:
-                # The last epochs are kept as far as they still exist; missing parts are no loss.
-                place = max(at.off, topic.floor())
-            running.readers[name] = topic.reader(running.name, place, keep=False)
+            self._register(running, row, name, start if running.is_main(name) else "earliest")
         self.running[running.name] = running
+
+    def _register(self, running: ProcessorRun, row: ProcessorRow | None, name: str, place: str | int) -> None:
+        topic = self._topics[name]
+        at = held(row, name, keep_epochs=True)
+        if at is not None and at.inc == topic.inc:
+            # The last epochs are kept as far as they still exist; missing parts are no loss.
+            place = max(at.off, topic.floor())
+        running.readers[name] = topic.reader(running.name, place, keep=False)
+
+    def add_partition(self, running: ProcessorRun, key: str) -> None:
+        """Adds a partition that was created during the run: it is read from its start."""
+        with running.lock:
+            if key in running.sources:
+                return
+            if running.read != "latest":
+                self._register(running, self._ledger.row(running.name), key, "earliest")
+            of_topic = [at for at, name in enumerate(running.sources) if topic_of(name) == topic_of(key)]
+            behind = of_topic[-1] + 1
+            running.sources = (*running.sources[:behind], key, *running.sources[behind:])
 
     def processor(self, name: str) -> ProcessorRun:
         if name not in self.running:
@@ -135,7 +150,8 @@ class Claims:
             epoch = row.epoch if known and row is not None else -1
             row = self._ledger.row(claim.processor)
             assert row is not None
-            found = Claimed(generation, start, epoch, known, generations, row.empties, row.rewound)
+            times = self._times(running)
+            found = Claimed(generation, start, epoch, known, generations, row.empties, row.rewound, times=times)
         self._woken((running, *members))
         return found
 
@@ -159,7 +175,12 @@ class Claims:
         job.joined.add(claim.task)
         job.attempts[claim.task] = claim.attempt
         members = dict(running.members)
-        return Claimed(job.generation, row.start, -1, True, members, row.empties, row.rewound, joined=True)
+        times = self._times(running)
+        return Claimed(job.generation, row.start, -1, True, members, row.empties, row.rewound, joined=True, times=times)
+
+    def _times(self, running: ProcessorRun) -> tuple[int, int | None] | None:
+        bounded = running.bounded
+        return bounded.times() if bounded is not None and is_partition(self._topics[running.sources[0]]) else None
 
     def _standing(self, running: ProcessorRun, row: ProcessorRow | None, made: ClaimMade) -> ClaimMade:
         """The claim of a standing job, which has no checkpoint and starts at the ledger's ends."""
@@ -172,7 +193,7 @@ class Claims:
         return msgspec.structs.replace(made, rewound=self._ends_of(running))
 
     def _ends_of(self, running: ProcessorRun) -> Ends:
-        return {name: At(self._topics[name].inc, self._topics[name].version()) for name in running.sources}
+        return {name: place_at(name, self._topics[name].inc, self._topics[name].version()) for name in running.sources}
 
     def _new_job(self, running: ProcessorRun, claim: Claim, made: ClaimMade) -> Job:
         row, before = self._ledger.row(running.name), running.job
@@ -185,11 +206,15 @@ class Claims:
             claim.job,
             made.generation,
             dict(made.start),
-            again=deque(row.granted),
+            again=deque(takewhile(self._exists, zip(row.granted, [*row.lanes, *[0] * len(row.granted)], strict=False))),
             attempts={**attempts, claim.task: claim.attempt},
             joined={claim.task},
             empties=bool(row.empties),
         )
+
+    def _exists(self, granted: tuple[Ends, int]) -> bool:
+        """Whether the records of a granted epoch can still be read: not if a topic was deleted and created again."""
+        return all(self._topics[key].inc == at.inc for key, at in places(granted[0]).items())
 
     def _locked(self, *names: str) -> ExitStack:
         """Locks processors in the order of their names."""
@@ -233,12 +258,14 @@ class Claims:
 
     def _range_start(self, running: ProcessorRun, bounds: Bounds) -> Ends:
         """The start of a bounded read; records before it are not held back."""
-        name = running.sources[0]
-        topic = self._topics[name]
-        offset = max(topic.offset_at(bounds.from_ms), topic.floor())
-        if name in running.readers:
-            running.readers[name].move(offset)
-        return {name: At(topic.inc, offset)}
+        found: Ends = {}
+        for name in filter(running.is_main, running.sources):
+            topic = self._topics[name]
+            offset = max(topic.offset_at(bounds.from_ms), topic.floor())
+            if name in running.readers:
+                running.readers[name].move(offset)
+            found[name] = place_at(name, topic.inc, offset)
+        return found
 
     def _start(self, running: ProcessorRun, row: ProcessorRow | None, name: str) -> At:
         if (at := held(row, name)) is not None:
@@ -246,9 +273,7 @@ class Claims:
         if name not in self._topics:
             raise NotFound(f'no topic "{name}"')
         topic = self._topics[name]
-        if name in running.readers:
-            return At(topic.inc, running.readers[name].position)
-        return At(topic.inc, topic.floor())
+        return place_at(name, topic.inc, running.readers[name].position if name in running.readers else topic.floor())
 
     def seek(self, name: str, topic: str, offset: int) -> None:
         """Moves a processor to a position by a claim with a new checkpoint, which fences the running query; the next
@@ -259,7 +284,7 @@ class Claims:
             running.cancel = threading.Event()
             row = self._ledger.row(name)
             start = {source: self._start(running, row, source) for source in running.sources}
-            start[topic] = At(self._topics[topic].inc, offset)
+            start[topic] = place_at(topic, self._topics[topic].inc, offset)
             self._begin_at(running, "seek", start)
 
     def rebuild(self, name: str, targets: list[str]) -> None:
@@ -279,7 +304,10 @@ class Claims:
             for topic in topics:
                 locks.enter_context(topic.lock)
             emptied = {topic.name: At(topic.inc, topic.empty_end()) for topic in topics}
-            start = {source: At(self._topics[source].inc, self._topics[source].floor()) for source in running.sources}
+            start = {
+                source: place_at(source, self._topics[source].inc, self._topics[source].floor())
+                for source in running.sources
+            }
             if running.bounded is not None:
                 running.bounded.bounds = None
                 start |= self._range_start(running, running.bounded.begin())

@@ -18,6 +18,7 @@ from gauss.model.errors import Collected, ProtocolError
 from gauss.stream.engine.delivery.dead_letters import skipped
 from gauss.stream.engine.delivery.stages import StagedRecords
 from gauss.stream.engine.journal.entries import ProcessorRow
+from gauss.stream.engine.topics.partitions import is_partition
 from gauss.stream.engine.topics.topic import Topic
 
 
@@ -116,8 +117,8 @@ def skipped_letters(topics: Mapping[str, Topic], processor: str, start: Ends, en
 
 
 def last_ts(topic: Topic, at: At) -> int:
-    """The time of the record before a position; 0 if it no longer exists."""
-    if at.inc != topic.inc or not topic.floor() < at.off <= topic.version():
+    """The time of the record before a position; 0 if it no longer exists, or is in an outside system."""
+    if is_partition(topic) or at.inc != topic.inc or not topic.floor() < at.off <= topic.version():
         return 0
     try:
         cursor = topic.open(Program(OffsetRange(at.off - 1, at.off)))

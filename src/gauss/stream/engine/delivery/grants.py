@@ -158,14 +158,17 @@ class Grants:
     def _grant(self, running: ProcessorRun, job: Job, ask: Next, limit: int | None) -> Grant | None:
         if running.stopped or job.empties or (running.skip is not None and job.given):
             return None
-        start, again = job.tip, bool(job.again)
+        start, again, lane = job.tip, bool(job.again), ask.task
         row = self._ledger.row(running.name)
         assert row is not None
         if again:
-            end = job.again.popleft()
+            end, lane = job.again.popleft()
+        elif running.lanes and any(grant.lane == lane for grant in job.given):
+            return None  # a lane only remembers its last epoch: that of another task must be published first
         else:
             self._sources.check_places(running, start)
-            end = self._sources.end_of(running, start, self._rows(running, ask), ask.max_bytes)
+            busy = job.in_progress() if running.lanes else frozenset()
+            end = self._sources.end_of(running, start, self._rows(running, ask), ask.max_bytes, busy)
             source = running.sources[0]
             if limit is not None and end[source].off > limit:
                 end[source] = At(end[source].inc, limit)
@@ -174,9 +177,9 @@ class Grants:
             if running.tables:
                 end |= self._sources.tables.hold(running)
             if running.tracked:
-                self._ledger.granted(running.name, job.generation, end)
+                self._ledger.granted(running.name, job.generation, end, lane)
         settled = row.ends if row.epoch >= 0 else row.start
-        grant = Grant(job.epoch, start, end, settled, again, self._sources.stay(running))
+        grant = Grant(job.epoch, start, end, settled, again, self._sources.stay(running), lane=lane)
         if running.skip is not None:
             grant.narrowed, grant.skip = True, running.skip.buries
         job.tip, job.waits_since, job.epoch = places(end), None, job.epoch + 1

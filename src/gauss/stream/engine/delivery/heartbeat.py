@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from gauss.clients.engine.positions import At, Ends, Timing, time_basis
+from gauss.clients.engine.positions import At, Ends, Timing, time_basis, topic_of
 from gauss.model.names import is_internal
 from gauss.stream.engine.delivery.epochs import held, last_ts
 from gauss.stream.engine.delivery.processor_run import ProcessorRun
@@ -44,7 +44,8 @@ class Heartbeat:
         main = next(name for name in start if not is_internal(name))
         if end != start:
             running.silent_since[main] = self._clock()
-            return {name: replace(at, seen=seen[name], beat=start[name].beat) for name, at in end.items()}
+            before = {name: start.get(name, At(at.inc, 0)) for name, at in end.items()}  # a partition may be new
+            return {name: replace(at, seen=seen.get(name, 0), beat=before[name].beat) for name, at in end.items()}
         if not (beat := self._beat(running, timing, start, max(seen.values()), main)):
             return start
         return end | {main: replace(end[main], seen=seen[main], beat=beat)}
@@ -69,7 +70,7 @@ class Heartbeat:
     def reached(self, topic: str, above: frozenset[str] = frozenset()) -> int:
         """The time before which no more records will become visible in a topic."""
         found = self._clock() - SLACK_MS
-        for writer in self._graph.writers(topic):
+        for writer in self._graph.writers(topic_of(topic)):
             if writer.name in self._running and writer.name not in above:
                 found = min(found, self._done(writer, above | {writer.name}))
         return found

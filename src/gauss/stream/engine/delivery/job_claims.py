@@ -17,8 +17,8 @@ class Job:
     generation: int
     tip: Ends
     """The start of the next grant."""
-    again: deque[Ends] = field(default_factory=deque)
-    """Ends of epochs that tasks of earlier generations may have started; granted first, with the same ends."""
+    again: deque[tuple[Ends, int]] = field(default_factory=deque)
+    """Ends and lanes of epochs that tasks of earlier generations may have started; granted first, unchanged."""
     attempts: dict[int, int] = field(default_factory=dict)
     """The newest attempt of each task."""
     joined: set[int] = field(default_factory=set)
@@ -33,3 +33,7 @@ class Job:
     """When records began to wait for more."""
     empties: bool = False
     """The rows of a rebuilt table must be deleted before the next grant."""
+
+    def in_progress(self) -> frozenset[str]:
+        """The keys of the topics of which a granted epoch has records."""
+        return frozenset(key for grant in self.given for key, at in grant.end.items() if grant.start.get(key) != at)

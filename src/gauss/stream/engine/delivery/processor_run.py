@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from gauss.clients.engine.positions import At, Timing
+from gauss.clients.engine.positions import At, Timing, topic_of
 from gauss.model.names import retry_topic
 from gauss.stream.engine.delivery.dead_letters import DeadRatio
 from gauss.stream.engine.delivery.epochs import behind
@@ -23,7 +23,7 @@ class ProcessorRun:
 
     name: str
     sources: tuple[str, ...]
-    """Its source topics, then its retry topics."""
+    """Its source topics, with a key for each partition, then its retry topics."""
     ratio: DeadRatio
     read: str = "offset"
     bounded: Bounded | None = None
@@ -45,8 +45,11 @@ class ProcessorRun:
     job: Job | None = None
     """The current or last standing job that reads for it."""
     tracked: bool = False
-    """Whether grants are journalled, so that they are repeated unchanged after a kill: a table identifies a block by
-    its range."""
+    """Whether grants are journalled, so that they are repeated unchanged after a kill: an outside system identifies
+    what was written by its range."""
+    lanes: bool = False
+    """Whether its tasks write to topics in outside systems themselves. Grants in progress then have no partition in
+    common, so that the order of each is kept."""
     skip: Skip | None = None
     """The skip in progress."""
     failure: str = ""
@@ -76,9 +79,13 @@ class ProcessorRun:
     lost: set[tuple[str, int, int, int]] = field(default_factory=set)
     """Ranges that were counted as lost: a retry of the task requests them again."""
 
+    def is_main(self, key: str) -> bool:
+        """Whether it is its first source, or a partition of it."""
+        return topic_of(key) == topic_of(self.sources[0])
+
     def range_in(self, topic: str) -> Bounded | None:
         """The range of a topic that it reads. `None`: unbounded, as for its retry topic."""
-        return self.bounded if topic == self.sources[0] else None
+        return self.bounded if self.is_main(topic) else None
 
     def behind(self, topic: Topic, at: At) -> int:
         """Number of records that it may read from a position on."""

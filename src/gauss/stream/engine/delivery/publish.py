@@ -55,6 +55,8 @@ class EpochOutput:
     seen: Mapping[str, int] = field(default_factory=dict)
     """The largest event time of its records, by the keys of `ends`."""
     chain: Chained = field(default_factory=Chained)
+    written: Mapping[str, int] = field(default_factory=dict)
+    """Bytes that its tasks have written to topics in outside systems, by topic."""
 
     def entry(self, number: int, ended: Ends) -> EpochPublished:
         """The journal entry of the commit."""
@@ -119,7 +121,9 @@ class Publisher(Claims):
             if publish.skip:
                 letters = skipped_letters(self._topics, publish.processor, begin, publish.ends, publish.why)
             chunks = {name: [chunk for _, found in stages for chunk in found] for name, stages in by_stage.items()}
-            output = EpochOutput(running, row, publish.epoch, publish.ends, chunks, letters, seen_by(times), chain)
+            output = EpochOutput(
+                running, row, publish.epoch, publish.ends, chunks, letters, seen_by(times), chain, publish.written
+            )
             ends = self._commit(output, patience_ms)
             running.late += sum(time.late for time in times)
             self._stages.times.done(times)
@@ -169,6 +173,8 @@ class Publisher(Claims):
         taken[running.name] = self._taken_in(running, begin, chain.of_head(ends))
         for name, chunks in transaction.chunks.items():
             self.running[chain.writer(name, running.name)].bytes += sum(chunk.nbytes for chunk in chunks)
+        for name, size in output.written.items():
+            self.running[chain.writer(name, running.name)].bytes += size
         for name, count in taken.items():
             own = [letter for letter in letters if not chain.members or letter.processor == name]
             again = sum(

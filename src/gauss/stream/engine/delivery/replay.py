@@ -39,8 +39,11 @@ class LetterReplay:
         self._dead = dead
         self._graph = graph
 
-    def send(self, processor: str, reason: str, offsets: list[int] | None) -> dict[str, Any]:
-        """Sends the matching letters; `already` counts those sent before, `refused` those that can't be sent."""
+    def send(
+        self, processor: str, reason: str, offsets: list[int] | None, corrected: Mapping[int, bytes] | None = None
+    ) -> dict[str, Any]:
+        """Sends the matching letters; `already` counts those sent before, `refused` those that can't be sent.
+        `corrected`: the bytes to send in place of a letter's own, by its offset."""
         node = self._graph.processors.get(processor)
         if node is None:
             raise NotFound(f'no processor "{processor}"', hint="gauss processors ls shows them")
@@ -50,9 +53,11 @@ class LetterReplay:
                 hint=f"inspect the bytes (gauss dlq show --processor {processor}), correct them and send them again",
             )
         with self._dead.changing:
-            return self._send(node, reason, None if offsets is None else set(offsets))
+            return self._send(node, reason, None if offsets is None else set(offsets), corrected or {})
 
-    def _send(self, node: ProcessorNode, reason: str, wanted: set[int] | None) -> dict[str, Any]:
+    def _send(
+        self, node: ProcessorNode, reason: str, wanted: set[int] | None, corrected: Mapping[int, bytes]
+    ) -> dict[str, Any]:
         done = self._ledger.replayed(node.name)
         replayed = already = refused = 0
         letters: list[tuple[int, Letter]] = []
@@ -61,6 +66,8 @@ class LetterReplay:
                 continue
             if wanted is not None and offset not in wanted:
                 continue
+            if offset in corrected:
+                letter.data, letter.truncated = corrected[offset], msgspec.UNSET
             if letter.offset < 0 or letter.truncated is not msgspec.UNSET or self._is_rebuilt(letter):
                 refused += 1
             elif letter_key(letter) in done:

@@ -72,6 +72,8 @@ class Transaction:
                     check(topic)
                     for chunk in chain(self.chunks[topic.name], self._later.get(topic.name, ())):
                         topic.stage_append(chunk, number)
+                for topic in topics:
+                    topic.prepare()
                 ended = {topic.name: At(topic.inc, topic.staged_end()) for topic in topics}
                 self._ledger.commit(entry(number, ended), sync=sync or not self._synced.isdisjoint(names))
             except BaseException:

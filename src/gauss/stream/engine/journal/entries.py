@@ -53,6 +53,8 @@ class GrantMade(msgspec.Struct, tag=True):
     processor: str
     generation: int
     ends: Ends
+    lane: int = 0
+    """The lane in which its task writes to outside systems."""
 
 
 class Rebuilt(msgspec.Struct, tag=True):
@@ -160,6 +162,8 @@ class ProcessorRow(msgspec.Struct):
     """For a table: rows of records before these positions may be in the table already, in other blocks."""
     granted: list[Ends] = []
     """Ends of the granted, unpublished epochs, in order, of a processor whose grants are journalled."""
+    lanes: list[int] = []
+    """The lanes of these epochs; none in a journal of a version without lanes."""
 
     def start_of(self, epoch: int) -> Ends | None:
         """Where an epoch starts; None if that is no longer known."""

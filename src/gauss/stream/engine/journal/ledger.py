@@ -65,9 +65,9 @@ class Ledger:
             self._journal.append(encode(entry), sync=sync)
             self.state = apply(self.state, entry)
 
-    def granted(self, processor: str, generation: int, ends: Ends) -> None:
+    def granted(self, processor: str, generation: int, ends: Ends, lane: int) -> None:
         """Commits a grant before a task starts with it."""
-        self.commit(GrantMade(processor, generation, ends))
+        self.commit(GrantMade(processor, generation, ends, lane))
 
     def next_number(self) -> int:
         """A new publish number, also different from those of runs that crashed before a commit."""

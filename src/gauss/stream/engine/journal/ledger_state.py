@@ -44,7 +44,7 @@ def apply(state: LedgerState, entry: Entry) -> LedgerState:
     elif isinstance(entry, GrantMade):
         row = state.processors[entry.processor]
         if row.generation == entry.generation:
-            row.granted = [*row.granted, entry.ends]
+            row.granted, row.lanes = [*row.granted, entry.ends], [*row.lanes, entry.lane]
     elif isinstance(entry, Rebuilt):
         _rebuilt(state, entry)
     elif isinstance(entry, EpochPublished):
@@ -100,7 +100,7 @@ def _claimed(state: LedgerState, entry: ClaimMade) -> None:
     row.generation, row.start, row.bounds = entry.generation, entry.start, entry.bounds
     row.rewound = {**row.rewound, **entry.rewound}
     if not entry.granted:
-        row.granted = []
+        row.granted, row.lanes = [], []
 
 
 def _rebuilt(state: LedgerState, entry: Rebuilt) -> None:
@@ -115,7 +115,7 @@ def _rebuilt(state: LedgerState, entry: Rebuilt) -> None:
 def _published(state: LedgerState, entry: EpochPublished) -> None:
     row = state.processors[entry.processor]
     row.epoch, row.empties = entry.epoch, {}
-    row.granted = row.granted[1:]
+    row.granted, row.lanes = row.granted[1:], row.lanes[1:]
     row.ends = {**row.ends, **entry.ends}
     row.recent = [*row.recent, (entry.epoch, entry.ends)][-KEPT_EPOCHS:]
     row.seen = {**row.seen, **{name: max(seen, row.seen.get(name, 0)) for name, seen in entry.seen.items()}}

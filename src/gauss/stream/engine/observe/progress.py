@@ -60,10 +60,12 @@ class Progress:
     def is_done(self, processor: str) -> bool:
         """Whether a bounded read has reached its end, with nothing left in its retry topics."""
         run = self._runs[processor]
-        topic = self._topics[run.sources[0]]
-        at = held(self._ledger.row(processor), topic.name)
-        if run.bounded is None or at is None or not run.bounded.is_done(topic, at):
+        row, topics = self._ledger.row(processor), [self._topics[key] for key in run.sources if run.is_main(key)]
+        if run.bounded is None:
             return False
+        for topic in topics:
+            if (at := held(row, topic.name)) is None or not run.bounded.is_done(topic, at):
+                return False
         return not self.lag(processor)[0]
 
 

@@ -40,6 +40,7 @@ def topic_row(node: TopicNode | None, topic: TopicState) -> dict[str, Any]:
         "blocked_s": stats["blocked_seconds"],
         "blocked_by": stats["blocked_by"],
         "last_ts_ms": topic.last_ts(),
+        "times_vary": topic.times_vary,
         "read_modes": list(node.read_modes) if node is not None else ["offset"],
     }
 
@@ -150,6 +151,8 @@ def health_reasons(engine: Engine) -> list[str]:
     for topic in engine.shown.values():
         if damaged := topic.damaged():
             reasons.append(f"topic {topic.name}: {damaged:,} records are damaged on disk; gauss verify names the files")
+        if outage := topic.outage():
+            reasons.append(f"topic {topic.name} can't be reached: {outage}; it is tried again")
         blocked = topic.blocked()
         if blocked is not None and blocked.seconds > BLOCKED_S:
             role = roles.get(blocked.reader.partition("#")[0], "")

@@ -18,12 +18,12 @@
 | `processors.rebuild`| `name`                      | `{queued: true, processor, action: "rebuild", targets}`      |
 | `dlq.ls`          | `processor` (optional)        | `{total, groups: [DeadGroup]}`                               |
 | `dlq.show`        | `processor`, `reason`, `limit` (20), `before` (all optional) | `{letters: [Letter]}`, newest |
-| `dlq.replay`      | `processor`; `reason`, `offsets` optional | `{replayed, already, refused, refused_hint}`      |
+| `dlq.replay`      | `processor`; `reason`, `offsets`, `corrected` | `{replayed, already, refused, refused_hint}` |
 | `dlq.discard`     | `processor`, `reason`, `offsets` (all optional) | `{discarded}`                             |
 | `feed.claim`      | `writer`, `generation`        | `Fed`; fences smaller generations of an outside writer       |
 | `feed.position`   | `writer`                      | `Fed`                                                        |
 | `scans`           |                               | `{scans: [Scan]}`: cursors of other processes                |
-| `scan.explain`    | `topic`, `program` (a blob in base64) | `Plan`                                               |
+| `scan.explain`    | `topic`, `program` (a blob in base64), `rows` | `Plan`                                       |
 | `metrics`         |                               | `{metrics: [Metric]}`                                        |
 | `drain`           | `seconds` (5)                 | `{drained: true}` once sources stopped and sinks are flushed |
 
@@ -31,8 +31,7 @@ Shapes:
 - `status`: `starting`, `ready`, `degraded` (with `reasons`), `draining`.
 - `Topic`: `{name, storage, hidden, inc, floor, end, records, bytes, capacity_records, capacity_bytes, fill (0…1, null
   when unbounded), write_full, appended, appended_bytes, dropped, overwritten, missed, lost, set_aside, damaged,
-  blocked_s, blocked_by, last_ts_ms, read_modes: [str]}`; `appended`, `dropped`, `overwritten` count since the
-  engine's start.
+  blocked_s, blocked_by, last_ts_ms, times_vary, read_modes: [str]}`; `appended`, `dropped`, `overwritten`: since start.
 - `Reader`: `{topic, name, position, behind (records), behind_ms, missed, lost_on_restart, idle_s}`; `to` of a seek is
   `earliest`, `end`, an offset or `-N`.
 - `Processor`: `{name, plugin, role (source|transform|sink), where (engine|spark), state, detail, source, target (the
@@ -46,6 +45,7 @@ Shapes:
 - `Letter`: `{dead_offset, reason, detail, stage, processor, topic, inc, offset, ts_ms, column, data (base64), truncated
   (only if cut: the original length), attempts (how often its processor refused it)}`; replayed ones are left out until
   they come back.
+- `corrected`: dead_offset → base64 of the bytes that are replayed in place of the letter's own.
 - `Fed`: `{fence, generation, number, position}`: the claimed generation, and the last commit (0, 0, null: none).
 - `Scan`: `{scan (its number), topic, name, mode, program, pinned_version, position, hold, floor, end, fuel, read_bytes,
   seconds}`.
@@ -69,6 +69,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gauss.clients.engine.positions import topic_of
 from gauss.clients.engine.protocol import Command
 from gauss.contracts.processor import Role
 from gauss.contracts.storage import TopicKind
@@ -84,6 +85,7 @@ from gauss.stream.formats import topic_format
 
 if TYPE_CHECKING:
     from gauss.stream.engine.runtime import Engine
+    from gauss.stream.engine.topics.topic import Topic
 
 
 def run(engine: Engine, command: Command) -> dict[str, Any]:
@@ -160,12 +162,29 @@ def _table(engine: Engine, args: Arguments) -> dict[str, Any]:
 
 def _readers(engine: Engine, args: Arguments) -> dict[str, Any]:
     only = args.optional("topic")
-    topics = [engine.state(only)] if only else engine.shown.values()
-    return {"readers": [row for topic in topics for row in engine.progress.readers(topic)]}
+    topics = [engine.state(topic_of(only))] if only else engine.shown.values()
+    rows = [row for topic in topics for row in engine.progress.readers(topic)]
+    rows += [
+        row
+        for topic in topics
+        if topic.name in engine.partitions
+        for place in engine.partitions[topic.name].places.values()
+        for row in engine.progress.readers(place)
+    ]
+    return {"readers": [row for row in rows if not only or only in (row["topic"], topic_of(row["topic"]))]}
+
+
+def _read_topic(engine: Engine, args: Arguments) -> Topic:
+    """The topic of a reader. Processors read the partitions of a topic in an outside system: `orders/3`."""
+    key = args.text("topic")
+    is_processor = args.text("reader") in engine.publisher.running
+    if topic_of(key) in engine.partitions and (is_processor or key != topic_of(key)) and key in engine.places:
+        return engine.places[key]
+    return engine.topic(key)
 
 
 def _reader(engine: Engine, args: Arguments) -> dict[str, Any]:
-    topic, name = engine.topic(args.text("topic")), args.text("reader")
+    topic, name = _read_topic(engine, args), args.text("reader")
     found = next((row for row in engine.progress.readers(topic) if row["name"] == name), None)
     if found is None:
         known = ", ".join(row["name"] for row in engine.progress.readers(topic)) or "none"
@@ -175,21 +194,30 @@ def _reader(engine: Engine, args: Arguments) -> dict[str, Any]:
 
 def _seek(engine: Engine, args: Arguments) -> dict[str, Any]:
     _reader(engine, args)
-    topic, name = engine.topic(args.text("topic")), args.text("reader")
-    offset = start_offset(topic, args.text("to"))
-    offset = topic.floor() if offset is None else offset
-    if not topic.floor() <= offset <= topic.version():
-        raise ConfigError(f"expected an offset from {topic.floor()} to {topic.version()}, found {offset}")
-    if name in engine.publisher.running:
-        engine.publisher.seek(name, topic.name, offset)
-    else:
-        topic.seek(name, offset)
+    topic, name, to = _read_topic(engine, args), args.text("reader"), args.text("to")
+    topics = [topic]
+    if topic is not engine.topics.get(topic.name) and args.text("topic") in engine.partitions:
+        topics = list(engine.partitions[topic.name].places.values())  # of all partitions, unless one is named
+        if len(topics) > 1 and to not in ("earliest", "end"):
+            raise ConfigError(
+                f'expected "earliest" or "end" for a topic of {len(topics)} partitions, found "{to}"',
+                hint=f"name the partition of an offset: {topic.name}/1",
+            )
+    for each in topics:
+        offset = start_offset(each, to)
+        offset = each.floor() if offset is None else offset
+        if not each.floor() <= offset <= each.version():
+            raise ConfigError(f"expected an offset from {each.floor()} to {each.version()}, found {offset}")
+        if name in engine.publisher.running:
+            engine.publisher.seek(name, each.name, offset)
+        else:
+            each.seek(name, offset)
     return _reader(engine, args)
 
 
 def _drop(engine: Engine, args: Arguments) -> dict[str, Any]:
     row = _reader(engine, args)
-    topic, name = engine.topic(args.text("topic")), args.text("reader")
+    topic, name = _read_topic(engine, args), args.text("reader")
     topic.drop_reader(name)
     if name in engine.publisher.running:
         engine.publisher.running[name].readers.pop(topic.name, None)
@@ -242,6 +270,9 @@ def _rebuild(engine: Engine, args: Arguments) -> dict[str, Any]:
         engine.publisher.processor(name)  # raises if the processor is unknown
         raise ConfigError(f'"{name}" is a source or sink', hint="only transforms can be rebuilt")
     for target in node.targets:
+        if engine.graph.topics[target].shared:
+            hint = "delete its records there, then move the processor to its oldest record with gauss readers seek"
+            raise Rejected(f'topic "{target}" is in an outside system, for others too, and is not emptied', hint=hint)
         others = [writer.name for writer in engine.graph.writers(target) if writer.name != name]
         if others:
             raise Rejected(
@@ -277,7 +308,8 @@ def _dead_letters(engine: Engine, args: Arguments) -> dict[str, Any]:
 
 
 def _replay(engine: Engine, args: Arguments) -> dict[str, Any]:
-    return engine.replay.send(args.text("processor"), args.text("reason", ""), args.optional("offsets"))
+    corrected = {int(offset): base64.b64decode(data) for offset, data in (args.optional("corrected") or {}).items()}
+    return engine.replay.send(args.text("processor"), args.text("reason", ""), args.optional("offsets"), corrected)
 
 
 def _discard(engine: Engine, args: Arguments) -> dict[str, Any]:
@@ -308,7 +340,7 @@ def _scans(engine: Engine, _: Arguments) -> dict[str, Any]:
 def _explain(engine: Engine, args: Arguments) -> dict[str, Any]:
     from gauss.scan.program.blob import decode_program
 
-    topic = engine.topic(args.text("topic")).scanned
+    topic = engine.topic(args.text("topic")).scannable(rows=bool(args.optional("rows")))
     try:
         blob = base64.b64decode(args.text("program"), validate=True)
     except binascii.Error as error:

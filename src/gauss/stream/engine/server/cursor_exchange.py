@@ -46,7 +46,7 @@ def serve(
         topic.unpin(topic.hold())  # the place stays in its tail
     with _task(scans, head.name) as (number, task):
         task.slot(SLOT)
-        code = task.scan(SLOT, SourceId(head.topic, inc), _program(head))
+        code = task.scan(SLOT, SourceId(head.topic, inc, topic.source.id.rows), _program(head))
         handle = task.handle(SLOT)
         if handle is None:
             raise task.fault or error_of(code, f'topic "{head.topic}" can\'t be read')
@@ -91,7 +91,7 @@ class _Cursor:
         self, topic: Scannable, task: ReaderTask, executor: Executor, writer: Any, gone: Callable[[], bool]
     ) -> None:
         self.executor = executor
-        self._topic = topic
+        self._topic, self._inc = topic, topic.inc
         self._task = task
         self._writer = writer
         self._gone = gone
@@ -138,9 +138,10 @@ class _Cursor:
         while code is Code.INVALID and not self._gone():
             self._task.renew()  # a waiting client is alive
             left = deadline - time.monotonic()
+            is_anew = self._topic.inc != self._inc  # the next step says so
             if self._task.ended is not None:
                 code = Code.PANIC
-            elif self._topic.wait(position, min(max(left, 0.0), LOOK_S)) > position:
+            elif is_anew or self._topic.wait(position, min(max(left, 0.0), LOOK_S)) > position:
                 code = Code.OK
             elif left <= 0:
                 break

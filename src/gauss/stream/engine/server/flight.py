@@ -120,7 +120,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         if command is None or len(command) > MAX_ACTION_BYTES:
             raise ConfigError(f"expected a command of at most {MAX_ACTION_BYTES} bytes as descriptor")
         head = _cursors.decode(command)
-        topic = self._engine.topic(head.topic).scanned
+        topic = self._engine.topic(head.topic).scannable(rows=head.rows)
         serve(topic, self._engine.scans, head, reader, writer, gone=lambda: self._gone(context))
 
     def _gone(self, context: Any) -> bool:

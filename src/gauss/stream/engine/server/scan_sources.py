@@ -11,6 +11,7 @@ from gauss.contracts.format import Format
 from gauss.model.closing import Closing, scope
 from gauss.scan.binding import Formats
 from gauss.scan.engine import ScanEngine
+from gauss.scan.sources import SourceTask
 from gauss.stream.engine.topics.topic import Topic
 from gauss.stream.formats import topic_format
 
@@ -19,11 +20,22 @@ def scan_engine(topics: Mapping[str, Topic], pipeline: Pipeline, held: Closing) 
     """A source for every topic, whose records are decoded with the pipeline's formats."""
     engine, formats = ScanEngine(), pipeline_formats(pipeline, held)
     for name, topic in topics.items():
-        topic.source.formats = formats
         found = topic_format(pipeline, name)
-        topic.source.default_format = "" if found is None else found.name
-        engine.register(topic.scanned.source)
+        for source in (topic.source, *_of_rows(topic)):
+            source.formats, source.default_format = formats, "" if found is None else found.name
+        register(engine, topic)
     return engine
+
+
+def register(engine: ScanEngine, topic: Topic) -> None:
+    """Registers the sources of a topic, of its first incarnation or a later one."""
+    for source in (topic.scanned.source, *_of_rows(topic)):
+        engine.register(source)
+
+
+def _of_rows(topic: Topic) -> list[SourceTask]:
+    """The source beside that of all records."""
+    return [topic.rows.source] if topic.rows is not None and topic.rows.source.id.rows else []
 
 
 def pipeline_formats(pipeline: Pipeline, held: Closing) -> Formats:
@@ -54,7 +66,7 @@ def _row(number: int, task: Any, topics: Mapping[str, Topic]) -> dict[str, Any] 
     handle = task.handle(0)
     if handle is None:
         return None
-    topic = topics[handle.source_task_id.topic].scanned
+    topic = topics[handle.source_task_id.topic].scannable(rows=handle.source_task_id.rows)
     try:
         executor = topic.source.executor(handle.cursor_id)
     except KeyError:  # it has just ended

@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gauss.clients.engine.positions import At
 from gauss.config.spec import SourceRef
 from gauss.model.units import moment_ms
 from gauss.stream.engine.journal.entries import Bounds
+from gauss.stream.engine.topics.partitions import is_partition
 from gauss.stream.engine.topics.topic import Topic
 
 SETTLE_MS = 500
@@ -26,6 +27,8 @@ class Bounded:
     bounds: Bounds | None = None
     _until: int = 0
     _due: int = 0
+    _ends: dict[str, int] = field(default_factory=dict)
+    """Ends of the partitions whose times vary, as they were when the range was over."""
 
     @property
     def asked(self) -> str:
@@ -56,7 +59,17 @@ class Bounded:
 
     def end(self, topic: Topic) -> int:
         """The offset before which records may be read now."""
-        return min(topic.offset_at(self.until()), topic.version())
+        if not is_partition(topic):
+            return min(topic.offset_at(self.until()), topic.version())
+        # Records of the range may follow later ones: all are read, and tasks select those of the range (`times`).
+        if self.source.every is None and self._now() >= self.until() + SETTLE_MS:
+            return self._ends.setdefault(topic.name, topic.version())
+        return topic.version()
+
+    def times(self) -> tuple[int, int | None]:
+        """The times of the records to read, for a topic whose times vary."""
+        bounds = self.begin()
+        return bounds.from_ms, bounds.to_ms if self.source.every is None else None
 
     def behind(self, topic: Topic, at: At) -> int:
         """Number of records of the range that are still to be read."""

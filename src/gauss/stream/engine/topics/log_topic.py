@@ -15,6 +15,7 @@ from gauss.model.errors import DiskFull, StorageError, Unavailable
 from gauss.scan.log_cursor import LogProvider
 from gauss.scan.sources import SourceTask
 from gauss.stream.engine.topics.admission import Admission, fit, lifted
+from gauss.stream.engine.topics.log_rows import LogRows
 from gauss.stream.engine.topics.readers import OffsetReader, ReaderPosition, Readers, place
 from gauss.stream.engine.topics.topic import Topic
 from gauss.stream.engine.topics.topic_state import Blocked
@@ -45,6 +46,8 @@ class LogTopic(Topic):
         super().__init__(name, log, capacity, dead)
         self._log = log
         self.source = SourceTask(name, LogProvider(log))
+        provider = rows() if (rows := getattr(log, "rows", None)) is not None else None  # of an outside system
+        self.rows = None if provider is None else LogRows(self, provider)
         self._room = threading.Condition(self.lock)
         self._waiting = 0
         self._blocked_since: float | None = None
@@ -65,6 +68,10 @@ class LogTopic(Topic):
         self.readers.restore(log.inc, log.floor, ended)
         self._admission = Admission(capacity, log, self.readers)
         self.trim()
+
+    @property
+    def log(self) -> Log:
+        return self._log
 
     # --- appends of edges ---
 
@@ -95,6 +102,9 @@ class LogTopic(Topic):
     def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[Letter]]:
         """The chunk as the log stores it, and letters of the records that its framing can't store. `None`: no records
         remain."""
+        if (own := getattr(self._log, "fit", None)) is not None:  # a log in an outside system, which has no framing
+            found: tuple[Chunk | None, list[Letter]] = own(chunk)
+            return found
         return fit(chunk, self._log.framing, self.name, self.inc)
 
     def _write(self, chunk: Chunk) -> bool:
@@ -164,6 +174,10 @@ class LogTopic(Topic):
         self._staged_bytes += chunk.nbytes
         return chunk.count
 
+    def prepare(self) -> None:
+        if (send := getattr(self._log, "send", None)) is not None:  # a log in an outside system
+            send()
+
     def staged_end(self) -> int:
         """The visible end after `reveal`."""
         return self._log.end + self._staged_records
@@ -211,6 +225,19 @@ class LogTopic(Topic):
                 self._log.trim(end)
             self._room.notify_all()
         self.announce()
+
+    def begin_anew(self, ended: int) -> None:
+        """Follows the log into its next incarnation: readers begin at its floor, and cursors of the old one, which
+        ended at `ended`, are refused."""
+        with self.lock:
+            self.inc, old = self._log.inc, self.source
+            self.source = old.of_next(LogProvider(self._log))
+            old.die()
+            if isinstance(self.rows, LogRows):
+                self.rows.begin_anew()
+            for reader in self.readers.all():
+                reader.lost(max(0, ended - reader.position))
+                reader.seek(self._log.floor)
 
     # --- reading ---
 

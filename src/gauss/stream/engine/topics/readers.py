@@ -94,9 +94,11 @@ class Readers:
     def all(self) -> tuple[OffsetReader, ...]:
         return self._all
 
-    def slowest(self) -> OffsetReader | None:
-        """The reader with the lowest position, `None` if there is none."""
+    def slowest(self, name: str = "") -> OffsetReader | None:
+        """The reader with the lowest position, `None` if there is none. `name`: among those registered by this name."""
         readers = self._all
+        if name:
+            readers = tuple(each for each in readers if each.name.partition("#")[0] == name)
         return min(readers, key=_position) if readers else None
 
     def restore(self, inc: int, floor: int, ended: At | None = None) -> None:

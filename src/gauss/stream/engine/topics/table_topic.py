@@ -29,6 +29,7 @@ class TableTopic(Topic):
         self._table = table
         self._staged_records = self._staged_bytes = 0
         self.source = SourceTask(name, TableProvider(table))
+        self.rows = self
 
     def append(self, chunk: Chunk, cancel: threading.Event | None = None) -> Appended:  # noqa: ARG002 - never waits
         keyed, letters = self.fit(chunk)

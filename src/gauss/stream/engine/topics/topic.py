@@ -12,7 +12,7 @@ from gauss.contracts.cursor import Cursor, Program, ReaderCursor
 from gauss.contracts.edge import Appended
 from gauss.contracts.letter import Letter
 from gauss.contracts.storage import Capacity, Store
-from gauss.model.errors import Rejected
+from gauss.model.errors import ConfigError, Rejected
 from gauss.scan.sources import SourceTask
 from gauss.scan.tasks import TaskCursor
 from gauss.scan.waiting import Waiting
@@ -57,6 +57,10 @@ class Publishable(Protocol):
     @abstractmethod
     def stage_append(self, chunk: Chunk, publish: int) -> int:
         """Appends a fitting chunk at the end, invisible until `reveal`; returns how many records were taken."""
+
+    def prepare(self) -> None:
+        """Called after everything is staged and before the journal entry is written."""
+        return
 
     @abstractmethod
     def staged_end(self) -> int:
@@ -118,6 +122,8 @@ class Topic(TopicState, Waiting, Appendable, Publishable, Scannable):
     readers: Readers
     stored: StoredTable | None = None
     """The external table into which its records are inserted."""
+    rows: Scannable | None = None
+    """The newest record of each key, beside a log of all records."""
 
     def __init__(self, name: str, store: Store, capacity: Capacity, dead: Callable[[Letter], None]) -> None:
         Waiting.__init__(self)
@@ -128,6 +134,17 @@ class Topic(TopicState, Waiting, Appendable, Publishable, Scannable):
     def scanned(self) -> Scannable:
         """What users scan and query: the records, or the table into which they are written."""
         return self if self.stored is None else self.stored
+
+    def scannable(self, *, rows: bool) -> Scannable:
+        """What users scan; `rows`: the newest record of each key."""
+        if not rows:
+            return self.scanned
+        if self.rows is None:
+            raise ConfigError(
+                f'topic "{self.name}" has no snapshot: it keeps records in order, not a row per key',
+                hint='scan it without snapshot; a Kafka topic has snapshots with key = "@key" or key_field',
+            )
+        return self.rows
 
     def open(self, program: Program) -> ReaderCursor:
         """A cursor in a reader task of its own."""

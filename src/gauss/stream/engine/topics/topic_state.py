@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gauss.contracts.storage import BackedUp, Capacity, Store
-from gauss.model.errors import Rejected
+from gauss.model.errors import GaussError, Rejected
 
 
 @dataclass
@@ -64,9 +64,19 @@ class TopicState(ABC):
         """The largest visible ts_ms so far, 0 when there is none."""
         return self._store.last_ts()
 
+    @property
+    def times_vary(self) -> bool:
+        """Whether `ts_ms` may decrease from one record to the next."""
+        return bool(getattr(self._store, "times_vary", False))
+
     def damaged(self) -> int:
         """Number of damaged records that readers found on disk."""
         return int(getattr(self._store, "damaged", 0))
+
+    def outage(self) -> str:
+        """Why its outside system can't be reached at the moment; empty if it can, or if there is none."""
+        error: GaussError | None = getattr(self._store, "error", None)
+        return "" if error is None else error.message
 
     def backup(self, folder: Path) -> BackedUp:
         """Copies its current files without blocking writers."""

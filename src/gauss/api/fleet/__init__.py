@@ -1,0 +1,1 @@
+"""The HTTP API of the fleet: pipelines, their configs and state, workers, tokens."""

@@ -1,0 +1,247 @@
+"""Bodies of requests and answers, in camelCase."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from gauss.fleet.store.pipelines import MOST_REPLICAS
+from gauss.fleet.store.workers import Mode
+
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+Description = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00]*$")]
+
+
+class Body(BaseModel):
+    """A body; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class NewPipeline(Body):
+    name: Name
+    description: Description = ""
+
+
+class PipelineChange(Body):
+    name: Name
+    description: Description = ""
+
+
+class PipelineShown(Body):
+    id: str
+    name: str
+    description: str
+    version: int
+    """The newest version of its configs."""
+    desired: Literal["started", "stopped"]
+    replicas: int
+    created_at: int
+    """Unix milliseconds, as all times."""
+    updated_at: int
+
+
+class State(Body):
+    desired: Literal["started", "stopped"]
+    replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)]
+
+
+class StateChange(Body):
+    desired: Literal["started", "stopped"] | None = None
+    replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] | None = None
+
+
+class StatusShown(Body):
+    desired: str
+    observed: str
+    reason: str
+    rows: int
+    batches: int
+    dead_letters: int
+    lag: int
+
+
+class AssignmentShown(Body):
+    slot: int
+    worker_id: str
+    lease_until: int
+    epoch: int
+    state: str
+    reason: str
+
+
+class ClaimBody(Body):
+    worker_id: str
+    slot: int | None
+    topic: str
+    partition: int
+    epoch: int
+    next_offset: int
+    lag: int
+
+
+class WorkerSlot(Body):
+    pipeline_id: str
+    pipeline: str
+    slot: int
+    epoch: int
+
+
+class WorkerShown(Body):
+    id: str
+    host: str
+    pid: int
+    mode: Mode
+    seen_at: int
+    live: bool
+    slots: list[WorkerSlot]
+
+
+class LetterShown(Body):
+    inc: int
+    topic: str
+    partition: int
+    offset: int
+    stage: str
+    reason: str
+    column: str
+    detail: str
+    text: str | None
+    """The record as text; null for a tombstone."""
+    base64: str | None
+    """The record as it was."""
+    ts_ms: int
+    at: int
+
+
+class LetterPlace(Body):
+    inc: int
+    offset: int
+
+
+class VersionShown(Body):
+    version: int
+    kinds: list[str]
+    who: str
+    note: str
+    at: int
+
+
+class DifferenceShown(Body):
+    path: str
+    before: Any
+    after: Any
+
+
+class AuditShown(Body):
+    id: int
+    at: int
+    who: str
+    action: str
+    pipeline_id: str | None
+    detail: dict[str, Any]
+
+
+class NewToken(Body):
+    name: Name
+    role: Literal["viewer", "operator", "admin"]
+
+
+class TokenShown(Body):
+    id: str
+    name: str
+    role: Literal["viewer", "operator", "admin"]
+    created_by: str
+    created_at: int
+    used_at: int | None
+
+
+class TokenMade(TokenShown):
+    token: str
+    """Shown only once."""
+
+
+class Validation(Body):
+    ok: bool
+    message: str
+    hint: str = ""
+
+
+class TopicValidation(Validation):
+    partitions: int = 0
+
+
+class TableDifference(Body):
+    change: str
+    name: str
+    wanted: str
+    live: str
+    statement: str
+
+
+class TableValidation(Validation):
+    exists: bool = False
+    ddl: str = ""
+    """The CREATE TABLE statement of the mapping."""
+    differences: list[TableDifference] = []
+    guarantee: str = ""
+    """`exactly once` or `at least once`, with the reason."""
+
+
+class TableQuestion(Body):
+    table: Annotated[str, Field(max_length=200)] = ""
+    """Default: that of the config."""
+    columns: list[dict[str, Any]] | None = None
+    """Columns as in a mapping. Default: those of the mapping."""
+    create: bool = False
+    """Whether a missing table is made, and missing columns are added."""
+
+
+class FilterQuestion(Body):
+    expression: Annotated[str, Field(max_length=16_384)]
+    sample: Any
+    """A record as an object, or as text."""
+
+
+class FilterAnswer(Body):
+    result: bool
+    error: str | None = None
+
+
+class InferredColumn(Body):
+    field_path: str
+    column: str
+    type: str
+    nullable: bool
+    encoding: str | None
+
+
+class PreviewFault(Body):
+    stage: str
+    reason: str
+    column: str
+    detail: str
+
+
+class PreviewShown(Body):
+    partition: int
+    offset: int
+    raw: str | None
+    mapped: dict[str, Any] | None
+    error: PreviewFault | None
+
+
+class LiveColumnShown(Body):
+    name: str
+    type: str
+    default: str
+
+
+class Version(Body):
+    version: int
+
+
+class Health(Body):
+    status: str

@@ -1,0 +1,120 @@
+"""Probes, metrics and events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, FastAPI, WebSocket, WebSocketDisconnect
+from fastapi.responses import JSONResponse, Response
+from starlette.concurrency import run_in_threadpool
+
+from gauss.api import pages
+from gauss.fleet.fleet_store import FleetStore
+from gauss.fleet.status import by_pipeline, status
+from gauss.http.metrics import TEXT, render
+from gauss.model.errors import GaussError
+
+EVENT_SECONDS = 1.0
+
+
+def routes(store: FleetStore, app: FastAPI) -> APIRouter:
+    router = APIRouter(tags=["observing"])
+
+    @router.get("/healthz", summary="200 while the process responds")
+    def health() -> dict[str, Any]:
+        return {"status": "up"}
+
+    @router.get("/readyz", summary="200 while the store answers", responses={503: {"description": "down"}})
+    def ready() -> JSONResponse:
+        try:
+            with store.database.transaction():
+                pass
+        except GaussError:
+            return JSONResponse({"status": "down"}, 503)
+        return JSONResponse({"status": "up"})
+
+    @router.get("/api", summary="The version")
+    def about() -> dict[str, str]:
+        return {"name": "gauss fleet", "version": version("gauss"), "store": store.kind}
+
+    @router.get("/docs", summary="The API reference as a page", response_class=Response)
+    def docs() -> Response:
+        return pages.reference(app.openapi())
+
+    @router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
+    def metrics() -> Response:
+        return Response(render(fleet_metrics(store)), media_type=TEXT)
+
+    @router.websocket("/api/events")
+    async def events(socket: WebSocket) -> None:
+        """The status of each pipeline as it changes."""
+        await socket.accept()
+        known: dict[str, dict[str, Any]] = {}
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+            while True:
+                try:
+                    now = await run_in_threadpool(statuses, store)
+                except GaussError as error:
+                    await socket.send_text(msgspec.json.encode({"error": error.to_dict()}).decode())
+                else:
+                    changed = [each for key, each in now.items() if known.get(key) != each]
+                    gone = [key for key in known if key not in now]
+                    if changed or gone or not known:
+                        message = {"pipelines": changed, "deleted": gone}
+                        await socket.send_text(msgspec.json.encode(message).decode())
+                    known = now
+                if not await _waits(socket):
+                    return
+
+    return router
+
+
+async def _waits(socket: WebSocket) -> bool:
+    """Waits for the next look; False if the client has left."""
+    try:
+        message = await asyncio.wait_for(socket.receive(), EVENT_SECONDS)
+    except TimeoutError:
+        return True
+    return bool(message["type"] != "websocket.disconnect")
+
+
+def statuses(store: FleetStore) -> dict[str, dict[str, Any]]:
+    """The status of all pipelines by id."""
+    held, workers, claims = by_pipeline(store.leases.assignments()), store.workers.list(), store.claims.all()
+    found = {}
+    for each in store.pipelines.list():
+        seen = status(each, held.get(each.id, []), claims.get(each.id, []), workers)._asdict()
+        seen["deadLetters"] = seen.pop("dead_letters")
+        found[each.id] = {"id": each.id, "name": each.name, "replicas": each.replicas, **seen}
+    return found
+
+
+def fleet_metrics(store: FleetStore) -> list[dict[str, Any]]:
+    """Counters and gauges of all pipelines."""
+    found: list[dict[str, Any]] = []
+    held, claims, workers = by_pipeline(store.leases.assignments()), store.claims.all(), store.workers.list()
+
+    def add(name: str, kind: str, help_text: str, value: float, **labels: str) -> None:
+        found.append({"name": f"gauss_fleet_{name}", "type": kind, "help": help_text, "labels": labels, "value": value})
+
+    add("workers", "gauge", "Workers that are up", sum(each.live for each in workers))
+    for each in store.pipelines.list():
+        label = {"pipeline": each.name, "pipeline_id": each.id}
+        wanted = each.replicas if each.desired == "started" else 0
+        add("slots_desired", "gauge", "Replicas that are wanted", wanted, **label)
+        add("slots_held", "gauge", "Slots that workers hold", len(held.get(each.id, [])), **label)
+        epochs = sum(one.epoch for one in held.get(each.id, []))
+        add("lease_epochs", "gauge", "Sum of the epochs of held slots; it grows with each takeover", epochs, **label)
+        for one in claims.get(each.id, []):
+            place = {**label, "topic": one.topic, "partition": str(one.partition)}
+            add("rows_total", "counter", "Rows inserted", one.rows, **place)
+            add("bytes_total", "counter", "Bytes of the records of inserted rows", one.bytes, **place)
+            add("batches_total", "counter", "Ranges committed", one.batches, **place)
+            add("dead_letters_total", "counter", "Records that became no rows", one.dead_letters, **place)
+            lag = max(one.end_offset - one.next_offset, 0)
+            add("lag_messages", "gauge", "Messages that are not yet committed", lag, **place)
+    return found

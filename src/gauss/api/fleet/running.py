@@ -1,0 +1,106 @@
+"""Routes about what runs: status, assignments, claims, dead letters, workers."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from gauss.api.fleet.models import (
+    AssignmentShown,
+    ClaimBody,
+    LetterPlace,
+    LetterShown,
+    StatusShown,
+    WorkerShown,
+    WorkerSlot,
+)
+from gauss.fleet.fleet_store import FleetStore
+from gauss.fleet.status import status
+from gauss.fleet.store.letters import StoredLetter
+
+Limit = Annotated[int, Query(ge=1, le=1_000, description="maximum number")]
+
+
+def routes(store: FleetStore) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["running"])
+
+    @router.get("/pipelines/{id}/status", summary="What a pipeline does, and why it is not what is desired")
+    def one_status(id: str) -> StatusShown:
+        pipeline = store.pipelines.get(id)
+        held, claims = store.leases.assignments(id), store.claims.list(id)
+        return StatusShown(**status(pipeline, held, claims, store.workers.list())._asdict())
+
+    @router.get("/pipelines/{id}/assignments", summary="The live leases of a pipeline")
+    def assignments(id: str) -> list[AssignmentShown]:
+        store.pipelines.get(id)
+        names = AssignmentShown.model_fields
+        return [
+            AssignmentShown(**{name: getattr(each, name) for name in names}) for each in store.leases.assignments(id)
+        ]
+
+    @router.get("/pipelines/{id}/claims", summary="The partitions that workers read, and how far")
+    def claims(id: str) -> list[ClaimBody]:
+        store.pipelines.get(id)
+        return [
+            ClaimBody(
+                worker_id=each.worker_id,
+                slot=each.slot,
+                topic=each.topic,
+                partition=each.partition,
+                epoch=each.epoch,
+                next_offset=each.next_offset,
+                lag=max(each.end_offset - each.next_offset, 0),
+            )
+            for each in store.claims.list(id)
+            if each.worker_id is not None
+        ]
+
+    @router.get("/pipelines/{id}/dead-letters", summary="The newest dead letters of a pipeline")
+    def letters(id: str, limit: Limit = 100, reason: str | None = None) -> list[LetterShown]:
+        store.pipelines.get(id)
+        return [_letter(each) for each in store.letters.list(id, limit=limit, reason=reason)]
+
+    @router.post("/pipelines/{id}/dead-letters/discard", summary="Remove dead letters; returns how many there were")
+    def discard(id: str, body: list[LetterPlace]) -> dict[str, int]:
+        store.pipelines.get(id)
+        return {"discarded": store.letters.discard(id, [(each.inc, each.offset) for each in body[:1_000]])}
+
+    @router.get("/workers", summary="Workers with the slots that they hold")
+    def workers() -> list[WorkerShown]:
+        held = store.leases.assignments()
+        return [
+            WorkerShown(
+                id=each.id,
+                host=each.host,
+                pid=each.pid,
+                mode=each.mode,
+                seen_at=each.seen_at,
+                live=each.live,
+                slots=[
+                    WorkerSlot(pipeline_id=one.pipeline_id, pipeline=one.pipeline, slot=one.slot, epoch=one.epoch)
+                    for one in held
+                    if one.worker_id == each.id
+                ],
+            )
+            for each in store.workers.list()
+        ]
+
+    return router
+
+
+def _letter(stored: StoredLetter) -> LetterShown:
+    letter, data = stored.letter, stored.letter.data
+    return LetterShown(
+        **stored.origin._asdict(),
+        offset=letter.offset,
+        stage=letter.stage,
+        reason=letter.reason,
+        column=letter.column,
+        detail=letter.detail,
+        text=None if data is None else data.decode(errors="replace"),
+        base64=None if data is None else base64.b64encode(data).decode(),
+        ts_ms=letter.ts_ms,
+        at=stored.at,
+    )

@@ -1,0 +1,100 @@
+"""The newest records of a topic, bounded at any rate: what a page shows of a topic that it reads again and again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import pyarrow as pa
+from fastapi import APIRouter, Query, Response
+
+from gauss.api.reading import TopicReading
+from gauss.api.records import MOST, Decode, rows
+from gauss.api.stored import asked_rows, is_stored, page
+from gauss.contracts.cursor import Program, Seq
+from gauss.contracts.expression import Select
+from gauss.model.errors import Collected
+from gauss.scan.program.parse import parse
+from gauss.stream.control.run import Running
+from gauss.stream.formats import topic_format
+
+MOST_RECORDS = 500
+SEARCHED = 5_000
+"""Newest records in which a condition is looked for."""
+TABLE_ROWS = 2_000
+
+
+def routes(running: Running) -> APIRouter:
+    router = APIRouter(prefix="/api/topics", tags=["topics"])
+    reading = TopicReading(running)
+
+    @router.get("/{name}/latest", summary="The newest records; those in between are skipped and counted")
+    def latest(
+        name: str,
+        *,
+        count: Annotated[int, Query(ge=1, le=MOST_RECORDS, description="maximum records")] = 50,
+        after: Annotated[int | None, Query(ge=0, le=MOST, description="`end` of the previous answer")] = None,
+        where: Annotated[str | None, Query(description="only records that match, of the newest 5,000")] = None,
+        oldest: Annotated[bool, Query(description="tell the time of the oldest record, too")] = False,
+        decoded: Annotated[bool, Query(description="decode `data` with the topic's format")] = False,
+    ) -> Response:
+        row = reading.known(name)
+        found = topic_format(running.pipeline, name)
+        decode = reading.decoder(found.name) if decoded and found is not None else None
+        if is_stored(running.pipeline, name):
+            shown = _stored(running, name, count)
+            seen, end = len(shown), row["end"]
+        else:
+            end = row["end"]
+            first = row["floor"] if after is None or after > end else max(after, row["floor"])
+            start = max(first, end - (SEARCHED if where else count))
+            shown = _newest(running, name, _program(start, where, json=found is None), decode, count)
+            seen = end - first
+        answer = {"records": shown, "end": end, "seen": max(seen, len(shown)), "format": found and found._asdict()}
+        if oldest:
+            answer["oldest_ms"] = _oldest_ms(running, reading, name)
+        return Response(msgspec.json.encode(answer, enc_hook=str), media_type="application/json")
+
+    return router
+
+
+def _program(start: int, where: str | None, *, json: bool) -> Program:
+    stages = (Select(parse(where).root),) if where else ()
+    return Program(Seq(start), stages=stages, format="json" if stages and json else "", text=where or "")
+
+
+def _newest(running: Running, name: str, program: Program, decode: Decode | None, count: int) -> list[dict[str, Any]]:
+    """The last records of a scan, in order."""
+    kept: list[pa.RecordBatch] = []
+    tail = running.client().tail(name, program, full=True)
+    try:
+        for batch in tail:
+            kept.append(batch)
+            while sum(map(len, kept)) - len(kept[0]) >= count:
+                kept.pop(0)
+    finally:
+        tail.cancel()
+    # A table gives its rows by key.
+    shown = [row for batch in kept for row in rows(batch, decode)]
+    return sorted(shown, key=lambda row: int(row["offset"]))[-count:]
+
+
+def _oldest_ms(running: Running, reading: TopicReading, name: str) -> int | None:
+    """The time of the first record; of one shortly behind it in a ring whose first ones are just overwritten."""
+    for share in (0.0, 0.01, 0.05):
+        row = reading.known(name)
+        tail = running.client().tail(name, Program(Seq(row["floor"] + int(share * row["records"]))), limit=1)
+        try:
+            times = [int(batch.column("ts_ms")[0].as_py()) for batch in tail if len(batch)]
+        except Collected:
+            continue
+        finally:
+            tail.cancel()
+        return min(times, default=None)
+    return None
+
+
+def _stored(running: Running, name: str, count: int) -> list[dict[str, Any]]:
+    """Rows of an external table, which only its time column orders."""
+    found: list[dict[str, Any]] = page(running, name, asked_rows(None, None, None), TABLE_ROWS)["records"]
+    return found[-count:]

@@ -1,0 +1,114 @@
+"""The processes of a run with their memory, and their logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import psutil
+from fastapi import APIRouter, Query
+
+from gauss.model.errors import ConfigError, NotFound
+from gauss.process.guard import session_members
+from gauss.stream.control.run import Running
+
+READ_BYTES = 4 << 20
+"""The end of each log that is searched."""
+MOST_LINES = 1000
+LEVELS = ("debug", "info", "warning", "error", "critical")
+_PLAIN = re.compile(r"\b(ERROR|WARN|WARNING|FATAL|CRITICAL)\b")
+
+Row = dict[str, Any]
+
+
+def routes(running: Running) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["run"])
+
+    @router.get("/processes", summary="All processes with state, restarts, memory and processor time")
+    def processes() -> dict[str, Any]:
+        own = {"name": "control", "state": "ready", "restarts": 0, "detail": "", **_used([os.getpid()])}
+        children = [
+            {
+                "name": child.spec.name,
+                "state": child.state,
+                "restarts": child.restarts,
+                "detail": running.redactor.redact(child.detail),
+                **_used(session_members(child.guard_pid) if child.guard_pid else []),
+            }
+            for child in running.children
+        ]
+        return {"processes": [own, *children], "free_bytes": running.health()["free_bytes"]}
+
+    @router.get("/logs", summary="Lines of the logs of all processes, the newest first")
+    def logs(
+        process: Annotated[str | None, Query(description="only this process, such as engine")] = None,
+        search: Annotated[str, Query(description="only lines with this text, without regard to case")] = "",
+        level: Annotated[str, Query(description="only lines of this level and above it")] = "debug",
+        limit: Annotated[int, Query(ge=1, le=MOST_LINES)] = 200,
+    ) -> dict[str, Any]:
+        if level not in LEVELS:
+            raise ConfigError(f"level: expected one of {', '.join(LEVELS)} (got {level[:40]!r})")
+        files = {path.name.removesuffix(".log"): path for path in sorted(running.held.paths.logs.glob("*.log"))}
+        if process is not None and process not in files:
+            raise NotFound(f'no log "{process[:40]}"', hint=f"there are: {', '.join(files)}")
+        least, text = LEVELS.index(level), search.lower()
+        found = [
+            row
+            for name, path in files.items()
+            if process in (None, name)
+            for row in _lines(name, path)
+            if LEVELS.index(row["level"]) >= least and text in f"{row['message']} {row['logger']}".lower()
+        ]
+        found.sort(key=lambda row: str(row["time"]), reverse=True)
+        shown: dict[str, Any] = running.redactor.redact_data({"logs": list(files), "lines": found[:limit]})
+        return shown
+
+    return router
+
+
+def _used(pids: list[int]) -> Row:
+    """Memory and processor time of some processes, together."""
+    memory, seconds = 0, 0.0
+    for pid in pids:
+        try:
+            process = psutil.Process(pid)
+            memory += process.memory_info().rss
+            times = process.cpu_times()
+        except psutil.Error:  # it has just ended
+            continue
+        seconds += times.user + times.system
+    return {"pid": pids[0] if pids else None, "memory_bytes": memory, "cpu_seconds": round(seconds, 1)}
+
+
+def _lines(name: str, path: Path) -> Iterator[Row]:
+    """The lines at the end of a log. What a process has only printed takes the time of the line before it."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - READ_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return
+    time = ""
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            time = str(row["time"])
+            level = str(row["level"]).lower()
+            more = str(row.get("exception") or row.get("traceback") or "")
+            yield {
+                "process": name,
+                "time": time,
+                "level": level if level in LEVELS else "info",
+                "logger": str(row.get("logger", "")),
+                "message": str(row["message"]) + (f"\n{more}" if more else ""),
+            }
+        except (ValueError, KeyError, TypeError):
+            word = _PLAIN.search(line)
+            level = {"WARN": "warning", "WARNING": "warning"}.get(word[1], "error") if word else "info"
+            yield {"process": name, "time": time, "level": level, "logger": "", "message": line}

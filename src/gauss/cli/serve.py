@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gauss.cli.output import CommandOutput, JsonOption
+from gauss.cli.stops import Stops
+
+if TYPE_CHECKING:
+    from gauss.fleet.fleet_store import FleetStore
+
+DEFAULT_DATA_DIR = Path(".gauss-fleet")
+
+
+def command(
+    *,
+    store: Annotated[
+        str | None,
+        typer.Option("--store", help="sqlite:///FILE or postgresql://…; default: SQLite in the data directory."),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="The port; 0 for any free one.", min=0, max=65_535)] = 8080,
+    data_dir: Annotated[Path, typer.Option("--data-dir", help="Where serve.json is written.")] = DEFAULT_DATA_DIR,
+    key_file: Annotated[
+        Path | None,
+        typer.Option("--key-file", help="The key that seals secrets.", envvar="GAUSS_KEY_FILE"),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Serve the API of a fleet until it is stopped. The address and a token for it are in serve.json in the data
+    directory, which appears once the API answers; with --json, stdout then has one line that names both.
+
+    Examples: gauss serve · gauss serve --store postgresql://gauss@db/fleet --host 0.0.0.0 --port 8080
+    """
+    from gauss.api.fleet.served import Served
+    from gauss.fleet.fleet_store import FleetStore, store_address
+    from gauss.fleet.store.sealing import key_file as named_key_file
+    from gauss.http.server import ApiServer, listen, url_of
+
+    stops = Stops()
+    output = CommandOutput(json=json)
+    with Served(data_dir) as served:
+        address = data_dir / "fleet.db" if store is None else store_address(store)
+        opened = FleetStore(address, named_key_file(key_file))
+        try:
+            server = ApiServer(listen(host, port), lambda: _app(opened))
+            server.start()
+            try:
+                url = url_of(server.listener)
+                served.announce(url, opened, socket.gethostname(), stops.asked)
+                output.event({"endpoint": url, "file": str(served.file)})
+                output.note(f"the API of the fleet is at {url}; its address and a token are in {served.file}")
+                stops.asked.wait()
+            finally:
+                server.stop()
+        finally:
+            opened.close()
+
+
+def _app(store: FleetStore) -> Any:
+    from gauss.api.fleet.app import create_fleet_app
+
+    return create_fleet_app(store)

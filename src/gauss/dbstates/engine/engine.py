@@ -1,0 +1,191 @@
+"""The engine: one process that owns a store, with all its parts."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+import time
+
+from gauss.dbstates.deletion.controller import DeletionController
+from gauss.dbstates.instances.leases import Leases
+from gauss.dbstates.instances.manager import Instances
+from gauss.dbstates.instances.runs import Runs
+from gauss.dbstates.instances.warm_pool import WarmPool
+from gauss.dbstates.prepare.bases import Bases
+from gauss.dbstates.prepare.context import Context
+from gauss.dbstates.prepare.controller import PrepareController
+from gauss.dbstates.prepare.explain import Explainer
+from gauss.dbstates.runtimes.container import ContainerRuntime
+from gauss.dbstates.runtimes.process import ProcessRuntime
+from gauss.dbstates.runtimes.runtime import Runtime
+from gauss.dbstates.settings import Settings, effective
+from gauss.dbstates.statefs.statefs import choose
+from gauss.dbstates.store.cache import Cache
+from gauss.dbstates.store.capacity import Capacity, forget_unsynced
+from gauss.dbstates.store.jobs import Jobs
+from gauss.dbstates.store.layout import Layout, StateDir
+from gauss.dbstates.store.metadata import Metadata
+from gauss.dbstates.store.states import States
+from gauss.dbstates.telemetry.audit import Audit
+from gauss.dbstates.telemetry.metrics import Metrics
+from gauss.model.errors import StorageError
+from gauss.model.files import make_private
+from gauss.process import locks
+
+LOCK_SECONDS = 20.0
+"""A predecessor that is ending has this long."""
+log = logging.getLogger("gauss.dbstates")
+
+
+class DatabaseEngine:
+    """Opens a store, recovers what an earlier engine has left, and runs until it is stopped."""
+
+    def __init__(self, folder: StateDir) -> None:
+        self.folder = folder
+        make_private(folder.root)
+        self.layout = Layout(folder.store())
+        self.layout.make()
+        held = locks.take(self.layout.lock, wait_seconds=LOCK_SECONDS)
+        if held is None:
+            raise StorageError(
+                f"the store {self.layout.root} is in use by another engine",
+                hint="use the data directory of that engine, or another store",
+            )
+        self._lock_fd = held
+        self.instance = secrets.token_hex(8)
+        self.metadata = Metadata(self.layout.metadata)
+        self._settings = effective(self.metadata.stored_settings())
+        self._store = self.metadata.identity("store", secrets.token_hex(16))
+        self.statefs = choose(self.layout.root, self._settings.snapshot.backend)
+        self._runtimes: dict[str, Runtime] = {}
+        self._runtimes_lock = threading.Lock()
+        self.metrics, self.audit = Metrics(), Audit(folder.audit)
+        self.states, self.jobs = States(self.metadata), Jobs(self.metadata)
+        self.cache = Cache(self.layout, self.states, self.statefs)
+        self.instances = Instances(
+            self.metadata,
+            self.layout,
+            self.statefs,
+            runtime=self.runtime,
+            settings=self.settings,
+            metrics=self.metrics,
+        )
+        self.context = Context(
+            self.layout, self.statefs, self.states, self.cache, self.jobs, self.instances, self.runtime,
+            self.settings, self.metrics, self.audit,
+        )  # fmt: skip
+        self.pool = WarmPool(self.instances, self.cache, lambda: self._settings.instances.warmPool, self.metrics)
+        self.bases = Bases(self.layout, self.statefs)
+        self.capacity = Capacity(
+            self.layout, self.states, self.cache, busy=lambda state: bool(self.instances.of_state(state)),
+            synced=self.bases.synced, settings=lambda: self._settings.cache.capacity,
+            metrics=self.metrics, audit=self.audit,
+        )  # fmt: skip
+        self.prepare = PrepareController(self.context, self.bases, self.pool, self.make_room)
+        self.explainer = Explainer(self.context, self.prepare.planner)
+        self.deletion = DeletionController(self.context, self.pool, self.prepare, self.metadata)
+        self.leases = Leases(self.instances, self.metrics, self.audit)
+        self.runs = Runs(self.context)
+        self.stopped = threading.Event()
+        """Set when the process may end."""
+        self.ended = False
+        """Set when the engine is asked to end with all its instances."""
+        self.used = time.monotonic()
+        """When a client asked for something last."""
+
+    def start(self) -> None:
+        """Recovers, then serves."""
+        self._recover()
+        self.leases.start()
+        self.pool.start()
+        self.capacity.start()
+        self.prepare.recover()
+        threading.Thread(target=self._watch_idle, name="idle", daemon=True).start()
+
+    def _recover(self) -> None:
+        for row in self.states.unfinished():
+            self.states.fail(row["id"], "the engine ended while the state was made")
+            self.cache.remove_partial(row)
+        forget_unsynced(self.states, self.cache)
+        self.bases.forget_unsynced()
+        adopted = self.instances.adopt()
+        kept = {self.instances.row(each)["runtime_id"] for each in adopted}
+        for runtime in self._known_runtimes():
+            if ended := runtime.end_leftovers(kept):
+                log.info("ended what an earlier engine left: %s", ", ".join(ended))
+            runtime.forget_others({row["id"] for row in self.instances.rows()})
+        self.cache.remove_unknown()
+        self.instances.remove_unknown()
+        for path in self.layout.locks.iterdir():
+            path.unlink()
+        log.info("adopted %d instances", len(adopted))
+
+    # --- settings and runtimes ---
+
+    def settings(self) -> Settings:
+        return self._settings
+
+    def change_settings(self) -> None:
+        """Takes over the stored settings."""
+        self._settings = effective(self.metadata.stored_settings())
+        with self._runtimes_lock:
+            self._runtimes.clear()
+
+    def runtime(self, name: str) -> Runtime:
+        with self._runtimes_lock:
+            if name not in self._runtimes:
+                self._runtimes[name] = self._make_runtime(name)
+            return self._runtimes[name]
+
+    def _make_runtime(self, name: str) -> Runtime:
+        if name == "process":
+            return ProcessRuntime(self.metadata, self._store, self._settings.runtime.postgres)
+        return ContainerRuntime(self.metadata, self._store, self._settings.container)
+
+    def _known_runtimes(self) -> list[Runtime]:
+        """The runtimes that this store has used."""
+        used = {row["runtime"] for row in self.instances.rows()}
+        return [self.runtime(name) for name in sorted({"process", *used})]
+
+    # --- capacity, idleness, the end ---
+
+    def make_room(self) -> None:
+        self.capacity.make_room()
+
+    def is_idle(self) -> bool:
+        if self.prepare.active() or self.instances.rows():
+            self.used = time.monotonic()
+        return time.monotonic() - self.used > self._settings.engine.idleSecs
+
+    def _watch_idle(self) -> None:
+        while not self.stopped.wait(min(1.0, self._settings.engine.idleSecs / 4)):
+            if self.is_idle():
+                log.info("no instances and no requests: ending")
+                self.stopped.set()
+
+    def end(self) -> None:
+        """Ends all work and the servers of all instances; the process then ends too."""
+        self.ended = True
+        self.folder.engine_json.unlink(missing_ok=True)  # the next command starts an engine, which waits for the lock
+        self._stop_work()
+        self.instances.close()
+        for runtime in self._known_runtimes():
+            runtime.end_leftovers(set())
+            runtime.forget_others(set())
+        self.stopped.set()
+
+    def close(self) -> None:
+        """Ends all work; the next engine adopts the servers that still run."""
+        if not self.ended:
+            self._stop_work()
+        self.metadata.close()
+        os.close(self._lock_fd)
+
+    def _stop_work(self) -> None:
+        self.prepare.stop()
+        self.runs.stop()
+        self.pool.stop()
+        self.leases.stop()
+        self.capacity.stop()

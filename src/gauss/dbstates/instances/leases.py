@@ -1,0 +1,63 @@
+"""The life time of instances: extended while clients are connected, ended within a second of its end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from gauss.dbstates.instances.manager import READY, Instances
+from gauss.dbstates.telemetry.audit import Audit
+from gauss.dbstates.telemetry.metrics import Metrics
+from gauss.model.errors import GaussError
+
+LOOK_SECONDS = 0.25
+SHARE = 0.1
+"""Connections are counted each tenth of a life time, and at its end."""
+MOST_SECONDS = 15.0
+log = logging.getLogger("gauss.dbstates")
+
+
+class Leases:
+    """One thread for all instances."""
+
+    def __init__(self, instances: Instances, metrics: Metrics, audit: Audit) -> None:
+        self._instances, self._metrics, self._audit = instances, metrics, audit
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+        self._looked: dict[str, float] = {}
+        """Seconds that an instance had left when its connections were counted last."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(LOOK_SECONDS):
+            try:
+                self.look()
+            except GaussError as error:
+                log.warning("leases: %s", error.message)
+
+    def look(self) -> None:
+        """Extends the instances that are in use, and removes those whose time has ended."""
+        rows = self._instances.rows(READY)
+        self._looked = {row["id"]: self._looked[row["id"]] for row in rows if row["id"] in self._looked}
+        for row in rows:
+            instance, left = row["id"], self._instances.seconds_left(row["id"])
+            pause = min(row["ttl_ms"] / 1000 * SHARE, MOST_SECONDS)
+            looked = self._looked.setdefault(instance, left)
+            if left > 0 and looked - left < pause:
+                continue
+            if self._instances.connections(instance):
+                self._instances.touch(instance)
+                self._looked.pop(instance)
+            elif left > 0:
+                self._looked[instance] = left
+            else:
+                self._instances.remove(instance)
+                self._metrics.count("instances_expired_total")
+                self._audit.note("instance_expired", instance_id=instance, state_id=row["state"])

@@ -1,0 +1,283 @@
+"""Instances: writable clones of states, each with a server of its own."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from gauss.dbstates.connector.postgres import clients
+from gauss.dbstates.errors import RuntimeMissing
+from gauss.dbstates.runtimes.process import release_memory
+from gauss.dbstates.runtimes.runtime import DATABASE, HOST, USER, Build, Launch, Runtime, Server
+from gauss.dbstates.runtimes.scram import new_password
+from gauss.dbstates.settings import Settings
+from gauss.dbstates.statefs.statefs import SERVER_FILES, StateFS, validate
+from gauss.dbstates.store.layout import Layout
+from gauss.dbstates.store.metadata import Metadata, Row, now_ms
+from gauss.dbstates.telemetry.metrics import Metrics
+from gauss.model.errors import NotFound
+
+HELD, READY = "held", "ready"
+"""Of a job that executes steps, or of the warm pool; handed out to a client."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What an instance is made for."""
+
+    state: str
+    job: str
+
+
+@dataclass
+class Instance:
+    """An instance of this engine."""
+
+    id: str
+    build: Build
+    password: str
+    server: Server
+
+
+class Instances:
+    """Makes, finds, resets and removes instances. Thread-safe."""
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        layout: Layout,
+        statefs: StateFS,
+        *,
+        runtime: Callable[[str], Runtime],
+        settings: Callable[[], Settings],
+        metrics: Metrics,
+    ) -> None:
+        self._metadata, self._layout, self._statefs, self._runtime = metadata, layout, statefs, runtime
+        self._settings, self._metrics = settings, metrics
+        self._servers: dict[str, Server] = {}
+        self._deadlines: dict[str, float] = {}
+        """When an instance expires, by the monotonic clock: the wall clock may jump."""
+        self._locks: dict[str, threading.RLock] = {}
+        self._lock = threading.Lock()
+
+    # --- making ---
+
+    def start(self, build: Build, source: Path, origin: Origin) -> Instance:
+        """A new instance with the content of a sealed directory; held until it is handed out."""
+        instance, password = secrets.token_hex(16), new_password()
+        settings = self._settings()
+        now = now_ms()
+        self._metadata.insert(
+            "instances", id=instance, **vars(origin), status=HELD, image=build.image, runtime=build.runtime,
+            runtime_id="", port=0, password=password, created_ms=now, used_ms=now,
+            ttl_ms=round(settings.instances.ttlSecs * 1000),
+        )  # fmt: skip
+        try:
+            with self._metrics.timed("instance_bind"):
+                self._layout.instance(instance).mkdir(mode=0o700)
+                validate(source)
+                self._statefs.clone(source, self._layout.data(instance))
+                server = self._runtime(build.runtime).start(build, self._launch(instance, password))
+        except BaseException:
+            self.discard(instance)
+            raise
+        self._started(instance, server)
+        return Instance(instance, build, password, server)
+
+    def resume(self, instance: Instance) -> None:
+        """Starts the stopped server of an instance again."""
+        launch = self._launch(instance.id, instance.password)
+        instance.server = self._runtime(instance.build.runtime).resume(instance.build, launch, instance.server)
+        self._started(instance.id, instance.server)
+
+    def hand_out(self, instance: str, state: str, job: str) -> None:
+        """From here on the instance is a client's."""
+        now = now_ms()
+        self._metadata.update(
+            "instances", "id = ?", instance, state=state, status=READY, job=job, created_ms=now, used_ms=now
+        )
+        self.touch(instance)
+
+    def _started(self, instance: str, server: Server) -> None:
+        self._servers[instance] = server
+        self._metadata.update("instances", "id = ?", instance, runtime_id=server.runtime_id, port=server.port)
+        self.touch(instance)
+
+    def _launch(self, instance: str, password: str) -> Launch:
+        return Launch(
+            instance,
+            self._layout.data(instance),
+            self._layout.server_log(instance),
+            self._settings().parameters,
+            password,
+        )
+
+    # --- finding ---
+
+    def row(self, instance: str) -> Row:
+        found = self._metadata.row("SELECT * FROM instances WHERE id = ?", instance)
+        if found is None:
+            raise NotFound(f"no instance {instance}", hint="gauss db instances lists them")
+        return found
+
+    def rows(self, status: str | None = None) -> list[Row]:
+        query = "SELECT * FROM instances ORDER BY created_ms, id"
+        return [row for row in self._metadata.rows(query) if status is None or row["status"] == status]
+
+    def of_state(self, state: str) -> list[Row]:
+        return self._metadata.rows("SELECT * FROM instances WHERE state = ? ORDER BY created_ms, id", state)
+
+    def server(self, instance: str) -> Server | None:
+        """The server of an instance, if it runs."""
+        found = self._servers.get(instance)
+        return None if found is None or found.died() else found
+
+    def connections(self, instance: str) -> int:
+        found = self.server(instance)
+        return 0 if found is None else clients(found)
+
+    def shown(self, row: Row) -> dict[str, Any]:
+        """An instance as the API shows it, without its password."""
+        return {
+            "instance_id": row["id"],
+            "state_id": row["state"],
+            "image": row["image"],
+            "runtime": row["runtime"],
+            "runtime_id": row["runtime_id"],
+            "status": "running" if self.server(row["id"]) is not None else "stopped",
+            "host": HOST,
+            "port": row["port"],
+            "user": USER,
+            "database": DATABASE,
+            "job_id": row["job"],
+            "created_ms": row["created_ms"],
+            "ttl_secs": row["ttl_ms"] / 1000,
+            "expires_ms": now_ms() + round(max(self.seconds_left(row["id"]), 0) * 1000),
+        }
+
+    @staticmethod
+    def dsn(row: Row) -> str:
+        return f"postgresql://{USER}:{quote(row['password'], safe='')}@{HOST}:{row['port']}/{DATABASE}"
+
+    # --- life time ---
+
+    def touch(self, instance: str) -> None:
+        """Starts the life time of an instance again."""
+        row = self._metadata.row("SELECT ttl_ms FROM instances WHERE id = ?", instance)
+        if row is not None:
+            self._deadlines[instance] = time.monotonic() + row["ttl_ms"] / 1000
+            self._metadata.update("instances", "id = ?", instance, used_ms=now_ms())
+
+    def seconds_left(self, instance: str) -> float:
+        return self._deadlines.get(instance, 0.0) - time.monotonic()
+
+    # --- ending ---
+
+    def remove(self, instance: str) -> None:
+        """Ends the server and removes everything that the instance had. Idempotent."""
+        with self.locked(instance):
+            self.discard(instance)
+
+    def discard(self, instance: str) -> None:
+        row = self._metadata.row("SELECT * FROM instances WHERE id = ?", instance)
+        if row is None:
+            return
+        runtime = self._runtime(row["runtime"])
+        server = self._servers.pop(instance, None) or runtime.attach(instance, row["runtime_id"], row["port"])
+        if server is not None:
+            server.kill()
+        release_memory(self._layout.data(instance))
+        runtime.forget(instance)
+        self._statefs.remove_path(self._layout.instance(instance))
+        self._metadata.execute("DELETE FROM instances WHERE id = ?", instance)
+        self._deadlines.pop(instance, None)
+        self._locks.pop(instance, None)
+
+    def locked(self, instance: str) -> threading.RLock:
+        """One change of an instance at a time."""
+        with self._lock:
+            return self._locks.setdefault(instance, threading.RLock())
+
+    # --- again ---
+
+    def reset(self, instance: str, source: Path) -> None:
+        """Gives an instance the content of its state again; address and password stay."""
+        with self.locked(instance):
+            row = self.row(instance)
+            runtime = self._runtime(row["runtime"])
+            build = runtime.resolve(row["image"])
+            validate(source)
+            old = self._servers.pop(instance, None) or runtime.attach(instance, row["runtime_id"], row["port"])
+            if old is not None:
+                old.kill()
+            data = self._layout.data(instance)
+            release_memory(data)
+            aside = data.with_name("data.old")
+            if data.exists():
+                data.rename(aside)
+            self._statefs.clone(source, data)
+            launch = self._launch(instance, row["password"])
+            if old is not None:
+                self._started(instance, runtime.resume(build, launch, old))
+            else:
+                self._started(instance, runtime.start(build, launch))
+            self._statefs.remove_path(aside)
+
+    def revive(self, instance: str, tell: Callable[[str], None]) -> Server:
+        """The server of an instance, started again from its directory if it is gone."""
+        with self.locked(instance):
+            found = self.server(instance)
+            if found is not None:
+                return found
+            row = self.row(instance)
+            data = self._layout.data(instance)
+            if not (data / "PG_VERSION").exists():
+                raise RuntimeMissing(
+                    "the server of the instance is gone, and so are its files",
+                    hint="remove the instance and prepare another one",
+                )
+            tell("the server is missing: it is started again from its directory")
+            runtime = self._runtime(row["runtime"])
+            build = runtime.resolve(row["image"])
+            release_memory(data)
+            for name in SERVER_FILES:
+                (data / name).unlink(missing_ok=True)
+            server = runtime.start(build, self._launch(instance, row["password"]))
+            self._started(instance, server)
+            tell(f"the server runs again as {server.runtime_id}")
+            return server
+
+    def adopt(self) -> list[str]:
+        """After a start of the engine: keeps the instances whose servers run, and removes those of lost jobs and of
+        the warm pool; returns those adopted."""
+        adopted = []
+        for row in self.rows():
+            runtime = self._runtime(row["runtime"])
+            server = runtime.attach(row["id"], row["runtime_id"], row["port"])
+            if row["status"] != READY or (server is not None and server.died()):
+                self.discard(row["id"])
+                continue
+            left = (row["used_ms"] + row["ttl_ms"] - now_ms()) / 1000
+            self._deadlines[row["id"]] = time.monotonic() + min(max(left, 0), row["ttl_ms"] / 1000)
+            if server is not None:
+                self._servers[row["id"]] = server
+                adopted.append(row["id"])
+        return adopted
+
+    def remove_unknown(self) -> None:
+        """Removes folders that belong to no instance."""
+        known = {row["id"] for row in self.rows()}
+        for path in self._layout.instances.iterdir():
+            if path.name not in known:
+                self._statefs.remove_path(path)
+
+    def close(self) -> None:
+        """Ends every server, warm ones included."""
+        for row in self.rows():
+            self.remove(row["id"])

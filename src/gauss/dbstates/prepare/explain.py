@@ -1,0 +1,74 @@
+"""Whether a preparation is a hit, and if not, what of it differs from the nearest state."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from gauss.dbstates.planning.explain import distance, explain
+from gauss.dbstates.planning.plan import Ingredient
+from gauss.dbstates.prepare.chain import Link
+from gauss.dbstates.prepare.context import Context
+from gauss.dbstates.prepare.inputs import LockedInputs
+from gauss.dbstates.prepare.planner import Planner
+from gauss.dbstates.prepare.requests import PrepareRequest
+
+
+class Explainer:
+    """Plans a request and compares the first step that is not cached with the states that exist."""
+
+    def __init__(self, context: Context, planner: Planner) -> None:
+        self._context, self._planner = context, planner
+
+    def explain(self, request: PrepareRequest) -> dict[str, Any]:
+        build = self._planner.runtime(request).resolve(self._planner.image(request))
+        with LockedInputs() as inputs:
+            planned = self._planner.plan(request, build, request.env or dict(os.environ), inputs)
+        done = self._context.cache.deepest(planned.ids)
+        steps = [
+            {
+                "number": link.step.number,
+                "title": link.step.title,
+                "state_id": link.place.id,
+                "cached": number <= done,
+                "marks": [vars(mark) for mark in link.step.marks],
+            }
+            for number, link in enumerate(planned.chain, 1)
+        ]
+        ancestor = planned.chain[done - 1] if done else None
+        found: dict[str, Any] = {
+            "outcome": "hit" if done == len(planned.chain) else "miss",
+            "state_id": planned.ids[-1],
+            "steps": steps,
+            "nearest": None
+            if ancestor is None
+            else {"state_id": ancestor.place.id, "title": ancestor.step.title, "number": done},
+        }
+        if done == len(planned.chain):
+            return {**found, "reason": "all steps are cached", "changes": []}
+        return {**found, **self._reason(planned.chain[done])}
+
+    def _reason(self, link: Link) -> dict[str, Any]:
+        """The first missing step against the most similar state in its place."""
+        place = link.place
+        ready = [row for row in self._context.states.all() if row["status"] == "ready" and row["kind"] == place.kind]
+        siblings = [row for row in ready if row["parent"] == place.parent]
+        if siblings:
+            new = link.step.ingredients
+            known = [[Ingredient(**each) for each in self._context.states.ingredients(row["id"])] for row in siblings]
+            closest = explain(min(known, key=lambda old: distance(old, new)), new)
+            if closest:
+                told = ", ".join(map(str, closest[:3]))
+                more = f" and {len(closest) - 3} more" if len(closest) > 3 else ""
+                changes = [vars(each) for each in closest]
+                return {"reason": f"step {link.step.number} ({link.step.title}): {told}{more}", "changes": changes}
+            return {"reason": f"step {link.step.number} ({link.step.title}): its text has changed", "changes": []}
+        files = {(each.name, each.digest) for each in link.step.ingredients if each.kind == "file"}
+        for row in ready:
+            others = self._context.states.ingredients(row["id"]) if row["base"] != place.base else []
+            if any((each["name"], each["digest"]) in files for each in others):
+                change = {"kind": "server", "name": place.version, "line": None, "change": "changed"}
+                return {"reason": f"the server changed: {row['version']} → {place.version}", "changes": [change]}
+        if not ready:
+            return {"reason": "the cache is empty", "changes": []}
+        return {"reason": f"step {link.step.number} ({link.step.title}) is new here", "changes": []}

@@ -1,0 +1,63 @@
+"""Copies of directories file by file: blocks shared by the file system (reflink), or copied."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from gauss.dbstates.statefs.statefs import clean, partial, sorted_error
+from gauss.model.errors import DiskFull, StorageError
+
+
+class CopiedFiles:
+    """Copies every block: works everywhere, and takes time and disk by size."""
+
+    name = "copy"
+    atomic = False
+    _how = "--reflink=never"
+
+    def create(self, path: Path) -> None:
+        path.mkdir(mode=0o700)
+
+    def clone(self, source: Path, target: Path) -> None:
+        self._copy(source, target, "the clone")
+
+    def snapshot(self, source: Path, target: Path) -> None:
+        self._copy(source, target, "the snapshot")
+
+    def seal(self, path: Path) -> None:
+        """Nothing writes to a state: clones are copies."""
+
+    def remove_path(self, path: Path) -> None:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise sorted_error(error, "the removal") from error
+
+    def _copy(self, source: Path, target: Path, what: str) -> None:
+        """`cp` keeps owner and mode, so ownership is set once, when the first directory is made."""
+        fresh = partial(target)
+        self.remove_path(fresh)
+        command = ["cp", "-a", self._how, "--", str(source), str(fresh)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={"LC_ALL": "C", "PATH": _PATH})
+        if done.returncode:
+            self.remove_path(fresh)
+            if "No space left" in done.stderr or "quota exceeded" in done.stderr:
+                raise DiskFull(f"the disk is full: {what}", hint="free space; gauss db rm removes states")
+            why = (done.stderr.strip().splitlines() or ["no error output"])[0].rpartition(": ")[2]
+            raise StorageError(f"{what} failed: {why}", hint="check the disk of the store")
+        clean(fresh)
+        fresh.rename(target)
+
+
+class SharedFiles(CopiedFiles):
+    """Shares blocks until they are written (XFS, bcachefs, btrfs): time by the number of files."""
+
+    name = "reflink"
+    _how = "--reflink=always"
+
+
+_PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -1,0 +1,260 @@
+"""Claims of partitions: who may commit which range of offsets.
+
+Kafka assigns partitions, and the store fences them. Taking a partition raises its epoch. A range is committed in two
+steps, each guarded by the epoch and by the owner's lease: the intent names the range before it is inserted, and the
+advance moves `next_offset` behind it. An owner that finds an intent of its predecessor settles it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from gauss.clients.database import Database
+from gauss.fleet.leases.owner import Owner
+from gauss.fleet.store import letters
+from gauss.fleet.store.clock import now_ms
+from gauss.fleet.store.letters import DeadLetter, Origin
+from gauss.fleet.store.schema import CLAIMS, PIPELINES
+from gauss.model.errors import Fenced, NotFound, ProtocolError
+
+
+class Intent(NamedTuple):
+    """A range that is about to be inserted: from the claim's `next_offset` to `stop`."""
+
+    stop: int
+    version: int
+    """The version of the config with which it is mapped, now and at every retry."""
+
+
+class Claim(NamedTuple):
+    """A partition as its owner got it, or after its last step."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    inc: int
+    """Unique per topic id and partition: it marks the rows of a table."""
+    epoch: int
+    next_offset: int
+    sequence: int
+    """The number of intents so far."""
+    pending: Intent | None
+
+
+class Outcome(NamedTuple):
+    """What became of the pending range of a claim."""
+
+    claim: Claim
+    rows: int = 0
+    bytes: int = 0
+    letters: Sequence[DeadLetter] = ()
+    """The records that became no rows."""
+
+
+class ClaimShown(NamedTuple):
+    """A claim as it is shown."""
+
+    topic: str
+    partition: int
+    worker_id: str | None
+    slot: int | None
+    epoch: int
+    next_offset: int
+    end_offset: int
+    pending_to: int | None
+    rows: int
+    bytes: int
+    batches: int
+    dead_letters: int
+    advanced_at: int | None
+
+
+class PartitionClaims:
+    """The claims of a store."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def missing(self, pipeline_id: str, topic: str, topic_id: str, partitions: Iterable[int]) -> list[int]:
+        """The partitions that were never claimed since the topic was made: they need an offset to start at."""
+        query = sa.select(CLAIMS.c.partition).where(
+            CLAIMS.c.pipeline_id == pipeline_id, CLAIMS.c.topic == topic, CLAIMS.c.topic_id == topic_id
+        )
+        with self._database.transaction() as connection:
+            known = set(connection.execute(query).scalars())
+        return [partition for partition in partitions if partition not in known]
+
+    def take(
+        self, owner: Owner, topic: str, topic_id: str, partitions: Sequence[int], starts: Mapping[int, int]
+    ) -> list[Claim]:
+        """Takes partitions from whoever had them. `starts`: the offsets at which those that are `missing` start.
+
+        Raises Fenced without a live lease, and NotFound if the pipeline was deleted."""
+        with self._database.transaction() as connection:
+            _lock_pipeline(connection, owner.pipeline_id)
+            if not connection.execute(sa.select(owner.holds_lease())).scalar_one():
+                raise _lost_lease(owner)
+            return [_take(connection, owner, (topic, each), topic_id, starts.get(each)) for each in sorted(partitions)]
+
+    def intend(self, owner: Owner, intents: Sequence[tuple[Claim, Intent]]) -> list[Claim]:
+        """Records ranges before they are inserted: all of them, or none. The same call may be repeated after an unclear
+        answer. Raises Fenced if a partition has another owner or the lease is gone."""
+        with self._database.transaction() as connection:
+            return [self._intend(connection, owner, *each) for each in sorted(intents, key=_place)]
+
+    def _intend(self, connection: sa.Connection, owner: Owner, claim: Claim, intent: Intent) -> Claim:
+        if intent.stop <= claim.next_offset:
+            raise ProtocolError(f"an intent needs a range (found {claim.next_offset} to {intent.stop})")
+        columns = CLAIMS.c
+        values = {"pending_to": intent.stop, "pending_version": intent.version, "sequence": columns.sequence + 1}
+        update = CLAIMS.update().where(
+            *_owned(owner, claim), columns.sequence == claim.sequence, columns.pending_to.is_(None),
+            columns.next_offset == claim.next_offset,
+        )  # fmt: skip
+        wanted = claim._replace(sequence=claim.sequence + 1, pending=intent)
+        if not connection.execute(update.values(**values)).rowcount:
+            self._expect(connection, owner, wanted)
+        return wanted
+
+    def advance(self, owner: Owner, outcomes: Sequence[Outcome]) -> list[Claim]:
+        """Moves partitions behind their pending ranges, whose rows are in the table: all of them, or none. Repeatable
+        after an unclear answer. Raises Fenced as `intend` does."""
+        with self._database.transaction() as connection:
+            if any(outcome.letters for outcome in outcomes):
+                _lock_pipeline(connection, owner.pipeline_id)
+            ordered = sorted(outcomes, key=lambda each: (each.claim.topic, each.claim.partition))
+            return [self._advance(connection, owner, each) for each in ordered]
+
+    def _advance(self, connection: sa.Connection, owner: Owner, outcome: Outcome) -> Claim:
+        claim, columns = outcome.claim, CLAIMS.c
+        if claim.pending is None:
+            raise ProtocolError(f"partition {claim.partition} of {claim.topic} has no pending range")
+        stop = claim.pending.stop
+        update = CLAIMS.update().where(
+            *_owned(owner, claim), columns.sequence == claim.sequence, columns.pending_to == stop
+        )
+        values = {
+            "next_offset": stop, "pending_to": None, "pending_version": None,
+            "rows": columns.rows + outcome.rows, "bytes": columns.bytes + outcome.bytes,
+            "batches": columns.batches + 1, "dead_letters": columns.dead_letters + len(outcome.letters),
+            "advanced_at": now_ms(),
+        }  # fmt: skip
+        moved = claim._replace(next_offset=stop, pending=None)
+        if connection.execute(update.values(**values)).rowcount:
+            origin = Origin(claim.inc, claim.topic, claim.partition)
+            letters.add(connection, owner.pipeline_id, origin, outcome.letters)
+        else:
+            self._expect(connection, owner, moved)
+        return moved
+
+    def _expect(self, connection: sa.Connection, owner: Owner, wanted: Claim) -> None:
+        """Raises Fenced unless the step has already been made: its answer was lost."""
+        row = connection.execute(sa.select(CLAIMS).where(*_owned(owner, wanted))).first()
+        if row is None or _claim(row) != wanted:
+            raise Fenced(
+                f"partition {wanted.partition} of {wanted.topic} has another owner, or the lease of its slot is gone",
+                hint="it is claimed again when Kafka assigns it again",
+            )
+
+    def release(self, owner: Owner, claims: Iterable[Claim]) -> None:
+        """Leaves partitions without an owner. Those that have another one are not touched."""
+        with self._database.transaction() as connection:
+            for claim in sorted(claims, key=lambda each: (each.topic, each.partition)):
+                where = (*_at(owner.pipeline_id, claim.topic, claim.partition), CLAIMS.c.epoch == claim.epoch)
+                mine = CLAIMS.c.worker_id == owner.worker_id
+                values = {"worker_id": None, "slot": None, "lease_epoch": None}
+                connection.execute(CLAIMS.update().where(*where, mine).values(**values))
+
+    def report_ends(self, owner: Owner, ends: Mapping[Claim, int]) -> None:
+        """Notes the ends of partitions, from which their lag is computed."""
+        with self._database.transaction() as connection:
+            for claim, end in sorted(ends.items(), key=lambda each: (each[0].topic, each[0].partition)):
+                where = (*_at(owner.pipeline_id, claim.topic, claim.partition), CLAIMS.c.epoch == claim.epoch)
+                connection.execute(CLAIMS.update().where(*where).values(end_offset=end))
+
+    def all(self) -> dict[str, list[ClaimShown]]:
+        """The partitions of all pipelines, by pipeline."""
+        columns = [CLAIMS.c[name] for name in ClaimShown._fields]
+        found: dict[str, list[ClaimShown]] = {}
+        with self._database.transaction() as connection:
+            for row in connection.execute(sa.select(CLAIMS.c.pipeline_id, *columns)):
+                found.setdefault(row.pipeline_id, []).append(ClaimShown(*row[1:]))
+        return found
+
+    def list(self, pipeline_id: str) -> list[ClaimShown]:
+        """All partitions of a pipeline that were ever claimed, those without an owner included."""
+        columns = [CLAIMS.c[name] for name in ClaimShown._fields]
+        query = sa.select(*columns).where(CLAIMS.c.pipeline_id == pipeline_id)
+        with self._database.transaction() as connection:
+            rows = connection.execute(query.order_by(CLAIMS.c.topic, CLAIMS.c.partition)).all()
+        return [ClaimShown(*row) for row in rows]
+
+
+def _take(connection: sa.Connection, owner: Owner, place: tuple[str, int], topic_id: str, start: int | None) -> Claim:
+    topic, partition = place
+    where = _at(owner.pipeline_id, topic, partition)
+    known = connection.execute(sa.select(CLAIMS).where(*where).with_for_update()).first()
+    lease_epoch = None if owner.lease is None else owner.lease.epoch
+    mine = {"worker_id": owner.worker_id, "slot": owner.slot, "lease_epoch": lease_epoch, "taken_at": now_ms()}
+    statement: Any = CLAIMS.update().where(*where).values(**mine, epoch=CLAIMS.c.epoch + 1)
+    if known is None or known.topic_id != topic_id:
+        if start is None:
+            raise ProtocolError(f"partition {partition} of {topic} is new, and no offset to start at was given")
+        fresh = {"topic_id": topic_id, "inc": _new_inc(connection), "next_offset": start, "end_offset": start}
+        if known is None:
+            zeros = dict.fromkeys(("sequence", "rows", "bytes", "batches", "dead_letters"), 0)
+            key = {"pipeline_id": owner.pipeline_id, "topic": topic, "partition": partition, "epoch": 1}
+            statement = CLAIMS.insert().values(**key, **zeros, **fresh, **mine)
+        else:  # another topic of the same name: what was pending can no longer be read
+            statement = statement.values(**fresh, pending_to=None, pending_version=None)
+    return _claim(connection.execute(statement.returning(CLAIMS)).one())
+
+
+def _place(intent: tuple[Claim, Intent]) -> tuple[str, int]:
+    return intent[0].topic, intent[0].partition
+
+
+def _at(pipeline_id: str, topic: str, partition: int) -> tuple[sa.ColumnElement[bool], ...]:
+    return CLAIMS.c.pipeline_id == pipeline_id, CLAIMS.c.topic == topic, CLAIMS.c.partition == partition
+
+
+def _owned(owner: Owner, claim: Claim) -> tuple[sa.ColumnElement[bool], ...]:
+    """The guard of every step."""
+    return (
+        *_at(owner.pipeline_id, claim.topic, claim.partition),
+        CLAIMS.c.worker_id == owner.worker_id,
+        CLAIMS.c.epoch == claim.epoch,
+        owner.holds_lease(),
+    )
+
+
+def _lock_pipeline(connection: sa.Connection, pipeline_id: str) -> None:
+    """Before rows that refer to it, in the order of a deletion."""
+    lock = sa.select(PIPELINES.c.id).where(PIPELINES.c.id == pipeline_id).with_for_update(read=True, key_share=True)
+    if connection.execute(lock).first() is None:
+        raise NotFound(f'no pipeline "{pipeline_id}": it was deleted')
+
+
+def _new_inc(connection: sa.Connection) -> int:
+    """Larger than all others of this store, and hardly one of another store that writes to the same table."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _INC_LOCK})
+    newest = sa.select(sa.func.coalesce(sa.func.max(CLAIMS.c.inc), 0), now_ms())
+    known, now = connection.execute(newest).one()
+    return int(max(known + 1, now))
+
+
+_INC_LOCK = 0x67617574
+
+
+def _claim(row: Any) -> Claim:
+    pending = None if row.pending_to is None else Intent(row.pending_to, row.pending_version)
+    return Claim(row.topic, row.partition, row.topic_id, row.inc, row.epoch, row.next_offset, row.sequence, pending)
+
+
+def _lost_lease(owner: Owner) -> Fenced:
+    slot = "" if owner.lease is None else f" of slot {owner.lease.slot}"
+    return Fenced(f"the lease{slot} is gone", hint="the slot is acquired again")

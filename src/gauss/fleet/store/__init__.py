@@ -1,0 +1,1 @@
+"""The store: pipelines, their configs and desired state, leases, claims, tokens and the audit log."""

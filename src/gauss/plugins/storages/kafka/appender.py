@@ -1,0 +1,81 @@
+"""Writes the records that the engine itself appends, such as those of a TCP source."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from gauss.clients.kafka.admin import Admin
+from gauss.clients.kafka.outgoing import Partitioning
+from gauss.clients.kafka.producer import Producer, batch_bytes
+from gauss.contracts.chunk import Chunk
+from gauss.plugins.storages.kafka.spec import KafkaTopicConfig
+from gauss.plugins.storages.kafka.written_fields import WrittenFields
+
+PARTITION_BYTES = 256 << 10
+"""Bytes after which the next partition is written. Records that were received together stay together: in order, and
+well compressed."""
+
+
+class Appender:
+    """Keeps records in memory until they are sent. For one thread at a time."""
+
+    def __init__(self, config: KafkaTopicConfig, admin: Admin, topic: str, fields: WrittenFields) -> None:
+        self._config, self._admin, self._topic, self._fields = config, admin, topic, fields
+        self._partitioning = Partitioning(1)
+        self._producer: Producer | None = None
+        self._staged: list[pa.RecordBatch] = []
+        self._partition = self._written = 0
+        self.staged_bytes = 0
+
+    def stage(self, chunk: Chunk) -> None:
+        self._staged.append(self._fields.batch(chunk))
+        self.staged_bytes += self._staged[-1].column("data").nbytes
+
+    def discard(self) -> None:
+        self._staged, self.staged_bytes = [], 0
+
+    @property
+    def staged(self) -> int:
+        """Number of staged records."""
+        return sum(batch.num_rows for batch in self._staged)
+
+    def send(self, partitions: int) -> list[int]:
+        """Writes what is staged: to the partitions that fields choose, else to one. Returns those partitions once the
+        brokers have acknowledged all.
+
+        After an error nothing is staged any more, and some of the records may have been written.
+        """
+        batches, size = self._staged, self.staged_bytes
+        self.discard()
+        if partitions != self._partitioning.partitions:  # an open producer would learn of new ones minutes later
+            self.close()
+            self._partitioning = Partitioning(partitions)
+        if self._producer is None:
+            limit = batch_bytes(self._admin.max_batch_bytes(self._topic))
+            self._producer = Producer(self._config, compression=self._config.compression, batch_bytes=limit)
+        written = np.zeros(partitions, bool)
+        try:
+            for batch in batches:
+                chosen = self._chosen(batch)
+                written[chosen] = True
+                self._producer.write(self._topic, batch, chosen)
+            self._producer.flush()
+        except BaseException:
+            self.close()  # a record that was refused leaves a gap in the producer's sequence numbers
+            raise
+        self._written += size
+        if self._written >= PARTITION_BYTES:
+            self._partition, self._written = (self._partition + 1) % partitions, 0
+        return np.flatnonzero(written).tolist()
+
+    def _chosen(self, batch: pa.RecordBatch) -> np.ndarray:
+        """The partition of each record."""
+        if "key" in batch.schema.names or "partition" in batch.schema.names:
+            return self._partitioning.of(batch)
+        return np.full(batch.num_rows, self._partition % self._partitioning.partitions, np.int32)
+
+    def close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()

@@ -1,0 +1,118 @@
+// The shell of all pages: rail, find-or-do, theme, live dot, banners and toasts; the page by the path.
+import { defineAsyncComponent } from "vue";
+import { Find } from "./find.js";
+import { clock, count, duration } from "./format.js";
+import { html } from "./html.js";
+import { icon, logo } from "./icons.js";
+import { apply, go, refresh, state } from "./live.js";
+import { link, note } from "./parts.js";
+import Home from "./home.js";
+
+const page = (name) => defineAsyncComponent(() => import(`./${name}.js`));
+const ROUTES = [
+  [/^\/$/, Home], [/^\/topics$/, page("topics")], [/^\/topics\/(.+)$/, page("topic")], [/^\/dead$/, page("dead")],
+  [/^\/processors\/(.+)$/, Home], [/^\/syncs$/, page("syncs")], [/^\/syncs\/(.+)$/, page("syncs")],
+  [/^\/pipeline$/, page("pipeline")], [/^\/health$/, page("health")],
+];
+const RAIL = [
+  ["/", "graph", "Graph", "g h"], ["/topics", "topic", "Topics", "g t"], ["/dead", "dead", "Dead letters", "g d"],
+  ["/syncs", "sync", "Syncs", "g s"], null, ["/pipeline", "file", "Pipeline file", "g f"], ["/health", "health", "Health and logs", "g l"],
+];
+const THEMES = { system: ["system", null], light: ["sun", false], dark: ["moon", true] };
+const STALE_MS = 6000;
+
+export default {
+  emits: ["watch"],
+  data: () => ({ theme: localStorage.gaussTheme ?? "system", finding: false, helping: false, chord: "" }),
+  created() {
+    window.setDark(THEMES[this.theme]?.[1] ?? null);
+  },
+  async mounted() {
+    await this.$nextTick(); // NiceGUI opens the socket when it is mounted itself
+    window.socket.on("live", apply);
+    window.socket.on("connect", () => this.look());
+    window.socket.on("disconnect", () => (state.connected = false));
+    document.addEventListener("visibilitychange", () => this.look());
+    document.addEventListener("keydown", this.key);
+    this.look();
+  },
+  methods: {
+    look() {
+      this.$emit("watch", !document.hidden);
+      if (!document.hidden) refresh();
+    },
+    turn() {
+      const names = Object.keys(THEMES);
+      this.theme = names[(names.indexOf(this.theme) + 1) % names.length];
+      localStorage.gaussTheme = this.theme;
+      window.setDark(THEMES[this.theme][1]);
+    },
+    key(event) {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        this.finding = true;
+        return;
+      }
+      const typing = event.target.closest?.("input, textarea, select, dialog, [contenteditable]");
+      if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (this.chord === "g") {
+        const found = RAIL.find((each) => each && each[3] === `g ${event.key}`);
+        this.chord = "";
+        if (found) go(found[0]);
+      } else if (event.key === "g") {
+        this.chord = "g";
+        setTimeout(() => (this.chord = ""), 1200);
+      } else if (event.key === "/") {
+        const field = document.querySelector("[data-filter]");
+        if (field) { event.preventDefault(); field.focus(); }
+      } else if (event.key === "?") this.helping = !this.helping;
+    },
+    rail() {
+      const seen = state.overview;
+      const counts = seen && { "/topics": Object.keys(seen.topics).length, "/dead": seen.dead, "/syncs": seen.syncs.all };
+      return RAIL.map((each) => {
+        if (!each) return html`<hr />`;
+        const [path, glyph, text, keys] = each;
+        if (path === "/syncs" && seen && !seen.syncs.all) return null;
+        const here = path === "/" ? state.path === "/" || state.path.startsWith("/processors") : state.path.startsWith(path);
+        const number = counts?.[path];
+        const content = html`${icon(glyph)}<span class="word">${text}</span><span class="short" aria-hidden="true">${text.split(" ")[0]}</span>${number > 0 && html`<small class=${path === "/dead" ? "warn" : ""}>${count(number)}</small>`}`;
+        return link(path, content, { class: "rail-link", "aria-current": here ? "page" : null, title: `${text} (${keys})` });
+      });
+    },
+    stale() {
+      if (state.signedOut) return note("bad", "✕", html`<b>You are signed out.</b> Your session has ended; figures stay as they were. <a href=${location.href}>Sign in again</a>, or run <code>gauss open</code>.`);
+      if (state.problem && !state.overview) return note("bad", "✕", html`<b>${state.problem.message}.</b> ${state.problem.hint}`);
+      if (!state.connected || (state.overview && state.now - state.at > STALE_MS))
+        return note("warn", "▲", html`<b>You look at ${clock(state.at)}.</b> The run has not answered for ${duration(Math.max(state.now - state.at, 1000))}; the page reconnects by itself, and figures are from then.`);
+      return null;
+    },
+  },
+  render() {
+    const found = ROUTES.map(([pattern, shown]) => [shown, state.path.match(pattern)]).find(([, match]) => match);
+    const stale = this.stale();
+    const up = state.overview?.processes ?? [];
+    const down = up.filter((each) => each.state !== "ready");
+    const live = stale ? ["warn", "Reconnecting"] : down.length ? ["warn", `${down[0].name} ${down[0].state}`] : ["ok", `Live · ${up.length} ${up.length === 1 ? "process" : "processes"}`];
+    return html`<div class="shell">
+      <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to the page</a>
+      <header class="top">${link("/", html`<span class="logo">${logo()}</span><b>Gauss</b>`, { class: "brand", "aria-label": "Gauss, the graph" })}
+        <button type="button" class="btn bare square" aria-label="Find or do" onClick=${() => (this.finding = true)}>${icon("search")}</button></header>
+      <nav class="rail" aria-label="Pages">
+        ${link("/", html`<span class="logo">${logo()}</span><b>Gauss</b>`, { class: "brand", "aria-label": "Gauss, the graph" })}
+        <button type="button" class="find-open" onClick=${() => (this.finding = true)}>${icon("search")}<span>Find or do…</span><kbd>Ctrl K</kbd></button>
+        <div class="rail-links">${this.rail()}</div>
+        <div class="rail-foot"><span class="live ${live[0]}"><i aria-hidden="true"></i>${live[1]}</span>
+          <div class="role"><span>${state.role}</span>
+            <button type="button" class="btn bare square" title="Theme: ${this.theme}" aria-label="Theme: ${this.theme}. Change" onClick=${this.turn}>${icon(THEMES[this.theme]?.[0] ?? "system")}</button></div></div>
+      </nav>
+      <main id="main" tabindex="-1" class=${stale ? "stale" : ""}>
+        ${stale && html`<div class="banner">${stale}</div>`}
+        ${found ? html`<${found[0]} key=${found[1][0].split("/")[1]} name=${found[1][1] ? decodeURIComponent(found[1][1]) : ""} />` : html`<h1>There is no such page</h1>`}
+      </main>
+      <div class="toasts" role="status" aria-live="polite">${state.toasts.map((each) => html`<div class="toast" key=${each.id}>${each.text}${each.undo && html`<button type="button" onClick=${each.take_back}>Undo</button>`}</div>`)}</div>
+      ${this.finding && html`<${Find} rail=${RAIL} onClose=${() => (this.finding = false)} onTheme=${this.turn} />`}
+      ${this.helping && html`<dialog open class="keys" aria-label="Keys"><h2>Keys</h2><dl>${[["Ctrl K", "find or do"], ["/", "filter"], ["j k", "next, previous row"], ["Enter", "open"], ["e r x", "edit, replay, discard a dead letter"], ...RAIL.filter(Boolean).map((each) => [each[3], each[2]]), ["?", "this list"]].map(([keys, text]) => html`<dt><kbd>${keys}</kbd></dt><dd>${text}</dd>`)}</dl></dialog>`}
+    </div>`;
+  },
+};

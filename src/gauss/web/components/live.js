@@ -1,0 +1,73 @@
+// What all pages share: the newest figures, who looks, and where. Figures come as one whole reading and then as changes.
+import { reactive } from "vue";
+import * as api from "./api.js";
+
+export const state = reactive({
+  overview: null, history: { topics: {}, processors: {} }, graph: null, role: "viewer",
+  at: 0, connected: true, signedOut: false, problem: null, now: Date.now(), path: location.pathname,
+  query: Object.fromEntries(new URLSearchParams(location.search)), toasts: [],
+});
+const KEPT = 60;
+let waiting = null;
+
+export function apply(changes) {
+  if (waiting) return waiting.push(changes);
+  const { topics, processors, gone_topics, gone_processors, at_ms, ...rest } = changes;
+  state.at = at_ms;
+  state.connected = true;
+  if (!state.overview) return;
+  Object.assign(state.overview, rest);
+  for (const [kind, rows, gone] of [["topics", topics, gone_topics], ["processors", processors, gone_processors]]) {
+    Object.assign(state.overview[kind], rows);
+    for (const name of gone ?? []) delete state.overview[kind][name];
+    for (const [name, row] of Object.entries(state.overview[kind])) {
+      const seen = (state.history[kind][name] ??= []);
+      seen.push(row.rate);
+      if (seen.length > KEPT) seen.shift();
+    }
+  }
+}
+
+export async function refresh() {
+  waiting = [];
+  try {
+    const [overview, history, graph, session] = await Promise.all([
+      api.get("/api/overview"), api.get("/api/history"), state.graph ?? api.get("/api/graph"), api.get("/api/session")]);
+    Object.assign(state, { overview, history, graph, role: session.role, at: Date.now(), problem: null, connected: true });
+  } catch (error) {
+    state.problem = error;
+  } finally {
+    const missed = waiting ?? [];
+    waiting = null;
+    missed.forEach(apply);
+  }
+}
+
+export function go(path, query = {}, replace = false) {
+  const given = Object.fromEntries(Object.entries(query).filter(([, value]) => value !== "" && value !== undefined));
+  const url = api.withQuery(path, given);
+  history[replace ? "replaceState" : "pushState"](null, "", url);
+  const moved = state.path !== path;
+  Object.assign(state, { path, query: given });
+  if (moved) scrollTo(0, 0);
+}
+addEventListener("popstate", () => {
+  state.path = location.pathname;
+  state.query = Object.fromEntries(new URLSearchParams(location.search));
+});
+addEventListener("signed-out", () => (state.signedOut = true));
+setInterval(() => (state.now = Date.now()), 1000);
+
+let number = 0;
+// A toast says that something is done; with `undo` it is done only when its time has passed.
+export function toast(text, { undo = null, then = null, seconds = 8 } = {}) {
+  const one = { id: ++number, text, undo };
+  const end = (kept) => {
+    clearTimeout(timer);
+    state.toasts = state.toasts.filter((each) => each.id !== one.id);
+    kept ? then?.() : undo?.();
+  };
+  const timer = setTimeout(() => end(true), seconds * 1000);
+  one.take_back = () => end(false);
+  state.toasts.push(one);
+}

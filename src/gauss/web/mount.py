@@ -1,0 +1,55 @@
+"""Serves the pages of a run beside its API. NiceGUI is imported by the first request for a page, so that runs which
+nobody looks at pay nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+
+from gauss.http.body import App, Receive, Scope, Send, header
+from gauss.stream.control.run import Running
+
+if TYPE_CHECKING:
+    from gauss.web.host import PageHost
+
+PAGES = re.compile(r"/(topics|processors|dead|syncs|pipeline|health|_nicegui|_nicegui_ws|_gauss)(/.*)?")
+
+
+class Pages:
+    """ASGI middleware that passes requests for pages on to NiceGUI."""
+
+    def __init__(self, app: App, running: Running) -> None:
+        self._app = app
+        self._running = running
+        self._opening = asyncio.Lock()
+        self._host: PageHost | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not _is_page(scope):
+            await self._app(scope, receive, send)
+            return
+        async with self._opening:
+            if self._host is None:
+                self._host = await self._opened()
+        await self._host(scope, receive, send)
+
+    async def _opened(self) -> PageHost:
+        from_module = await run_in_threadpool(_imported)
+        host = from_module(self._running)
+        await host.start()
+        return host
+
+
+def _imported() -> type[PageHost]:
+    from gauss.web.host import PageHost
+
+    return PageHost
+
+
+def _is_page(scope: Scope) -> bool:
+    if scope["path"] == "/":  # programs get the paths of the API there
+        return scope["type"] == "http" and "text/html" in header(scope, b"accept")
+    return PAGES.fullmatch(scope["path"]) is not None

@@ -1,0 +1,107 @@
+"""Migrations: upwards from every version with its data, by many processes at once, never downwards."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from gauss.clients.database import Database
+from gauss.fleet.fleet_store import FleetStore
+from gauss.fleet.store.migrations import MIGRATIONS, migrate
+from gauss.fleet.store.schema import SCHEMA
+from gauss.model.errors import ConfigError
+
+CONFIG = "VALUES ('p', 1, '{\"brokers\": \"b:1\"}', NULL)"
+DATA = {
+    1: (
+        "INSERT INTO pipelines VALUES ('p', 'orders', '', 1, 10, 10)",
+        "INSERT INTO pipeline_state VALUES ('p', 'started', 3, 20)",
+        f"INSERT INTO kafka_configs {CONFIG}",
+        "INSERT INTO config_versions VALUES ('p', 1, 'kafka', '{}', NULL, 'me', '', 10)",
+    ),
+    2: ("UPDATE leases SET worker_id = 'w', lease_until = 30, epoch = 4 WHERE slot = 0",),
+    3: (
+        "INSERT INTO claims VALUES ('p', 't', 0, 'id', 9, 'w', 0, 4, 2, 70, 80, 5, NULL, NULL, 7, 7, 7, 0, 40, 50)",
+        "INSERT INTO dead_letters VALUES ('p', 9, 60, 't', 0, 'map', 'r', 'c', 'd', NULL, 1, 2)",
+    ),
+}
+"""By version: what a store of that version may hold."""
+
+
+@pytest.fixture
+def database(address: str | Path) -> Database:
+    return Database(address, name="store", option="--store")
+
+
+@pytest.mark.parametrize("version", range(len(MIGRATIONS)))
+def test_a_store_of_every_version_keeps_its_data_when_it_is_migrated(
+    database: Database, address: str | Path, key_path: Path, version: int
+) -> None:
+    for number in range(1, version + 1):
+        migrate(database, MIGRATIONS[:number])
+        with database.transaction() as connection:
+            for statement in DATA[number]:
+                connection.execute(sa.text(statement.replace(":", "\\:")))
+    database.close()
+    store = FleetStore(address, key_path)
+    found = store.pipelines.list()
+    assert [(each.name, each.desired, each.replicas) for each in found] == [("orders", "started", 3)] * bool(version)
+    if version >= 1:
+        assert [each.slot for each in store.leases.vacancies()] == [0, 1, 2]
+        taken = store.leases.acquire("w2", [("p", 0)], 1_000)
+        assert [lease.epoch for lease in taken] == [5 if version >= 2 else 1]
+    if version >= 3:
+        assert [(each.next_offset, each.epoch) for each in store.claims.list("p")] == [(70, 2)]
+        assert [each.letter.offset for each in store.letters.list("p")] == [60]
+    store.close()
+
+
+def test_the_tables_are_those_that_statements_are_built_from(database: Database) -> None:
+    migrate(database)
+    found = sa.inspect(database.engine)
+    for table in SCHEMA.sorted_tables:
+        columns = {column["name"]: str(column["type"]) for column in found.get_columns(table.name)}
+        key = found.get_pk_constraint(table.name)["constrained_columns"]
+        assert list(columns) == [column.name for column in table.columns], table.name
+        assert set(key) == {column.name for column in table.primary_key}, table.name
+    database.close()
+
+
+def test_processes_that_start_at_the_same_time_migrate_once(address: str | Path) -> None:
+    databases = [Database(address, name="store", option="--store") for _ in range(6)]
+    start, versions = threading.Barrier(len(databases)), list[int]()
+
+    def run(database: Database) -> None:
+        start.wait()
+        versions.append(migrate(database))
+
+    threads = [threading.Thread(target=run, args=(database,)) for database in databases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(versions) == len(databases)
+    with databases[0].transaction() as connection:
+        applied = connection.execute(sa.text("SELECT version FROM schema_version ORDER BY version")).scalars().all()
+    assert applied == list(range(1, len(MIGRATIONS) + 1))
+    for database in databases:
+        database.close()
+
+
+def test_a_store_of_a_newer_gauss_is_refused(database: Database) -> None:
+    migrate(database)
+    with pytest.raises(ConfigError, match=r"the store has version 4, and this gauss knows versions up to 3"):
+        migrate(database, MIGRATIONS[:-1])
+    database.close()
+
+
+def test_a_migration_that_fails_leaves_the_version_before_it(database: Database) -> None:
+    broken = type("Broken", (), {"STATEMENTS": ("CREATE TABLE half (id BIGINT)", "CREATE TABLE nonsense (")})
+    with pytest.raises(Exception, match="store"):
+        migrate(database, [*MIGRATIONS, broken])  # type: ignore[list-item]
+    assert not sa.inspect(database.engine).has_table("half")
+    assert migrate(database) == len(MIGRATIONS)
+    database.close()

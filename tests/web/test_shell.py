@@ -1,0 +1,138 @@
+"""What holds for every page: no error, no sideways scroll, named controls, contrast, keys, themes, lost connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from helpers.waiting import wait_until
+from web.conftest import PAGES, SHOWN, Pages
+
+pytestmark = pytest.mark.system
+
+CONTRAST = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  const behind = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const found = rgba(getComputedStyle(at).backgroundColor);
+      if (found[3] === 255) return found;
+    }
+    return [255, 255, 255];
+  };
+  const skipped = "svg, [disabled], .sr, .skip, script, style, .word";
+  const bad = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode.parentElement, text = walker.currentNode.textContent.trim();
+    if (!text || !node.checkVisibility() || node.closest(skipped)) continue;
+    const levels = [light(rgba(getComputedStyle(node).color)), light(behind(node))].sort((a, b) => b - a);
+    const ratio = (levels[0] + 0.05) / (levels[1] + 0.05);
+    if (ratio < 4.5) bad.push([text.slice(0, 40), node.className, ratio.toFixed(2)]);
+  }
+  return bad;
+}"""
+VISIT = "(path) => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }"
+"""Goes to a page as its links do, without loading anything anew."""
+STOPS = "a[href], button, input, select, textarea, [tabindex='0'], [role=option]"
+NAMES = f"""() => [...document.querySelectorAll("{STOPS}")]
+  .filter((node) => node.checkVisibility() && !node.disabled)
+  .filter((node) => !(node.innerText || node.ariaLabel || node.labels?.[0]?.innerText || node.title || "").trim())
+  .map((node) => node.outerHTML.slice(0, 120))"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_text_of_every_page_has_contrast_and_every_control_a_name(pages: Pages, dark: bool) -> None:
+    with pages.opened(dark=dark) as page:
+        for path in (*PAGES, "/?topic=raw", "/?processor=high"):
+            page.evaluate(VISIT, path)
+            page.wait_for_selector(SHOWN)
+            page.wait_for_timeout(300)
+            assert page.evaluate(CONTRAST) == [], path
+            assert page.evaluate(NAMES) == [], path
+
+
+def test_no_page_scrolls_sideways_on_a_phone(pages: Pages) -> None:
+    with pages.opened(width=390) as page:
+        for path in (*PAGES, "/?topic=raw", "/?processor=high"):
+            page.evaluate(VISIT, path)
+            page.wait_for_selector(SHOWN)
+            page.wait_for_timeout(300)
+            assert page.evaluate("document.documentElement.scrollWidth") == 390, path
+
+
+def test_every_tab_stop_shows_where_it_is(pages: Pages) -> None:
+    with pages.opened() as page:
+        seen: list[Any] = []
+        for _ in range(20):
+            page.keyboard.press("Tab")
+            seen.append(
+                page.evaluate(
+                    "() => [document.activeElement.tagName, getComputedStyle(document.activeElement).outlineStyle]"
+                )
+            )
+        assert [stop for stop in seen if stop[0] != "BODY" and stop[1] == "none"] == []
+        assert len({stop[0] for stop in seen}) > 1
+
+
+def test_keys_go_to_pages_and_find_or_do_opens_a_topic(pages: Pages) -> None:
+    with pages.opened() as page:
+        page.keyboard.press("g")
+        page.keyboard.press("t")
+        page.wait_for_url("**/topics")
+        page.keyboard.press("Control+k")
+        page.fill("dialog input", "hig")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/topics/high")
+        page.keyboard.press("Control+k")
+        page.keyboard.press("Escape")
+        page.wait_for_selector("dialog.find", state="detached")
+
+
+def test_the_theme_is_chosen_and_kept(pages: Pages) -> None:
+    with pages.opened() as page:
+        for _ in range(2):
+            page.click("[aria-label^='Theme']")
+        page.wait_for_selector("body.body--dark")
+        page.reload()
+        page.wait_for_selector("body.body--dark")
+
+
+def test_a_page_that_lost_its_connection_says_since_when(pages: Pages) -> None:
+    with pages.opened() as page:
+        page.wait_for_selector("text=Live")
+        page.evaluate("window.socket.disconnect()")
+        page.wait_for_selector(".banner >> text=You look at")
+        page.wait_for_selector("main.stale")
+        page.evaluate("window.socket.connect()")
+        page.wait_for_selector(".banner", state="detached")
+
+
+def test_a_hidden_tab_is_sent_nothing(pages: Pages) -> None:
+    with pages.opened() as page:
+        page.evaluate(
+            """() => { window.heard = 0; window.socket.on('live', () => window.heard++);
+            Object.defineProperty(document, 'hidden', { value: true, configurable: true });
+            document.dispatchEvent(new Event('visibilitychange')); }"""
+        )
+        page.wait_for_timeout(1500)
+        before = page.evaluate("window.heard")
+        page.wait_for_timeout(1500)
+        assert page.evaluate("window.heard") == before
+        page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+        wait_until(lambda: page.evaluate("window.heard") > before, what="figures for a tab that is shown again")
+
+
+def test_an_unknown_topic_says_what_became_of_it(pages: Pages) -> None:
+    with pages.opened("/topics/removed") as page:
+        assert "no topic" in page.inner_text("h1")
+    with pages.opened("/?topic=removed") as page:
+        page.wait_for_selector(".dock >> text=There is no topic")
