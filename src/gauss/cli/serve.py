@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,9 +9,11 @@ import typer
 
 from gauss.cli.output import CommandOutput, JsonOption
 from gauss.cli.stops import Stops
+from gauss.model.errors import Unavailable
 
 if TYPE_CHECKING:
     from gauss.fleet.fleet_store import FleetStore
+    from gauss.process.supervise import Child
 
 DEFAULT_DATA_DIR = Path(".gauss-fleet")
 
@@ -19,7 +22,11 @@ def command(
     *,
     store: Annotated[
         str | None,
-        typer.Option("--store", help="sqlite:///FILE or postgresql://…; default: SQLite in the data directory."),
+        typer.Option(
+            "--store",
+            help="sqlite:///FILE or postgresql://…; default: SQLite in the data directory.",
+            envvar="GAUSS_STORE",
+        ),
     ] = None,
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="The port; 0 for any free one.", min=0, max=65_535)] = 8080,
@@ -28,36 +35,52 @@ def command(
         Path | None,
         typer.Option("--key-file", help="The key that seals secrets.", envvar="GAUSS_KEY_FILE"),
     ] = None,
+    with_worker: Annotated[
+        bool, typer.Option("--with-worker", help="Also run the pipelines here, by one worker.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Serve the API of a fleet until it is stopped. The address and a token for it are in serve.json in the data
     directory, which appears once the API answers; with --json, stdout then has one line that names both.
 
-    Examples: gauss serve · gauss serve --store postgresql://gauss@db/fleet --host 0.0.0.0 --port 8080
+    Examples: gauss serve --with-worker · gauss serve --store postgresql://gauss@db/fleet --host 0.0.0.0 --port 8080
     """
     from gauss.api.fleet.served import Served
     from gauss.fleet.fleet_store import FleetStore, store_address
     from gauss.fleet.store.sealing import key_file as named_key_file
+    from gauss.fleet.worker.child import worker_beside
     from gauss.http.server import ApiServer, listen, url_of
 
     stops = Stops()
     output = CommandOutput(json=json)
-    with Served(data_dir) as served:
-        address = data_dir / "fleet.db" if store is None else store_address(store)
-        opened = FleetStore(address, named_key_file(key_file))
-        try:
-            server = ApiServer(listen(host, port), lambda: _app(opened))
-            server.start()
-            try:
-                url = url_of(server.listener)
-                served.announce(url, opened, socket.gethostname(), stops.asked)
-                output.event({"endpoint": url, "file": str(served.file)})
-                output.note(f"the API of the fleet is at {url}; its address and a token are in {served.file}")
-                stops.asked.wait()
-            finally:
-                server.stop()
-        finally:
-            opened.close()
+    with Served(data_dir) as served, ExitStack() as stack:
+        address = data_dir.absolute() / "fleet.db" if store is None else store_address(store)
+        key = named_key_file(key_file)
+        opened = stack.enter_context(closing(FleetStore(address, key)))
+        server = ApiServer(listen(host, port), lambda: _app(opened))
+        server.start()
+        stack.callback(server.stop)
+        url = url_of(server.listener)
+        served.announce(url, opened, socket.gethostname(), stops.asked)
+        output.event({"endpoint": url, "file": str(served.file)})
+        output.note(f"the API of the fleet is at {url}; its address and a token are in {served.file}")
+        if with_worker:
+            named = f"sqlite:///{address}" if isinstance(address, Path) else address
+            child = stack.enter_context(worker_beside(data_dir.absolute(), named, key.absolute(), {}))
+            output.note(f"a worker starts beside it; its log is {child.output_path}")
+            _watch(child, stops, output)
+        stops.asked.wait()
+
+
+def _watch(child: Child, stops: Stops, output: CommandOutput) -> None:
+    """Until both are stopped. Raises the error of a worker that can't be started."""
+    was_ready = False
+    while not stops.asked.wait(0.2):
+        if child.state == "failed":
+            raise child.error or Unavailable("the worker has ended", hint=f"its log: {child.output_path}")
+        if child.state == "ready" and not was_ready:
+            was_ready = True
+            output.note("the worker is up")
 
 
 def _app(store: FleetStore) -> Any:

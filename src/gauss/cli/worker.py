@@ -9,13 +9,16 @@ from gauss.cli.output import CommandOutput, JsonOption
 from gauss.cli.stops import Stops
 from gauss.model.errors import ConfigError
 from gauss.model.units import duration_ms
+from gauss.process import ready
 
 DEFAULT_DATA_DIR = Path(".gauss-worker")
 
 
 def command(
     *,
-    store: Annotated[str, typer.Option("--store", help="sqlite:///FILE or postgresql://…, the same for all.")],
+    store: Annotated[
+        str, typer.Option("--store", help="sqlite:///FILE or postgresql://…, the same for all.", envvar="GAUSS_STORE")
+    ],
     lease_ttl: Annotated[str, typer.Option("--lease-ttl", help="How long a slot is held without renewal.")] = "20s",
     reconcile_every: Annotated[str, typer.Option("--reconcile-every", help="How often the store is asked.")] = "5s",
     data_dir: Annotated[Path, typer.Option("--data-dir", help="Files of Spark.")] = DEFAULT_DATA_DIR,
@@ -54,6 +57,7 @@ def command(
         with start_spark(data_dir) as (runner, clusters):
             worker = FleetWorker(Surroundings(opened, runner, clusters, ttl_ms), settings)
             with serve_metrics(metrics_port, worker):
+                ready.report({"ready": True})
                 output.event({"worker": worker.id})
                 output.note(f"worker {worker.id} is up")
                 worker.run(stops.asked)

@@ -27,13 +27,26 @@ class Status(NamedTuple):
     dead_letters: int
     lag: int
     """Messages that are not yet committed."""
+    lag_seconds: float
+    """The age of the oldest of them."""
+    dead_ratio: float
+    """The share of recent records that became dead letters."""
+    alert: str
+    """Empty, or what somebody should look at."""
+
+
+LEAST_RECORDS = 20
+"""A share of fewer records means nothing."""
 
 
 def status(
     pipeline: Pipeline, held: Sequence[Assignment], claims: Sequence[ClaimShown], workers: Sequence[Worker]
 ) -> Status:
     observed, reason = _observed(pipeline, held, claims, workers)
-    lag = sum(max(each.end_offset - each.next_offset, 0) for each in claims)
+    ratio = dead_ratio(claims)
+    alert = ""
+    if ratio > pipeline.alert_ratio:
+        alert = f"{ratio:.0%} of the recent records became dead letters (limit {pipeline.alert_ratio:.0%})"
     return Status(
         pipeline.desired,
         observed,
@@ -41,8 +54,22 @@ def status(
         sum(each.rows for each in claims),
         sum(each.batches for each in claims),
         sum(each.dead_letters for each in claims),
-        lag,
+        sum(each.lag for each in claims),
+        max(map(lag_seconds, claims), default=0.0),
+        ratio,
+        alert,
     )
+
+
+def lag_seconds(claim: ClaimShown) -> float:
+    """The age of the oldest record of a partition that is not yet committed; 0 if there is none."""
+    return max(claim.lag_ms or 0, 0) / 1000 if claim.lag else 0.0
+
+
+def dead_ratio(claims: Sequence[ClaimShown]) -> float:
+    """The share of recent records that became dead letters."""
+    records = sum(each.window_records for each in claims)
+    return sum(each.window_letters for each in claims) / records if records >= LEAST_RECORDS else 0.0
 
 
 def _observed(

@@ -27,6 +27,10 @@ DATA = {
         "INSERT INTO claims VALUES ('p', 't', 0, 'id', 9, 'w', 0, 4, 2, 70, 80, 5, NULL, NULL, 7, 7, 7, 0, 40, 50)",
         "INSERT INTO dead_letters VALUES ('p', 9, 60, 't', 0, 'map', 'r', 'c', 'd', NULL, 1, 2)",
     ),
+    4: (
+        "INSERT INTO tokens VALUES ('t', 'ci', 'viewer', 'h', 'me', 10, NULL)",
+        "INSERT INTO audit (at, who, action, pipeline_id, detail) VALUES (10, 'me', 'pipeline.start', 'p', '{}')",
+    ),
 }
 """By version: what a store of that version may hold."""
 
@@ -56,6 +60,9 @@ def test_a_store_of_every_version_keeps_its_data_when_it_is_migrated(
     if version >= 3:
         assert [(each.next_offset, each.epoch) for each in store.claims.list("p")] == [(70, 2)]
         assert [each.letter.offset for each in store.letters.list("p")] == [60]
+    if version >= 4:
+        assert [each.name for each in store.tokens.list()] == ["ci"]
+        assert [each.action for each in store.audit.entries()] == ["pipeline.start"]
     store.close()
 
 
@@ -93,7 +100,7 @@ def test_processes_that_start_at_the_same_time_migrate_once(address: str | Path)
 
 def test_a_store_of_a_newer_gauss_is_refused(database: Database) -> None:
     migrate(database)
-    with pytest.raises(ConfigError, match=r"the store has version 4, and this gauss knows versions up to 3"):
+    with pytest.raises(ConfigError, match=f"the store has version {len(MIGRATIONS)}, and this gauss knows versions up to {len(MIGRATIONS) - 1}"):
         migrate(database, MIGRATIONS[:-1])
     database.close()
 

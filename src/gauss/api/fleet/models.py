@@ -10,6 +10,8 @@ from pydantic.alias_generators import to_camel
 from gauss.fleet.store.pipelines import MOST_REPLICAS
 from gauss.fleet.store.workers import Mode
 
+MOST_LETTER_BYTES = 1 << 20
+Number = Annotated[int, Field(ge=0, lt=2**63)]
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
 Description = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00]*$")]
 
@@ -28,6 +30,8 @@ class NewPipeline(Body):
 class PipelineChange(Body):
     name: Name
     description: Description = ""
+    alert_ratio: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Status warns when a larger share of recent records became dead letters. Left out: as it was."""
 
 
 class PipelineShown(Body):
@@ -41,6 +45,7 @@ class PipelineShown(Body):
     created_at: int
     """Unix milliseconds, as all times."""
     updated_at: int
+    alert_ratio: float
 
 
 class State(Body):
@@ -61,6 +66,13 @@ class StatusShown(Body):
     batches: int
     dead_letters: int
     lag: int
+    """Messages that are not yet committed."""
+    lag_seconds: float
+    """The age of the oldest of them."""
+    dead_ratio: float
+    """The share of recent records that became dead letters."""
+    alert: str
+    """Empty, or what somebody should look at."""
 
 
 class AssignmentShown(Body):
@@ -80,6 +92,11 @@ class ClaimBody(Body):
     epoch: int
     next_offset: int
     lag: int
+    lag_seconds: float
+    pending_to: int | None
+    """The end of the range that is being inserted."""
+    pending_version: int | None
+    """The version of the config that it is inserted with."""
 
 
 class WorkerSlot(Body):
@@ -114,11 +131,28 @@ class LetterShown(Body):
     """The record as it was."""
     ts_ms: int
     at: int
+    edited: str | None
+    """What is replayed instead, as text."""
+    edited_by: str | None
 
 
 class LetterPlace(Body):
+    inc: Number
+    offset: Number
+
+
+class LetterEdit(Body):
+    """The record that is replayed: `text`, or any bytes as `base64`; neither: as it was."""
+
+    text: Annotated[str, Field(max_length=MOST_LETTER_BYTES)] | None = None
+    base64: Annotated[str, Field(max_length=MOST_LETTER_BYTES * 4 // 3 + 4)] | None = None
+
+
+class ReplayedShown(Body):
     inc: int
     offset: int
+    outcome: Literal["replayed", "filtered", "refused", "gone"]
+    reason: str
 
 
 class VersionShown(Body):

@@ -13,6 +13,8 @@ from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from gauss.api import pages
+from gauss.api.fleet.metrics import fleet_metrics
+from gauss.api.fleet.models import StatusShown
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.status import by_pipeline, status
 from gauss.http.metrics import TEXT, render
@@ -87,34 +89,6 @@ def statuses(store: FleetStore) -> dict[str, dict[str, Any]]:
     held, workers, claims = by_pipeline(store.leases.assignments()), store.workers.list(), store.claims.all()
     found = {}
     for each in store.pipelines.list():
-        seen = status(each, held.get(each.id, []), claims.get(each.id, []), workers)._asdict()
-        seen["deadLetters"] = seen.pop("dead_letters")
-        found[each.id] = {"id": each.id, "name": each.name, "replicas": each.replicas, **seen}
-    return found
-
-
-def fleet_metrics(store: FleetStore) -> list[dict[str, Any]]:
-    """Counters and gauges of all pipelines."""
-    found: list[dict[str, Any]] = []
-    held, claims, workers = by_pipeline(store.leases.assignments()), store.claims.all(), store.workers.list()
-
-    def add(name: str, kind: str, help_text: str, value: float, **labels: str) -> None:
-        found.append({"name": f"gauss_fleet_{name}", "type": kind, "help": help_text, "labels": labels, "value": value})
-
-    add("workers", "gauge", "Workers that are up", sum(each.live for each in workers))
-    for each in store.pipelines.list():
-        label = {"pipeline": each.name, "pipeline_id": each.id}
-        wanted = each.replicas if each.desired == "started" else 0
-        add("slots_desired", "gauge", "Replicas that are wanted", wanted, **label)
-        add("slots_held", "gauge", "Slots that workers hold", len(held.get(each.id, [])), **label)
-        epochs = sum(one.epoch for one in held.get(each.id, []))
-        add("lease_epochs", "gauge", "Sum of the epochs of held slots; it grows with each takeover", epochs, **label)
-        for one in claims.get(each.id, []):
-            place = {**label, "topic": one.topic, "partition": str(one.partition)}
-            add("rows_total", "counter", "Rows inserted", one.rows, **place)
-            add("bytes_total", "counter", "Bytes of the records of inserted rows", one.bytes, **place)
-            add("batches_total", "counter", "Ranges committed", one.batches, **place)
-            add("dead_letters_total", "counter", "Records that became no rows", one.dead_letters, **place)
-            lag = max(one.end_offset - one.next_offset, 0)
-            add("lag_messages", "gauge", "Messages that are not yet committed", lag, **place)
+        seen = StatusShown(**status(each, held.get(each.id, []), claims.get(each.id, []), workers)._asdict())
+        found[each.id] = {"id": each.id, "name": each.name, "replicas": each.replicas, **seen.model_dump(by_alias=True)}
     return found

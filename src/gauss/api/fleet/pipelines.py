@@ -42,9 +42,9 @@ def routes(store: FleetStore) -> APIRouter:
     def one(id: str) -> PipelineShown:
         return _shown(pipelines.get(id))
 
-    @router.put("/{id}", summary="Change name and description")
+    @router.put("/{id}", summary="Change name, description, and the share of dead letters that raises an alert")
     def update(request: Request, id: str, body: PipelineChange) -> PipelineShown:
-        return _shown(pipelines.update(id, who(request), name=body.name, description=body.description))
+        return _shown(pipelines.update(id, who(request), **body.model_dump()))
 
     @router.delete("/{id}", status_code=204, summary="Delete a pipeline, also while it is started")
     def delete(request: Request, id: str) -> None:

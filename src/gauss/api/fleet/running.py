@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import base64
+import binascii
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query, Request
 
+from gauss.api.fleet.access import who
 from gauss.api.fleet.models import (
     AssignmentShown,
     ClaimBody,
+    LetterEdit,
     LetterPlace,
     LetterShown,
+    ReplayedShown,
     StatusShown,
     WorkerShown,
     WorkerSlot,
 )
 from gauss.fleet.fleet_store import FleetStore
-from gauss.fleet.status import status
-from gauss.fleet.store.letters import StoredLetter
+from gauss.fleet.replay import MOST_LETTERS, replay
+from gauss.fleet.status import lag_seconds, status
+from gauss.fleet.store.letters import Place, StoredLetter
+from gauss.model.errors import ConfigError
 
+Number = Annotated[int, Path(ge=0, lt=2**63)]
 Limit = Annotated[int, Query(ge=1, le=1_000, description="maximum number")]
 
 
@@ -51,7 +58,10 @@ def routes(store: FleetStore) -> APIRouter:
                 partition=each.partition,
                 epoch=each.epoch,
                 next_offset=each.next_offset,
-                lag=max(each.end_offset - each.next_offset, 0),
+                lag=each.lag,
+                lag_seconds=lag_seconds(each),
+                pending_to=each.pending_to,
+                pending_version=each.pending_version,
             )
             for each in store.claims.list(id)
             if each.worker_id is not None
@@ -62,10 +72,30 @@ def routes(store: FleetStore) -> APIRouter:
         store.pipelines.get(id)
         return [_letter(each) for each in store.letters.list(id, limit=limit, reason=reason)]
 
-    @router.post("/pipelines/{id}/dead-letters/discard", summary="Remove dead letters; returns how many there were")
-    def discard(id: str, body: list[LetterPlace]) -> dict[str, int]:
+    @router.put("/pipelines/{id}/dead-letters/{inc}/{offset}", summary="Correct a dead letter before it is replayed")
+    def edit(request: Request, id: str, inc: Number, offset: Number, body: LetterEdit) -> LetterShown:
         store.pipelines.get(id)
-        return {"discarded": store.letters.discard(id, [(each.inc, each.offset) for each in body[:1_000]])}
+        return _letter(store.letters.edit(id, (inc, offset), _bytes(body), who(request)))
+
+    @router.post(
+        "/pipelines/{id}/dead-letters/replay",
+        summary=f"Make rows of dead letters by the newest config, at most {MOST_LETTERS} at once; repeating it is safe",
+    )
+    def replay_letters(request: Request, id: str, body: list[LetterPlace]) -> list[ReplayedShown]:
+        places = _places(body, MOST_LETTERS)
+        return [ReplayedShown(**each._asdict()) for each in replay(store, id, places, who(request))]
+
+    @router.post("/pipelines/{id}/dead-letters/discard", summary="Remove dead letters; returns how many there were")
+    def discard(request: Request, id: str, body: list[LetterPlace]) -> dict[str, int]:
+        store.pipelines.get(id)
+        return {"discarded": store.letters.discard(id, _places(body, 1_000), who(request))}
+
+    @router.post(
+        "/pipelines/{id}/claims/use-newest-config",
+        summary="Let ranges that are stuck with an older config be tried with the newest; returns how many there are",
+    )
+    def use_newest(request: Request, id: str) -> dict[str, int]:
+        return {"ranges": store.claims.use_newest_config(id, who(request))}
 
     @router.get("/workers", summary="Workers with the slots that they hold")
     def workers() -> list[WorkerShown]:
@@ -90,6 +120,21 @@ def routes(store: FleetStore) -> APIRouter:
     return router
 
 
+def _places(body: list[LetterPlace], most: int) -> list[Place]:
+    if len(body) > most:
+        raise ConfigError(f"expected at most {most} dead letters, found {len(body)}", hint="send several requests")
+    return [(each.inc, each.offset) for each in body]
+
+
+def _bytes(body: LetterEdit) -> bytes | None:
+    if body.base64 is not None:
+        try:
+            return base64.b64decode(body.base64, validate=True)
+        except binascii.Error:
+            raise ConfigError("base64: expected bytes as base64") from None
+    return None if body.text is None else body.text.encode()
+
+
 def _letter(stored: StoredLetter) -> LetterShown:
     letter, data = stored.letter, stored.letter.data
     return LetterShown(
@@ -103,4 +148,6 @@ def _letter(stored: StoredLetter) -> LetterShown:
         base64=None if data is None else base64.b64encode(data).decode(),
         ts_ms=letter.ts_ms,
         at=stored.at,
+        edited=None if stored.edited is None else stored.edited.decode(errors="replace"),
+        edited_by=stored.edited_by,
     )

@@ -14,11 +14,14 @@ import sqlalchemy as sa
 
 from gauss.clients.database import Database
 from gauss.fleet.leases.owner import Owner
-from gauss.fleet.store import letters
+from gauss.fleet.store import audit, letters
 from gauss.fleet.store.clock import now_ms
 from gauss.fleet.store.letters import DeadLetter, Origin
 from gauss.fleet.store.schema import CLAIMS, PIPELINES
 from gauss.model.errors import Fenced, NotFound, ProtocolError
+
+WINDOW_MS = 300_000
+"""The time over which the share of dead letters is counted."""
 
 
 class Intent(NamedTuple):
@@ -52,6 +55,18 @@ class Outcome(NamedTuple):
     bytes: int = 0
     letters: Sequence[DeadLetter] = ()
     """The records that became no rows."""
+    ms: int = 0
+    """How long it took to read and insert."""
+
+
+class End(NamedTuple):
+    """The end of a partition, and since when its owner is behind."""
+
+    offset: int
+    behind_ms: int | None = None
+    """For how long the end has been past `next_offset`, as far as it was watched."""
+    behind_since: int | None = None
+    """Instead, if it was past it before: the time of the last record that was committed."""
 
 
 class ClaimShown(NamedTuple):
@@ -70,6 +85,19 @@ class ClaimShown(NamedTuple):
     batches: int
     dead_letters: int
     advanced_at: int | None
+    pending_version: int | None
+    lag_ms: int | None
+    """The age of the oldest record that is not yet committed; None if there is none."""
+    insert_ms: int
+    """How long all batches together took to read and insert."""
+    window_records: int
+    """Records of the last minutes that became rows or dead letters."""
+    window_letters: int
+
+    @property
+    def lag(self) -> int:
+        """Messages that are not yet committed."""
+        return max(self.end_offset - self.next_offset, 0)
 
 
 class PartitionClaims:
@@ -140,7 +168,9 @@ class PartitionClaims:
             "next_offset": stop, "pending_to": None, "pending_version": None,
             "rows": columns.rows + outcome.rows, "bytes": columns.bytes + outcome.bytes,
             "batches": columns.batches + 1, "dead_letters": columns.dead_letters + len(outcome.letters),
-            "advanced_at": now_ms(),
+            "insert_ms": columns.insert_ms + outcome.ms, "advanced_at": now_ms(),
+            "behind_since": sa.case((columns.end_offset <= stop, None), else_=columns.behind_since),
+            **_window(outcome),
         }  # fmt: skip
         moved = claim._replace(next_offset=stop, pending=None)
         if connection.execute(update.values(**values)).rowcount:
@@ -154,10 +184,7 @@ class PartitionClaims:
         """Raises Fenced unless the step has already been made: its answer was lost."""
         row = connection.execute(sa.select(CLAIMS).where(*_owned(owner, wanted))).first()
         if row is None or _claim(row) != wanted:
-            raise Fenced(
-                f"partition {wanted.partition} of {wanted.topic} has another owner, or the lease of its slot is gone",
-                hint="it is claimed again when Kafka assigns it again",
-            )
+            raise _taken(wanted)
 
     def release(self, owner: Owner, claims: Iterable[Claim]) -> None:
         """Leaves partitions without an owner. Those that have another one are not touched."""
@@ -168,29 +195,67 @@ class PartitionClaims:
                 values = {"worker_id": None, "slot": None, "lease_epoch": None}
                 connection.execute(CLAIMS.update().where(*where, mine).values(**values))
 
-    def report_ends(self, owner: Owner, ends: Mapping[Claim, int]) -> None:
-        """Notes the ends of partitions, from which their lag is computed."""
+    def report_ends(self, owner: Owner, ends: Mapping[Claim, End]) -> None:
+        """Notes the ends of partitions, from which their lag is computed. Raises Fenced if one has another owner."""
         with self._database.transaction() as connection:
             for claim, end in sorted(ends.items(), key=lambda each: (each[0].topic, each[0].partition)):
                 where = (*_at(owner.pipeline_id, claim.topic, claim.partition), CLAIMS.c.epoch == claim.epoch)
-                connection.execute(CLAIMS.update().where(*where).values(end_offset=end))
+                since: Any = end.behind_since
+                if end.behind_ms is not None:
+                    since = now_ms() - end.behind_ms
+                update = CLAIMS.update().where(*where).values(end_offset=end.offset, behind_since=since)
+                if not connection.execute(update).rowcount:
+                    raise _taken(claim)
+
+    def use_newest_config(self, pipeline_id: str, who: str) -> int:
+        """Lets pending ranges be tried with the newest config, because an operator says so; returns how many there
+        are. Their owners are fenced, and claim the partitions anew."""
+        newest = sa.select(PIPELINES.c.version).where(PIPELINES.c.id == pipeline_id).scalar_subquery()
+        columns = CLAIMS.c
+        where = (columns.pipeline_id == pipeline_id, columns.pending_version < newest)
+        with self._database.transaction() as connection:
+            _lock_pipeline(connection, pipeline_id)
+            update = CLAIMS.update().where(*where).values(pending_version=newest, epoch=columns.epoch + 1)
+            changed = int(connection.execute(update).rowcount)
+            audit.record(connection, who, "pending.newest_config", pipeline_id, ranges=changed)
+            return changed
 
     def all(self) -> dict[str, list[ClaimShown]]:
         """The partitions of all pipelines, by pipeline."""
-        columns = [CLAIMS.c[name] for name in ClaimShown._fields]
         found: dict[str, list[ClaimShown]] = {}
         with self._database.transaction() as connection:
-            for row in connection.execute(sa.select(CLAIMS.c.pipeline_id, *columns)):
+            for row in connection.execute(sa.select(CLAIMS.c.pipeline_id, *_shown())):
                 found.setdefault(row.pipeline_id, []).append(ClaimShown(*row[1:]))
         return found
 
     def list(self, pipeline_id: str) -> list[ClaimShown]:
         """All partitions of a pipeline that were ever claimed, those without an owner included."""
-        columns = [CLAIMS.c[name] for name in ClaimShown._fields]
-        query = sa.select(*columns).where(CLAIMS.c.pipeline_id == pipeline_id)
+        query = sa.select(*_shown()).where(CLAIMS.c.pipeline_id == pipeline_id)
         with self._database.transaction() as connection:
             rows = connection.execute(query.order_by(CLAIMS.c.topic, CLAIMS.c.partition)).all()
         return [ClaimShown(*row) for row in rows]
+
+
+def _shown() -> list[sa.ColumnElement[Any]]:
+    """The columns of `ClaimShown`. A window without a batch for long is empty."""
+    recent = CLAIMS.c.window_at > now_ms() - 2 * WINDOW_MS
+    made: dict[str, sa.ColumnElement[Any]] = {
+        "lag_ms": now_ms() - CLAIMS.c.behind_since,
+        "window_records": sa.case((recent, CLAIMS.c.window_records), else_=0),
+        "window_letters": sa.case((recent, CLAIMS.c.window_letters), else_=0),
+    }
+    return [made[name].label(name) if name in made else CLAIMS.c[name] for name in ClaimShown._fields]
+
+
+def _window(outcome: Outcome) -> dict[str, Any]:
+    """Counts records and dead letters; an old window is replaced by a new one."""
+    columns, letters = CLAIMS.c, len(outcome.letters)
+    is_old = columns.window_at < now_ms() - WINDOW_MS
+    return {
+        "window_at": sa.case((is_old, now_ms()), else_=columns.window_at),
+        "window_records": sa.case((is_old, 0), else_=columns.window_records) + outcome.rows + letters,
+        "window_letters": sa.case((is_old, 0), else_=columns.window_letters) + letters,
+    }
 
 
 def _take(connection: sa.Connection, owner: Owner, place: tuple[str, int], topic_id: str, start: int | None) -> Claim:
@@ -205,7 +270,7 @@ def _take(connection: sa.Connection, owner: Owner, place: tuple[str, int], topic
             raise ProtocolError(f"partition {partition} of {topic} is new, and no offset to start at was given")
         fresh = {"topic_id": topic_id, "inc": _new_inc(connection), "next_offset": start, "end_offset": start}
         if known is None:
-            zeros = dict.fromkeys(("sequence", "rows", "bytes", "batches", "dead_letters"), 0)
+            zeros = dict.fromkeys(_COUNTERS, 0)
             key = {"pipeline_id": owner.pipeline_id, "topic": topic, "partition": partition, "epoch": 1}
             statement = CLAIMS.insert().values(**key, **zeros, **fresh, **mine)
         else:  # another topic of the same name: what was pending can no longer be read
@@ -248,11 +313,21 @@ def _new_inc(connection: sa.Connection) -> int:
 
 
 _INC_LOCK = 0x67617574
+_COUNTERS = (
+    "sequence", "rows", "bytes", "batches", "dead_letters", "insert_ms", "window_at", "window_records", "window_letters"
+)  # fmt: skip
 
 
 def _claim(row: Any) -> Claim:
     pending = None if row.pending_to is None else Intent(row.pending_to, row.pending_version)
     return Claim(row.topic, row.partition, row.topic_id, row.inc, row.epoch, row.next_offset, row.sequence, pending)
+
+
+def _taken(claim: Claim) -> Fenced:
+    return Fenced(
+        f"partition {claim.partition} of {claim.topic} has another owner, or the lease of its slot is gone",
+        hint="it is claimed again when Kafka assigns it again",
+    )
 
 
 def _lost_lease(owner: Owner) -> Fenced:

@@ -1,4 +1,5 @@
-"""Which free slots a worker acquires, so that slots spread over the workers without anybody who plans for all."""
+"""Which free slots a worker acquires, so that slots spread over the workers without anybody who plans for all.
+`balance.py` has the shares, and what a worker gives away when another one joins."""
 
 from __future__ import annotations
 
@@ -27,14 +28,16 @@ def choose(
     fair_share: int,
     patience_ms: int,
     limits: Limits = UNLIMITED,
+    avoid: Collection[tuple[str, int]] = (),
 ) -> list[tuple[str, int]]:
-    """The slots to acquire. Up to its fair share a worker takes what is free; beyond it only what the others have left
-    for `patience_ms`. It prefers pipelines of which it holds least, and is random beyond that, so that workers that
-    start at the same time do not want the same slots."""
+    """The slots to acquire, without those to `avoid`. Up to its fair share a worker takes what is free; beyond it only
+    what the others have left for `patience_ms`. It prefers pipelines of which it holds least, and is random beyond
+    that, so that workers that start at the same time do not want the same slots."""
     counts = Counter(lease.pipeline_id for lease in held)
     total, chosen = len(held), list[tuple[str, int]]()
     order = {vacancy.pipeline_id: random.random() for vacancy in vacancies}
-    waiting = sorted(vacancies, key=lambda each: (order[each.pipeline_id], each.slot))
+    free = [each for each in vacancies if (each.pipeline_id, each.slot) not in avoid]
+    waiting = sorted(free, key=lambda each: (order[each.pipeline_id], each.slot))
     while waiting:
         left = []
         least = min(counts[each.pipeline_id] for each in waiting)

@@ -5,6 +5,7 @@ Every slot has a row from the time its pipeline gets so many replicas. It is fre
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -153,6 +154,23 @@ class SlotLeases:
             query = query.where(LEASES.c.pipeline_id == pipeline_id)
         with self._database.transaction() as connection:
             return [Assignment(*row) for row in connection.execute(query)]
+
+    def loads(self) -> dict[str, int]:
+        """The number of slots that each worker holds."""
+        query = sa.select(LEASES.c.worker_id, sa.func.count()).where(LEASES.c.lease_until > now_ms())
+        with self._database.transaction() as connection:
+            rows = connection.execute(query.group_by(LEASES.c.worker_id)).all()
+        return {str(worker): int(count) for worker, count in rows}
+
+    def replicas_held(self) -> dict[str, Counter[str]]:
+        """By worker, the number of slots that it holds of each pipeline."""
+        columns = (LEASES.c.worker_id, LEASES.c.pipeline_id)
+        query = sa.select(*columns, sa.func.count()).where(LEASES.c.lease_until > now_ms()).group_by(*columns)
+        found: dict[str, Counter[str]] = {}
+        with self._database.transaction() as connection:
+            for worker, pipeline_id, count in connection.execute(query):
+                found.setdefault(str(worker), Counter())[pipeline_id] = int(count)
+        return found
 
 
 _SLOT = sa.tuple_(LEASES.c.pipeline_id, LEASES.c.slot)

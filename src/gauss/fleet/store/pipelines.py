@@ -14,6 +14,7 @@ from gauss.fleet.store.schema import LEASES, PIPELINES, STATE
 from gauss.model.errors import ConfigError, NotFound
 
 MOST_REPLICAS = 1000
+ALERT_RATIO = 0.05
 Desired = Literal["started", "stopped"]
 
 
@@ -25,6 +26,8 @@ class Pipeline(NamedTuple):
     """The newest version of its configs."""
     created_at: int
     updated_at: int
+    alert_ratio: float
+    """Status warns when a larger share of recent records became dead letters."""
     desired: Desired
     replicas: int
 
@@ -38,7 +41,7 @@ class Pipelines:
     def create(self, name: str, description: str, who: str) -> Pipeline:
         """Creates a stopped pipeline with one replica."""
         pipeline_id = uuid.uuid4().hex
-        row = {"id": pipeline_id, "name": name, "description": description, "version": 0}
+        row = {"id": pipeline_id, "name": name, "description": description, "version": 0, "alert_ratio": ALERT_RATIO}
         with self._database.transaction() as connection:
             connection.execute(PIPELINES.insert().values(**row, created_at=now_ms(), updated_at=now_ms()))
             state = {"pipeline_id": pipeline_id, "desired": "stopped", "replicas": 1}
@@ -59,10 +62,16 @@ class Pipelines:
             return _get(connection, pipeline_id)
 
     def update(
-        self, pipeline_id: str, who: str, *, name: str | None = None, description: str | None = None
+        self,
+        pipeline_id: str,
+        who: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        alert_ratio: float | None = None,
     ) -> Pipeline:
         """Changes what is given."""
-        given = {"name": name, "description": description}
+        given = {"name": name, "description": description, "alert_ratio": alert_ratio}
         changes = {key: value for key, value in given.items() if value is not None}
         with self._database.transaction() as connection:
             old = locked(connection, pipeline_id)

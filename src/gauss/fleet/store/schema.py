@@ -14,6 +14,7 @@ PIPELINES = sa.Table(
     sa.Column("version", sa.BigInteger),
     sa.Column("created_at", sa.BigInteger),
     sa.Column("updated_at", sa.BigInteger),
+    sa.Column("alert_ratio", sa.Double),
 )  # fmt: skip
 STATE = sa.Table(
     "pipeline_state", SCHEMA,
@@ -70,6 +71,8 @@ WORKERS = sa.Table(
     sa.Column("ttl_ms", sa.BigInteger),
     sa.Column("started_at", sa.BigInteger),
     sa.Column("seen_at", sa.BigInteger),
+    sa.Column("max_slots", sa.BigInteger),
+    sa.Column("max_replicas", sa.BigInteger),
 )  # fmt: skip
 CLAIMS = sa.Table(
     "claims", SCHEMA,
@@ -93,6 +96,11 @@ CLAIMS = sa.Table(
     sa.Column("dead_letters", sa.BigInteger),
     sa.Column("taken_at", sa.BigInteger),
     sa.Column("advanced_at", sa.BigInteger),
+    sa.Column("behind_since", sa.BigInteger),
+    sa.Column("insert_ms", sa.BigInteger),
+    sa.Column("window_at", sa.BigInteger),
+    sa.Column("window_records", sa.BigInteger),
+    sa.Column("window_letters", sa.BigInteger),
 )  # fmt: skip
 DEAD_LETTERS = sa.Table(
     "dead_letters", SCHEMA,
@@ -108,6 +116,8 @@ DEAD_LETTERS = sa.Table(
     sa.Column("data", sa.LargeBinary),
     sa.Column("ts_ms", sa.BigInteger),
     sa.Column("at", sa.BigInteger),
+    sa.Column("edited", sa.LargeBinary),
+    sa.Column("edited_by", sa.Text),
 )  # fmt: skip
 TOKENS = sa.Table(
     "tokens", SCHEMA,

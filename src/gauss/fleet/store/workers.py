@@ -24,6 +24,10 @@ class Worker(NamedTuple):
     ttl_ms: int
     started_at: int
     seen_at: int
+    max_slots: int | None
+    """Slots that it takes at most; None for any number."""
+    max_replicas: int | None
+    """Slots of one pipeline that it takes at most."""
     live: bool
     """Whether it was seen within its lease TTL."""
 
@@ -34,9 +38,21 @@ class Workers:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def seen(self, worker_id: str, *, host: str, pid: int, mode: Mode, version: str, ttl_ms: int) -> None:
+    def seen(
+        self,
+        worker_id: str,
+        *,
+        host: str,
+        pid: int,
+        mode: Mode,
+        version: str,
+        ttl_ms: int,
+        max_slots: int | None = None,
+        max_replicas: int | None = None,
+    ) -> None:
         """Notes that a worker is up."""
         row = {"host": host, "pid": pid, "mode": mode, "version": version, "ttl_ms": ttl_ms}
+        row |= {"max_slots": max_slots, "max_replicas": max_replicas}
         with self._database.transaction() as connection:
             where = WORKERS.c.id == worker_id
             if not connection.execute(WORKERS.update().where(where).values(seen_at=now_ms())).rowcount:

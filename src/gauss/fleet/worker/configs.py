@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from gauss.fleet.config.clickhouse import ClickHouseConfig
 from gauss.fleet.config.filters import FiltersConfig
 from gauss.fleet.config.stored import clickhouse_of, kafka_of
 from gauss.fleet.fleet_store import FleetStore
@@ -9,6 +12,22 @@ from gauss.fleet.mapping.column import Mapping
 from gauss.fleet.store.configs import Kind
 from gauss.fleet.worker.range_work import PipelineConfig
 from gauss.model.errors import ConfigError
+
+
+def with_newest_connections(pinned: PipelineConfig, newest: PipelineConfig) -> PipelineConfig:
+    """The config that an intent names, which alone says what rows are made and where they go, with the newest logins
+    for the same topic and the same table."""
+    kafka, clickhouse = pinned.kafka, pinned.clickhouse
+    if kafka.topic == newest.kafka.topic and kafka.format_config == newest.kafka.format_config:
+        kafka = newest.kafka if kafka.format == newest.kafka.format else kafka
+    if _table(clickhouse) == _table(newest.clickhouse):
+        clickhouse = newest.clickhouse
+    return replace(pinned, kafka=kafka, clickhouse=clickhouse)
+
+
+def _table(config: ClickHouseConfig) -> tuple[object, ...]:
+    address = config.address()
+    return address.host, address.port, config.database, config.table
 
 
 class PipelineConfigs:

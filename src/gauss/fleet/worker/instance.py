@@ -6,8 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -19,13 +18,15 @@ from gauss.clients.kafka.reading import Range
 from gauss.clients.kafka.settings import client_conf
 from gauss.fleet.config.kafka import KafkaConfig
 from gauss.fleet.fleet_store import FleetStore
-from gauss.fleet.leases.claims import Claim, Intent, Outcome
-from gauss.fleet.leases.keeper import HeldLease, clock
+from gauss.fleet.leases.claims import Claim, End, Intent, Outcome
+from gauss.fleet.leases.deadline import Deadline
+from gauss.fleet.leases.keeper import HeldLease
 from gauss.fleet.leases.owner import Owner
 from gauss.fleet.leases.slots import Wanted
-from gauss.fleet.worker.configs import PipelineConfigs
+from gauss.fleet.worker.configs import PipelineConfigs, with_newest_connections
 from gauss.fleet.worker.ends import Clusters
-from gauss.fleet.worker.range_work import PipelineConfig, RangeWork
+from gauss.fleet.worker.lag import PassedEnds
+from gauss.fleet.worker.range_work import PipelineConfig, RangeResult, RangeWork
 from gauss.fleet.worker.rate import RateLimit
 from gauss.fleet.worker.runner import Failure, Runner
 from gauss.model.errors import ConfigError, Fenced, GaussError
@@ -136,7 +137,7 @@ class Instance:
                     newer = self._configs.at(self.wanted.version)
                     if newer.kafka != session.config.kafka:
                         return
-                    session.config = newer
+                    session.use(newer)
         finally:
             session.close()
             member.close()
@@ -209,10 +210,19 @@ class _Session:
         self._claims: dict[int, Claim] = {}
         self._unclear: set[int] = set()
         """Partitions whose pending range was tried before, by us or an earlier owner."""
+        self._checked = 0
+        """The version of the config whose table was found to fit."""
         self._since: dict[int, float] = {}
         self._ends: dict[int, int] = {}
+        self._passed: dict[int, PassedEnds] = {}
+        self._newest_ms: dict[int, int] = {}
         self._ends_at = 0.0
         self._rate = RateLimit()
+        self._pause, self._try_at = FIRST_PAUSE, 0.0
+
+    def use(self, config: PipelineConfig) -> None:
+        """Applies an edit. It may correct what failed, so it is tried at once."""
+        self.config = config
         self._pause, self._try_at = FIRST_PAUSE, 0.0
 
     def take(self, partitions: list[int]) -> None:
@@ -247,6 +257,14 @@ class _Session:
                 self._instance._report("running", "")
             return
         results = self._around.runner.run(self._owner.pipeline_id, works)
+        if works[0].is_check:
+            failures = [result.error for result in results if isinstance(result, Failure)]
+            self._checked = 0 if failures else works[0].config.version
+            self._back_off(failures)
+            return
+        self._commit(works, results, member)
+
+    def _commit(self, works: Sequence[RangeWork], results: Sequence[RangeResult | Failure], member: _Member) -> None:
         outcomes, failures = [], []
         for work, result in zip(works, results, strict=True):
             claim = self._claims[work.range.partition]
@@ -254,7 +272,8 @@ class _Session:
                 self._unclear.add(claim.partition)
                 failures.append(result.error)
             else:
-                outcomes.append(Outcome(claim, result.rows, result.bytes, result.letters))
+                self._newest_ms[claim.partition] = result.newest_ms or self._newest_ms.get(claim.partition, 0)
+                outcomes.append(Outcome(claim, result.rows, result.bytes, result.letters, result.took_ms))
         if outcomes:
             for claim in self._around.store.claims.advance(self._owner, outcomes):
                 self._claims[claim.partition] = claim
@@ -277,14 +296,32 @@ class _Session:
         """The ends of the partitions, shown to users every few seconds."""
         cluster = self._around.clusters.of(self.config.kafka.settings())
         self._ends |= cluster.ends(self.config.kafka.topic, self._claims)
-        if time.monotonic() - self._ends_at > REPORT_ENDS_SECONDS:
-            self._ends_at = time.monotonic()
-            known = {each: self._ends[number] for number, each in self._claims.items() if number in self._ends}
+        now = time.monotonic()
+        for number, end in self._ends.items():
+            self._passed.setdefault(number, PassedEnds()).see(end, now)
+        if now - self._ends_at > REPORT_ENDS_SECONDS:
+            self._ends_at = now
+            known = {each: self._end(each, now) for number, each in self._claims.items() if number in self._ends}
             self._around.store.claims.report_ends(self._owner, known)
 
+    def _end(self, claim: Claim, now: float) -> End:
+        """Of a backlog that was there before the first look, only the time of the last committed record is known."""
+        end = self._ends[claim.partition]
+        if end <= claim.next_offset:
+            return End(end)
+        behind = self._passed[claim.partition].behind(claim.next_offset, now)
+        if behind is not None:
+            return End(end, behind_ms=int(behind * 1000))
+        return End(end, behind_since=self._newest_ms.get(claim.partition) or None)
+
     def _works(self) -> list[RangeWork]:
-        """The ranges that are due, each with its intent in the store. Pending ones come first and alone."""
+        """The ranges that are due, each with its intent in the store. Pending ones come first and alone. An intent is
+        bound to a version of the config, so it is written only after the table was found to fit."""
         pending = [claim for claim in self._claims.values() if claim.pending is not None]
+        if not pending and self._checked != self.config.version:
+            claim = next(iter(self._claims.values()))
+            nothing = Range(claim.topic, claim.partition, claim.next_offset, claim.next_offset, claim.topic_id)
+            return [RangeWork(self.config, nothing, claim.inc, claim.epoch, False, 0.0)]
         if not pending:
             due = list(self._due())
             pending = self._around.store.claims.intend(self._owner, due) if due else []
@@ -308,19 +345,18 @@ class _Session:
     def _work(self, claim: Claim) -> RangeWork:
         assert claim.pending is not None
         is_unclear = claim.partition in self._unclear
-        config = self._config_of(claim.pending, is_unclear=is_unclear)
-        stop_at = clock() + 3600.0 if self._instance.held is None else self._instance.held.stop_at
+        pinned = self._instance._configs.at(claim.pending.version)
+        held = self._instance.held
         wanted = Range(claim.topic, claim.partition, claim.next_offset, claim.pending.stop, claim.topic_id)
-        settle = self._around.ttl_ms / 1000 if is_unclear else 0.0
-        return RangeWork(config, wanted, claim.inc, claim.epoch, is_unclear, settle, stop_at)
-
-    def _config_of(self, intent: Intent, *, is_unclear: bool) -> PipelineConfig:
-        """The config that the intent names; if it can no longer be used, such as after its table was changed, the
-        newest one is tried."""
-        if is_unclear and self._pause > 4 * FIRST_PAUSE:
-            return self.config
-        pinned = self._instance._configs.at(intent.version)
-        return replace(pinned, kafka=self.config.kafka) if pinned.kafka.topic == self.config.kafka.topic else pinned
+        return RangeWork(
+            with_newest_connections(pinned, self.config),
+            wanted,
+            claim.inc,
+            claim.epoch,
+            is_unclear,
+            self._around.ttl_ms / 1000 if is_unclear else 0.0,
+            None if held is None else Deadline.of(held.stop_at),
+        )
 
 
 def start_offsets(admin: Admin, kafka: KafkaConfig, partitions: list[int]) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from gauss.fleet.checks import table_of
 from gauss.fleet.config.clickhouse import ClickHouseConfig
 from gauss.fleet.config.filters import FiltersConfig, RecordFilter
 from gauss.fleet.config.kafka import KafkaConfig
+from gauss.fleet.leases.deadline import Deadline
 from gauss.fleet.leases.keeper import clock
 from gauss.fleet.mapping.column import Mapping
 from gauss.fleet.store.letters import DeadLetter
@@ -59,8 +61,13 @@ class RangeWork:
     """Whether some rows may be in the table already."""
     settle_s: float
     """How long an insert of an earlier owner may still be under way."""
-    stop_at: float
-    """The time by `clock` after which nothing may be inserted: the lease may be another's."""
+    deadline: Deadline | None = None
+    """When to stop inserting, because the lease may be another's."""
+
+    @property
+    def is_check(self) -> bool:
+        """A range without records: the table is prepared, and nothing is read."""
+        return self.range.start == self.range.end
 
 
 class RangeResult(NamedTuple):
@@ -69,9 +76,12 @@ class RangeResult(NamedTuple):
     rows: int
     bytes: int
     letters: list[DeadLetter]
+    newest_ms: int = 0
+    """The time of the last record."""
+    took_ms: int = 0
 
 
-class _Opened(NamedTuple):
+class Opened(NamedTuple):
     """What a process keeps of a version of a pipeline's config."""
 
     table: MappedTable
@@ -80,52 +90,61 @@ class _Opened(NamedTuple):
     reader: CompiledReader
 
 
-_opened: dict[str, tuple[int, _Opened]] = {}
-"""By pipeline, with its version."""
+_opened: dict[str, tuple[PipelineConfig, Opened]] = {}
+"""By pipeline, with its config."""
 
 
 def run(work: RangeWork) -> RangeResult:
     """Inserts a range exactly once, if the table has our columns. Raises Unavailable to try again (the range is unclear
     then), ConfigError if somebody must change something."""
+    began = time.monotonic()
+    stop_at = float("inf") if work.deadline is None else work.deadline.here()
     opened = _open(work.config)
+    if work.is_check:
+        return RangeResult(0, 0, [])
     try:
-        return _read(work, opened, work.range)
+        found = _read(work, opened, work.range, stop_at)
     except OffsetOutOfRange as error:
         if not work.range.start < error.earliest:
             raise
         start = min(error.earliest, work.range.end)
         detail = f"offsets {work.range.start} to {start - 1} were deleted by the brokers before they were read"
         lost = DeadLetter(work.range.start, "read", "deleted", "", detail, None, 0)
-        found = _read(work, opened, replace(work.range, start=start))
-        return found._replace(letters=[lost, *found.letters])
+        found = _read(work, opened, replace(work.range, start=start), stop_at)
+        found = found._replace(letters=[lost, *found.letters])
+    return found._replace(took_ms=int((time.monotonic() - began) * 1000))
 
 
-def _read(work: RangeWork, opened: _Opened, wanted: Range) -> RangeResult:
+def _read(work: RangeWork, opened: Opened, wanted: Range, stop_at: float) -> RangeResult:
     result = RangeResult(0, 0, [])
     start = wanted.start
     for batch in opened.reader.read(wanted, BOUNDS):
         stop = batch.column("offset")[-1].as_py() + 1
-        result = _sum(result, _insert(work, opened, batch, start, stop))
+        result = _sum(result, _insert(work, opened, batch, (start, stop), stop_at))
         start = stop
     return result
 
 
 def _sum(one: RangeResult, other: RangeResult) -> RangeResult:
-    return RangeResult(one.rows + other.rows, one.bytes + other.bytes, [*one.letters, *other.letters])
+    newest = max(one.newest_ms, other.newest_ms)
+    return RangeResult(one.rows + other.rows, one.bytes + other.bytes, [*one.letters, *other.letters], newest)
 
 
-def _insert(work: RangeWork, opened: _Opened, batch: pa.RecordBatch, start: int, stop: int) -> RangeResult:
-    kept, letters = _kept(opened, batch)
+def _insert(
+    work: RangeWork, opened: Opened, batch: pa.RecordBatch, offsets: tuple[int, int], stop_at: float
+) -> RangeResult:
+    kept, letters = kept_records(opened.filter, batch)
     mapped = opened.mapper.rows(kept)
+    start, stop = offsets
     if mapped is None:  # too large together
         middle = len(batch) // 2
         cut = batch.column("offset")[middle].as_py()
-        left = _insert(work, opened, batch.slice(0, middle), start, cut)
-        return _sum(left, _insert(work, opened, batch.slice(middle), cut, stop))
+        left = _insert(work, opened, batch.slice(0, middle), (start, cut), stop_at)
+        return _sum(left, _insert(work, opened, batch.slice(middle), (cut, stop), stop_at))
     block = RowBlock(
         work.config.pipeline_id, work.epoch, 0, work.inc, start, stop, mapped.groups, unclear=work.is_unclear
     )
-    if clock() > work.stop_at:
+    if clock() > stop_at:
         raise Unavailable(
             "the lease of the slot was not renewed in time", hint="the range is inserted by its next owner"
         )
@@ -141,7 +160,7 @@ def _insert(work: RangeWork, opened: _Opened, batch: pa.RecordBatch, start: int,
     bad = {each.offset for each in refusals}
     good = [len(value) for offset, value in data.items() if offset not in bad]
     letters = [each._replace(data=(each.data or b"")[:MOST_LETTER_BYTES]) if each.data else each for each in letters]
-    return RangeResult(len(good), sum(good), letters)
+    return RangeResult(len(good), sum(good), letters, batch.column("ts_ms")[-1].as_py())
 
 
 def _by_offset(records: pa.Table) -> tuple[dict[int, bytes], dict[int, int]]:
@@ -151,15 +170,15 @@ def _by_offset(records: pa.Table) -> tuple[dict[int, bytes], dict[int, int]]:
     )
 
 
-def _kept(opened: _Opened, batch: pa.RecordBatch) -> tuple[pa.Table, list[DeadLetter]]:
+def kept_records(condition: RecordFilter | None, batch: pa.RecordBatch) -> tuple[pa.Table, list[DeadLetter]]:
     """The records that become rows, and the letters of those that no filter can judge or that have no value."""
     letters = [
         DeadLetter(offset, "read", "tombstone", "", "the record has no value", None, ts_ms)
         for offset, ts_ms in _rows(batch.filter(pc.is_null(batch.column("data"))))
     ]
     batch = batch.filter(pc.is_valid(batch.column("data")))
-    if opened.filter is not None and len(batch):
-        judged = opened.filter.judge(batch.column("data"))
+    if condition is not None and len(batch):
+        judged = condition.judge(batch.column("data"))
         for index, reason, detail in judged.bad:
             data = batch.column("data")[index].as_py()
             ts_ms = batch.column("ts_ms")[index].as_py()
@@ -173,21 +192,26 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
     yield from zip(batch.column("offset").to_pylist(), batch.column("ts_ms").to_pylist(), strict=True)
 
 
-def _open(config: PipelineConfig) -> _Opened:
+def _open(config: PipelineConfig) -> Opened:
+    """What this process keeps open. For one thread at a time."""
     known = _opened.get(config.pipeline_id)
-    if known is not None and known[0] == config.version:
+    if known is not None and known[0] == config:
         return known[1]
+    opened = open_config(config)
+    if known is not None:
+        known[1].table.store.close()
+    _opened[config.pipeline_id] = (config, opened)
+    return opened
+
+
+def open_config(config: PipelineConfig) -> Opened:
+    """Prepares the table. Raises ConfigError if it can't be filled."""
     table = table_of(config.kafka, config.clickhouse, config.mapping)
     lacking = prepare(table, create=config.clickhouse.create_table_if_missing)
     table.store.open(table.target, lacking)
-    conditions = config.filters
-    kafka = config.kafka
+    conditions, kafka = config.filters, config.kafka
     made = RecordFilter(conditions.expression, kafka.format, kafka.format_config) if conditions.enabled else None
-    opened = _Opened(table, RowMapper(table, lacking), made, CompiledReader(kafka.settings()))
-    if known is not None:
-        known[1].table.store.close()
-    _opened[config.pipeline_id] = (config.version, opened)
-    return opened
+    return Opened(table, RowMapper(table, lacking), made, CompiledReader(kafka.settings()))
 
 
 def prepare(table: MappedTable, *, create: bool) -> list[str]:

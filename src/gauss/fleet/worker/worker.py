@@ -10,6 +10,7 @@ import threading
 from importlib.metadata import version
 from typing import NamedTuple
 
+from gauss.fleet.leases.balance import Peer, surplus, targets
 from gauss.fleet.leases.keeper import HeldLease, LeaseKeeper
 from gauss.fleet.leases.owner import Owner
 from gauss.fleet.leases.placement import UNLIMITED, Limits, choose
@@ -22,6 +23,10 @@ LEAST_TTL_MS = 6_000
 """Brokers refuse shorter sessions by default."""
 DRAIN_SECONDS = 20.0
 ROUNDS = 3
+SPREAD_EVERY = 4
+"""Reconciles after which a worker looks whether replicas of one pipeline could be spread better."""
+AVOID_RECONCILES = 4
+"""A slot that was given away is left to others for so long."""
 log = logging.getLogger("gauss.fleet")
 
 
@@ -62,6 +67,9 @@ class FleetWorker:
         self._keeper = LeaseKeeper(around.store.leases, self.id, settings.ttl_ms)
         self._slots: dict[SlotLease, Instance] = {}
         self._unleased: dict[str, Instance] = {}
+        self._given: dict[tuple[str, int], int] = {}
+        """Slots that were given to other workers, with the number of the reconcile."""
+        self._reconciles = 0
 
     def run(self, stop: threading.Event) -> None:
         """Reconciles until it is stopped; then drains and releases everything."""
@@ -89,11 +97,16 @@ class FleetWorker:
             mode=mode,  # type: ignore[arg-type]
             version=version("gauss"),
             ttl_ms=settings.ttl_ms,
+            max_slots=settings.limits.slots,
+            max_replicas=settings.limits.per_pipeline,
         )
         wanted = store.leases.wanted()
+        self._reconciles += 1
         if settings.leases:
             self._leave(wanted)
-            self._acquire(wanted)
+            peers = self._peers(wanted)
+            share = self._balance(wanted, peers)
+            self._acquire(wanted, share)
         else:
             self._run_unleased(wanted)
 
@@ -111,10 +124,36 @@ class FleetWorker:
                 free.append(lease)
         self._keeper.release(free)
 
-    def _acquire(self, wanted: dict[str, Wanted]) -> None:
+    def _peers(self, wanted: dict[str, Wanted]) -> list[Peer]:
+        """The workers that take slots, this one included."""
+        replicas = [each.replicas for each in wanted.values()]
+        return [
+            Peer.of(each.id, Limits(each.max_slots, each.max_replicas), replicas)
+            for each in self._around.store.workers.list()
+            if each.live and each.mode == "leases"
+        ]
+
+    def _balance(self, wanted: dict[str, Wanted], peers: list[Peer]) -> int:
+        """Gives slots away that others should have; returns how many this worker should hold."""
+        leases = self._around.store.leases
+        loads = leases.loads()
+        loads[self.id] = len(self._slots)
+        total = sum(each.replicas for each in wanted.values())
+        share = targets(total, peers, loads)
+        kept = [lease for lease in self._slots if (lease.pipeline_id, lease.slot) not in self._given]
+        excess = len(kept) - share.get(self.id, 0)
+        if len(peers) > 1 and kept and (excess > 0 or self._reconciles % SPREAD_EVERY == 0):
+            for lease in surplus(self.id, kept, peers, leases.replicas_held(), share):
+                log.info("pipeline %s: slot %d is given to another worker", lease.pipeline_id, lease.slot)
+                self._given[(lease.pipeline_id, lease.slot)] = self._reconciles
+                self._slots[lease].stop()
+        return share.get(self.id, 0)
+
+    def _acquire(self, wanted: dict[str, Wanted], share: int) -> None:
         store, settings = self._around.store, self._settings
-        live = sum(each.live and each.mode == "leases" for each in store.workers.list())
-        share = -(-sum(each.replicas for each in wanted.values()) // max(live, 1))
+        oldest = self._reconciles - AVOID_RECONCILES
+        held = {(lease.pipeline_id, lease.slot) for lease in self._slots}
+        self._given = {slot: at for slot, at in self._given.items() if at > oldest or slot in held}
         for _ in range(ROUNDS):
             mine = [each.lease for each in self._keeper.held()]
             slots = choose(
@@ -123,11 +162,12 @@ class FleetWorker:
                 fair_share=share,
                 patience_ms=settings.reconcile_ms,
                 limits=settings.limits,
+                avoid=self._given,
             )
             if not slots or not (taken := self._keeper.acquire(slots)):
                 return
-            for held in taken:
-                self._begin(held, wanted[held.lease.pipeline_id])
+            for held_lease in taken:
+                self._begin(held_lease, wanted[held_lease.lease.pipeline_id])
 
     def _begin(self, held: HeldLease, wanted: Wanted) -> None:
         owner = Owner(self.id, held.lease.pipeline_id, held.lease)

@@ -8,10 +8,22 @@ from types import ModuleType
 import sqlalchemy as sa
 
 from gauss.clients.database import Database
-from gauss.fleet.store.migrations import m0001_pipelines, m0002_leases, m0003_claims, m0004_access
+from gauss.fleet.store.migrations import (
+    m0001_pipelines,
+    m0002_leases,
+    m0003_claims,
+    m0004_access,
+    m0005_observed,
+)
 from gauss.model.errors import ConfigError
 
-MIGRATIONS: tuple[ModuleType, ...] = (m0001_pipelines, m0002_leases, m0003_claims, m0004_access)
+MIGRATIONS: tuple[ModuleType, ...] = (
+    m0001_pipelines,
+    m0002_leases,
+    m0003_claims,
+    m0004_access,
+    m0005_observed,
+)
 """Version N is what the first N of them make. A released one is never changed."""
 _LOCK = 0x67617573
 """The key of the advisory lock that lets one process migrate; it is released with its transaction."""

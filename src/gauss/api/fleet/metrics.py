@@ -1,0 +1,59 @@
+"""The metrics of a fleet for Prometheus, computed from the store; `docs/fleet-dashboard.json` shows them in Grafana."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gauss.fleet.fleet_store import FleetStore
+from gauss.fleet.leases.claims import ClaimShown
+from gauss.fleet.status import by_pipeline, lag_seconds, status
+
+OBSERVED = ("stopped", "stopping", "starting", "running", "degraded", "failing")
+Value = Callable[[ClaimShown], float]
+PARTITIONS: tuple[tuple[str, str, str, Value], ...] = (
+    ("rows_total", "counter", "Rows inserted", lambda each: each.rows),
+    ("bytes_total", "counter", "Bytes of the records of inserted rows", lambda each: each.bytes),
+    ("batches_total", "counter", "Ranges committed", lambda each: each.batches),
+    ("insert_seconds_total", "counter", "Time to read and insert ranges", lambda each: each.insert_ms / 1000),
+    ("dead_letters_total", "counter", "Records that became no rows", lambda each: each.dead_letters),
+    ("lag_messages", "gauge", "Messages that are not yet committed", lambda each: each.lag),
+    ("lag_seconds", "gauge", "Age of the oldest message that is not yet committed", lag_seconds),
+    (
+        "claim_epoch",
+        "counter",
+        "Epoch of the partition; it grows with each change of its owner",
+        lambda each: each.epoch,
+    ),
+)
+
+
+def fleet_metrics(store: FleetStore) -> list[dict[str, Any]]:
+    """Counters and gauges of all pipelines."""
+    found: list[dict[str, Any]] = []
+    held, claims, workers = by_pipeline(store.leases.assignments()), store.claims.all(), store.workers.list()
+
+    def add(name: str, kind: str, help_text: str, value: float, **labels: str) -> None:
+        found.append({"name": f"gauss_fleet_{name}", "type": kind, "help": help_text, "labels": labels, "value": value})
+
+    for mode in ("leases", "no-leases"):
+        up = sum(each.live and each.mode == mode for each in workers)
+        add("workers", "gauge", "Workers that are up", up, mode=mode)
+    for each in store.pipelines.list():
+        label = {"pipeline": each.name, "pipeline_id": each.id}
+        mine, slots = claims.get(each.id, []), held.get(each.id, [])
+        wanted = each.replicas if each.desired == "started" else 0
+        seen = status(each, slots, mine, workers)
+        add("slots_desired", "gauge", "Replicas that are wanted", wanted, **label)
+        add("slots_held", "gauge", "Slots that workers hold", len(slots), **label)
+        epochs = sum(one.epoch for one in slots)
+        add("lease_epochs", "gauge", "Sum of the epochs of held slots; it grows with each takeover", epochs, **label)
+        for name in OBSERVED:
+            add("state", "gauge", "1 for the state that is observed", int(seen.observed == name), **label, state=name)
+        add("dead_letter_ratio", "gauge", "Share of recent records that became dead letters", seen.dead_ratio, **label)
+        add("alert", "gauge", "1 if the share of dead letters is above its limit", int(bool(seen.alert)), **label)
+        for one in mine:
+            place = {**label, "topic": one.topic, "partition": str(one.partition)}
+            for name, kind, help_text, value in PARTITIONS:
+                add(name, kind, help_text, value(one), **place)
+    return found
