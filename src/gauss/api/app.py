@@ -19,6 +19,7 @@ from gauss.api import (
     scans,
     sessions,
     syncs,
+    table_topics,
     topics,
     watch,
 )
@@ -45,7 +46,7 @@ def create_app(running: Running, schedule: SyncSchedule, pages: Callable[[App], 
         app.add_middleware(pages)
     app.add_middleware(Gate, refusal=refusal)
     app.include_router(front.routes(running, app))
-    for module in (topics, latest, scans, cursors, operate, watch, processes, pipeline_file, sessions):
+    for module in (topics, latest, table_topics, scans, cursors, operate, watch, processes, pipeline_file, sessions):
         app.include_router(module.routes(running))
     app.include_router(metrics.routes(running, schedule))
     app.include_router(syncs.routes(running, schedule))

@@ -8,9 +8,10 @@ import msgspec
 import pyarrow as pa
 from fastapi import APIRouter, Query, Response
 
+from gauss.api.newest_rows import newest_rows
 from gauss.api.reading import TopicReading
 from gauss.api.records import MOST, Decode, rows
-from gauss.api.stored import asked_rows, is_stored, page
+from gauss.api.stored import is_stored
 from gauss.contracts.cursor import Program, Seq
 from gauss.contracts.expression import Select
 from gauss.model.errors import Collected
@@ -21,7 +22,6 @@ from gauss.stream.formats import topic_format
 MOST_RECORDS = 500
 SEARCHED = 5_000
 """Newest records in which a condition is looked for."""
-TABLE_ROWS = 2_000
 
 
 def routes(running: Running) -> APIRouter:
@@ -42,7 +42,7 @@ def routes(running: Running) -> APIRouter:
         found = topic_format(running.pipeline, name)
         decode = reading.decoder(found.name) if decoded and found is not None else None
         if is_stored(running.pipeline, name):
-            shown = _stored(running, name, count)
+            shown = newest_rows(running, name, count, where)
             seen, end = len(shown), row["end"]
         else:
             end = row["end"]
@@ -50,7 +50,13 @@ def routes(running: Running) -> APIRouter:
             start = max(first, end - (SEARCHED if where else count))
             shown = _newest(running, name, _program(start, where, json=found is None), decode, count)
             seen = end - first
-        answer = {"records": shown, "end": end, "seen": max(seen, len(shown)), "format": found and found._asdict()}
+        answer = {
+            "records": shown,
+            "end": end,
+            "seen": max(seen, len(shown)),
+            "format": found and found._asdict(),
+            "whole": is_stored(running.pipeline, name),  # rows of an external table have no place to go on from
+        }
         if oldest:
             answer["oldest_ms"] = _oldest_ms(running, reading, name)
         return Response(msgspec.json.encode(answer, enc_hook=str), media_type="application/json")
@@ -92,9 +98,3 @@ def _oldest_ms(running: Running, reading: TopicReading, name: str) -> int | None
             tail.cancel()
         return min(times, default=None)
     return None
-
-
-def _stored(running: Running, name: str, count: int) -> list[dict[str, Any]]:
-    """Rows of an external table, which only its time column orders."""
-    found: list[dict[str, Any]] = page(running, name, asked_rows(None, None, None), TABLE_ROWS)["records"]
-    return found[-count:]

@@ -1,4 +1,4 @@
-"""Corrected dead letters: whether a record would pass now, and where a record is bad."""
+"""Dead letters: corrected bytes, the format of a letter's record, and where the record is bad."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ import base64
 import re
 from typing import Any
 
-import msgspec
-import pyarrow as pa
-
-from gauss.config.formats import requested_format
-from gauss.contracts.field_types import arrow_schema
 from gauss.model.errors import ConfigError, NotFound
 from gauss.model.names import inserted_topic
 from gauss.stream.control.run import Running
@@ -29,27 +24,6 @@ def corrected_bytes(given: str | dict[str, str]) -> bytes:
         return base64.b64decode(given["base64"], validate=True)
     except (KeyError, ValueError) as error:
         raise ConfigError('data: expected text, or {"base64": …}') from error
-
-
-def tried(running: Running, processor: str, data: bytes) -> dict[str, Any]:
-    """What a processor's format makes of a record now: its row, or the reason why it would be refused again."""
-    found = input_format(running, processor)
-    if found is None:
-        raise ConfigError(
-            f'"{processor}" decodes no records, so nothing can be tried',
-            hint="send the corrected record to a topic: POST /api/topics/NAME/records",
-        )
-    form = requested_format(running.pipeline, found.name)
-    schema = form.schema()
-    decoded = form.decode_batch(pa.array([data], pa.binary()), arrow_schema(schema.fields if schema else ()))
-    answer: dict[str, Any] = {"passes": not decoded.bad, "format": found.name, "row": None, "reason": "", "detail": ""}
-    if decoded.bad:
-        _, answer["reason"], answer["detail"] = decoded.bad[0]
-    elif len(decoded.rows) and decoded.rows.num_columns:
-        answer["row"] = msgspec.to_builtins(decoded.rows.slice(0, 1).to_pylist()[0], enc_hook=str)
-    else:
-        answer["row"] = msgspec.to_builtins(form.decode(data), enc_hook=str)
-    return answer
 
 
 def input_format(running: Running, processor: str) -> TopicFormat | None:

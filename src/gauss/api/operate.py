@@ -11,8 +11,9 @@ from fastapi import APIRouter, Body, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from gauss.api.letters import bad_place, corrected_bytes, tried
+from gauss.api.letters import bad_place, corrected_bytes
 from gauss.api.records import MOST, whole_number
+from gauss.api.trial import tried
 from gauss.contracts.processor import Role
 from gauss.model.errors import ConfigError
 from gauss.stream.control.run import Running
@@ -52,10 +53,19 @@ class Try(BaseModel):
     data: str | dict[str, str]
 
 
-class Discard(ReplayRequest):
+class Chosen(ReplayRequest):
+    """Selects dead letters, so that those that arrive later are not among them."""
+
+    before: Place | None = Field(None, description="only letters with smaller numbers")
+
+
+class Discard(Chosen):
     """Selects dead letters; all of them only with `all`."""
 
     all: bool = False
+    any: list[Chosen] | None = Field(
+        None, description="several choices at once: after a discard the remaining letters have new numbers"
+    )
 
 
 def routes(running: Running) -> APIRouter:
@@ -155,15 +165,20 @@ def routes(running: Running) -> APIRouter:
 
     @router.post("/dlq/discard", tags=["dead letters"], summary="Delete dead letters")
     def discard(asked: Discard) -> dict[str, Any]:
-        which = asked.model_dump(exclude={"all"})
-        if not asked.all and not any(which.values()):
+        chosen: list[Chosen] = [asked] if asked.any is None else asked.any
+        if not asked.all and not all(map(_chooses, chosen)):
             raise ConfigError(
                 "no dead letters selected",
                 hint='pass "processor", "reason", "offsets" or "all": true',
             )
-        return running.command("dlq.discard", **which)
+        keys = set(Chosen.model_fields)
+        return running.command("dlq.discard", any=[each.model_dump(include=keys) for each in chosen])
 
     return router
+
+
+def _chooses(asked: Chosen) -> bool:
+    return bool(asked.processor or asked.reason or asked.offsets)
 
 
 def _replay_all(running: Running, reason: str | None, offsets: list[int] | None) -> dict[str, Any]:

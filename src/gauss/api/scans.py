@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import functools
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Annotated, Any
 
@@ -49,6 +50,7 @@ Snapshot = Annotated[
     bool, Query(description="of a Kafka topic with a key: the newest record of each key, as rows of a table")
 ]
 Limit = Annotated[int | None, Query(ge=1, le=MOST, description="maximum rows")]
+Cost = Annotated[bool, Query(description="end with a line that has what the scan cost: fuel, bytes read, seconds")]
 Wait = Annotated[str | None, Query(description="long poll: return the next rows, or none after this time, e.g. 10s")]
 
 
@@ -70,6 +72,7 @@ def routes(running: Running) -> APIRouter:
         limit: Limit = None,
         wait: Wait = None,
         format: Format = None,
+        cost: Cost = False,
     ) -> Response:
         milliseconds = None if wait is None else _milliseconds(wait)
         program = reading.program(text, live=live or wait is not None, format_name=format)
@@ -81,7 +84,8 @@ def routes(running: Running) -> APIRouter:
         if milliseconds is not None:
             return await _poll(tail, milliseconds)
         taken = DeliveryWatch()
-        lines = in_pieces(with_error_line(follow(tail, object_lines, taken=taken)), taken)
+        texts = follow(WithCost(tail, running), bytes, taken=taken) if cost else follow(tail, object_lines, taken=taken)
+        lines = in_pieces(with_error_line(texts), taken)
         return StreamingResponse(lines, media_type=NDJSON, headers=_headers(tail.scanning.cursor))
 
     @router.get("/topics/{name}/scan/explain", summary="Explain a scan without running it")
@@ -127,6 +131,27 @@ def routes(running: Running) -> APIRouter:
         await serve_socket(socket, begin)
 
     return router
+
+
+class WithCost:
+    """The rows of a scan as NDJSON, and a last line with what the scan cost."""
+
+    def __init__(self, tail: RunningScan, running: Running) -> None:
+        self._tail = tail
+        self._running = running
+        self.keep, self.cancel = tail.keep, tail.cancel
+
+    def __iter__(self) -> Iterator[bytes]:
+        began = time.perf_counter()
+        for batch in self._tail:
+            yield object_lines(batch)
+        seconds = time.perf_counter() - began
+        number = self._tail.scanning.cursor.opened.scan  # its cursor is open until the answer ends
+        used: dict[str, Any] = next(
+            (row for row in self._running.command("scans")["scans"] if row["scan"] == number), {}
+        )
+        cost = {"fuel": used.get("fuel"), "read_bytes": used.get("read_bytes"), "seconds": round(seconds, 4)}
+        yield msgspec.json.encode({"cost": cost}) + b"\n"
 
 
 async def _stored_snapshot(running: Running, name: str) -> Response:

@@ -44,9 +44,14 @@ def asked_rows(start_ms: int | None, stop_ms: int | None, after: str | None) -> 
     return Program(view, stages=(Select(parse(behind).root),), text=behind)
 
 
+def rows_shown(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows as `{offset, ts_ms, data}`."""
+    return [_shown(row) for row in objects(batch)]
+
+
 def row_lines(batch: pa.RecordBatch) -> bytes:
     """Rows as NDJSON of `{offset, ts_ms, data}`."""
-    return _encoder.encode_lines(_shown(row) for row in objects(batch))
+    return _encoder.encode_lines(rows_shown(batch))
 
 
 def page(running: Running, topic: str, program: Program, limit: int) -> dict[str, Any]:

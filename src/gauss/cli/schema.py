@@ -12,14 +12,12 @@ from gauss.cli.arguments import file_and_name
 from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
 from gauss.cli.output import CommandOutput, JsonOption
 from gauss.config.check import check_or_raise
-from gauss.model.errors import ConfigError, GaussError
-from gauss.model.names import INC_COLUMN, OFFSET_COLUMN
+from gauss.model.errors import ConfigError
 from gauss.model.paths import DataDir
-from gauss.model.units import counted
+from gauss.tables.description import columns, live_differences, type_words
 
 if TYPE_CHECKING:
     from gauss.config.spec import Pipeline
-    from gauss.contracts.format import FieldType
     from gauss.tables.mapped_table import MappedTable
 
 
@@ -52,10 +50,9 @@ def command(
     pipeline = with_absolute_files(pipeline, checked.base_dir)
     paths = DataDir(data_dir.absolute())
     found = table_topic(with_live_formats(pipeline, paths, keep=False), topic, checked.base_dir, paths)
-    converters = {column: how for column, _, how in found.columns().explain()}
-    rows = [_row(found, field.name, converters) for field in found.target.fields]
+    rows = columns(found)
     statement = found.store.statement(found.target)
-    live = _live(found)
+    live = live_differences(found)
     source = _as_source(found)
     output.data({"topic": topic, "columns": rows, "statement": statement, "source": source, **live})
     shown = ["field", "type", "column", *(["converted"] if explain else [])]
@@ -87,21 +84,6 @@ def _only_table(pipeline: Pipeline) -> str:
     )
 
 
-def _row(found: MappedTable, name: str, converters: dict[str, str]) -> dict[str, Any]:
-    """A row of the table: a column and its source field."""
-    field = next(each for each in found.target.fields if each.name == name)
-    types = {each.name: each.field_type for each in found.source.fields}
-    own = name in (INC_COLUMN, OFFSET_COLUMN)
-    source = "" if own else field.source or ""
-    kind = type_words(types[source]) if source in types else "the record's time" if source else ""
-    return {
-        "field": source,
-        "type": "added by Gauss" if own else kind,
-        "column": found.store.column(field),
-        "converted": converters.get(name, ""),
-    }
-
-
 def _as_source(found: MappedTable) -> dict[str, Any]:
     """Describes how a processor reads the table."""
     reader = found.reader
@@ -120,32 +102,3 @@ def _source_words(source: dict[str, Any]) -> str:
 
 def _listed(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def type_words(field_type: FieldType) -> str:
-    """`decimal(precision 18, scale 8)`"""
-    attrs = ", ".join(f"{key} {_plain(value)}" for key, value in field_type.native.attrs.items())
-    return f"{field_type.name}({attrs})" if attrs else field_type.name
-
-
-def _plain(value: Any) -> str:
-    name = getattr(value, "name", None) or (value.get("name") if isinstance(value, dict) else None)
-    return str(name or value)
-
-
-def _live(found: MappedTable) -> dict[str, Any]:
-    """The differences from the live table."""
-    try:
-        differences = found.store.differences(found.target)
-    except GaussError as error:
-        return {"differences": None, "verdict": f"not compared with the live table: {error.message}"}
-    finally:
-        found.store.close()
-    if differences is None:
-        return {"differences": None, "verdict": "the table does not exist yet: the first run creates it"}
-    listed = [{"change": str(each), "statement": each.statement} for each in differences]
-    policy = f'evolve = "{found.config.evolve}"'
-    verdict = (
-        f"{counted(len(listed), 'difference')} from the live table, {policy}" if listed else "the live table matches"
-    )
-    return {"differences": listed, "verdict": verdict}

@@ -177,6 +177,19 @@ def test_discard_removes_what_was_named_and_keeps_the_rest_in_order(start: Calla
     assert letters(start()) == [b"4"]
 
 
+def test_discard_of_several_choices_takes_none_that_came_later(engine: Engine) -> None:
+    ask = commands(engine)
+    write(engine, "a", b"1", b"2")
+    write(engine, "b", b"3", b"4")
+    shown = ask("dlq.show", limit=4)["letters"]
+    write(engine, "a", b"5")
+    one = {"offsets": [shown[0]["dead_offset"]]}
+    group = {"processor": "a", "before": shown[2]["dead_offset"] + 1}
+    assert ask("dlq.discard", any=[one, group])["discarded"] == 3
+    assert letters(engine) == [b"3", b"5"]
+    assert ask("dlq.discard", any=[one, group])["discarded"] == 0, "numbers are not used again"
+
+
 def test_engine_that_dies_behind_the_journal_entry_of_a_discard_shows_no_letter_twice(
     start: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@
 | `dlq.ls`          | `processor` (optional)        | `{total, groups: [DeadGroup]}`                               |
 | `dlq.show`        | `processor`, `reason`, `limit` (20), `before` (all optional) | `{letters: [Letter]}`, newest |
 | `dlq.replay`      | `processor`; `reason`, `offsets`, `corrected` | `{replayed, already, refused, refused_hint}` |
-| `dlq.discard`     | `processor`, `reason`, `offsets` (all optional) | `{discarded}`                             |
+| `dlq.discard`     | `processor`, `reason`, `offsets`, `before`, or `any` (a list of those) | `{discarded}`      |
 | `feed.claim`      | `writer`, `generation`        | `Fed`; fences smaller generations of an outside writer       |
 | `feed.position`   | `writer`                      | `Fed`                                                        |
 | `scans`           |                               | `{scans: [Scan]}`: cursors of other processes                |
@@ -41,7 +41,8 @@ Shapes:
   starting, running, waiting, failed, stopped, done.
 - `Task`: `{task (its number), told_s (how long ago), rows, wait_ms, read_ms, work_ms, publish_ms, attempt, where}` of
   its last epoch.
-- `DeadGroup`: `{reason, stage, processor, count, first_ts_ms, last_ts_ms}`. `before` and `offsets` are `dead_offset`s.
+- `DeadGroup`: `{reason, stage, processor, count, first_ts_ms, last_ts_ms}`. `offsets` are
+  `dead_offset`s, and so is `before`, which is exclusive.
 - `Letter`: `{dead_offset, reason, detail, stage, processor, topic, inc, offset, ts_ms, column, data (base64), truncated
   (only if cut: the original length), attempts (how often its processor refused it)}`; replayed ones are left out until
   they come back.
@@ -84,6 +85,7 @@ from gauss.stream.engine.server.scan_sources import scan_rows
 from gauss.stream.formats import topic_format
 
 if TYPE_CHECKING:
+    from gauss.contracts.letter import Letter
     from gauss.stream.engine.runtime import Engine
     from gauss.stream.engine.topics.topic import Topic
 
@@ -313,16 +315,22 @@ def _replay(engine: Engine, args: Arguments) -> dict[str, Any]:
 
 
 def _discard(engine: Engine, args: Arguments) -> dict[str, Any]:
-    processor, reason, offsets = args.text("processor", ""), args.text("reason", ""), args.optional("offsets")
-    return {
-        "discarded": engine.dead.discard(
-            lambda offset, letter: (
-                processor in ("", letter.processor)
-                and reason in ("", letter.reason)
-                and (offsets is None or offset in offsets)
-            )
-        )
-    }
+    given = args.optional("any")
+    keys = ("processor", "reason", "offsets", "before")
+    chosen = [_choice(one) for one in ([{key: args.optional(key) for key in keys}] if given is None else given)]
+    return {"discarded": engine.dead.discard(lambda offset, letter: any(fits(offset, letter) for fits in chosen))}
+
+
+def _choice(given: dict[str, Any]) -> Callable[[int, Letter], bool]:
+    """Whether a letter is one of those that a request names."""
+    processor, reason, before = given.get("processor"), given.get("reason"), given.get("before")
+    offsets = None if given.get("offsets") is None else frozenset(given["offsets"])
+    return lambda offset, letter: (
+        processor in (None, "", letter.processor)
+        and reason in (None, "", letter.reason)
+        and (offsets is None or offset in offsets)
+        and (before is None or offset < before)
+    )
 
 
 def _feed_claim(engine: Engine, args: Arguments) -> dict[str, Any]:
