@@ -6,65 +6,55 @@ import json
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from websockets.sync.client import connect
 
 from gauss.clients.kafka.admin import Admin
+from gauss.clients.kafka.settings import KafkaSettings
 from helpers.kafka import NOW, Given, SecuredBroker, produce, topic_name
 from helpers.run import GAUSS, Run, free_port
 from helpers.waiting import wait_until
 
-Make = Callable[[str], Run]
 pytestmark = pytest.mark.timeout(300)
-PIPELINE = """
+FORMAT = """
 [[formats]]
 name = "account"
 plugin = "json"
-config = {{ fields = [{{ name = "balance", type = "int64" }}] }}
-
+config = { fields = [{ name = "balance", type = "int64" }] }
+"""
+TOPIC = """
 [[topics]]
-name = "accounts"
+name = "{name}"
 storage = "kafka"
 storage_config = {{ brokers = {brokers}, topic = "{topic}", partitions = 2, format = "account", key = "@key" }}
-
-[[processors]]
-name = "rows"
-plugin = "tcp-sink"
-source = {{ topic = "accounts", read = "snapshot" }}
-config = {{ port = {rows}, output = {{ framing = "newline" }}, snapshot_end = "--" }}
-
-[[processors]]
-name = "page"
-plugin = "ws-sink"
-source = {{ topic = "accounts", read = "snapshot" }}
-config = {{ port = {page} }}
-
-[[processors]]
-name = "all"
-plugin = "tcp-sink"
-source = {{ topic = "accounts", read = "offset" }}
-config = {{ port = {all}, start = "resume", output = {{ framing = "newline" }} }}
-
-[[processors]]
-name = "newest"
-plugin = "ws-sink"
-source = {{ topic = "accounts", read = "latest" }}
-config = {{ port = {newest} }}
 """
+SINK = """
+[[processors]]
+name = "{name}"
+plugin = "{plugin}"
+source = {{ topic = "{topic}", read = "{read}" }}
+config = {{ port = {port}{more} }}
+"""
+LINES = ', output = { framing = "newline" }'
+TOPICS = ("accounts", "moved", "paged", "anew")
+"""One for each test."""
+SINKS = {
+    "rows": ("tcp-sink", "accounts", "snapshot", LINES + ', snapshot_end = "--"'),
+    "page": ("ws-sink", "accounts", "snapshot", ""),
+    "all": ("tcp-sink", "moved", "offset", LINES + ', start = "resume"'),
+    "each": ("tcp-sink", "anew", "offset", LINES + ', start = "resume"'),
+    "newest": ("ws-sink", "anew", "latest", ""),
+}
 
 
 class Accounts:
-    """A run without Spark, with sinks of one topic."""
+    """A topic of the run, and what sinks, scans and HTTP read from it."""
 
-    def __init__(self, gauss: Make, kafka: SecuredBroker) -> None:
-        self.settings, self.topic = kafka.settings, topic_name()
-        self.ports = {name: free_port() for name in ("rows", "page", "all", "newest")}
-        Admin(self.settings).create(self.topic, 2)
-        brokers = json.dumps(self.settings.brokers)
-        self.run = gauss(PIPELINE.format(brokers=brokers, topic=self.topic, **self.ports)).start()
+    def __init__(self, run: Run, settings: KafkaSettings, name: str, topic: str, ports: dict[str, int]) -> None:
+        self.run, self.settings, self.name, self.topic, self.ports = run, settings, name, topic, ports
 
     def write(self, text: str, partition: int = 0, first_ts: int = NOW) -> None:
         """Writes balances such as `a=1`, and tombstones such as `a`."""
@@ -88,15 +78,33 @@ class Accounts:
             return [json.loads(line) for line in reply.read().splitlines()]
 
     def snapshot(self) -> dict[str, int]:
-        return {key: row["balance"] for key, row in self.run.api("/api/topics/accounts/snapshot").items()}
+        return {key: row["balance"] for key, row in self.run.api(f"/api/topics/{self.name}/snapshot").items()}
+
+    def behind(self, sink: str) -> list[int]:
+        return [row["behind"] for row in self.run.api("/api/readers")["readers"] if row["name"] == sink]
 
 
-@pytest.fixture
-def accounts(gauss: Make, kafka: SecuredBroker) -> Accounts:
-    return Accounts(gauss, kafka)
+@pytest.fixture(scope="module")
+def topics(kafka: SecuredBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Accounts]]:
+    """A run without Spark for all tests of this file."""
+    settings, names = kafka.settings, {name: topic_name() for name in TOPICS}
+    ports = {name: free_port() for name in SINKS}
+    for topic in names.values():
+        Admin(settings).create(topic, 2)
+    brokers = json.dumps(settings.brokers)
+    text = FORMAT + "".join(TOPIC.format(name=name, brokers=brokers, topic=topic) for name, topic in names.items())
+    for name, (plugin, of, read, more) in SINKS.items():
+        text += SINK.format(name=name, plugin=plugin, topic=of, read=read, port=ports[name], more=more)
+    run = Run(tmp_path_factory.mktemp("reads"), text)
+    try:
+        run.start()
+        yield {name: Accounts(run, settings, name, topic, ports) for name, topic in names.items()}
+    finally:
+        run.end()
 
 
-def test_newest_record_of_each_key_is_read_by_scans_queries_http_and_sinks(accounts: Accounts) -> None:
+def test_newest_record_of_each_key_is_read_by_scans_queries_http_and_sinks(topics: dict[str, Accounts]) -> None:
+    accounts = topics["accounts"]
     run, records = accounts.run, [b'{"balance":3}', b'{"balance":4}', b'{"balance":5}']
     accounts.write("b=1 a=2 b=4 gone=6 gone", 0)
     accounts.write("a=3 c=5", 1, first_ts=NOW + 1_000)
@@ -118,12 +126,13 @@ def test_newest_record_of_each_key_is_read_by_scans_queries_http_and_sinks(accou
     assert letters.returncode and "has no snapshot" in letters.stderr
 
 
-def test_reader_is_moved_and_appended_records_are_seen_by_tails(accounts: Accounts) -> None:
+def test_reader_is_moved_and_appended_records_are_seen_by_tails(topics: dict[str, Accounts]) -> None:
+    accounts = topics["moved"]
     run = accounts.run
     accounts.write("a=1 b=2 c=3")
-    wait_until(lambda: run.topic("accounts")["end"] == 3, 30, run.state)
+    wait_until(lambda: run.topic("moved")["end"] == 3, 30, run.state)
     for to, wanted in (("earliest", [1, 2, 3]), ("2", [3]), ("-2", [2, 3]), ("earliest", [1, 2, 3])):
-        run.cli("readers", "seek", "accounts", "all", to)
+        run.cli("readers", "seek", "moved", "all", to)
         # A socket stays connected until its file is closed, too, and the sink would go on sending to that connection.
         with (
             socket.create_connection(("127.0.0.1", accounts.ports["all"]), timeout=60) as connection,
@@ -131,26 +140,26 @@ def test_reader_is_moved_and_appended_records_are_seen_by_tails(accounts: Accoun
         ):
             assert [json.loads(lines.readline())["balance"] for _ in wanted] == wanted
     found = json.loads((run.data_dir / "engine.json").read_text())
-    address = found["endpoint"].replace("http", "ws") + "/api/topics/accounts/tail?start=end"
+    address = found["endpoint"].replace("http", "ws") + "/api/topics/moved/tail?start=end"
     with connect(address, additional_headers={"Authorization": f"Bearer {found['token']}"}) as tail:
-        run.cli("send", "accounts", text='{"balance":4}\n')
+        run.cli("send", "moved", text='{"balance":4}\n')
         assert json.loads(json.loads(tail.recv(30))["data"])["balance"] == 4
-    run.cli("readers", "seek", "accounts", "all", "end")
-    position = [row["behind"] for row in run.api("/api/readers")["readers"] if row["name"] == "all"]
-    assert position == [0]
-    refused = run.cli("readers", "seek", "accounts", "all", "99", check=False)
+    run.cli("readers", "seek", "moved", "all", "end")
+    assert accounts.behind("all") == [0]
+    refused = run.cli("readers", "seek", "moved", "all", "99", check=False)
     assert "expected an offset from 0 to 4" in refused.stderr
 
 
-def test_pages_of_a_time_range_have_its_records_alone_though_times_go_back(accounts: Accounts) -> None:
+def test_pages_of_a_time_range_have_its_records_alone_though_times_go_back(topics: dict[str, Accounts]) -> None:
+    accounts = topics["paged"]
     hour = 3_600_000
     accounts.write("a=1 b=2", first_ts=NOW)
     accounts.write("c=3", first_ts=NOW - hour)
     accounts.write("d=4 e=5", first_ts=NOW + 10)
     accounts.write("f=6", first_ts=NOW + hour)
     accounts.write("g=7 h=8", first_ts=NOW + 20)
-    wait_until(lambda: accounts.run.topic("accounts")["end"] == 8, 30, accounts.run.state)
-    asked = f"/api/topics/accounts/query?from={NOW}&to={NOW + hour}&limit=2"
+    wait_until(lambda: accounts.run.topic("paged")["end"] == 8, 30, accounts.run.state)
+    asked = f"/api/topics/paged/query?from={NOW}&to={NOW + hour}&limit=2"
     found, after = [], ""
     while after is not None:
         page = accounts.run.api(asked + (f"&after={after}" if after else ""))
@@ -160,32 +169,33 @@ def test_pages_of_a_time_range_have_its_records_alone_though_times_go_back(accou
     assert accounts.balances(accounts.streamed(asked + "&after=2")) == [4, 5]
 
 
-def test_sinks_scans_and_readers_begin_at_the_start_of_a_topic_that_was_made_anew(accounts: Accounts) -> None:
+def test_sinks_scans_and_readers_begin_at_the_start_of_a_topic_that_was_made_anew(topics: dict[str, Accounts]) -> None:
+    accounts = topics["anew"]
     run, admin = accounts.run, Admin(accounts.settings)
     accounts.write(" ".join(f"k{number}={number}" for number in range(50)))
     with (
-        socket.create_connection(("127.0.0.1", accounts.ports["all"])) as connection,
+        socket.create_connection(("127.0.0.1", accounts.ports["each"])) as connection,
         connect(f"ws://127.0.0.1:{accounts.ports['newest']}/") as newest,
     ):
         lines = connection.makefile("rb")
         assert [json.loads(lines.readline())["balance"] for _ in range(50)] == list(range(50))
         while json.loads(newest.recv(60))["balance"] != 49:
             pass
-        command = [GAUSS, "tap", "accounts", "--start", "earliest", "--limit", "53", "--json"]
+        command = [GAUSS, "tap", "anew", "--start", "earliest", "--limit", "53", "--json"]
         tail = subprocess.Popen([*command, "--data-dir", str(run.data_dir)], stdout=subprocess.PIPE)
         assert tail.stdout is not None
         seen = [tail.stdout.readline() for _ in range(50)]
-        inc = run.topic("accounts")["inc"]
+        inc = run.topic("anew")["inc"]
         admin.delete(accounts.topic)
         admin.create(accounts.topic, 1)
         accounts.write("a=100 b=101 c=102")
-        wait_until(lambda: run.topic("accounts")["inc"] != inc, 60, run.state)
+        wait_until(lambda: run.topic("anew")["inc"] != inc, 60, run.state)
         assert [json.loads(lines.readline())["balance"] for _ in range(3)] == [100, 101, 102]
         while json.loads(newest.recv(60))["balance"] != 102:
             pass
         seen += [tail.stdout.readline() for _ in range(3)]
         assert [json.loads(json.loads(line)["data"])["balance"] for line in seen] == [*range(50), 100, 101, 102]
         tail.wait(30)
-    assert accounts.balances(accounts.lines("query", "accounts")) == [100, 101, 102]
+    assert accounts.balances(accounts.lines("query", "anew")) == [100, 101, 102]
     assert accounts.snapshot() == {"a": 100, "b": 101, "c": 102}
-    wait_until(lambda: [row["behind"] for row in run.api("/api/readers")["readers"] if row["name"] == "all"] == [0], 30)
+    wait_until(lambda: accounts.behind("each") == [0], 30)
