@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,10 +75,7 @@ def plan(
     result = _follow(client, events, output, live=False)
     output.event({"type": "result", **result})
     steps = [task for task in result["tasks"] if task["type"] == "state_execute"]
-    output.table(
-        ["step", "cached", "state"],
-        [[task["title"], "yes" if task["cached"] else "no", task["state_id"][:12]] for task in steps],
-    )
+    _show_steps(output, steps, "state", lambda step: str(step["state_id"][:12]))
 
 
 def watch(
@@ -119,13 +116,17 @@ def explain(
     output.line(f"{found['outcome']}: {found['reason']}")
     if found["nearest"] is not None and found["outcome"] == "miss":
         output.line(f"nearest cached state: {found['nearest']['state_id'][:12]} ({found['nearest']['title']})")
-    output.table(
-        ["step", "cached", "not reproducible"],
-        [
-            [step["title"], "yes" if step["cached"] else "no", ", ".join(mark["reason"] for mark in step["marks"])]
-            for step in found["steps"]
-        ],
+    _show_steps(
+        output, found["steps"], "not reproducible", lambda step: ", ".join(mark["reason"] for mark in step["marks"])
     )
+
+
+def _show_steps(
+    output: CommandOutput, steps: list[dict[str, Any]], column: str, shown: Callable[[dict[str, Any]], str]
+) -> None:
+    """A table of steps, with one column besides title and `cached`."""
+    rows = [[step["title"], "yes" if step["cached"] else "no", shown(step)] for step in steps]
+    output.table(["step", "cached", column], rows)
 
 
 def _request(args: list[str] | None, kind: str, image: str) -> dict[str, Any]:

@@ -48,7 +48,9 @@ def command(
     data directory in use, 3 the pipeline failed to start (port in use, no Java) or kept failing.
     """
     # Heavy imports come after the engine is spawned: it starts meanwhile, on another core.
+    from gauss.cli.databases import with_kept_databases
     from gauss.config.check import check_or_raise
+    from gauss.config.database_refs import databases_of, databases_of_sync
     from gauss.connect.schedule import embedded_systems
     from gauss.http.server import ApiServer, listen, tls_context, url_of
     from gauss.stream.control.run import Running
@@ -62,6 +64,9 @@ def command(
     output.redactor = checked.redactor
     for warning in checked.warnings:
         output.note(str(warning), style="yellow")
+    if pipeline.databases:
+        names = databases_of(pipeline).union(*map(databases_of_sync, pipeline.syncs))
+        pipeline = with_kept_databases(pipeline, names, checked, data_dir, log.step)
     api = pipeline.api
     cert = None if api.tls is None else checked.base_dir / api.tls.cert
     tls = None if api.tls is None or cert is None else tls_context(cert, checked.base_dir / api.tls.key)

@@ -63,6 +63,13 @@ def command(
     if not chosen:
         known = ", ".join(sync.name for sync in pipeline.syncs)
         raise ConfigError(f'no sync "{name}"', hint=f"syncs of this pipeline: {known}")
+    if pipeline.databases:
+        from gauss.cli.databases import with_kept_databases
+        from gauss.config.database_refs import databases_of_sync
+
+        names = set().union(*map(databases_of_sync, chosen))
+        found = with_kept_databases(pipeline, names, checked, data_dir, output.note)
+        chosen = [sync for sync in found.syncs if sync.name in {each.name for each in chosen}]
     where = _Where(checked.base_dir, data_dir.absolute(), pipeline.spark, local, checked.redactor)
     codes = []
     with _logs(output), _Stops(output) as stops:

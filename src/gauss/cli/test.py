@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from gauss.cli import complete
+from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
 from gauss.cli.output import CommandOutput, JsonOption
 from gauss.model.errors import ConfigError
 
@@ -24,11 +25,13 @@ def command(
     ] = None,
     case: Annotated[str | None, typer.Option("--case", help="Run only the case with this name.")] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write the results as JUnit XML.")] = None,
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
     """Run the test cases of a pipeline on the real engine and Spark, without its sockets.
 
-    The cases of pipeline.toml are in pipeline.test.toml: records to send, and the exact expected results.
+    The cases of pipeline.toml are in pipeline.test.toml: records to send, and the exact expected results. Each case has
+    a clone of its own of every prepared database, made by the database engine of the data directory.
 
     Examples: gauss test pipeline.toml · gauss test examples --junit results.xml · gauss test . --case "a late quote"
 
@@ -47,7 +50,7 @@ def command(
     began = time.monotonic()
     suites = read_suites(find_test_files(files or [Path()]))
     results = []
-    for result in run_suites(suites, case):
+    for result in run_suites(suites, case, data_dir=data_dir):
         results.append(result)
         output.line(
             f"test {result.name} … {'passed' if result.passed else 'failed'} ({result.seconds:.1f} s)",

@@ -46,7 +46,7 @@ class Contents(Protocol):
 
     def table_rows(
         self,
-        endpoint: Endpoint,
+        endpoint: str | Endpoint,
         target: TargetSchema,
         columns: list[str],
         *,

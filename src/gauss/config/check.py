@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gauss import registry
+from gauss.config.database_rules import check_databases
 from gauss.config.entries import Entries, read_entries
 from gauss.config.faults import Fault, Faults, Scope
 from gauss.config.files import check_file, check_files
@@ -69,6 +70,7 @@ def check(given: Path) -> Checked:
         check_files(entries.api.tls, base_dir, Scope(faults, ("api", "tls"), "[api]"))
     formats = IoRules(entries)
     formats.check()
+    check_databases(entries, base_dir)
     check_graph(entries, faults)
     pipeline = None if faults.errors else _resolve(entries, list(formats.implied.values()))
     return Checked(file, faults.sorted(), pipeline, faults.redactor, document.positions)
@@ -105,6 +107,7 @@ def _resolve(entries: Entries, implied: list[FormatDef]) -> Pipeline:
         topics=[entry.definition for entry in entries.topics],
         processors=[entry.definition for entry in entries.processors],
         syncs=[sync for _, sync in entries.syncs],
+        databases=[database for _, database in entries.databases],
         spark=entries.spark,
         engine=entries.engine,
         api=entries.api,

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from gauss import registry
+from gauss.config.databases import DatabaseDef
 from gauss.config.faults import Faults, Scope
 from gauss.config.files import check_files
 from gauss.config.section import Section
@@ -35,6 +36,8 @@ from gauss.model.errors import PluginError
 
 D = TypeVar("D", bound=Section)
 S = TypeVar("S", bound=PluginSpec)
+SECTIONS = ("formats", "topics", "processors", "schema_maps", "syncs", "databases")
+"""Sections whose entries have names."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Entries:
     processors: list[Processor]
     schema_maps: list[tuple[Scope, SchemaMapDef]]
     syncs: list[tuple[Scope, SyncDef]]
+    databases: list[tuple[Scope, DatabaseDef]]
     spark: SparkSection
     engine: EngineSection
     api: ApiSection
@@ -80,18 +84,13 @@ def read_entries(data: dict[str, Any], base_dir: Path, faults: Faults) -> Entrie
         formats=reader.entries("formats", FormatDef, FormatSpec, plugin_key="plugin", config_key="config"),
         topics=reader.entries("topics", TopicDef, StorageSpec, plugin_key="storage", config_key="storage_config"),
         processors=reader.entries("processors", ProcessorDef, ProcessorSpec, plugin_key="plugin", config_key="config"),
-        schema_maps=[
-            (scope, found)
-            for scope, table in reader.tables("schema_maps")
-            if (found := validate(SchemaMapDef, table, scope, salvage=True))
-        ],
+        schema_maps=reader.typed("schema_maps", SchemaMapDef),
         syncs=read_syncs(list(reader.tables("syncs")), base_dir),
+        databases=reader.typed("databases", DatabaseDef),
         spark=reader.section("spark", SparkSection),
         engine=reader.section("engine", EngineSection),
         api=reader.section("api", ApiSection),
-        names={
-            section: reader.names(section) for section in ("formats", "topics", "processors", "schema_maps", "syncs")
-        },
+        names={section: reader.names(section) for section in SECTIONS},
     )
 
 
@@ -114,6 +113,14 @@ class _Reader:
             if definition is not None:
                 found.append(Entry(scope, definition, spec, config))
         return found
+
+    def typed(self, section: str, model: type[D]) -> list[tuple[Scope, D]]:
+        """The entries of a section without plugins."""
+        return [
+            (scope, found)
+            for scope, table in self.tables(section)
+            if (found := validate(model, table, scope, salvage=True))
+        ]
 
     def config(self, spec: PluginSpec, raw: dict[str, Any], scope: Scope) -> PluginConfig | None:
         """A plugin's typed config, or `None` if it is too faulty to use."""

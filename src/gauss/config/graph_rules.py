@@ -53,6 +53,7 @@ def _names_are_unique(entries: Entries) -> None:
         "processor": [(entry.scope, entry.definition.name) for entry in entries.processors],
         "schema map": [(scope, entry.name) for scope, entry in entries.schema_maps],
         "sync": [(scope, entry.name) for scope, entry in entries.syncs],
+        "database": [(scope, entry.name) for scope, entry in entries.databases],
     }
     for kind, found in named.items():
         first: dict[str, Scope] = {}

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from gauss import registry
+from gauss.config.databases import DatabaseDef
 from gauss.config.section import Name, Section
 from gauss.config.syncs import SyncDef
 from gauss.contracts.network import Network
@@ -206,6 +207,7 @@ class Pipeline(Section):
     topics: list[TopicDef] = []
     processors: list[ProcessorDef] = []
     syncs: list[SyncDef] = []
+    databases: list[DatabaseDef] = []
     spark: SparkSection = SparkSection()
     engine: EngineSection = EngineSection()
     api: ApiSection = ApiSection()

@@ -18,7 +18,7 @@ def drop_tables(endpoint: Endpoint) -> None:
 
 
 def table_rows(
-    endpoint: Endpoint, target: TargetSchema, columns: list[str], *, order_by: str, replaced: bool
+    endpoint: str | Endpoint, target: TargetSchema, columns: list[str], *, order_by: str, replaced: bool
 ) -> list[Any]:
     """The rows of a table; none if it does not exist. `replaced` has no effect: a key is unique in Postgres."""
     del replaced

@@ -33,7 +33,7 @@ class PostgresServer(PluginConfig):
     port: int = PORT
     """With `host`."""
     database: str = "postgres"
-    """With `host`."""
+    """With `host`. Alone: the name of a `[[databases]]` entry, which is then the server."""
     user: str = "postgres"
     """With `host`."""
     password: str = ""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-
 from gauss.dbstates.instances.manager import READY, Instances
+from gauss.dbstates.repeating import Repeating
 from gauss.dbstates.telemetry.audit import Audit
 from gauss.dbstates.telemetry.metrics import Metrics
-from gauss.model.errors import GaussError
 
 LOOK_SECONDS = 0.25
 SHARE = 0.1
 """Connections are counted each tenth of a life time, and at its end."""
 MOST_SECONDS = 15.0
-log = logging.getLogger("gauss.dbstates")
 
 
 class Leases:
@@ -22,25 +18,15 @@ class Leases:
 
     def __init__(self, instances: Instances, metrics: Metrics, audit: Audit) -> None:
         self._instances, self._metrics, self._audit = instances, metrics, audit
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+        self._looking = Repeating("leases", LOOK_SECONDS, self.look)
         self._looked: dict[str, float] = {}
         """Seconds that an instance had left when its connections were counted last."""
 
     def start(self) -> None:
-        self._thread.start()
+        self._looking.start()
 
     def stop(self) -> None:
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(LOOK_SECONDS):
-            try:
-                self.look()
-            except GaussError as error:
-                log.warning("leases: %s", error.message)
+        self._looking.stop()
 
     def look(self) -> None:
         """Extends the instances that are in use, and removes those whose time has ended."""

@@ -167,6 +167,11 @@ class Instances:
 
     # --- life time ---
 
+    def keep(self, instance: str, seconds: float) -> None:
+        """Changes the life time of an instance, which starts again."""
+        self._metadata.update("instances", "id = ?", instance, ttl_ms=round(seconds * 1000))
+        self.touch(instance)
+
     def touch(self, instance: str) -> None:
         """Starts the life time of an instance again."""
         row = self._metadata.row("SELECT ttl_ms FROM instances WHERE id = ?", instance)

@@ -31,6 +31,8 @@ class PrepareRequest(BaseModel):
     """Plan, but execute nothing."""
     deadline_secs: float | None = Field(None, gt=0)
     """The job fails if it takes longer."""
+    ttl_secs: float | None = Field(None, gt=0, le=100 * 365 * 86_400)
+    """How long the instance is kept without connections. Default: `instances.ttlSecs`."""
 
     @property
     def signature(self) -> str:

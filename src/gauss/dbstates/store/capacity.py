@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gauss.dbstates.repeating import Repeating
 from gauss.dbstates.settings import CapacitySettings
 from gauss.dbstates.statefs.exclusive import disk_bytes
 from gauss.dbstates.store.cache import Cache
@@ -18,11 +18,9 @@ from gauss.dbstates.store.metadata import Row, now_ms
 from gauss.dbstates.store.states import States
 from gauss.dbstates.telemetry.audit import Audit
 from gauss.dbstates.telemetry.metrics import Metrics
-from gauss.model.errors import GaussError
 from gauss.process.identity import boot_id
 
 PAUSE_SECONDS = 2.0
-log = logging.getLogger("gauss.dbstates")
 
 
 @dataclass(frozen=True)
@@ -58,25 +56,19 @@ class Capacity:
         self._settings, self._metrics, self._audit = settings, metrics, audit
         self._known: frozenset[str] = frozenset()
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="capacity", daemon=True)
+        self._keeping = Repeating("capacity", PAUSE_SECONDS, self.keep)
 
     def start(self) -> None:
-        self._thread.start()
+        self._keeping.start()
 
     def stop(self) -> None:
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._keeping.stop()
 
-    def _run(self) -> None:
-        while not self._stopped.wait(PAUSE_SECONDS):
-            try:
-                self.sync()
-                self.measure()
-                self.make_room()
-            except (GaussError, OSError):
-                log.exception("capacity")
+    def keep(self) -> None:
+        """Syncs, measures and evicts."""
+        self.sync()
+        self.measure()
+        self.make_room()
 
     def sync(self) -> None:
         """Waits until new states are on disk, so that they are used after a loss of power."""
@@ -97,7 +89,7 @@ class Capacity:
             if found == self._known and all(row["bytes"] is not None for row in rows):
                 return
             for row in rows:
-                if self._stopped.is_set():
+                if self._keeping.stopped.is_set():
                     return
                 self._states.measured(row["id"], *disk_bytes(self._cache.path(row)))
             self._known = found

@@ -16,8 +16,8 @@ from gauss.process.group import ProcessGroup
 
 OTHERS = 0o077
 """Permission bits of group and others."""
-_OURS_BEFORE_VERSION = {"VERSION", "lock", "logs", "cache", "run", "lost+found", "connect", *systems()}
-"""Also what `gauss sync` leaves in a directory that no run has used yet."""
+_OURS_BEFORE_VERSION = {"VERSION", "lock", "logs", "cache", "run", "lost+found", "connect", "dbstates", *systems()}
+"""Also what `gauss sync` and `gauss db` leave in a directory that no run has used yet."""
 
 
 @dataclass

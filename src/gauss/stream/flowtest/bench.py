@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,18 @@ class Bench:
         self.servers: dict[str, EmbeddedServer] = {}
         self._engines_log = self.held.paths.logs / "engines.log"
         self._engines: subprocess.Popen[bytes] | None = None
+        self._starting = threading.Lock()
         self._driver: Child | None = None
         self._driver_for: object = None
 
     # --- engines ---
 
     def start_engine(self, data_dir: Path) -> int:
-        """Starts an engine on a prepared data directory; returns its pid when it is up."""
+        """Starts an engine on a prepared data directory; returns its pid when it is up. Thread-safe."""
+        with self._starting:
+            return self._start_engine(data_dir)
+
+    def _start_engine(self, data_dir: Path) -> int:
         if self._engines is None:
             with self._engines_log.open("ab") as output:
                 self._engines = subprocess.Popen(

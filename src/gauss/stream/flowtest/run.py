@@ -1,14 +1,16 @@
-"""Runs test cases one after the other on one bench."""
+"""Runs test cases on one bench: one after the other, or beside each other where they share nothing."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
 import logging
+import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +20,12 @@ from gauss.model.errors import ConfigError, GaussError
 from gauss.model.units import counted
 from gauss.stream.flowtest.bench import LOOK_SECONDS, Bench
 from gauss.stream.flowtest.cases import Case, Expect, ExpectedLetters
+from gauss.stream.flowtest.clones import Clones
 from gauss.stream.flowtest.judge import Suite
 from gauss.stream.flowtest.match import differences, shown
 from gauss.stream.flowtest.records import Codec, wanted
 from gauss.stream.flowtest.world import World
+from gauss.stream.graph import build_graph
 
 log = logging.getLogger("gauss.test")
 
@@ -37,6 +41,8 @@ IN_ENGINE = Patience(0.1, 0.5)
 ON_SPARK = Patience(0.2, 1.5)
 STATEFUL = Patience(1.0, 30.0)
 """Spark closes windows some batches after the records or the clock that close them."""
+BESIDE = 4
+"""Cases that run at once, if there are as many cores."""
 IN_VAIN = 6
 """Idle requests for a next batch after which no more records or watermarks can be in flight; a join asks twice."""
 
@@ -75,31 +81,61 @@ class Result:
         }
 
 
-def run_suites(suites: list[Suite], only: str | None = None) -> Iterator[Result]:
-    """Runs all cases and yields each result; `only`: runs only the case of this name."""
+def run_suites(suites: list[Suite], only: str | None = None, *, data_dir: Path) -> Iterator[Result]:
+    """Runs all cases and yields each result, in order; `only`: runs only the case of this name. `data_dir` has the
+    engine of prepared databases."""
     names = [case.name for suite in suites for case in suite.cases]
     if only is not None and only not in names:
         raise ConfigError(f'no case "{only}"', hint=f"there are: {', '.join(names)}")
     folder = Path(tempfile.mkdtemp(prefix="gauss-test-"))
-    bench = Bench(folder)
+    chosen = [(suite, case) for suite in suites for case in suite.cases if only in (None, case.name)]
+    bench, clones = Bench(folder), Clones(data_dir, [suite for suite, _ in chosen])
+    beside = ThreadPoolExecutor(min(BESIDE, os.cpu_count() or 1), thread_name_prefix="case")
+
+    def job(number: int) -> Callable[[], Result]:
+        suite, case = chosen[number]
+        return lambda: _run(bench, suite, case, folder / f"case{number}", _OwnClones(clones, number))
+
     try:
-        for suite in suites:
-            codec = Codec(suite.pipeline, suite.checked.base_dir)
-            for case in suite.cases:
-                if only in (None, case.name):
-                    data_dir = folder / f"case{len(list(folder.glob('case*')))}"
-                    yield _run(bench, suite, case, codec, data_dir)
+        early = {number: beside.submit(job(number)) for number, (suite, _) in enumerate(chosen) if _is_apart(suite)}
+        for number in range(len(chosen)):
+            yield early[number].result() if number in early else job(number)()
     finally:
+        beside.shutdown(wait=False, cancel_futures=True)
         bench.close()
+        beside.shutdown()
+        clones.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(bench: Bench, suite: Suite, case: Case, codec: Codec, data_dir: Path) -> Result:
+class _OwnClones(NamedTuple):
+    """The clones of one case."""
+
+    clones: Clones
+    number: int
+
+    def take(self) -> dict[str, str]:
+        return self.clones.take(self.number)
+
+    def drop(self) -> None:
+        self.clones.drop(self.number)
+
+
+def _is_apart(suite: Suite) -> bool:
+    """Whether cases share nothing but the parent of their engines: there is one Spark session, and one embedded server
+    of each kind."""
+    graph = build_graph(suite.pipeline)
+    return not graph.needs_spark and not graph.servers and not graph.shared(graph.topics)
+
+
+def _run(bench: Bench, suite: Suite, case: Case, data_dir: Path, clones: _OwnClones) -> Result:
     result = Result(suite.file, case.name)
     began = time.monotonic()
-    world = World(bench, suite, data_dir, case.clock_ms)
+    world: World | None = None
     try:
-        world.start()
+        world = World(bench, suite, data_dir, case.clock_ms, clones.take())
+        codec = Codec(world.with_sources, suite.checked.base_dir)
+        world.start(case.timeout / 1000)
         _take_steps(world, suite, case, codec)
         result.problems = _await(world, case, codec)
     except GaussError as error:
@@ -109,7 +145,9 @@ def _run(bench: Bench, suite: Suite, case: Case, codec: Codec, data_dir: Path) -
         log.exception("case %s", case.name)
         result.problems = [Problem(f"unexpected {type(error).__name__}: {error}", [])]
     finally:
-        world.close()
+        if world is not None:
+            world.close()
+        clones.drop()
         result.seconds = time.monotonic() - began
     return result
 

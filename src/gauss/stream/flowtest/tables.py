@@ -9,7 +9,7 @@ from gauss.stream.flowtest.records import Found
 from gauss.tables.mapped_table import MappedTable
 
 
-def table_rows(topic: MappedTable, system: str, endpoint: Endpoint) -> list[Found]:
+def table_rows(topic: MappedTable, system: str, endpoint: str | Endpoint) -> list[Found]:
     """The mapped columns of a table's rows, in record order if the table has `_offset`."""
     fields = [field.name for field in topic.target.fields]
     names = [name for name in fields if name not in (INC_COLUMN, OFFSET_COLUMN)]

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from gauss import registry
+from gauss.clients.endpoint import Endpoint
 from gauss.clients.engine.client import STAGE_SCHEMA, EngineClient
 from gauss.clients.engine.cursor_messages import Read
+from gauss.config.database_refs import database_of, with_addresses
 from gauss.config.files import with_absolute_files
-from gauss.contracts.processor import Where
-from gauss.contracts.storage import TopicKind
+from gauss.config.spec import Pipeline
+from gauss.contracts.processor import Role, Where
+from gauss.contracts.storage import StorageSpec, TopicKind
 from gauss.model.errors import GaussError
 from gauss.model.files import write_private
+from gauss.model.paths import DataDir
 from gauss.model.units import counted
 from gauss.process.ports import free_port
 from gauss.stream.control.datadir import hold
@@ -25,6 +31,7 @@ from gauss.stream.flowtest.records import Found
 from gauss.stream.flowtest.stripped import stripped
 from gauss.stream.flowtest.tables import table_rows
 from gauss.stream.graph import build_graph
+from gauss.stream.live_formats import with_live_formats
 from gauss.stream.tables import table_topic
 
 SHARED_SECONDS = 1.0
@@ -34,11 +41,19 @@ SHARED_SECONDS = 1.0
 class World:
     """The environment of one test case. `close` stops its engine and queries; the bench stays."""
 
-    def __init__(self, bench: Bench, suite: Suite, data_dir: Path, clock_ms: int) -> None:
-        self._bench = bench
+    def __init__(
+        self, bench: Bench, suite: Suite, data_dir: Path, clock_ms: int, databases: Mapping[str, str] | None = None
+    ) -> None:
+        """`databases`: the DSNs of the case's clones, by name."""
+        self._bench, self._databases = bench, databases or {}
         self._base_dir = suite.checked.base_dir
-        self.pipeline = with_absolute_files(stripped(suite.pipeline, bench.broker), self._base_dir)
+        self._given = suite.pipeline
+        addressed = with_addresses(stripped(suite.pipeline, bench.broker), self._databases)
+        located = with_live_formats(addressed, DataDir(data_dir.absolute()), keep=True)
+        self.pipeline = with_absolute_files(located, self._base_dir)
         self.graph = build_graph(self.pipeline)
+        self._sources = {each.name for each in self.graph.processors.values() if each.role is Role.SOURCE}
+        """Sources of prepared databases."""
         self._pause = SHARED_SECONDS if self.graph.shared(self.graph.topics) else 0.0
         self._held = hold(data_dir)
         self.paths = self._held.paths
@@ -66,11 +81,19 @@ class World:
         self.client = EngineClient.from_file(self.paths.flight_json, wait_s=30)
         self._pid = 0
 
-    def start(self) -> None:
+    @property
+    def with_sources(self) -> Pipeline:
+        """The given pipeline with the formats of this case."""
+        return self._given.model_copy(update={"formats": self.pipeline.formats})
+
+    def start(self, seconds: float) -> None:
+        """Starts the engine and the queries. Returns when the sources have read their databases."""
         self._bench.serve(self.graph, self.paths.root)
         self._pid = self._bench.start_engine(self.paths.root)
         if self.graph.needs_spark:
             self._bench.drive(self.pipeline, self._base_dir, self.paths.root)
+        if self._sources:
+            self.settle(seconds)
 
     def close(self) -> None:
         """Stops the case. The queries first: without an engine they would wait for it."""
@@ -119,8 +142,9 @@ class World:
                 if each["state"] in ("failed", "stopped"):
                     raise GaussError(f"processor {each['name']} {each['state']}: {each['detail']}")
             behind = {each["name"]: each["behind"] for each in processors if each["behind"]}
+            reading = [each["name"] for each in processors if each["name"] in self._sources and each["state"] != "done"]
             ends = {each["name"]: (each["inc"], each["end"]) for each in self.client.command("topics")["topics"]}
-            if behind or ends != before:
+            if behind or reading or ends != before:
                 since = time.monotonic()
             elif time.monotonic() - since >= self._pause:
                 return ends
@@ -128,6 +152,7 @@ class World:
                 lagging = ", ".join(f"{name} by {counted(count, 'record')}" for name, count in behind.items())
                 details = "; ".join(f"{each['name']} is {each['state']}: {each['detail']}" for each in processors)
                 reason = f"behind: {lagging}" if lagging else "topics grow"
+                reason = f"{', '.join(reading)} has not read its table" if reading else reason
                 raise GaussError(f"the pipeline is still busy after {seconds:.0f} s: {reason}", hint=details)
             before = ends
             time.sleep(LOOK_SECONDS)
@@ -146,12 +171,18 @@ class World:
         node = self.graph.topics[topic]
         if node.kind is TopicKind.STORED_TABLE:
             table = table_topic(self.pipeline, topic, self._base_dir, self.paths)
-            return table_rows(table, node.table, self._bench.servers[node.table].endpoint)
+            return table_rows(table, node.table, self._address(topic))
         if node.kind is not TopicKind.LOG:
             return [data for batch in self.client.scan(topic) for data in batch.column("data").to_pylist()]
         row = self.client.command("topic", {"name": topic})
         batches = self.client.read(Read(topic, row["inc"], row["floor"], row["end"]))
         return [data for batch in batches for data in batch.column(2).to_pylist()]
+
+    def _address(self, topic: str) -> str | Endpoint:
+        """The server of a table: a clone, or the embedded one."""
+        given = self._given.topic(topic)
+        named = database_of(registry.spec(StorageSpec, given.storage), given.storage_config)
+        return self._databases[named] if named else self._bench.servers[self.graph.topics[topic].table].endpoint
 
     def dead_letters(self) -> list[dict[str, Any]]:
         """Every dead letter, oldest first."""
