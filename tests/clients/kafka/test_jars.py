@@ -52,7 +52,7 @@ NO_NETWORK = """#!/bin/sh
 # What Ivy prints without a network.
 echo ":: problems summary ::"
 echo ":::: ERRORS"
-echo "	Server access error at url https://repo1.maven.org/maven2/ (java.net.ConnectException: Connection refused)"
+echo "	Server access error at url https://repository.example/ (java.net.ConnectException: Connection refused)"
 exit 1
 """
 
