@@ -9,7 +9,7 @@ import pytest
 from gauss.plugins.formats.json import codec
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def few() -> Iterator[int]:
     """The threshold for small batches outside tests."""
     with pytest.MonkeyPatch.context() as patch:
