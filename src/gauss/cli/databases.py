@@ -10,22 +10,36 @@ from gauss.config.check import Checked
 from gauss.config.spec import Pipeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
 
 def with_kept_databases(
     pipeline: Pipeline, names: Collection[str], checked: Checked, data_dir: Path, tell: Callable[[str], None]
 ) -> Pipeline:
     """The pipeline with the addresses of these databases, which are prepared if the data directory has no instances of
-    them yet. Instances stay when the command ends: `gauss db instances` lists them."""
+    them yet. This process holds them until it ends; then their servers are stopped and their content stays."""
     from gauss.clients.dbstates.prepared import kept_instances
-    from gauss.config.database_refs import with_addresses
 
     wanted = [each for each in pipeline.databases if each.name in names]
     if not wanted:
         return pipeline
     tell(f"preparing {', '.join(each.name for each in wanted)}")
-    found = kept_instances(data_dir, wanted, checked.base_dir)
+    found, _ = kept_instances(data_dir, wanted, checked.base_dir)
+    return _addressed(pipeline, found, checked)
+
+
+def with_known_databases(pipeline: Pipeline, checked: Checked, data_dir: Path) -> Pipeline:
+    """The pipeline with the addresses of the databases whose servers run; starts and prepares nothing."""
+    if not pipeline.databases:
+        return pipeline
+    from gauss.clients.dbstates.prepared import known_instances
+
+    return _addressed(pipeline, known_instances(data_dir), checked)
+
+
+def _addressed(pipeline: Pipeline, found: Mapping[str, str], checked: Checked) -> Pipeline:
+    from gauss.config.database_refs import with_addresses
+
     for dsn in found.values():
         checked.redactor.remember(unquote(urlsplit(dsn).password or ""))
     return with_addresses(pipeline, found)

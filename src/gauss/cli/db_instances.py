@@ -48,6 +48,8 @@ def instances(
 def _minutes(row: dict[str, Any]) -> str:
     import time
 
+    if row["expires_ms"] is None:
+        return "in use" if row["held"] else "kept"
     return f"{max(row['expires_ms'] / 1000 - time.time(), 0) / 60:.1f} min"
 
 
@@ -64,7 +66,10 @@ def psql(
     from gauss.clients.dbstates.client import start
     from gauss.clients.postgres.binaries import bin_folder, run_as
 
-    found = start(data_dir).get("instances", instance)
+    client = start(data_dir)
+    found = client.get("instances", instance)
+    if found["status"] != "running":
+        found = client.post("instances", instance, "start", body={})
     if json:
         CommandOutput(json=True).data({"instance_id": found["instance_id"], "dsn": found["dsn"]})
         return

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from gauss.process.signal_event import SignalEvent
 
@@ -13,9 +15,24 @@ class Stops:
     def __init__(self) -> None:
         self.asked = SignalEvent()
         self.now = SignalEvent()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # started by nohup
-                signal.signal(number, self._on_signal)
+        self._numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # started by nohup
+            self._numbers.append(signal.SIGHUP)
+        self._handle()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """While it is open, a signal ends the command at once: there is nothing to drain yet."""
+        for number in self._numbers:
+            signal.signal(number, signal.default_int_handler)
+        if self.asked.is_set():
+            raise KeyboardInterrupt
+        yield
+        self._handle()
+
+    def _handle(self) -> None:
+        for number in self._numbers:
+            signal.signal(number, self._on_signal)
 
     def _on_signal(self, *_: object) -> None:
         (self.now if self.asked.is_set() else self.asked).set()

@@ -9,16 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gauss.clients.dbstates.client import DatabaseStates, start
+from gauss.clients.dbstates.client import DatabaseStates, running, start
 from gauss.config.databases import DatabaseDef
 from gauss.model.errors import ConfigError, GaussError, NotFound, Unavailable, from_dict
-from gauss.model.files import read_json, write_private
+from gauss.model.files import PRIVATE_FILE, read_json, write_private
 from gauss.process import locks
 
-TEST_SECONDS = 600.0
-"""A test that was killed leaves an instance, which ends this long after its last connection."""
-KEPT_SECONDS = 10 * 365 * 86_400.0
-"""Instances of data directories are there until somebody removes them."""
 LOCK_SECONDS = 600.0
 
 
@@ -29,6 +25,21 @@ class Prepared:
     instance: str
     state: str
     dsn: str
+
+
+class Holder:
+    """A lock on a file by which this process holds instances: when it is closed, or the process ends in any way, so do
+    their preparation and their life. Several processes may hold the same file."""
+
+    def __init__(self, path: Path) -> None:
+        path.touch(PRIVATE_FILE)
+        self.path = path.absolute()
+        self._descriptor: int | None = locks.share(path)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 def request_of(kind: str, args: Iterable[str], folder: Path, image: str = "") -> dict[str, Any]:
@@ -51,9 +62,9 @@ def prepare(client: DatabaseStates, request: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
-def instance(client: DatabaseStates, request: Mapping[str, Any], ttl_seconds: float) -> Prepared:
-    """A new instance."""
-    result = prepare(client, {**request, "ttl_secs": ttl_seconds})
+def instance(client: DatabaseStates, request: Mapping[str, Any], holder: Holder) -> Prepared:
+    """A new instance, which lives as long as its holder."""
+    result = prepare(client, {**request, "held_by": str(holder.path)})
     made = result["instance_id"]
     return Prepared(made, result["state_id"], client.get("instances", made)["dsn"])
 
@@ -64,46 +75,60 @@ def remove(client: DatabaseStates, made: Prepared) -> None:
         client.remove("instances", made.instance, force="true")
 
 
-@contextmanager
-def clone(client: DatabaseStates, request: Mapping[str, Any]) -> Iterator[Prepared]:
-    """An instance of its own for a test."""
-    made = instance(client, request, TEST_SECONDS)
-    try:
-        yield made
-    finally:
-        remove(client, made)
-
-
-def named_instance(client: DatabaseStates, database: DatabaseDef, folder: Path, ttl_seconds: float) -> Prepared:
+def named_instance(client: DatabaseStates, database: DatabaseDef, folder: Path, holder: Holder) -> Prepared:
     """An instance of a `[[databases]]` entry, whose name is in the message of an error."""
     with _telling(database):
-        return instance(client, _request(database, folder), ttl_seconds)
+        return instance(client, _request(database, folder), holder)
 
 
-def kept_instances(data_dir: Path, databases: Iterable[DatabaseDef], folder: Path) -> dict[str, str]:
-    """DSNs by the names of databases: those of the instances that a data directory keeps, made where there are none.
+def kept_instances(data_dir: Path, databases: Iterable[DatabaseDef], folder: Path) -> tuple[dict[str, str], Holder]:
+    """DSNs by the names of databases, and what holds them: the instances that a data directory keeps, made where there
+    are none. When nobody holds them their servers are stopped; what they contain stays.
 
     Positions and other state of the data directory belong to the content of these instances."""
-    client = start(data_dir)
-    place = data_dir.absolute() / "dbstates" / "kept.json"
-    lock = locks.take(place.with_suffix(".lock"), wait_seconds=LOCK_SECONDS)
+    client, place = start(data_dir), _place(data_dir)
+    lock = locks.take(place.with_name("preparing.lock"), wait_seconds=LOCK_SECONDS)
     if lock is None:
         raise Unavailable("another command has been preparing databases for ten minutes", hint="gauss db status")
+    holder = Holder(place.with_name("kept.lock"))
     try:
         kept: dict[str, str] = read_json(place) or {}
         found = {}
         for database in databases:
             with _telling(database):
-                made = _kept(client, kept.get(database.name), database, folder)
-            kept[database.name] = made.instance
+                made = _kept(client, kept.get(database.name), database, folder, holder)
+                kept[database.name] = made.instance
+                write_private(place, kept)  # before it is kept: one that nobody knows must not be
+                client.patch("instances", made.instance, body={"kept": True})
             found[database.name] = made.dsn
-            write_private(place, kept)
-        return found
+        return found, holder
+    except BaseException:
+        holder.close()
+        raise
     finally:
         os.close(lock)
 
 
-def _kept(client: DatabaseStates, known: str | None, database: DatabaseDef, folder: Path) -> Prepared:
+def known_instances(data_dir: Path) -> dict[str, str]:
+    """DSNs by the names of databases: those of the kept instances whose servers run. Starts nothing."""
+    client = running(data_dir)
+    kept: dict[str, str] = {} if client is None else read_json(_place(data_dir)) or {}
+    found = {}
+    for name, known in kept.items():
+        assert client is not None
+        with suppress(NotFound):
+            row = client.get("instances", known)
+            if row["status"] == "running":
+                found[name] = row["dsn"]
+    return found
+
+
+def _place(data_dir: Path) -> Path:
+    """The file with the ids of the kept instances, by the names of databases."""
+    return data_dir.absolute() / "dbstates" / "kept.json"
+
+
+def _kept(client: DatabaseStates, known: str | None, database: DatabaseDef, folder: Path, holder: Holder) -> Prepared:
     """The known instance if it is there and has the content of the scripts, else a new one."""
     request = _request(database, folder)
     try:
@@ -111,16 +136,16 @@ def _kept(client: DatabaseStates, known: str | None, database: DatabaseDef, fold
     except NotFound:
         row = None
     if row is None:
-        return instance(client, request, KEPT_SECONDS)
-    planned = prepare(client, {**request, "plan_only": True})["state_id"]
+        return instance(client, request, holder)
+    planned = prepare(client, {**request, "plan_only": True, "held_by": str(holder.path)})["state_id"]
     if planned != row["state_id"]:
+        short = row["instance_id"][:12]
         raise ConfigError(
-            f"its scripts have changed since this data directory got its instance {row['instance_id'][:12]}",
-            hint=f"remove that one with gauss db rm {row['instance_id'][:12]}, or use another --data-dir",
+            f"its scripts, or the Postgres that runs them, have changed since this data directory got instance {short}",
+            hint=f"use another --data-dir; or remove what this one has with gauss db rm {short}: the next run makes it"
+            " anew, but goes on reading where the last one ended",
         )
-    if row["status"] != "running":
-        list(client.run({"instance_id": row["instance_id"], "args": ["-c", "SELECT 1"]}))
-        row = client.get("instances", row["instance_id"])
+    row = client.post("instances", row["instance_id"], "start", body={"held_by": str(holder.path)})
     return Prepared(row["instance_id"], row["state_id"], row["dsn"])
 
 

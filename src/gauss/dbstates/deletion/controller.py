@@ -34,7 +34,7 @@ class DeletionController:
         with cache.lock:
             rows: dict[str, Row] = {}
             root = self._state_node(self._context.states.get(state), rows)
-            in_use = {each for each in rows if cache.is_pinned(each)}
+            in_use = {each for each in rows if cache.is_pinned(each)} | self._held(root)
             judge(root, recurse=recurse, force=force, in_use=in_use)
             if root.blocked():
                 return DeleteResult("blocked", dry_run, root)
@@ -52,7 +52,7 @@ class DeletionController:
     def instance(self, instance: str, *, force: bool, dry_run: bool) -> DeleteResult:
         self._instances.row(instance)
         root = Node("instance", instance, self._instances.connections(instance))
-        return self._finish(root, force, dry_run, set(), lambda: self._remove_instance(instance))
+        return self._finish(root, force, dry_run, self._held(root), lambda: self._remove_instance(instance))
 
     def job(self, job: str, *, force: bool, dry_run: bool) -> DeleteResult:
         active = {job} if self._context.jobs.status(job) not in TERMINAL else set()
@@ -84,6 +84,11 @@ class DeletionController:
                 node.children.append(Node("instance", instance["id"], self._instances.connections(instance["id"])))
         node.children += [self._state_node(child, rows) for child in self._context.states.children(row["id"])]
         return node
+
+    def _held(self, root: Node) -> set[str]:
+        """The instances of a tree that have a holder."""
+        found = [node.id for node in root.bottom_up() if node.kind == "instance"]
+        return {each for each in found if self._instances.is_held(self._instances.row(each))}
 
     def _remove_instance(self, instance: str) -> None:
         self._instances.remove(instance)

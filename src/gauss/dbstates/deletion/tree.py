@@ -54,14 +54,14 @@ class DeleteResult:
 
 def judge(root: Node, *, recurse: bool, force: bool, in_use: set[str]) -> None:
     """Sets the reasons. `force` overrides connections and what is asked for by `recurse` is nothing else: a state with
-    descendants needs `recurse` even with `force`. `in_use` are states and jobs of running tasks, which only the force
-    on a job overrides."""
+    descendants needs `recurse` even with `force`. `in_use` are states and jobs of running tasks, and instances with a
+    holder; `force` overrides jobs and instances."""
     if root.kind == "state" and root.children and not recurse:
         root.reason = HAS_DESCENDANTS
     for node in root.bottom_up():
         if node.reason:
             continue
-        if node.id in in_use and not (node.kind == "job" and force):
+        if node.id in in_use and not (node.kind != "state" and force):
             node.reason = ACTIVE_TASKS
         elif node.connections and not force:
             node.reason = ACTIVE_CONNECTIONS

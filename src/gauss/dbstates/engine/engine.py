@@ -26,7 +26,7 @@ from gauss.dbstates.store.cache import Cache
 from gauss.dbstates.store.capacity import Capacity, forget_unsynced
 from gauss.dbstates.store.jobs import Jobs
 from gauss.dbstates.store.layout import Layout, StateDir
-from gauss.dbstates.store.metadata import Metadata
+from gauss.dbstates.store.metadata import Metadata, Row
 from gauss.dbstates.store.states import States
 from gauss.dbstates.telemetry.audit import Audit
 from gauss.dbstates.telemetry.metrics import Metrics
@@ -155,9 +155,12 @@ class DatabaseEngine:
         self.capacity.make_room()
 
     def is_idle(self) -> bool:
-        if self.prepare.active() or self.instances.rows():
+        if self.prepare.active() or any(self._lives(row) for row in self.instances.rows()):
             self.used = time.monotonic()
         return time.monotonic() - self.used > self._settings.engine.idleSecs
+
+    def _lives(self, row: Row) -> bool:
+        return not row["kept"] or self.instances.server(row["id"]) is not None
 
     def _watch_idle(self) -> None:
         while not self.stopped.wait(min(1.0, self._settings.engine.idleSecs / 4)):

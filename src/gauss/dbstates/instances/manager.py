@@ -22,6 +22,7 @@ from gauss.dbstates.store.layout import Layout
 from gauss.dbstates.store.metadata import Metadata, Row, now_ms
 from gauss.dbstates.telemetry.metrics import Metrics
 from gauss.model.errors import NotFound
+from gauss.process import locks
 
 HELD, READY = "held", "ready"
 """Of a job that executes steps, or of the warm pool; handed out to a client."""
@@ -116,6 +117,7 @@ class Instances:
             self._layout.server_log(instance),
             self._settings().parameters,
             password,
+            self._metadata.value("SELECT port FROM instances WHERE id = ?", instance) or 0,
         )
 
     # --- finding ---
@@ -144,6 +146,7 @@ class Instances:
 
     def shown(self, row: Row) -> dict[str, Any]:
         """An instance as the API shows it, without its password."""
+        lasts = row["holder"] or row["kept"]
         return {
             "instance_id": row["id"],
             "state_id": row["state"],
@@ -157,8 +160,10 @@ class Instances:
             "database": DATABASE,
             "job_id": row["job"],
             "created_ms": row["created_ms"],
+            "held": self.is_held(row),
+            "kept": bool(row["kept"]),
             "ttl_secs": row["ttl_ms"] / 1000,
-            "expires_ms": now_ms() + round(max(self.seconds_left(row["id"]), 0) * 1000),
+            "expires_ms": None if lasts else now_ms() + round(max(self.seconds_left(row["id"]), 0) * 1000),
         }
 
     @staticmethod
@@ -167,10 +172,17 @@ class Instances:
 
     # --- life time ---
 
-    def keep(self, instance: str, seconds: float) -> None:
-        """Changes the life time of an instance, which starts again."""
-        self._metadata.update("instances", "id = ?", instance, ttl_ms=round(seconds * 1000))
-        self.touch(instance)
+    def hold(self, instance: str, holder: str) -> None:
+        """From here on the instance lives as long as a process holds a lock on a file."""
+        self._metadata.update("instances", "id = ?", instance, holder=holder)
+
+    def keep(self, instance: str, *, kept: bool) -> None:
+        """Whether the content of the instance stays when its life ends: its server is stopped then."""
+        self._metadata.update("instances", "id = ?", instance, kept=int(kept))
+
+    @staticmethod
+    def is_held(row: Row) -> bool:
+        return bool(row["holder"]) and locks.is_locked(Path(row["holder"]))
 
     def touch(self, instance: str) -> None:
         """Starts the life time of an instance again."""
@@ -183,6 +195,17 @@ class Instances:
         return self._deadlines.get(instance, 0.0) - time.monotonic()
 
     # --- ending ---
+
+    def stop(self, instance: str) -> None:
+        """Stops the server of an instance in good order; its content stays. Idempotent."""
+        with self.locked(instance):
+            row = self._metadata.row("SELECT * FROM instances WHERE id = ?", instance)
+            server = self._servers.pop(instance, None)
+            if row is None or server is None:
+                return
+            if not server.died():
+                server.stop()
+            self._runtime(row["runtime"]).forget(instance)
 
     def remove(self, instance: str) -> None:
         """Ends the server and removes everything that the instance had. Idempotent."""
@@ -265,9 +288,12 @@ class Instances:
         for row in self.rows():
             runtime = self._runtime(row["runtime"])
             server = runtime.attach(row["id"], row["runtime_id"], row["port"])
-            if row["status"] != READY or (server is not None and server.died()):
+            died = server is not None and bool(server.died())
+            if row["status"] != READY or (died and not row["kept"]):
                 self.discard(row["id"])
                 continue
+            if died:
+                server = None
             left = (row["used_ms"] + row["ttl_ms"] - now_ms()) / 1000
             self._deadlines[row["id"]] = time.monotonic() + min(max(left, 0), row["ttl_ms"] / 1000)
             if server is not None:
@@ -283,6 +309,9 @@ class Instances:
                 self._statefs.remove_path(path)
 
     def close(self) -> None:
-        """Ends every server, warm ones included."""
+        """Ends every server, warm ones included, and removes all instances but the kept ones."""
         for row in self.rows():
-            self.remove(row["id"])
+            if row["kept"]:
+                self.stop(row["id"])
+            else:
+                self.remove(row["id"])

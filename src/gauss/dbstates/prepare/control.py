@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 from gauss.dbstates.errors import Cancelled, DeadlineExceeded
+from gauss.process import locks
+
+LOOK_SECONDS = 0.25
+"""Pause between looks at the holder's lock."""
 
 
 class JobControl:
     """Asked for by every step of a job, and by every wait in one."""
 
-    def __init__(self, deadline_secs: float | None = None) -> None:
+    def __init__(self, deadline_secs: float | None = None, held_by: str = "") -> None:
+        """`held_by`: the job is cancelled when no process holds a lock on this file any more."""
         self._cancelled = threading.Event()
+        self._held_by, self._looked = held_by, 0.0
         self._until = None if deadline_secs is None else time.monotonic() + deadline_secs
         self._deadline_secs = deadline_secs
 
@@ -23,6 +30,10 @@ class JobControl:
         """Raises Cancelled or DeadlineExceeded."""
         if self._cancelled.is_set():
             raise Cancelled("the job was cancelled", hint="start it again if that was not meant")
+        if self._held_by and (now := time.monotonic()) - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            if not locks.is_locked(Path(self._held_by)):
+                raise Cancelled("the client that asked for the job has ended", hint="start it again")
         if self._until is not None and time.monotonic() >= self._until:
             raise DeadlineExceeded(
                 f"the job took longer than its deadline of {self._deadline_secs:g} s", hint="allow it more time"

@@ -76,7 +76,7 @@ class PrepareController:
         deadline: float | None,
         planned: list[str] | None = None,
     ) -> None:
-        self._controls[job] = JobControl(deadline)
+        self._controls[job] = JobControl(deadline, request.held_by)
         self._threads.submit(self._run, job, request, env, planned)
 
     def cancel(self, job: str) -> bool:

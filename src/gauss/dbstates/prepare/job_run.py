@@ -95,8 +95,8 @@ class JobRun:
             with self._task(last):
                 self._control.check()
                 instance = self._hand_out(planned, working)
-                if self._request.ttl_secs is not None:
-                    self._instances.keep(instance, self._request.ttl_secs)
+                if self._request.held_by:
+                    self._instances.hold(instance, self._request.held_by)
         except BaseException:
             if working is not None:
                 self._instances.remove(working.id)

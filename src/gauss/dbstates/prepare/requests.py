@@ -31,8 +31,9 @@ class PrepareRequest(BaseModel):
     """Plan, but execute nothing."""
     deadline_secs: float | None = Field(None, gt=0)
     """The job fails if it takes longer."""
-    ttl_secs: float | None = Field(None, gt=0, le=100 * 365 * 86_400)
-    """How long the instance is kept without connections. Default: `instances.ttlSecs`."""
+    held_by: str = Field("", pattern="^(/.*)?$")
+    """A file on which the client holds a lock (`flock`): the job, and the life of its instance, end with that lock.
+    Default: an instance ends by `instances.ttlSecs`."""
 
     @property
     def signature(self) -> str:

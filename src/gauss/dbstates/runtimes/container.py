@@ -142,7 +142,7 @@ class ContainerRuntime:
 
     def start(self, build: Build, launch: Launch) -> Server:
         for _ in range(PORT_TRIES):
-            server = self._run(build, launch, free_port())
+            server = self._run(build, launch, free_port(wanted=launch.port))
             try:
                 wait_ready(server.socket, server.port, launch.password, server.died)
                 return server

@@ -42,6 +42,8 @@ class Launch:
     log: Path
     settings: Mapping[str, str]
     password: str = field(repr=False)
+    port: int = 0
+    """The port that it had before, which it gets again if that is free."""
 
 
 class Server(Protocol):

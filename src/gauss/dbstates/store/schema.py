@@ -38,4 +38,11 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         CREATE TABLE deleted (id TEXT PRIMARY KEY, kind TEXT NOT NULL, at_ms INTEGER NOT NULL);
         """,
     ),
+    (
+        "Holders of instances, and instances that are kept without one.",
+        """
+        ALTER TABLE instances ADD COLUMN holder TEXT NOT NULL DEFAULT '';
+        ALTER TABLE instances ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;
+        """,
+    ),
 )

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from gauss.clients.dbstates.client import start
-from gauss.clients.dbstates.prepared import TEST_SECONDS, Prepared, named_instance, remove
+from gauss.clients.dbstates.prepared import Holder, Prepared, named_instance, remove
 from gauss.config.database_refs import databases_of
 from gauss.config.databases import DatabaseDef
 from gauss.stream.flowtest.judge import Suite
@@ -22,9 +22,11 @@ Made = dict[str, Future[Prepared]]
 class Clones:
     """Makes clones ahead of the cases that need them, by the engine of a data directory. Thread-safe."""
 
-    def __init__(self, data_dir: Path, suites: Iterable[Suite]) -> None:
-        """`suites`: the suite of each case, in order."""
+    def __init__(self, data_dir: Path, suites: Iterable[Suite], lock: Path) -> None:
+        """`suites`: the suite of each case, in order. `lock`: a file whose lock holds the clones, so that none outlives
+        this process."""
         self._data_dir, self._suites = data_dir, list(suites)
+        self._holder = Holder(lock)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="clone")
         self._lock = threading.Lock()
         self._asked: list[Made] = []
@@ -46,7 +48,8 @@ class Clones:
                 self._asked[number] = {}
 
     def close(self) -> None:
-        """Returns when all clones are gone."""
+        """Ends preparations under way. Returns when all clones are gone."""
+        self._holder.close()
         for number in range(len(self._asked)):
             self.drop(number)
         self._threads.shutdown(wait=True)
@@ -58,7 +61,7 @@ class Clones:
         return {database.name: self._threads.submit(self._clone, database, folder) for database in wanted}
 
     def _clone(self, database: DatabaseDef, folder: Path) -> Prepared:
-        return named_instance(start(self._data_dir), database, folder, TEST_SECONDS)
+        return named_instance(start(self._data_dir), database, folder, self._holder)
 
     def _remove(self, made: Future[Prepared]) -> None:
         if made.exception() is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import logging
 import os
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 from gauss.contracts.storage import TopicKind
 from gauss.model.errors import ConfigError, GaussError
 from gauss.model.units import counted
+from gauss.process import locks
 from gauss.stream.flowtest.bench import LOOK_SECONDS, Bench
 from gauss.stream.flowtest.cases import Case, Expect, ExpectedLetters
 from gauss.stream.flowtest.clones import Clones
@@ -27,6 +29,8 @@ from gauss.stream.flowtest.records import Codec, wanted
 from gauss.stream.flowtest.world import World
 from gauss.stream.graph import build_graph
 
+PREFIX, LOCK = "gauss-test-", "clones.lock"
+OLD_SECONDS = 600.0
 log = logging.getLogger("gauss.test")
 
 
@@ -87,9 +91,10 @@ def run_suites(suites: list[Suite], only: str | None = None, *, data_dir: Path) 
     names = [case.name for suite in suites for case in suite.cases]
     if only is not None and only not in names:
         raise ConfigError(f'no case "{only}"', hint=f"there are: {', '.join(names)}")
-    folder = Path(tempfile.mkdtemp(prefix="gauss-test-"))
+    _remove_old()
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     chosen = [(suite, case) for suite in suites for case in suite.cases if only in (None, case.name)]
-    bench, clones = Bench(folder), Clones(data_dir, [suite for suite, _ in chosen])
+    bench, clones = Bench(folder), Clones(data_dir, [suite for suite, _ in chosen], folder / LOCK)
     beside = ThreadPoolExecutor(min(BESIDE, os.cpu_count() or 1), thread_name_prefix="case")
 
     def job(number: int) -> Callable[[], Result]:
@@ -106,6 +111,15 @@ def run_suites(suites: list[Suite], only: str | None = None, *, data_dir: Path) 
         beside.shutdown()
         clones.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_old() -> None:
+    """Removes the folders of runs that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            is_old = time.time() - (folder / LOCK).stat().st_mtime > OLD_SECONDS
+            if is_old and not locks.is_locked(folder / LOCK):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class _OwnClones(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from gauss.dbstates.engine.api.deleting import DELETED, deletion
@@ -22,6 +23,24 @@ _RUN: dict[int | str, dict[str, Any]] = {
         "content": {NDJSON: {"schema": {"type": "string"}}},
     }
 }
+
+
+class InstanceChange(BaseModel):
+    """What can be changed of an instance."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kept: bool
+    """Whether its content stays when its time ends: then only its server is stopped."""
+
+
+class HeldBy(BaseModel):
+    """Who needs the server."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    held_by: str = Field("", pattern="^(/.*)?$")
+    """A file on which the client holds a lock: the server runs at least as long."""
 
 
 def routes(engine: DatabaseEngine) -> APIRouter:
@@ -52,6 +71,20 @@ def routes(engine: DatabaseEngine) -> APIRouter:
             "dsn": engine.instances.dsn(row),
             "connections": engine.instances.connections(row["id"]),
         }
+
+    @router.patch("/instances/{instance_id}", summary="Keep the content of an instance when its time ends, or not")
+    def change(instance_id: str, asked: InstanceChange) -> dict[str, Any]:
+        known = found(instance_id)
+        engine.instances.keep(known, kept=asked.kept)
+        return engine.instances.shown(engine.instances.row(known))
+
+    @router.post("/instances/{instance_id}/start", summary="Start the server of an instance if it is stopped")
+    def start(instance_id: str, asked: HeldBy) -> dict[str, Any]:
+        known = found(instance_id)
+        if asked.held_by:
+            engine.instances.hold(known, asked.held_by)
+        engine.instances.revive(known, lambda _: None)
+        return instance(known)
 
     @router.delete(
         "/instances/{instance_id}", summary="Remove an instance; with force also one with connections",
