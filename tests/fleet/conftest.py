@@ -1,4 +1,4 @@
-"""Stores in SQLite and in Postgres, each in a database of its own."""
+"""Stores in SQLite and in Postgres, each in a database of its own, and a ClickHouse."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ MakeStore = Callable[[], FleetStore]
 @pytest.fixture(scope="session")
 def fleet_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
     made = ensure("postgres", tmp_path_factory.mktemp("fleet") / "postgres")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    made = ensure("clickhouse", tmp_path_factory.mktemp("fleet") / "clickhouse")
     yield made
     made.stop()
 

@@ -16,7 +16,7 @@ from gauss.contracts.table import RowBlock
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.store.letters import Place, StoredLetter
 from gauss.fleet.worker.configs import PipelineConfigs
-from gauss.fleet.worker.range_work import Opened, kept_records, open_config
+from gauss.fleet.worker.range_work import MOST_LETTER_BYTES, Opened, kept_records, open_config
 from gauss.model.batch import RECORD_SCHEMA
 from gauss.tables.insert import Waits, insert_block
 
@@ -62,6 +62,8 @@ def replay(store: FleetStore, pipeline_id: str, places: Sequence[Place], who: st
 
 def _replay(opened: Opened, pipeline_id: str, stored: StoredLetter) -> Replayed:
     inc, offset = stored.origin.inc, stored.letter.offset
+    if stored.edited is None and len(stored.letter.data or b"") >= MOST_LETTER_BYTES:
+        return Replayed(inc, offset, "refused", "only the first MiB of the record was kept; edit it")
     record = {"offset": offset, "ts_ms": stored.letter.ts_ms, "data": stored.newest}
     batch = pa.RecordBatch.from_pylist([record], schema=RECORD_SCHEMA)
     kept, letters = kept_records(opened.filter, batch)

@@ -100,7 +100,10 @@ def test_processes_that_start_at_the_same_time_migrate_once(address: str | Path)
 
 def test_a_store_of_a_newer_gauss_is_refused(database: Database) -> None:
     migrate(database)
-    with pytest.raises(ConfigError, match=f"the store has version {len(MIGRATIONS)}, and this gauss knows versions up to {len(MIGRATIONS) - 1}"):
+    with pytest.raises(
+        ConfigError,
+        match=f"the store has version {len(MIGRATIONS)}, and this gauss knows versions up to {len(MIGRATIONS) - 1}",
+    ):
         migrate(database, MIGRATIONS[:-1])
     database.close()
 

@@ -13,7 +13,7 @@ import confluent_kafka
 import pytest
 
 from gauss.clients.clickhouse.connect import connect
-from gauss.clients.embedded import EmbeddedServer, ensure
+from gauss.clients.embedded import EmbeddedServer
 from gauss.clients.kafka.admin import Admin
 from gauss.fleet.config.stored import TO_STORE
 from gauss.fleet.fleet_store import FleetStore
@@ -120,13 +120,6 @@ class World:
 
     def reasons(self) -> list[str]:
         return [each.reason for each in self.store.leases.assignments(self.id)]
-
-
-@pytest.fixture(scope="module")
-def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    made = ensure("clickhouse", tmp_path_factory.mktemp("worker") / "clickhouse")
-    yield made
-    made.stop()
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ def fleet_metrics(store: FleetStore) -> list[dict[str, Any]]:
     """Counters and gauges of all pipelines."""
     found: list[dict[str, Any]] = []
     held, claims, workers = by_pipeline(store.leases.assignments()), store.claims.all(), store.workers.list()
+    acquired = store.leases.acquisitions()
 
     def add(name: str, kind: str, help_text: str, value: float, **labels: str) -> None:
         found.append({"name": f"gauss_fleet_{name}", "type": kind, "help": help_text, "labels": labels, "value": value})
@@ -46,8 +47,7 @@ def fleet_metrics(store: FleetStore) -> list[dict[str, Any]]:
         seen = status(each, slots, mine, workers)
         add("slots_desired", "gauge", "Replicas that are wanted", wanted, **label)
         add("slots_held", "gauge", "Slots that workers hold", len(slots), **label)
-        epochs = sum(one.epoch for one in slots)
-        add("lease_epochs", "gauge", "Sum of the epochs of held slots; it grows with each takeover", epochs, **label)
+        add("slots_acquired_total", "counter", "Slots that workers acquired", acquired.get(each.id, 0), **label)
         for name in OBSERVED:
             add("state", "gauge", "1 for the state that is observed", int(seen.observed == name), **label, state=name)
         add("dead_letter_ratio", "gauge", "Share of recent records that became dead letters", seen.dead_ratio, **label)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
@@ -130,7 +129,7 @@ def _bytes(body: LetterEdit) -> bytes | None:
     if body.base64 is not None:
         try:
             return base64.b64decode(body.base64, validate=True)
-        except binascii.Error:
+        except ValueError:  # also what is not ASCII
             raise ConfigError("base64: expected bytes as base64") from None
     return None if body.text is None else body.text.encode()
 

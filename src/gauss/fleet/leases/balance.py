@@ -53,8 +53,9 @@ def surplus(
     held: Mapping[str, Counter[str]],
     share: Mapping[str, int],
 ) -> list[SlotLease]:
-    """The slots to give away: those beyond the share of this worker, as far as others have room for them; if there are
-    none, one of a pipeline of which another worker, that holds no more in all, holds at least two fewer."""
+    """The slots to give away: those beyond the share of this worker, as far as others have room for them. If nobody
+    holds more than their share: one of a pipeline of which another worker, that holds no more in all, holds at least
+    two fewer. Where both hold the same number in all, that one must then have another slot to give back."""
     counts = {peer.id: Counter(held.get(peer.id, Counter())) for peer in peers if peer.id != me}
     loads = {peer_id: found.total() for peer_id, found in counts.items()}
     own, left = Counter(lease.pipeline_id for lease in mine), list(mine)
@@ -85,19 +86,29 @@ def surplus(
             default=None,
         )
 
-    while len(left) > share[me]:
-        needy = [each for each in counts if loads[each] < share[each]]
+    while len(left) > share.get(me, 0):
+        needy = [each for each in counts if loads[each] < share.get(each, 0)]
         if (found := best(needy)) is None:
             return given
         move(found[1], found[2])
-    if given:
+    if given or any(loads[each] > share.get(each, 0) for each in counts):
         return given
     most = {peer.id: peer.most for peer in peers}
+    mine_accept = limits.get(me)
+
+    def gives_back(peer_id: str) -> bool:
+        """Whether it has more of some pipeline than this worker, which may take it."""
+        return any(
+            number > own[pipeline_id] and (mine_accept is None or own[pipeline_id] < mine_accept)
+            for pipeline_id, number in counts[peer_id].items()
+        )
+
     even = [
         each
         for each in counts
-        if (loads[each], me) < (len(left), each) and loads[each] < most[each]  # of two alike only one gives
-    ]
+        if loads[each] < most[each]
+        and (loads[each] < len(left) or (loads[each] == len(left) and me < each and gives_back(each)))
+    ]  # of two that hold the same number only one gives
     if (found := best(even)) is not None and found[0] >= 2:
         move(found[1], found[2])
     return given

@@ -66,7 +66,8 @@ class End(NamedTuple):
     behind_ms: int | None = None
     """For how long the end has been past `next_offset`, as far as it was watched."""
     behind_since: int | None = None
-    """Instead, if it was past it before: the time of the last record that was committed."""
+    """Instead, if it was past it before: the time of the last record that was committed. Without either, the partition
+    is behind for as long as was reported before, or from now on."""
 
 
 class ClaimShown(NamedTuple):
@@ -200,10 +201,7 @@ class PartitionClaims:
         with self._database.transaction() as connection:
             for claim, end in sorted(ends.items(), key=lambda each: (each[0].topic, each[0].partition)):
                 where = (*_at(owner.pipeline_id, claim.topic, claim.partition), CLAIMS.c.epoch == claim.epoch)
-                since: Any = end.behind_since
-                if end.behind_ms is not None:
-                    since = now_ms() - end.behind_ms
-                update = CLAIMS.update().where(*where).values(end_offset=end.offset, behind_since=since)
+                update = CLAIMS.update().where(*where).values(end_offset=end.offset, behind_since=_since(claim, end))
                 if not connection.execute(update).rowcount:
                     raise _taken(claim)
 
@@ -245,6 +243,15 @@ def _shown() -> list[sa.ColumnElement[Any]]:
         "window_letters": sa.case((recent, CLAIMS.c.window_letters), else_=0),
     }
     return [made[name].label(name) if name in made else CLAIMS.c[name] for name in ClaimShown._fields]
+
+
+def _since(claim: Claim, end: End) -> Any:
+    """The value of `behind_since`."""
+    if end.offset <= claim.next_offset:
+        return None
+    if end.behind_ms is not None:
+        return now_ms() - end.behind_ms
+    return end.behind_since or sa.func.coalesce(CLAIMS.c.behind_since, now_ms())
 
 
 def _window(outcome: Outcome) -> dict[str, Any]:

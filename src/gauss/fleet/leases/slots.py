@@ -162,6 +162,12 @@ class SlotLeases:
             rows = connection.execute(query.group_by(LEASES.c.worker_id)).all()
         return {str(worker): int(count) for worker, count in rows}
 
+    def acquisitions(self) -> dict[str, int]:
+        """By pipeline, how often its slots were acquired."""
+        query = sa.select(LEASES.c.pipeline_id, sa.func.sum(LEASES.c.epoch)).group_by(LEASES.c.pipeline_id)
+        with self._database.transaction() as connection:
+            return {row[0]: int(row[1]) for row in connection.execute(query)}
+
     def replicas_held(self) -> dict[str, Counter[str]]:
         """By worker, the number of slots that it holds of each pipeline."""
         columns = (LEASES.c.worker_id, LEASES.c.pipeline_id)
