@@ -27,10 +27,17 @@ _HEADERS = [
 class Gate:
     """Refuses requests without a valid token or with a too large body."""
 
-    def __init__(self, app: App, refusal: Callable[[Scope], Awaitable[GaussError | None]]) -> None:
-        """`refusal`: the error for a request or WebSocket handshake, from its head."""
+    def __init__(
+        self,
+        app: App,
+        refusal: Callable[[Scope], Awaitable[GaussError | None]],
+        sign_in: str = pages.RUN_TOKENS,
+    ) -> None:
+        """`refusal`: the error for a request or WebSocket handshake, from its head. `sign_in`: where a person finds a
+        token, as HTML."""
         self._app = app
         self._refusal = refusal
+        self._sign_in = sign_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = await self._refusal(scope)
@@ -47,7 +54,12 @@ class Gate:
         if refused is None:
             await self._app(scope, body.receive, body.send)
         else:
-            await _answer(scope, refused)(scope, body.receive, body.send)
+            await self._answer(scope, refused)(scope, body.receive, body.send)
+
+    def _answer(self, scope: Scope, refused: GaussError) -> Response:
+        if scope["method"] == "GET" and "text/html" in header(scope, b"accept"):
+            return pages.refused(refused, errors.status_of(refused), self._sign_in)
+        return errors.reply(refused)
 
 
 def _guarded(send: Send) -> Send:
@@ -59,12 +71,6 @@ def _guarded(send: Send) -> Send:
         await send(message)
 
     return sent
-
-
-def _answer(scope: Scope, refused: GaussError) -> Response:
-    if scope["method"] == "GET" and "text/html" in header(scope, b"accept"):
-        return pages.refused(refused, errors.status_of(refused))
-    return errors.reply(refused)
 
 
 async def _deny(scope: Scope, receive: Receive, send: Send, refused: GaussError) -> None:

@@ -10,7 +10,8 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.routing import WebSocketRoute
 
-from gauss.api.auth import OPEN, SESSION_PATH, is_reading
+from gauss.api.auth import OPEN, is_reading
+from gauss.api.cookies import SESSION_PATH
 from gauss.http.errors import ERROR_SHAPE
 
 STATUSES = {
@@ -85,7 +86,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         return
     token = operation.setdefault("x-token", "read" if is_reading(method.upper(), path) else "full")
     reads = token in ("read", "viewer")
-    operation["security"] = [{"bearer": []}, *([{"session": []}] if token in ("read", "full") else [])]
+    operation["security"] = [{"bearer": []}, {"session": []}]
     if "101" in responses:
         operation["security"].append({"query": []})
     codes = [*_ALWAYS, *(() if reads else (403, 409)), *(_BODY if method in ("post", "put", "patch") else ())]

@@ -44,6 +44,20 @@ form.addEventListener("submit", (event) => { event.preventDefault(); send({ toke
 _SIGN_IN_HASH = base64.b64encode(hashlib.sha256(SIGN_IN.encode()).digest()).decode()
 
 
+RUN_TOKENS = (
+    "<p>The data directory of the run (<code>.gauss</code>, or <code>--data-dir</code>) has one in"
+    " <code>read.token</code> and one in <code>full.token</code>, which also allows changes."
+    " <code>gauss open</code> prints a link that needs none. Programs send a token as a header:</p>"
+    '<pre>curl -H "Authorization: Bearer $(cat .gauss/read.token)" URL</pre>'
+)
+"""Where the tokens of a run are."""
+FLEET_TOKENS = (
+    "<p><code>gauss serve</code> prints a link that needs none, and writes a token to <code>serve.json</code> in its"
+    " data directory. Admins make tokens for others: <code>POST /api/tokens</code>.</p>"
+)
+"""Where the tokens of a fleet are."""
+
+
 def page(title: str, body: str, status: int = 200, headers: dict[str, str] | None = None) -> HTMLResponse:
     """An HTML page with a body."""
     text = (
@@ -54,19 +68,17 @@ def page(title: str, body: str, status: int = 200, headers: dict[str, str] | Non
     return HTMLResponse(text, status, {**_HEADERS, **(headers or {})})
 
 
-def refused(error: GaussError, status: int) -> HTMLResponse:
+def refused(error: GaussError, status: int, tokens: str) -> HTMLResponse:
     """The page for a request without a session. It signs in by the code in the fragment, or asks for a token. A browser
-    that comes from another site has not sent its cookie: the page sees that it has one and loads again."""
+    that comes from another site has not sent its cookie: the page sees that it has one and loads again. `tokens`: where
+    a person finds a token, as HTML."""
     if status != 401:
         return page("Gauss", f"<p>{escape(error.message)}.</p><p>{escape(error.hint)}</p>", status)
     body = (
         "<p><output></output></p>"
         '<form hidden><p><label>Token <input name="token" type="password" autocomplete="off" required>'
         "</label> <button>Sign in</button></p></form>"
-        "<p>The data directory of the run (<code>.gauss</code>, or <code>--data-dir</code>) has one in"
-        " <code>read.token</code> and one in <code>full.token</code>, which also allows changes."
-        " <code>gauss open</code> prints a link that needs none. Programs send a token as a header:</p>"
-        '<pre>curl -H "Authorization: Bearer $(cat .gauss/read.token)" URL</pre>'
+        f"{tokens}"
         f"<script>{SIGN_IN}</script>"
     )
     policy = (

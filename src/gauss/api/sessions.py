@@ -7,20 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict
 
-from gauss.api.auth import SESSION_PATH, Access, access_of, cookie_name
+from gauss.api.auth import Access, access_of
+from gauss.api.cookies import SESSION_PATH, SignIn, end_session, set_session
 from gauss.http.errors import Unauthorized
-from gauss.model.errors import ConfigError
 from gauss.stream.control.run import Running
-from gauss.stream.control.tokens import SESSION_SECONDS, Role, session
-
-
-class SignIn(BaseModel):
-    """A one-time code or a token."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    code: str | None = None
-    token: str | None = None
+from gauss.stream.control.tokens import Role, session
 
 
 class CodeRequest(BaseModel):
@@ -37,14 +28,7 @@ def routes(running: Running) -> APIRouter:
     @router.post(SESSION_PATH, summary="Open a session by a one-time code or a token; sets its cookie")
     def sign_in(asked: SignIn, request: Request, response: Response) -> dict[str, Any]:
         role = _role(running, asked)
-        response.set_cookie(
-            cookie_name(request.scope),
-            session(role, running.tokens),
-            max_age=SESSION_SECONDS,
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-        )
+        set_session(request, response, session(role, running.tokens))
         return {"role": role}
 
     @router.get(SESSION_PATH, summary="The role of the caller: `viewer` or `operator`")
@@ -53,7 +37,7 @@ def routes(running: Running) -> APIRouter:
 
     @router.delete(SESSION_PATH, summary="End the session: removes its cookie")
     def sign_out(request: Request, response: Response) -> dict[str, Any]:
-        response.delete_cookie(cookie_name(request.scope), httponly=True, samesite="strict")
+        end_session(request, response)
         return {"role": None}
 
     @router.post(f"{SESSION_PATH}/codes", summary="A URL that opens the pages signed in, once and within 15 minutes")
@@ -64,8 +48,7 @@ def routes(running: Running) -> APIRouter:
 
 
 def _role(running: Running, asked: SignIn) -> Role:
-    if (asked.code is None) == (asked.token is None):
-        raise ConfigError("expected either a code or a token", hint='send {"code": "…"} or {"token": "…"}')
+    asked.check()
     if asked.code is not None:
         if (role := running.codes.redeem(asked.code)) is not None:
             return role

@@ -66,7 +66,8 @@ def command(
         output.note(str(warning), style="yellow")
     if pipeline.databases:
         names = databases_of(pipeline).union(*map(databases_of_sync, pipeline.syncs))
-        pipeline = with_kept_databases(pipeline, names, checked, data_dir, log.step)
+        with stops.suspended():
+            pipeline = with_kept_databases(pipeline, names, checked, data_dir, log.step)
     api = pipeline.api
     cert = None if api.tls is None else checked.base_dir / api.tls.cert
     tls = None if api.tls is None or cert is None else tls_context(cert, checked.base_dir / api.tls.key)
@@ -91,9 +92,12 @@ def command(
 
     def make_app() -> Any:
         from gauss.api.app import create_app
+        from gauss.api.overview import overview
         from gauss.web.mount import Pages
+        from gauss.web.site import run_site
 
-        return create_app(running, syncs, lambda app: Pages(app, running))
+        site = run_site(running.config.name, lambda: overview(running))
+        return create_app(running, syncs, lambda app: Pages(app, site))
 
     server = ApiServer(listener, make_app, allow=api.allow, tls=tls)
     server.start()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,10 @@ from gauss.cli.stops import Stops
 from gauss.model.errors import Unavailable
 
 if TYPE_CHECKING:
+    from gauss.api.fleet.overview import FleetFigures
+    from gauss.api.fleet.sessions import Sessions
     from gauss.fleet.fleet_store import FleetStore
+    from gauss.http.body import App
     from gauss.process.supervise import Child
 
 DEFAULT_DATA_DIR = Path(".gauss-fleet")
@@ -40,12 +44,14 @@ def command(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Serve the API of a fleet until it is stopped. The address and a token for it are in serve.json in the data
-    directory, which appears once the API answers; with --json, stdout then has one line that names both.
+    """Serve the API and the pages of a fleet until it is stopped. Prints a link that opens the pages signed in, once.
+    Address and token are in serve.json in the data directory, which appears once the API answers; with --json, stdout
+    then has one line that names all three.
 
     Examples: gauss serve --with-worker · gauss serve --store postgresql://gauss@db/fleet --host 0.0.0.0 --port 8080
     """
     from gauss.api.fleet.served import Served
+    from gauss.api.fleet.sessions import Sessions
     from gauss.fleet.fleet_store import FleetStore, store_address
     from gauss.fleet.store.sealing import key_file as named_key_file
     from gauss.fleet.worker.child import worker_beside
@@ -57,13 +63,16 @@ def command(
         address = data_dir.absolute() / "fleet.db" if store is None else store_address(store)
         key = named_key_file(key_file)
         opened = stack.enter_context(closing(FleetStore(address, key)))
-        server = ApiServer(listen(host, port), lambda: _app(opened))
+        sessions = Sessions(opened)
+        server = ApiServer(listen(host, port), lambda: _app(opened, sessions))
         server.start()
         stack.callback(server.stop)
         url = url_of(server.listener)
-        served.announce(url, opened, socket.gethostname(), stops.asked)
-        output.event({"endpoint": url, "file": str(served.file)})
-        output.note(f"the API of the fleet is at {url}; its address and a token are in {served.file}")
+        token = served.announce(url, opened, socket.gethostname(), stops.asked)
+        link = sessions.link(url, token.id, token.role)
+        output.event({"endpoint": url, "file": str(served.file), "pages": link})
+        output.note(f"ready · {link}")
+        output.note(f"the link opens the pages signed in, once; the API's address and a token: {served.file}")
         if with_worker:
             named = f"sqlite:///{address}" if isinstance(address, Path) else address
             child = stack.enter_context(worker_beside(data_dir.absolute(), named, key.absolute(), {}))
@@ -83,7 +92,13 @@ def _watch(child: Child, stops: Stops, output: CommandOutput) -> None:
             output.note("the worker is up")
 
 
-def _app(store: FleetStore) -> Any:
+def _app(store: FleetStore, sessions: Sessions) -> Any:
     from gauss.api.fleet.app import create_fleet_app
+    from gauss.web.mount import Pages
+    from gauss.web.site import fleet_site
 
-    return create_fleet_app(store)
+    def pages(figures: FleetFigures) -> Callable[[App], App]:
+        site = fleet_site(lambda: figures.read().model_dump(by_alias=True))
+        return lambda app: Pages(app, site)
+
+    return create_fleet_app(store, sessions, pages)

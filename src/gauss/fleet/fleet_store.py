@@ -34,12 +34,12 @@ class FleetStore:
         self.database = _database(address, connections)
         try:
             migrate(self.database)
-            seal = Seal(self._checked_key(key_path))
+            self.seal = Seal(self._checked_key(key_path))
         except BaseException:
             self.database.close()
             raise
         self.pipelines = Pipelines(self.database)
-        self.configs = Configs(self.database, seal)
+        self.configs = Configs(self.database, self.seal)
         self.leases = SlotLeases(self.database)
         self.claims = PartitionClaims(self.database)
         self.letters = DeadLetters(self.database)

@@ -11,21 +11,10 @@ from nicegui.element import Element
 from starlette.middleware.gzip import GZipMiddleware
 
 from gauss.http.body import App, Receive, Scope, Send
-from gauss.stream.control.run import Running
 from gauss.web.publisher import ROOM, Publisher
 from gauss.web.security import ContentPolicy
+from gauss.web.site import Site
 
-PATHS = (
-    "/",
-    "/topics",
-    "/topics/{name}",
-    "/processors/{name}",
-    "/dead",
-    "/syncs",
-    "/syncs/{name}",
-    "/pipeline",
-    "/health",
-)
 RECONNECT_SECONDS = 30.0
 COMPONENTS = Path(__file__).parent / "components"
 ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path d="M3 26c7 0 7-19 13-19s6 19 13 19"
@@ -35,21 +24,29 @@ ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><path d="M
 logging.getLogger("nicegui").setLevel(logging.ERROR)
 
 
-class Shell(Element, component="components/shell.js", esm={"gauss-web": str(COMPONENTS)}):
-    """The Vue component of all pages."""
+class RunShell(Element, component="components/run_shell.js", esm={"gauss-web": str(COMPONENTS)}):
+    """The Vue component of all pages of a run."""
+
+
+class FleetShell(Element, component="components/fleet/fleet_shell.js", esm={"gauss-web": str(COMPONENTS)}):
+    """The Vue component of all pages of a fleet."""
+
+
+SHELLS: dict[str, type[Element]] = {"run": RunShell, "fleet": FleetShell}
 
 
 class PageHost:
-    """The ASGI application of the pages of a run. NiceGUI has one application per process, so there is one host."""
+    """The ASGI application of the pages. NiceGUI has one application per process, so there is one host."""
 
-    def __init__(self, running: Running) -> None:
-        self._publisher = Publisher(running, core.sio)
+    def __init__(self, site: Site) -> None:
+        self._shell, self._styles = SHELLS[site.component], site.styles
+        self._publisher = Publisher(site, core.sio)
         app.add_static_files("/_gauss/styles", COMPONENTS, max_cache_age=0)
         app.config.socket_io_js_transports = ["websocket"]
         self._parent = FastAPI()
         ui.run_with(
             self._parent,
-            title=f"Gauss · {running.config.name}",
+            title=f"Gauss · {site.title}",
             favicon=ICON,
             dark=None,
             language="en-US",
@@ -60,7 +57,7 @@ class PageHost:
             gzip_middleware_factory=None,
             show_welcome_message=False,
         )
-        for path in PATHS:
+        for path in site.paths:
             ui.page(path)(self._page)
         self._app: App = GZipMiddleware(ContentPolicy(self._parent), minimum_size=500, compresslevel=5)
         self._lifespan = self._parent.router.lifespan_context(self._parent)
@@ -72,9 +69,9 @@ class PageHost:
         await self._app(scope, receive, send)
 
     def _page(self, client: Client) -> None:
-        ui.add_head_html('<link rel="stylesheet" href="/_gauss/styles/tokens.css">')
-        ui.add_head_html('<link rel="stylesheet" href="/_gauss/styles/pages.css">')
-        shell = Shell()
+        for name in self._styles:
+            ui.add_head_html(f'<link rel="stylesheet" href="/_gauss/styles/{name}">')
+        shell = self._shell()
 
         async def watch(shown: bool) -> None:
             for sid in list(core.sio.manager.rooms.get("/", {}).get(client.id, {})):

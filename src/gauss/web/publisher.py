@@ -10,9 +10,8 @@ from typing import Any
 from socketio import AsyncServer
 from starlette.concurrency import run_in_threadpool
 
-from gauss.api.overview import overview
 from gauss.model.errors import GaussError
-from gauss.stream.control.run import Running
+from gauss.web.site import Site
 
 ROOM = "live"
 """The sockets of pages that are visible; a hidden tab leaves it."""
@@ -22,10 +21,10 @@ log = logging.getLogger("gauss.web")
 
 
 class Publisher:
-    """Sends the rows of `/api/overview` that changed since the last reading, once for all pages."""
+    """Sends what changed since the last reading, once for all pages."""
 
-    def __init__(self, running: Running, sockets: AsyncServer) -> None:
-        self._running = running
+    def __init__(self, site: Site, sockets: AsyncServer) -> None:
+        self._site = site
         self._sockets = sockets
         self._task: asyncio.Task[None] | None = None
         self._sent: dict[str, Any] = {}
@@ -39,7 +38,7 @@ class Publisher:
         self._sent = {}
         while self._sockets.manager.rooms.get("/", {}).get(ROOM):
             try:
-                found = await run_in_threadpool(overview, self._running)
+                found = await run_in_threadpool(self._site.read)
             except GaussError as error:
                 log.info("no figures for pages: %s", error.message)
             else:
@@ -51,7 +50,7 @@ class Publisher:
         changes: dict[str, Any] = {"at_ms": int(time.time() * 1000)}
         for key, value in found.items():
             before = self._sent.get(key)
-            if key in ("topics", "processors") and before is not None:
+            if key in self._site.rows and before is not None:
                 changes[key] = {name: row for name, row in value.items() if before.get(name) != row}
                 if gone := [name for name in before if name not in value]:
                     changes[f"gone_{key}"] = gone

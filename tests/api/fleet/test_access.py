@@ -10,18 +10,21 @@ import pytest
 from websockets.sync.client import connect as connect_socket
 
 from api.fleet.conftest import Fleet
-from gauss.api.fleet import checking, history, observing, pipelines, running
+from gauss.api.fleet import checking, history, observing, overview, pipelines, running, sessions
 from gauss.api.fleet.app import create_fleet_app
+from gauss.api.fleet.overview import FleetFigures
+from gauss.api.fleet.sessions import Sessions
 from gauss.fleet.store.access import Role
 
 
-def test_only_probes_need_no_token(fleet: Fleet) -> None:
+def test_only_probes_and_the_sign_in_need_no_token(fleet: Fleet) -> None:
     with httpx.Client(base_url=fleet.url) as client:
         document = fleet.client().get("/openapi.json").json()
         for path, methods in document["paths"].items():
             for method in methods:
                 status = client.request(method, path.replace("{", "").replace("}", "")).status_code
-                assert status == (200 if path in ("/healthz", "/readyz") else 401), path
+                sign_in = (method, path) == ("post", "/api/session")
+                assert status == (200 if path in ("/healthz", "/readyz") else 422 if sign_in else 401), path
         for given in ("Bearer x", "Basic eDp4", f"Basic {fleet.tokens[Role.ADMIN]}", "Bearer"):
             assert client.get("/api/pipelines", headers={"Authorization": given}).status_code == 401
         assert client.get(f"/api/pipelines?token={fleet.tokens[Role.ADMIN]}").status_code == 401
@@ -37,6 +40,61 @@ def test_each_role_may_do_what_the_description_says(fleet: Fleet) -> None:
                         continue
                     found = client.request(method, path.replace("{", "").replace("}", "")).status_code
                     assert (found == 403) == (Role[needed.upper()] > role), (method, path, role)
+
+
+def sign_in(client: httpx.Client, **given: str) -> httpx.Response:
+    return client.post("/api/session", json=given)
+
+
+def test_a_code_opens_one_session_with_at_most_its_role(fleet: Fleet) -> None:
+    with fleet.client() as admin:
+        code = admin.post("/api/session/codes", json={"role": "viewer"}).json()["url"].partition("#")[2]
+    with httpx.Client(base_url=fleet.url) as browser:
+        found = sign_in(browser, code=code)
+        assert found.json() == {"role": "viewer"}
+        assert "HttpOnly" in found.headers["set-cookie"] and "SameSite=strict" in found.headers["set-cookie"]
+        assert browser.get("/api/pipelines").status_code == 200
+        origin = {"Origin": fleet.url}
+        assert browser.post("/api/pipelines", json={"name": "x"}, headers=origin).status_code == 403
+        assert sign_in(httpx.Client(base_url=fleet.url), code=code).status_code == 401
+        assert browser.delete("/api/session", headers=origin).json() == {"role": None}
+        assert browser.get("/api/pipelines").status_code == 401
+
+
+def test_an_operator_cannot_give_away_the_role_of_an_admin(fleet: Fleet) -> None:
+    with fleet.client(Role.OPERATOR) as client:
+        assert client.post("/api/session/codes", json={"role": "admin"}).status_code == 403
+        assert client.post("/api/session/codes", json={"role": "operator"}).status_code == 200
+
+
+def test_a_session_ends_with_its_token_and_serves_no_other_origin(fleet: Fleet) -> None:
+    with fleet.client() as admin, httpx.Client(base_url=fleet.url) as browser:
+        made = admin.post("/api/tokens", json={"name": "ann", "role": "operator"}).json()
+        assert sign_in(browser, token=made["token"]).json() == {"role": "operator"}
+        assert browser.post("/api/pipelines", json={"name": "x"}).status_code == 403  # no Origin
+        for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            assert browser.get("/api/pipelines", headers=headers).status_code == 403
+        assert browser.get("/api/pipelines", headers={"Authorization": "Basic eDp4"}).status_code == 401
+        admin.delete(f"/api/tokens/{made['id']}")
+        assert browser.get("/api/pipelines").status_code == 401
+
+
+@pytest.mark.parametrize("cookie", ["x", "", "AAAA", "a" * 5000, "é"])
+def test_a_forged_session_is_refused(fleet: Fleet, cookie: str) -> None:
+    port = fleet.url.rpartition(":")[2]
+    headers = {b"Cookie": f"gauss_{port}={cookie}".encode()}
+    assert httpx.get(f"{fleet.url}/api/pipelines", headers=headers).status_code == 401
+
+
+def test_the_overview_has_all_pipelines_and_workers(fleet: Fleet) -> None:
+    with fleet.client() as client:
+        made = client.post("/api/pipelines", json={"name": "orders"}).json()
+        client.put(f"/api/pipelines/{made['id']}/kafka-config", json={"brokers": ["b:1"], "topic": "o.eu"})
+        client.put(f"/api/pipelines/{made['id']}/clickhouse-config", json={"dsn": "http://h"})
+        found = client.get("/api/overview").json()
+    row = found["pipelines"][made["id"]]
+    assert (row["observed"], row["held"], row["topic"], row["table"]) == ("stopped", 0, "o.eu", "default.o_eu")
+    assert (row["rate"], row["insertMs"], found["workers"]) == (0.0, None, [])
 
 
 def test_a_revoked_token_is_refused_at_once(fleet: Fleet) -> None:
@@ -59,7 +117,8 @@ def test_the_audit_log_names_the_token_that_made_a_change(fleet: Fleet) -> None:
 def test_the_description_has_every_route_and_no_other(fleet: Fleet) -> None:
     app = create_fleet_app(fleet.store)
     routers = [module.routes(fleet.store) for module in (pipelines, running, checking, history)]
-    routers.append(observing.routes(fleet.store, app))
+    routers += [observing.routes(fleet.store, app), overview.routes(FleetFigures(fleet.store))]
+    routers.append(sessions.routes(Sessions(fleet.store)))
     routes: list[Any] = [route for router in routers for route in router.routes]
     served = {(route.path, method.lower()) for route in routes for method in getattr(route, "methods", None) or ["get"]}
     document = app.openapi()

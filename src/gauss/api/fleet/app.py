@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from gauss.api.fleet import access, checking, history, observing, pipelines, running
+from gauss.api import pages
+from gauss.api.fleet import access, checking, history, observing, overview, pipelines, running, sessions
+from gauss.api.fleet.overview import FleetFigures
+from gauss.api.fleet.sessions import Sessions
 from gauss.api.gate import Gate
 from gauss.api.openapi import Api
 from gauss.fleet.fleet_store import FleetStore
 from gauss.http import errors
+from gauss.http.body import App
 
 
 class FleetApi(Api):
@@ -30,12 +35,22 @@ class FleetApi(Api):
         return self.openapi_schema or {}
 
 
-def create_fleet_app(store: FleetStore) -> FleetApi:
-    """Creates the application over a store."""
+def create_fleet_app(
+    store: FleetStore,
+    signed_in: Sessions | None = None,
+    site: Callable[[FleetFigures], Callable[[App], App]] | None = None,
+) -> FleetApi:
+    """Creates the application over a store. `signed_in`: the sessions of browsers, to which the caller makes links.
+    `site` serves the requests for pages, behind the gate."""
     app = FleetApi(title="Gauss fleet", version=version("gauss"), docs_url=None, redoc_url=None)
     errors.install(app)
-    app.add_middleware(Gate, refusal=access.Access(store).refusal)
+    known, figures = signed_in or Sessions(store), FleetFigures(store)
+    if site is not None:
+        app.add_middleware(site(figures))
+    app.add_middleware(Gate, refusal=access.Access(store, known).refusal, sign_in=pages.FLEET_TOKENS)
     for module in (pipelines, running, checking, history):
         app.include_router(module.routes(store))
     app.include_router(observing.routes(store, app))
+    app.include_router(overview.routes(figures))
+    app.include_router(sessions.routes(known))
     return app

@@ -11,7 +11,7 @@ from threading import Event
 from typing import Self
 
 from gauss.fleet.fleet_store import FleetStore
-from gauss.fleet.store.access import Role
+from gauss.fleet.store.access import Role, Token
 from gauss.model.errors import ConfigError, Unavailable
 from gauss.model.files import make_private, read_json, write_private
 from gauss.model.paths import unusable
@@ -49,24 +49,26 @@ class Served:
         self.file.unlink(missing_ok=True)
         os.close(self._lock_fd)
 
-    def announce(self, url: str, store: FleetStore, host: str, stop: Event) -> None:
-        """Writes the file once the API answers."""
-        token = self._token(store, host)
+    def announce(self, url: str, store: FleetStore, host: str, stop: Event) -> Token:
+        """Writes the file once the API answers; returns the token that is in it."""
+        token, text = self._token(store, host)
         deadline = time.monotonic() + START_SECONDS
         while not _answers(url) and not stop.is_set():
             if time.monotonic() > deadline:
                 raise Unavailable(f"the API at {url} does not answer", hint="see the messages above")
             stop.wait(_LOOK_SECONDS)
-        write_private(self.file, {"endpoint": url, "token": token}, durable=True)
+        write_private(self.file, {"endpoint": url, "token": text}, durable=True)
+        return token
 
-    def _token(self, store: FleetStore, host: str) -> str:
-        """The token of this directory, kept across restarts; another one if it was revoked."""
+    def _token(self, store: FleetStore, host: str) -> tuple[Token, str]:
+        """The token of this directory with its text, kept across restarts; another one if it was revoked."""
         kept = self._folder / "admin.json"
         text = str((read_json(kept) or {}).get("token", ""))
-        if store.tokens.find(text) is None:
-            _, text = store.tokens.create(f"serve@{host}", Role.ADMIN, "gauss serve")
-            write_private(kept, {"token": text}, durable=True)
-        return text
+        if (found := store.tokens.find(text)) is not None:
+            return found, text
+        made, text = store.tokens.create(f"serve@{host}", Role.ADMIN, "gauss serve")
+        write_private(kept, {"token": text}, durable=True)
+        return made, text
 
 
 def _answers(url: str) -> bool:

@@ -67,6 +67,12 @@ class Tokens:
             rows = connection.execute(sa.select(TOKENS).order_by(TOKENS.c.created_at, TOKENS.c.id)).all()
         return [_token(row) for row in rows]
 
+    def get(self, token_id: str) -> Token | None:
+        """The token with an id; None if it was revoked."""
+        with self._database.transaction() as connection:
+            row = connection.execute(sa.select(TOKENS).where(TOKENS.c.id == token_id)).first()
+        return None if row is None else _token(row)
+
     def revoke(self, token_id: str, who: str) -> None:
         with self._database.transaction() as connection:
             gone = connection.execute(TOKENS.delete().where(TOKENS.c.id == token_id).returning(TOKENS.c.name)).first()

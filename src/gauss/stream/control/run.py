@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gauss.config.files import with_absolute_files
 from gauss.config.secrets import Redactor
 from gauss.config.spec import Pipeline
+from gauss.http.sign_in import SignInCodes
 from gauss.model.errors import ConfigError, GaussError, Unavailable
 from gauss.model.files import write_private
 from gauss.process.descriptors import raise_limit
@@ -24,7 +25,7 @@ from gauss.process.supervise import Child, ChildSpec
 from gauss.stream.child import set_up_logs
 from gauss.stream.control.datadir import Held, hold
 from gauss.stream.control.sample import Sampler
-from gauss.stream.control.tokens import Role, SignInCodes, kept_tokens
+from gauss.stream.control.tokens import Role, kept_tokens
 from gauss.stream.control.watchdog import Watchdog
 from gauss.stream.graph import build_graph
 from gauss.stream.live_formats import forget_schemas, with_live_formats
@@ -84,7 +85,7 @@ class Running:
             set_up_logs(self.held.paths.logs, "control", self.redactor)
             logging.getLogger("uvicorn").setLevel(logging.WARNING)
             self.tokens = kept_tokens(self.held.paths)
-            self.codes = SignInCodes()
+            self.codes = SignInCodes[Role]()
             self._write_files()
         except BaseException:
             self.held.release()

@@ -1,5 +1,5 @@
-"""Who may use the HTTP API: two tokens, each in its own file in the data directory; the sessions of browsers that
-follow from them; one-time codes that open a session."""
+"""Who may use the HTTP API: two tokens, each in its own file in the data directory, and the sessions of browsers that
+follow from them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ import hashlib
 import hmac
 import os
 import secrets
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gauss.http.sign_in import SESSION_SECONDS
 from gauss.model.errors import StorageError
 from gauss.model.paths import DataDir
 
 _SHORTEST = 16
-SESSION_SECONDS = 30 * 86_400
-CODE_SECONDS = 900.0
-"""How long a one-time code is valid: it is printed, and what is printed may end in a log."""
-MOST_CODES = 100
 
 Role = Literal["viewer", "operator"]
 """A viewer reads; an operator may change everything."""
@@ -72,29 +68,6 @@ def _create(path: Path) -> str:
         os.fsync(descriptor)
     temporary.replace(path)
     return token
-
-
-class SignInCodes:
-    """One-time codes, each for one session."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._codes: dict[str, tuple[Role, float]] = {}
-
-    def issue(self, role: Role) -> str:
-        """A new code. The oldest one is forgotten when there are too many."""
-        code = secrets.token_urlsafe(18)
-        with self._lock:
-            self._codes[code] = (role, time.monotonic() + CODE_SECONDS)
-            while len(self._codes) > MOST_CODES:
-                del self._codes[next(iter(self._codes))]
-        return code
-
-    def redeem(self, code: str) -> Role | None:
-        """The role of a code, which is used up by this; None if it is unknown, used or too old."""
-        with self._lock:
-            role, until = self._codes.pop(code, (None, 0.0))
-        return role if time.monotonic() < until else None
 
 
 def session(role: Role, tokens: Tokens) -> str:

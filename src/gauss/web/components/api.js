@@ -25,7 +25,7 @@ async function ask(method, url, body, signal) {
     reply = await fetch(url, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, { code: "gone", message: "the run does not answer", hint: "is gauss run still running?" });
+    throw new ApiError(0, { code: "gone", message: "the server does not answer", hint: "is gauss still running there?" });
   }
   if (reply.status === 401) dispatchEvent(new Event("signed-out"));
   if (reply.ok) return reply;
@@ -36,7 +36,11 @@ async function ask(method, url, body, signal) {
 export const get = async (url, query, signal) => (await ask("GET", withQuery(url, query), undefined, signal)).json();
 export const post = async (url, body, query) => (await ask("POST", withQuery(url, query), body)).json();
 export const put = async (url, body) => (await ask("PUT", url, body)).json();
-export const remove = async (url) => (await ask("DELETE", url)).json();
+export const patch = async (url, body) => (await ask("PATCH", url, body)).json();
+export const remove = async (url) => {
+  const reply = await ask("DELETE", url);
+  return reply.status === 204 ? null : reply.json();
+};
 
 export async function lines(url, query, signal) {
   const reply = await ask("GET", withQuery(url, query), undefined, signal);

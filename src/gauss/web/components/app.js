@@ -1,30 +1,20 @@
 // The shell of all pages: rail, find-or-do, theme, live dot, banners and toasts; the page by the path.
-import { defineAsyncComponent } from "vue";
 import { Find } from "./find.js";
 import { clock, count, duration } from "./format.js";
 import { html } from "./html.js";
 import { icon, logo } from "./icons.js";
-import { apply, go, refresh, state } from "./live.js";
+import { apply, go, refresh, state, use } from "./live.js";
 import { link, note } from "./parts.js";
-import Home from "./home.js";
 
-const page = (name) => defineAsyncComponent(() => import(`./${name}.js`));
-const ROUTES = [
-  [/^\/$/, Home], [/^\/topics$/, page("topics")], [/^\/topics\/(.+)$/, page("topic")], [/^\/dead$/, page("dead")],
-  [/^\/processors\/(.+)$/, Home], [/^\/syncs$/, page("syncs")], [/^\/syncs\/(.+)$/, page("syncs")],
-  [/^\/pipeline$/, page("pipeline")], [/^\/health$/, page("health")],
-];
-const RAIL = [
-  ["/", "graph", "Graph", "g h"], ["/topics", "topic", "Topics", "g t"], ["/dead", "dead", "Dead letters", "g d"],
-  ["/syncs", "sync", "Syncs", "g s"], null, ["/pipeline", "file", "Pipeline file", "g f"], ["/health", "health", "Health and logs", "g l"],
-];
 const THEMES = { system: ["system", null], light: ["sun", false], dark: ["moon", true] };
 const STALE_MS = 6000;
 
-export default {
+// The component for the pages of a `site`, which says what they are about: `run.js`, `fleet/site.js`.
+export const shell = (site) => ({
   emits: ["watch"],
   data: () => ({ theme: localStorage.gaussTheme ?? "system", finding: false, helping: false, chord: "" }),
   created() {
+    use(site);
     window.setDark(THEMES[this.theme]?.[1] ?? null);
   },
   async mounted() {
@@ -56,7 +46,7 @@ export default {
       const typing = event.target.closest?.("input, textarea, select, dialog, [contenteditable]");
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
       if (this.chord === "g") {
-        const found = RAIL.find((each) => each && each[3] === `g ${event.key}`);
+        const found = site.rail.find((each) => each && each[3] === `g ${event.key}`);
         this.chord = "";
         if (found) go(found[0]);
       } else if (event.key === "g") {
@@ -68,38 +58,36 @@ export default {
       } else if (event.key === "?") this.helping = !this.helping;
     },
     rail() {
-      const seen = state.overview;
-      const counts = seen && { "/topics": Object.keys(seen.topics).length, "/dead": seen.dead, "/syncs": seen.syncs.all };
-      return RAIL.map((each) => {
+      const seen = state.overview, counts = seen && site.counts(seen);
+      return site.rail.map((each) => {
         if (!each) return html`<hr />`;
         const [path, glyph, text, keys] = each;
-        if (path === "/syncs" && seen && !seen.syncs.all) return null;
-        const here = path === "/" ? state.path === "/" || state.path.startsWith("/processors") : state.path.startsWith(path);
-        const number = counts?.[path];
-        const content = html`${icon(glyph)}<span class="word">${text}</span><span class="short" aria-hidden="true">${text.split(" ")[0]}</span>${number > 0 && html`<small class=${path === "/dead" ? "warn" : ""}>${count(number)}</small>`}`;
+        if (seen && site.hides(path, seen)) return null;
+        const here = path === "/" ? state.path === "/" || site.homes.some((start) => state.path.startsWith(start)) : state.path.startsWith(path);
+        const [number, tint = ""] = counts?.[path] ?? [];
+        const content = html`${icon(glyph)}<span class="word">${text}</span><span class="short" aria-hidden="true">${text.split(" ")[0]}</span>${number > 0 && html`<small class=${tint}>${count(number)}</small>`}`;
         return link(path, content, { class: "rail-link", "aria-current": here ? "page" : null, title: `${text} (${keys})` });
       });
     },
     stale() {
-      if (state.signedOut) return note("bad", "✕", html`<b>You are signed out.</b> Your session has ended; figures stay as they were. <a href=${location.href}>Sign in again</a>, or run <code>gauss open</code>.`);
+      if (state.signedOut) return note("bad", "✕", html`<b>You are signed out.</b> Your session has ended; figures stay as they were. <a href=${location.href}>Sign in again</a>, or run <code>${site.signIn}</code> for a link.`);
       if (state.problem && !state.overview) return note("bad", "✕", html`<b>${state.problem.message}.</b> ${state.problem.hint}`);
       if (!state.connected || (state.overview && state.now - state.at > STALE_MS))
-        return note("warn", "▲", html`<b>You look at ${clock(state.at)}.</b> The run has not answered for ${duration(Math.max(state.now - state.at, 1000))}; the page reconnects by itself, and figures are from then.`);
+        return note("warn", "▲", html`<b>You look at ${clock(state.at)}.</b> The ${site.process} has not answered for ${duration(Math.max(state.now - state.at, 1000))}; the page reconnects by itself, and figures are from then.`);
       return null;
     },
   },
   render() {
-    const found = ROUTES.map(([pattern, shown]) => [shown, state.path.match(pattern)]).find(([, match]) => match);
+    const found = site.routes.map(([pattern, shown]) => [shown, state.path.match(pattern)]).find(([, match]) => match);
     const stale = this.stale();
-    const up = state.overview?.processes ?? [];
-    const down = up.filter((each) => each.state !== "ready");
-    const live = stale ? ["warn", "Reconnecting"] : down.length ? ["warn", `${down[0].name} ${down[0].state}`] : ["ok", `Live · ${up.length} ${up.length === 1 ? "process" : "processes"}`];
+    const live = stale ? ["warn", "Reconnecting"] : state.overview ? site.live(state.overview) : ["idle", "Reading"];
+    const banner = stale ?? (state.overview && site.banner(state.overview));
     return html`<div class="shell">
       <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to the page</a>
-      <header class="top">${link("/", html`<span class="logo">${logo()}</span><b>Gauss</b>`, { class: "brand", "aria-label": "Gauss, the graph" })}
+      <header class="top">${link("/", html`<span class="logo">${logo()}</span><b>Gauss</b>`, { class: "brand", "aria-label": `Gauss, ${site.home}` })}
         <button type="button" class="btn bare square" aria-label="Find or do" onClick=${() => (this.finding = true)}>${icon("search")}</button></header>
       <nav class="rail" aria-label="Pages">
-        ${link("/", html`<span class="logo">${logo()}</span><b>Gauss</b>`, { class: "brand", "aria-label": "Gauss, the graph" })}
+        ${link("/", html`<span class="logo">${logo()}</span><b>Gauss</b>`, { class: "brand", "aria-label": `Gauss, ${site.home}` })}
         <button type="button" class="find-open" onClick=${() => (this.finding = true)}>${icon("search")}<span>Find or do…</span><kbd>Ctrl K</kbd></button>
         <div class="rail-links">${this.rail()}</div>
         <div class="rail-foot"><span class="live ${live[0]}"><i aria-hidden="true"></i>${live[1]}</span>
@@ -107,12 +95,12 @@ export default {
             <button type="button" class="btn bare square" title="Theme: ${this.theme}" aria-label="Theme: ${this.theme}. Change" onClick=${this.turn}>${icon(THEMES[this.theme]?.[0] ?? "system")}</button></div></div>
       </nav>
       <main id="main" tabindex="-1" class=${stale ? "stale" : ""}>
-        ${stale && html`<div class="banner">${stale}</div>`}
+        ${banner && html`<div class="banner">${banner}</div>`}
         ${found ? html`<${found[0]} key=${found[1][0].split("/")[1]} name=${found[1][1] ? decodeURIComponent(found[1][1]) : ""} />` : html`<h1>There is no such page</h1>`}
       </main>
       <div class="toasts" role="status" aria-live="polite">${state.toasts.map((each) => html`<div class="toast" key=${each.id}>${each.text}${each.undo && html`<button type="button" onClick=${each.take_back}>Undo</button>`}</div>`)}</div>
-      ${this.finding && html`<${Find} rail=${RAIL} onClose=${() => (this.finding = false)} onTheme=${this.turn} />`}
-      ${this.helping && html`<dialog open class="keys" aria-label="Keys"><h2>Keys</h2><dl>${[["Ctrl K", "find or do"], ["/", "filter"], ["j k", "next, previous row"], ["Enter", "open"], ["e r x", "edit, replay, discard a dead letter"], ...RAIL.filter(Boolean).map((each) => [each[3], each[2]]), ["?", "this list"]].map(([keys, text]) => html`<dt><kbd>${keys}</kbd></dt><dd>${text}</dd>`)}</dl></dialog>`}
+      ${this.finding && html`<${Find} site=${site} onClose=${() => (this.finding = false)} onTheme=${this.turn} />`}
+      ${this.helping && html`<dialog open class="keys" aria-label="Keys"><h2>Keys</h2><dl>${[["Ctrl K", "find or do"], ["/", "filter"], ["j k", "next, previous row"], ["Enter", "open"], ...site.keys, ...site.rail.filter(Boolean).map((each) => [each[3], each[2]]), ["?", "this list"]].map(([keys, text]) => html`<dt><kbd>${keys}</kbd></dt><dd>${text}</dd>`)}</dl></dialog>`}
     </div>`;
   },
-};
+});

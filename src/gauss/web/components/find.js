@@ -1,4 +1,4 @@
-// Find or do: one field for every page, topic, processor and action.
+// Find or do: one field for every page, thing and action.
 import { html } from "./html.js";
 import { icon } from "./icons.js";
 import { go, state } from "./live.js";
@@ -6,7 +6,7 @@ import { go, state } from "./live.js";
 const MOST = 12;
 
 export const Find = {
-  props: ["rail"],
+  props: ["site"],
   emits: ["close", "theme"],
   data: () => ({ text: "", at: 0 }),
   mounted() {
@@ -15,11 +15,9 @@ export const Find = {
   },
   computed: {
     found() {
-      const { topics = {}, processors = {} } = state.overview ?? {};
       const all = [
-        ...Object.keys(topics).map((name) => ["topic", name, "topic", () => go(`/topics/${encodeURIComponent(name)}`)]),
-        ...Object.keys(processors).map((name) => ["spark", name, "processor", () => go("/", { processor: name })]),
-        ...this.rail.filter(Boolean).map(([path, glyph, text, keys]) => [glyph, text, keys, () => go(path)]),
+        ...(state.overview ? this.site.found(state.overview) : []),
+        ...this.site.rail.filter(Boolean).map(([path, glyph, text, keys]) => [glyph, text, keys, () => go(path)]),
         ["moon", "Change theme", "do", () => this.$emit("theme")],
       ];
       const words = this.text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -47,8 +45,8 @@ export const Find = {
   render() {
     return html`<dialog class="find" aria-label="Find or do" onCancel=${(event) => { event.preventDefault(); this.$emit("close"); }}
         onClick=${(event) => event.target === this.$el && this.$emit("close")}>
-      <label class="find-field">${icon("search")}<span class="sr">Find a topic, a processor or a page</span>
-        <input value=${this.text} placeholder="A topic, a processor, a page…" role="combobox" aria-expanded="true" aria-controls="found"
+      <label class="find-field">${icon("search")}<span class="sr">Find anything</span>
+        <input value=${this.text} placeholder=${this.site.finds} role="combobox" aria-expanded="true" aria-controls="found"
           aria-activedescendant=${`found-${this.at}`} autocomplete="off" spellcheck="false"
           onInput=${(event) => { this.text = event.target.value; this.at = 0; }} onKeydown=${this.key} /></label>
       <ul id="found" role="listbox" aria-label="Found">${this.found.map((one, index) => html`

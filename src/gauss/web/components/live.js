@@ -3,25 +3,30 @@ import { reactive } from "vue";
 import * as api from "./api.js";
 
 export const state = reactive({
-  overview: null, history: { topics: {}, processors: {} }, graph: null, role: "viewer",
+  overview: null, history: {}, graph: null, role: "viewer",
   at: 0, connected: true, signedOut: false, problem: null, now: Date.now(), path: location.pathname,
   query: Object.fromEntries(new URLSearchParams(location.search)), toasts: [],
 });
 const KEPT = 60;
 let waiting = null;
 
+let site = null;
+
+// What these pages are about, a run or a fleet: `rows` are the parts of its figures that come row by row, `read` gets all.
+export const use = (given) => (site = given);
+
 export function apply(changes) {
   if (waiting) return waiting.push(changes);
-  const { topics, processors, gone_topics, gone_processors, at_ms, ...rest } = changes;
-  state.at = at_ms;
+  state.at = changes.at_ms;
   state.connected = true;
   if (!state.overview) return;
-  Object.assign(state.overview, rest);
-  for (const [kind, rows, gone] of [["topics", topics, gone_topics], ["processors", processors, gone_processors]]) {
-    Object.assign(state.overview[kind], rows);
-    for (const name of gone ?? []) delete state.overview[kind][name];
-    for (const [name, row] of Object.entries(state.overview[kind])) {
-      const seen = (state.history[kind][name] ??= []);
+  for (const [key, value] of Object.entries(changes)) if (!site.rows.includes(key) && !key.startsWith("gone_")) state.overview[key] = value;
+  for (const kind of site.rows) {
+    const rows = state.overview[kind], histories = (state.history[kind] ??= {});
+    Object.assign(rows, changes[kind]);
+    for (const name of changes[`gone_${kind}`] ?? []) delete rows[name];
+    for (const [name, row] of Object.entries(rows)) {
+      const seen = (histories[name] ??= []);
       seen.push(row.rate);
       if (seen.length > KEPT) seen.shift();
     }
@@ -31,9 +36,8 @@ export function apply(changes) {
 export async function refresh() {
   waiting = [];
   try {
-    const [overview, history, graph, session] = await Promise.all([
-      api.get("/api/overview"), api.get("/api/history"), state.graph ?? api.get("/api/graph"), api.get("/api/session")]);
-    Object.assign(state, { overview, history, graph, role: session.role, at: Date.now(), problem: null, connected: true });
+    const [found, session] = await Promise.all([site.read(), api.get("/api/session")]);
+    Object.assign(state, found, { role: session.role, at: Date.now(), problem: null, connected: true });
   } catch (error) {
     state.problem = error;
   } finally {

@@ -5,9 +5,9 @@ import { go, state } from "./live.js";
 
 const STATES = {
   running: ["ok", "●"], ready: ["ok", "●"], flowing: ["ok", "●"], succeeded: ["ok", "✓"], done: ["ok", "✓"],
-  starting: ["move", "◐"], restarting: ["move", "◐"], draining: ["move", "◐"], waiting: ["move", "◐"], queued: ["move", "◐"],
+  starting: ["move", "◐"], restarting: ["move", "◐"], draining: ["move", "◐"], stopping: ["move", "◐"], waiting: ["move", "◐"], queued: ["move", "◐"],
   degraded: ["warn", "▲"], filling: ["warn", "▲"], cancelled: ["warn", "▲"], late: ["warn", "▲"],
-  failed: ["bad", "✕"], full: ["bad", "✕"], lost: ["bad", "✕"], gone: ["bad", "✕"],
+  failed: ["bad", "✕"], failing: ["bad", "✕"], full: ["bad", "✕"], lost: ["bad", "✕"], gone: ["bad", "✕"],
   stopped: ["idle", "■"], idle: ["idle", "○"], edited: ["idle", "✎"], replayed: ["idle", "↻"],
 };
 export const level = (name) => (STATES[name] ?? ["idle"])[0];
@@ -53,7 +53,7 @@ export function link(path, content, { query = {}, ...props } = {}) {
   return html`<a href=${url} onClick=${follow} ...${props}>${content}</a>`;
 }
 
-export const operator = () => state.role === "operator";
+export const operator = () => state.role !== "viewer";
 // A control that changes something. For viewers it says why it is off; the API refuses them as well.
 export const action = (text, run, { kind = "", busy = false, ...props } = {}) => html`
   <button type="button" class="btn ${kind}" disabled=${busy || !operator()} title=${operator() ? null : "Viewers cannot change anything"}
