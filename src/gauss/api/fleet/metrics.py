@@ -20,9 +20,9 @@ PARTITIONS: tuple[tuple[str, str, str, Value], ...] = (
     ("lag_messages", "gauge", "Messages that are not yet committed", lambda each: each.lag),
     ("lag_seconds", "gauge", "Age of the oldest message that is not yet committed", lag_seconds),
     (
-        "claim_epoch",
+        "partitions_claimed_total",
         "counter",
-        "Epoch of the partition; it grows with each change of its owner",
+        "How often a worker took the partition: its epoch",
         lambda each: each.epoch,
     ),
 )
