@@ -77,6 +77,19 @@ def test_pipeline_file_has_entries_with_lines_and_no_secret(ask: Ask, run: Run) 
     assert not found["changed"] and found["file"] == run.config.name
 
 
+def test_secrets_of_a_file_that_is_not_toml_stay_hidden(ask: Ask, run: Run) -> None:
+    before = run.config.read_text()
+    broken = 'password = hunter2\ntoken = "abc-def\nurl = "postgres://me:pw-123@host/db"\nprivate_key_file = "me.key"\n'
+    try:
+        run.config.write_text(before + broken)
+        found = ask("GET", "/api/pipeline").json()
+    finally:
+        run.config.write_text(before)
+    assert found["changed"] and not found["faults"][0]["warning"]
+    assert not any(secret in json.dumps(found) for secret in ("hunter2", "abc-def", "pw-123"))
+    assert "password = ***" in found["text"] and '"me.key"' in found["text"]
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [({"processor": "none", "data": "x"}, 404), ({"processor": "copy"}, 422), ({"processor": "copy", "data": 1}, 422)],

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from helpers.kafka import Given, SecuredBroker, produce, topic_name
@@ -86,6 +87,30 @@ def test_keys_land_in_a_table_are_read_by_queries_and_are_copied(gauss: Make, ka
     assert sorted((row["amount"], row["key"]) for row in received.rows) == sorted(
         (row["amount"], row["k"]) for row in wanted
     )
+    check_previews(run)
+
+
+def check_previews(run: Run) -> None:
+    """What pages offer for topics in Kafka is what the engine allows."""
+
+    def offered(query: str) -> dict[str, Any]:
+        return {each["action"]: each for each in run.api(f"/api/processors/copy/actions?{query}")["actions"]}
+
+    end = offered("to=end")
+    assert not end["rebuild"]["allowed"] and "copied is in an outside system" in end["rebuild"]["refusal"]
+    assert end["seek"]["allowed"] and "all 2 partitions of orders" in end["seek"]["title"]
+    assert end["seek"]["what"].startswith("0 records are skipped")
+    assert not offered("to=1")["seek"]["allowed"] and "name one, such as orders/1" in offered("to=1")["seek"]["what"]
+    assert run.cli("readers", "seek", "orders", "copy", "1", check=False).returncode
+    one = offered("to=1&topic=orders/1")["seek"]
+    assert one["allowed"] and one["topic"] == "orders/1" and "from offset 1 on are read again" in one["what"]
+    assert not offered("to=99&topic=orders/1")["seek"]["allowed"]
+    found = json.loads((run.data_dir / "engine.json").read_text())
+    asked = {"processor": "land", "data": '{"amount": 1}'}
+    authorization = {"Authorization": f"Bearer {found['token']}"}
+    tried = httpx.post(found["endpoint"] + "/api/dlq/try", json=asked, headers=authorization, timeout=60).json()
+    assert tried["passes"], tried
+    assert json.loads(tried["results"][0]["data"]) == {"customer": None, "part": None, "trace": None, "amount": 1.0}
 
 
 def rows(run: Run, topic: str) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gauss.clients.engine.positions import topic_of
 from gauss.contracts.processor import Role
 from gauss.model.errors import NotFound
 from gauss.model.units import counted
@@ -98,6 +99,8 @@ def _rebuild(running: Running, node: ProcessorNode) -> Row:
         writer.name for target in node.targets for writer in running.graph.writers(target) if writer.name != node.name
     }
     refusal = f"{', '.join(sorted(others))} also writes its target, whose records would be deleted" if others else ""
+    if shared := running.graph.shared(node.targets):
+        refusal = f"{', '.join(shared)} is in an outside system, for others too, and is not emptied"
     return _action(
         "rebuild",
         f"Rebuild what {node.name} has written?",
@@ -117,11 +120,16 @@ def _seeks(running: Running, node: ProcessorNode, to: str, topic: str) -> list[R
         if row["name"] == node.name
     ]
     chosen = [row for row in readers if topic in ("", row["topic"])][:1]
-    return [_seek(running, node, row, to) for row in chosen]
+    return [
+        _seek_partitions(node, row, [each for each in readers if topic_of(each["topic"]) == topic_of(row["topic"])], to)
+        if running.graph.topics[topic_of(row["topic"])].shared
+        else _seek(running, node, row, to)
+        for row in chosen
+    ]
 
 
 def _seek(running: Running, node: ProcessorNode, reader: Row, to: str) -> Row:
-    topic = running.command("topic", name=reader["topic"].partition("/")[0])
+    topic = running.command("topic", name=reader["topic"])
     place = _place(to, topic)
     move = None if place is None else place - reader["position"]
     if place is None:
@@ -144,6 +152,45 @@ def _seek(running: Running, node: ProcessorNode, reader: Row, to: str) -> Row:
         allowed=allowed,
         refusal="" if allowed else what,
         topic=reader["topic"],
+        reader=reader["name"],
+    )
+
+
+def _seek_partitions(node: ProcessorNode, reader: Row, readers: list[Row], to: str) -> Row:
+    """The seek in a topic of an outside system, which has a position in each partition. A reader under the name of the
+    topic stands for all of them, though its own position is that of partition 0."""
+    name, of_all = reader["topic"], reader["topic"] == topic_of(reader["topic"]) and len(readers) > 1
+    moved = readers if of_all else [reader]
+    again = f"what {node.name} writes of them comes twice."
+    refusal = ""
+    if to == "earliest":
+        what = f"All records that {name} still has are read again: {again}"
+    elif to == "end":
+        what = f"{counted(sum(row['behind'] for row in moved), 'record')} are skipped: {node.name} never reads them."
+    elif of_all:
+        one = readers[-1]["topic"]
+        what = refusal = f"{name} has {len(readers)} partitions: write earliest or end, or name one, such as {one}"
+    else:
+        end = reader["position"] + reader["behind"]
+        place = _place(to, {"floor": 0, "end": end})
+        move = 0 if place is None else place - reader["position"]
+        if place is None or place > end:
+            what = refusal = f'"{to[:40]}" is no place: write earliest, end, an offset up to {end:,}, or -N'
+        elif move > 0:
+            what = f"Records up to offset {place:,} are skipped: {node.name} never reads them."
+        else:
+            what = f"Records from offset {place:,} on are read again: {again}" if move else (
+                "It is there already; nothing changes."
+            )  # fmt: skip
+    where = f"all {len(readers)} partitions of {name}" if of_all else f"{name} from {reader['position']:,}"
+    return _action(
+        "seek",
+        f"Move {node.name} on {where} to {to}?",
+        [what],
+        ["Other readers of the topic, and its records, stay as they are."],
+        allowed=not refusal,
+        refusal=refusal,
+        topic=name,
         reader=reader["name"],
     )
 

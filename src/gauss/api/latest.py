@@ -8,12 +8,14 @@ import msgspec
 import pyarrow as pa
 from fastapi import APIRouter, Query, Response
 
-from gauss.api.newest_rows import newest_rows
+from gauss.api.newest_rows import SEARCHED as SEARCHED_ROWS
+from gauss.api.newest_rows import newest_rows, newest_window
 from gauss.api.reading import TopicReading
 from gauss.api.records import MOST, Decode, rows
 from gauss.api.stored import is_stored
-from gauss.contracts.cursor import Program, Seq
+from gauss.contracts.cursor import Program, Seq, TimeRange
 from gauss.contracts.expression import Select
+from gauss.contracts.storage import TopicKind
 from gauss.model.errors import Collected
 from gauss.scan.program.parse import parse
 from gauss.stream.control.run import Running
@@ -35,7 +37,7 @@ def routes(running: Running) -> APIRouter:
         count: Annotated[int, Query(ge=1, le=MOST_RECORDS, description="maximum records")] = 50,
         after: Annotated[int | None, Query(ge=0, le=MOST, description="`end` of the previous answer")] = None,
         where: Annotated[str | None, Query(description="only records that match, of the newest 5,000")] = None,
-        oldest: Annotated[bool, Query(description="tell the time of the oldest record, too")] = False,
+        oldest: Annotated[bool, Query(description="tell the time of the oldest record, too; none of a table")] = False,
         decoded: Annotated[bool, Query(description="decode `data` with the topic's format")] = False,
     ) -> Response:
         row = reading.known(name)
@@ -44,11 +46,19 @@ def routes(running: Running) -> APIRouter:
         if is_stored(running.pipeline, name):
             shown = newest_rows(running, name, count, where)
             seen, end = len(shown), row["end"]
+        elif row["kind"] == TopicKind.TABLE:
+            end, first = row["end"], 0 if after is None or after > row["end"] else after
+            shown = []
+            if first < end:
+                view = TimeRange(newest_window(running, name, SEARCHED_ROWS if where else count), None)
+                shown = _newest(running, name, _program(view, where, json=found is None), decode, count)
+            shown = [each for each in shown if each["offset"] > first]  # the end of a table is its last version
+            seen = end - first
         else:
             end = row["end"]
             first = row["floor"] if after is None or after > end else max(after, row["floor"])
             start = max(first, end - (SEARCHED if where else count))
-            shown = _newest(running, name, _program(start, where, json=found is None), decode, count)
+            shown = _newest(running, name, _program(Seq(start), where, json=found is None), decode, count)
             seen = end - first
         answer = {
             "records": shown,
@@ -64,9 +74,9 @@ def routes(running: Running) -> APIRouter:
     return router
 
 
-def _program(start: int, where: str | None, *, json: bool) -> Program:
+def _program(view: Seq | TimeRange, where: str | None, *, json: bool) -> Program:
     stages = (Select(parse(where).root),) if where else ()
-    return Program(Seq(start), stages=stages, format="json" if stages and json else "", text=where or "")
+    return Program(view, stages=stages, format="json" if stages and json else "", text=where or "")
 
 
 def _newest(running: Running, name: str, program: Program, decode: Decode | None, count: int) -> list[dict[str, Any]]:
@@ -86,7 +96,10 @@ def _newest(running: Running, name: str, program: Program, decode: Decode | None
 
 
 def _oldest_ms(running: Running, reading: TopicReading, name: str) -> int | None:
-    """The time of the first record; of one shortly behind it in a ring whose first ones are just overwritten."""
+    """The time of the first record; of one shortly behind it in a ring whose first ones are just overwritten. None of a
+    table: its rows have no order of age."""
+    if reading.known(name)["kind"] in (TopicKind.TABLE, TopicKind.STORED_TABLE):
+        return None
     for share in (0.0, 0.01, 0.05):
         row = reading.known(name)
         tail = running.client().tail(name, Program(Seq(row["floor"] + int(share * row["records"]))), limit=1)

@@ -1,4 +1,4 @@
-"""The newest rows of an external table: the end of its time column, found by few bounded reads."""
+"""The newest rows of a table, in memory or outside: the end of its time column, found by few bounded reads."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from gauss.stream.control.run import Running
 
 MOST_ROWS = 5_000
 """Rows of the window that is read; a condition is looked for among them."""
+SEARCHED = 2_500
+"""At least so many of the newest rows are searched."""
 FIRST_MS = 1_000
 WIDER = 8
 LATEST_MS = 1 << 45
@@ -25,19 +27,37 @@ Row = dict[str, Any]
 def newest_rows(running: Running, topic: str, count: int, where: str | None) -> list[Row]:
     """The last rows by time, and of those at the same time the last that were written."""
     column = str(running.command("table", topic=topic)["time"])
-    begin = 0
-    if column:
-        begin = window_start(lambda start: _count(running, topic, start), count, int(time.time() * 1000))
+    begin = newest_window(running, topic, SEARCHED if where else count) if column else 0
     stages = (Select(parse(where).root),) if where else ()
-    program = Program(TimeRange(begin, None), stages=stages, text=where or "")
+    # More rows than are read share the first millisecond if the window is too large: those behind it are read first.
+    views = [TimeRange(begin + 1, None), TimeRange(begin, begin + 1)] if begin else [TimeRange(begin, None)]
+    found: list[Row] = []
+    for view in views:
+        rows = _rows(running, topic, Program(view, stages=stages, text=where or ""))
+        if column:  # a table by key gives its rows by key
+            rows.sort(key=lambda row: _sort_key(row["data"].get(column)))
+        found = [*rows, *found]
+        if len(found) >= count:
+            break
+    return found[-count:]
+
+
+def _rows(running: Running, topic: str, program: Program) -> list[Row]:
     tail = running.client().tail(topic, program, limit=MOST_ROWS, full=True)
     try:
-        rows = [row for batch in tail for row in rows_shown(batch)]
+        return [row for batch in tail for row in rows_shown(batch)]
     finally:
         tail.cancel()
-    if column:  # a table by key gives its rows by key
-        rows.sort(key=lambda row: (row["data"].get(column) is not None, row["data"].get(column) or 0))
-    return rows[-count:]
+
+
+def _sort_key(value: Any) -> tuple[bool, Any]:
+    """Nulls first."""
+    return value is not None, 0 if value is None else value
+
+
+def newest_window(running: Running, topic: str, least: int) -> int:
+    """A time from which on a table has at least so many rows, and few more."""
+    return window_start(lambda start: _count(running, topic, start), least, int(time.time() * 1000))
 
 
 def window_start(count_from: Callable[[int], int], least: int, now_ms: int) -> int:

@@ -149,8 +149,8 @@ def routes(running: Running) -> APIRouter:
         return {"letters": [{**letter, "bad_place": bad_place(letter)} for letter in found["letters"]]}
 
     @router.post("/dlq/try", tags=["dead letters"], summary="Whether a corrected record would pass; changes nothing")
-    def try_(asked: Try) -> dict[str, Any]:
-        return tried(running, asked.processor, corrected_bytes(asked.data))
+    def try_(asked: Try) -> Response:
+        return Response(tried(running, asked.processor, corrected_bytes(asked.data)), media_type="application/json")
 
     @router.post("/dlq/replay", tags=["dead letters"], summary="Replay dead letters, as they are or corrected")
     def replay(asked: Annotated[Corrected | None, Body()] = None) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fastapi import APIRouter
 
 from gauss.config.check import check
 from gauss.config.positions import find_positions
+from gauss.config.secrets import Redactor, remember_written
 from gauss.model.errors import GaussError, NotFound
 from gauss.stream.control.run import Running
 
@@ -18,6 +20,11 @@ KINDS = {
     "processors": "processor",
     "syncs": "sync",
 }
+_WRITTEN = re.compile(
+    r"""([\w."'-]+)\s*=\s*(?:\"{3}(.*?)(?:\"{3}|\Z)|'{3}(.*?)(?:'{3}|\Z)|"((?:[^"\\\n]|\\.)*)|'([^'\n]*)|([^\s,\[{}#"']+))""",
+    re.DOTALL,
+)
+"""A key and its value, in a text that need not be TOML: the value may lack a quotation mark, or both."""
 
 
 def routes(running: Running) -> APIRouter:
@@ -36,6 +43,8 @@ def routes(running: Running) -> APIRouter:
             raise NotFound(
                 f"the file {running.config.name} cannot be read: {error}", hint="the run goes on with what it has read"
             ) from error
+        if checked.pipeline is None:  # perhaps it was not parsed, so that its secrets are not known
+            remember_secrets(text, checked.redactor)
         lines = {path: place.line for path, place in checked.positions.items() or find_positions(text).items()}
         entries = [
             {"kind": KINDS[str(path[0])], "name": name, "line": line}
@@ -47,13 +56,19 @@ def routes(running: Running) -> APIRouter:
                 "file": running.config.name,
                 "text": checked.redactor.redact(text),
                 "changed": text != started_with,
-                "faults": [fault.to_dict() for fault in checked.faults],
+                "faults": checked.redactor.redact_data([fault.to_dict() for fault in checked.faults]),
                 "entries": entries,
             }
         )
         return shown
 
     return router
+
+
+def remember_secrets(text: str, redactor: Redactor) -> None:
+    """Finds the secrets of a file that can't be parsed."""
+    for key, *values in _WRITTEN.findall(text):
+        remember_written({key: "".join(values)}, redactor)
 
 
 def _name(running: Running, kind: str, index: int) -> str | None:

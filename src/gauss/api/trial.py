@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from gauss.api.letters import input_format
-from gauss.api.records import text_or_base64
+from gauss.api.records import objects, text_or_base64
 from gauss.clients.errors import RowError
 from gauss.config.files import with_absolute_files
 from gauss.config.formats import requested_format
@@ -19,7 +19,7 @@ from gauss.contracts.field_types import arrow_schema
 from gauss.model.batch import RECORD_SCHEMA
 from gauss.model.closing import scope
 from gauss.model.errors import ConfigError, GaussError
-from gauss.model.names import inserted_topic
+from gauss.model.names import inserted_topic, retry_topic
 from gauss.stream.control.run import Running
 
 if TYPE_CHECKING:
@@ -53,13 +53,14 @@ class Trial:
         self.reason, self.detail = reason, detail
         return self
 
-    def answer(self) -> dict[str, Any]:
-        found: dict[str, Any] = msgspec.to_builtins(self.__dict__, enc_hook=str)
-        return {"passes": not self.reason, "stage": self.tried[-1] if self.reason else "", **found}
+    def answer(self) -> bytes:
+        """The trial as JSON."""
+        found = {"passes": not self.reason, "stage": self.tried[-1] if self.reason else "", **self.__dict__}
+        return msgspec.json.encode(found, enc_hook=str)
 
 
-def tried(running: Running, processor: str, data: bytes) -> dict[str, Any]:
-    """What a processor makes of a record now: its results, or the reason why it would be refused again."""
+def tried(running: Running, processor: str, data: bytes) -> bytes:
+    """What a processor makes of a record now, as JSON: its results, or the reason why it would be refused again."""
     found = input_format(running, processor)
     base = running.config.absolute().parent
     pipeline = with_absolute_files(running.pipeline, base)
@@ -72,7 +73,7 @@ def tried(running: Running, processor: str, data: bytes) -> dict[str, Any]:
     with scope():
         step, why = _step(running, pipeline, entry, data)
     if step is not None:
-        return _transformed(step, data, found.name if found is not None else "").answer()
+        return _transformed(step, data, found.name if found is not None else "", why).answer()
     if found is None:
         raise ConfigError(
             f'"{processor}" decodes no records, so nothing can be tried',
@@ -91,19 +92,24 @@ def _decoded(running: Running, name: str, data: bytes, why: str) -> Trial:
     if decoded.bad:
         _, reason, detail = decoded.bad[0]
         return trial.refused("decode", reason, detail)
-    whole = len(decoded.rows) and decoded.rows.num_columns
-    trial.row = decoded.rows.slice(0, 1).to_pylist()[0] if whole else form.decode(data)
+    try:
+        whole = len(decoded.rows) and decoded.rows.num_columns
+        trial.row = objects(decoded.rows.slice(0, 1))[0] if whole else form.decode(data)
+    except ValueError as error:  # the batch has no fields, so nothing of the record was looked at
+        return trial.refused("decode", getattr(error, "reason", "bad_record"), str(error))
     return trial
 
 
 def _step(running: Running, pipeline: Pipeline, entry: ProcessorDef, data: bytes) -> tuple[ChainStep | None, str]:
-    """The plan of a processor that transforms each record by itself in a standing task. None, and what cannot be tried,
-    for the others."""
+    """The plan of a processor that transforms each record by itself in a standing task, else None; and what cannot be
+    tried."""
     from gauss.config.topics import topics_of
     from gauss.contracts.processor import Role, Where
     from gauss.stream.driver.planning import detect
     from gauss.stream.driver.planning.checkpoint import Checkpoint
+    from gauss.stream.driver.planning.explain import how_it_runs
     from gauss.stream.driver.planning.fingerprint import plan_hash
+    from gauss.stream.driver.planning.outside import outside
     from gauss.stream.driver.planning.reads import RangeRead
     from gauss.stream.driver.planning.refs import encode_fields
     from gauss.stream.driver.planning.standing_plans import ChainStep
@@ -116,9 +122,9 @@ def _step(running: Running, pipeline: Pipeline, entry: ProcessorDef, data: bytes
         return None, OWN_CODE
     if node.where is not Where.SPARK:
         return None, "its work in the engine"
-    made = design(pipeline, entry)
-    if made.runs != "hosted":
+    if how_it_runs(node) != "hosted":
         return None, "its Spark query, which sees many records at once"
+    made = design(pipeline, entry)
     if made.ref.table is not None:
         return None, f"the look-up in {made.ref.table.topic}"
     sources, targets = topics_of(entry)
@@ -126,13 +132,16 @@ def _step(running: Running, pipeline: Pipeline, entry: ProcessorDef, data: bytes
     kinds = detect.load(path) if made.undecided else {}
     if made.undecided and made.input is not None:  # no record has decided the types of these fields yet
         kinds = detect.decide(made.undecided, [data], made.input.build()) | kinds
-    fields = encode_fields(made.decided(kinds))
-    read = RangeRead(flight="", processor=entry.name, generation=0, format=made.input, fields=fields)
+    read = RangeRead(
+        flight="", processor=entry.name, generation=0, format=made.input, fields=encode_fields(made.decided(kinds))
+    )
     target, routes = (entry.target.topic, []) if entry.target else ("", targets)
-    return ChainStep(entry.name, sources[0].topic, read, made.ref, sources[0].read, target, made.output, routes), ""
+    fields = [field for each in outside(pipeline, targets).values() if (field := each.partition)]
+    left = f"the choice of a partition by {', '.join(dict.fromkeys(fields))}" if fields else ""
+    return ChainStep(entry.name, sources[0].topic, read, made.ref, sources[0].read, target, made.output, routes), left
 
 
-def _transformed(step: ChainStep, data: bytes, format_name: str) -> Trial:
+def _transformed(step: ChainStep, data: bytes, format_name: str, not_tried: str) -> Trial:
     """Runs the step of a standing task on one record."""
     from gauss.contracts.letter import Letter
     from gauss.stream.driver.planning.standing_plans import ChainPlan
@@ -140,11 +149,12 @@ def _transformed(step: ChainStep, data: bytes, format_name: str) -> Trial:
     from gauss.stream.driver.tasks.chain_steps import ChainEpoch
     from gauss.stream.driver.tasks.reading import Range
 
-    trial = Trial(["decode", "transform", "encode"], format=format_name)
+    trial = Trial(["decode", "transform", "encode"], not_tried, format_name)
     letters: list[Letter] = []
     epoch = ChainEpoch(ChainPlan(step), ResultWrite("", step.name, 0))  # its transform and formats are kept
     try:
-        epoch.head.read(_one_record(data), Range(step.topic, 0, 0, 1), letters)
+        # As a replayed one: it has no key, headers and partition.
+        epoch.head.read(_one_record(data), Range(retry_topic(step.name), 0, 0, 1), letters)
     except (ValueError, ArithmeticError, LookupError, GaussError) as error:
         return trial.refused("transform", "failed", f"{type(error).__name__}: {error}")
     if refused := [*letters, *epoch.letters]:
@@ -180,7 +190,7 @@ def _inserted(found: MappedTable, data: bytes) -> Trial:
             first = mapped.refusals[0]
             return trial.refused(first.stage, first.reason, first.detail)
         for group in mapped.groups:
-            trial.row = group.rows.slice(0, 1).to_pylist()[0]
+            trial.row = objects(group.rows.slice(0, 1).combine_chunks().to_batches()[0])[0]
             found.store.check(group)
     except RowError as error:
         return trial.refused("convert", error.reason, error.message)
