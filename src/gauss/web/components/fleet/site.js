@@ -17,7 +17,7 @@ export const fleet = {
     return { overview, history };
   },
   routes: [
-    [/^\/$/, List],
+    [/^\/$/, List], [/^\/pipelines\/([^/]+)(?:\/.*)?$/, page("pipeline")],
     [/^\/workers$/, page("workers")], [/^\/audit$/, page("audit")],
   ],
   rail: [["/", "pipelines", "Pipelines", "g p"], ["/workers", "workers", "Workers", "g w"], null, ["/audit", "file", "Audit", "g a"]],
