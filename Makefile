@@ -1,10 +1,10 @@
-# Gauss: `make` lists the targets. `make demo` and `make test` need nothing but Python 3.11+ and Java 17.
+# Gauss: `make` lists the targets. `make demo`, `make demo-fleet` and `make test` need nothing but Python 3.11+ and Java 17.
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: .venv/.done ## makes .venv with gauss in it
 
@@ -16,6 +16,9 @@ setup: .venv/.done ## makes .venv with gauss in it
 
 demo: setup ## a whole market through Spark into ClickHouse, live, for half a minute (FOREVER=1 goes on)
 	$(BIN)/python examples/12-market/demo.py $(if $(FOREVER),--forever)
+
+demo-fleet: setup ## pipelines as a service, from Kafka into ClickHouse, for half a minute (FOREVER=1 goes on)
+	$(BIN)/python examples/fleet/demo.py $(if $(FOREVER),--forever)
 
 PACKAGES := chromium btrfs-progs podman runc
 
@@ -69,4 +72,4 @@ docs: setup ## writes the generated pages of docs/ again
 clean: ## removes what setup and runs have made
 	rm -rf .venv .gauss .cache .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help setup demo packages screenshots test coverage lint bench kills kafka-kills docs clean
+.PHONY: help setup demo demo-fleet packages screenshots test coverage lint bench kills kafka-kills docs clean
