@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gauss.clients.postgres.server import PostgresServer, address_of
 from gauss.config.database_refs import databases_of, databases_of_sync, with_addresses
 from gauss.config.spec import Pipeline
+from gauss.connect.schedule import embedded_systems
+from gauss.model.errors import Unavailable
+from gauss.stream.graph import build_graph
 
 if TYPE_CHECKING:
     from .conftest import Judge
@@ -63,6 +67,16 @@ def test_topics_sources_and_syncs_refer_to_a_database(judge: Judge) -> None:
     assert addressed.processors[0].config == {"dsn": "postgresql://x/y", "table": "customers"}
     assert addressed.syncs[0].source.config == {"dsn": "postgresql://x/y"}
     assert addressed.syncs[0].destination == pipeline.syncs[0].destination  # a server of its own
+
+
+def test_a_database_without_an_address_is_not_taken_for_the_embedded_server(judge: Judge) -> None:
+    pipeline = judge(SOUND).pipeline
+    assert pipeline is not None
+    graph = build_graph(pipeline)
+    assert not graph.topics["orders"].embedded and not graph.processors["read"].embedded
+    assert embedded_systems(pipeline.syncs) == []
+    with pytest.raises(Unavailable, match='"shop" is not up'):
+        address_of(PostgresServer(database="shop"), None)
 
 
 @pytest.mark.parametrize(

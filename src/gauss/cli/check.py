@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,6 +50,10 @@ def command(
     for fault in checked.faults:
         out.line(str(fault), style="yellow" if fault.warning else "red")
     phases: list[Phase] = []
+    if checked.pipeline is not None and checked.pipeline.databases and not offline:
+        from gauss.cli.databases import with_known_databases
+
+        checked = replace(checked, pipeline=with_known_databases(checked.pipeline, checked, data_dir))
     for phase in _phases(checked, data_dir, out, offline=offline):
         phases.append(phase)
         sign, style = _SIGNS[phase.mark]

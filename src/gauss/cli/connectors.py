@@ -142,6 +142,13 @@ def _sync(file: Path, name: str, data_dir: Path, output: CommandOutput) -> Itera
         raise ConfigError(f"{checked.file} has several syncs: {', '.join(known)}", hint="name one of them")
     if name and name not in known:
         raise NotFound(f'no sync "{name}"', hint=f"syncs of this pipeline: {', '.join(known)}")
+    if pipeline.databases:
+        from gauss.cli.databases import with_kept_databases
+        from gauss.config.database_refs import databases_of_sync
+
+        chosen = known[name or next(iter(known))]
+        pipeline = with_kept_databases(pipeline, databases_of_sync(chosen), checked, data_dir, output.note)
+        known = {sync.name: sync for sync in pipeline.syncs}
     root = data_dir.absolute()
     with embedded_servers(known[name or next(iter(known))], DataDir(root)) as sync:
         yield Sync(sync, checked.base_dir, root)

@@ -9,6 +9,7 @@ import typer
 
 from gauss.cli import complete
 from gauss.cli.arguments import file_and_name
+from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
 from gauss.cli.output import CommandOutput, JsonOption
 from gauss.config.check import check_or_raise
 from gauss.model.errors import NotFound
@@ -23,11 +24,13 @@ def command(
         str,
         typer.Argument(help="A processor or sync of the pipeline. Default: all.", autocompletion=complete.processors),
     ] = "",
+    data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
     """Explain how processors run: in which task or query, what is decoded where, what is published together, and why
     a chain ends where it does. Syncs: in this process or on Spark, and why; their source is asked how many rows it has.
     Nothing is started."""
+    from gauss.cli.databases import with_known_databases
     from gauss.config.files import with_absolute_files
     from gauss.connect.explain import explain_sync
     from gauss.stream.driver.planning.chains import find_chains
@@ -38,7 +41,7 @@ def command(
     file, processor = file_and_name(file, processor)
     pipeline, checked = check_or_raise(file)
     out.redactor = checked.redactor
-    pipeline = with_absolute_files(pipeline, checked.base_dir)
+    pipeline = with_known_databases(with_absolute_files(pipeline, checked.base_dir), checked, data_dir)
     graph = build_graph(pipeline)
     syncs = [each for each in pipeline.syncs if processor in ("", each.name)]
     if processor and processor not in graph.processors and not syncs:

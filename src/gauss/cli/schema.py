@@ -35,9 +35,12 @@ def command(
 ) -> None:
     """Show a table topic's source fields, its columns and its DDL, and how the live table differs.
 
-    Changes nothing. The live table is compared if its server can be reached; the embedded server runs only while its
-    pipeline does. Examples: gauss schema pipeline.toml quotes.ch · gauss schema quotes.ch --explain
+    Changes nothing. The live table is compared if its server can be reached; the embedded server and prepared databases
+    run only while their pipeline does.
+
+    Examples: gauss schema pipeline.toml quotes.ch · gauss schema quotes.ch --explain
     """
+    from gauss.cli.databases import with_known_databases
     from gauss.config.files import with_absolute_files
     from gauss.stream.live_formats import with_live_formats
     from gauss.stream.tables import table_topic
@@ -47,7 +50,7 @@ def command(
     pipeline, checked = check_or_raise(file)
     topic = topic or _only_table(pipeline)
     output.redactor = checked.redactor
-    pipeline = with_absolute_files(pipeline, checked.base_dir)
+    pipeline = with_known_databases(with_absolute_files(pipeline, checked.base_dir), checked, data_dir)
     paths = DataDir(data_dir.absolute())
     found = table_topic(with_live_formats(pipeline, paths, keep=False), topic, checked.base_dir, paths)
     rows = columns(found)

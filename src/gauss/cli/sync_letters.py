@@ -83,6 +83,13 @@ class LetterChoice:
                     f'{checked.file} has no sync "{missing[0]}", whose dead letters are to be replayed',
                     hint="name its pipeline with --file, or another sync with --sync",
                 )
+            if pipeline.databases:
+                from gauss.cli.databases import with_kept_databases
+                from gauss.config.database_refs import databases_of_sync
+
+                names = set().union(*(databases_of_sync(known[kept.sync]) for kept in self.kept))
+                pipeline = with_kept_databases(pipeline, names, checked, self.data_dir, output.note)
+                known = {sync.name: sync for sync in pipeline.syncs}
             for kept in self.kept:
                 done = self._replay_one(known[kept.sync], checked.base_dir)
                 total = {key: count + done[key] for key, count in total.items()}

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gauss.config.database_refs import side_database
 from gauss.config.spec import SparkSection
 from gauss.config.syncs import StreamDef, SyncDef
 from gauss.connect.embedded_sides import is_embedded
@@ -38,6 +39,8 @@ def explain_sync(sync: SyncDef, base_dir: Path, spark: SparkSection) -> SyncExpl
 def _runs(sync: SyncDef, base_dir: Path, spark: SparkSection) -> str:
     if stream := needs_spark(sync):
         return str(Placement(True, f'the transform of "{stream}" is a query'))
+    if (database := side_database("source", sync.source)) is not None:
+        return f'{RULE}; the database "{database}" is not up, and not started to ask for them'
     if is_embedded(sync, "source"):
         return f"{RULE}; the embedded server is not started to ask for them"
     try:

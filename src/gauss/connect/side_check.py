@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from gauss.config.database_refs import side_database
 from gauss.config.syncs import SyncDef
 from gauss.connect.embedded_sides import is_embedded
 from gauss.connect.sides import find_spec
@@ -34,6 +35,9 @@ def check_sides(definition: SyncDef, base_dir: Path, data_dir: Path, seconds: fl
     """Checks source and destination; raises nothing."""
     for role in ROLES:
         name = getattr(definition, role).connector
+        if (database := side_database(role, getattr(definition, role))) is not None:
+            yield SideCheck(role, name, "success", f'database "{database}", which is not up: a run prepares it')
+            continue
         if is_embedded(definition, role):
             spec = find_spec(role, name)
             yield SideCheck(role, name, "success", f"the embedded {spec.system if spec else name}")

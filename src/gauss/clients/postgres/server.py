@@ -43,8 +43,16 @@ class PostgresServer(PluginConfig):
     ca_file: Path | None = None
     """With `host`: the authority that signed the server's certificate, as a PEM file."""
 
+    @property
+    def prepared(self) -> str | None:
+        """The `[[databases]]` entry that is the server, until the config has its address."""
+        alone = self.dsn is None and self.host is None and "database" in self.model_fields_set
+        return self.database if alone else None
+
     def encryption_hint(self) -> str:
         """What to add to the config if it does not say whether the connection is encrypted."""
+        if self.prepared is not None:
+            return ""
         if self.dsn is not None:
             return "" if "sslmode" in self.dsn else "add sslmode=verify-full (or another mode of Postgres) to the dsn"
         if self.sslmode is not None or self.ca_file is not None:
@@ -64,6 +72,8 @@ class PostgresServer(PluginConfig):
 
 def server_of(config: PostgresServer) -> tuple[str, int] | None:
     """Host and port of the first server (empty host: unknown); None for the embedded Postgres. Raises ValueError."""
+    if config.prepared is not None:
+        return "", PORT
     if config.dsn is None:
         return None if config.host is None else (config.host, config.port)
     if "://" in config.dsn:
@@ -94,6 +104,10 @@ def address_of(config: PostgresServer, embedded: Path | None) -> str | Endpoint:
             password=config.password or None,
             sslmode=config.sslmode or ("verify-full" if config.ca_file else "prefer"),
             sslrootcert=str(config.ca_file) if config.ca_file else None,
+        )
+    if config.prepared is not None:
+        raise Unavailable(
+            f'the database "{config.prepared}" is not up', hint="gauss run and gauss sync prepare and start it"
         )
     from gauss.clients.endpoint import read_endpoint
 

@@ -108,8 +108,8 @@ def run_suites(suites: list[Suite], only: str | None = None, *, data_dir: Path) 
     finally:
         beside.shutdown(wait=False, cancel_futures=True)
         bench.close()
+        clones.close()  # cases that wait for a preparation end with it
         beside.shutdown()
-        clones.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
