@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import confluent_kafka
+import psutil
 import pytest
 
 from gauss.clients.kafka.admin import Admin, Committed
@@ -13,7 +15,7 @@ from gauss.model.errors import ConfigError, NotFound, ProtocolError, Rejected, U
 from gauss.process.ports import free_port
 from helpers.kafka import NOW, SecuredBroker, produce, topic_name
 from helpers.kafka import settings as made_settings
-from helpers.waiting import wait_until
+from helpers.waiting import suspend, wait_until
 
 
 def test_a_created_topic_has_its_partitions_leaders_and_config(admin: Admin) -> None:
@@ -113,6 +115,31 @@ def test_brokers_that_are_down_are_named_with_the_reason() -> None:
     with pytest.raises(Unavailable, match="Connection refused") as raised:
         nobody.describe("t")
     assert str(port) in raised.value.message and raised.value.retryable
+
+
+def test_offsets_of_a_broker_that_does_not_answer_are_an_error(
+    kafka: SecuredBroker, topic: str, settings: KafkaSettings
+) -> None:
+    """The library reports the offset -1001, which as an end would hide all records."""
+    produce(settings, topic, [(b"a", None, [])])
+    hurried = Admin(made_settings(*settings.brokers, request_timeout="1s"))
+    assert hurried.stable(topic, [0]) == {0: 1}
+    process = psutil.Process(kafka.broker.pid)
+    suspend(process)
+    asked: list[Callable[[], object]] = [
+        lambda: hurried.stable(topic, [0]),
+        lambda: hurried.earliest(topic, [0]),
+        lambda: hurried.at_time(topic, [0], NOW),
+        lambda: hurried.newest_time(topic, [0]),
+    ]
+    try:
+        for ask in asked:
+            with pytest.raises(Unavailable, match=topic):
+                ask()
+        assert hurried.stable_ends([(topic, 0)]) == {}
+    finally:
+        process.resume()
+    wait_until(lambda: hurried.stable(topic, [0]) == {0: 1}, 20, "an answer")
 
 
 def test_a_wrong_password_is_said_before_the_timeout(kafka: SecuredBroker) -> None:

@@ -305,6 +305,8 @@ class Admin:
             try:
                 with sorted_errors(subject):
                     found = asked.result(_LOOK_SECONDS)
+                if getattr(found, "offset", 0) == _NO_OFFSET:  # what the library calls an answer without an error
+                    raise Unavailable(f"Kafka: {subject}: the leader of a partition does not answer")
                 self._errors.clear()
                 return found
             except TimeoutError:
