@@ -22,7 +22,8 @@ PROBES = frozenset({"/healthz", "/readyz"})
 """Paths that only report whether the server is up."""
 HOW = "send Authorization: Bearer TOKEN; the first token is in serve.json in the data directory"
 _ADMIN = re.compile(r"/api/tokens(/.*)?")
-_EVALUATION = re.compile(r"/api/pipelines/[^/]+/filters-eval/?")
+_EVALUATION = re.compile(r"/api/pipelines/[^/]+/(filters-eval|preview)/?")
+"""POST requests that only read."""
 
 
 def needed_role(method: str, path: str) -> Role:

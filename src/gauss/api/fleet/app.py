@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from gauss.api import pages
-from gauss.api.fleet import access, checking, history, observing, overview, pipelines, running, sessions
+from gauss.api.fleet import access, checking, drafts, history, observing, overview, pipelines, running, sessions
 from gauss.api.fleet.overview import FleetFigures
 from gauss.api.fleet.sessions import Sessions
 from gauss.api.gate import Gate
@@ -48,7 +48,7 @@ def create_fleet_app(
     if site is not None:
         app.add_middleware(site(figures))
     app.add_middleware(Gate, refusal=access.Access(store, known).refusal, sign_in=pages.FLEET_TOKENS)
-    for module in (pipelines, running, checking, history):
+    for module in (pipelines, running, checking, drafts, history):
         app.include_router(module.routes(store))
     app.include_router(observing.routes(store, app))
     app.include_router(overview.routes(figures))

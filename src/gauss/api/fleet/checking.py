@@ -31,6 +31,8 @@ from gauss.fleet.config.kafka import KafkaConfig
 from gauss.fleet.config.model import faults, validated
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.mapping.column import Mapping, MappingColumn
+from gauss.fleet.mapping.preview import PreviewRow
+from gauss.fleet.sampling import Sample
 from gauss.model.errors import ConfigError, GaussError
 from gauss.model.units import moment, moment_ms
 from gauss.tables.mapped_table import MappedTable
@@ -86,26 +88,17 @@ def routes(store: FleetStore) -> APIRouter:
 
     @router.get("/pipelines/{id}/sample", summary="Columns inferred from records of the topic")
     def infer(id: str, limit: SampleLimit = 100, start: From = "end") -> list[InferredColumn]:
-        return [_inferred(each) for each in asked.proposal(id, limit, _start(start)).mapping.columns]
+        return [_inferred(each) for each in asked.proposal(id, limit, start_of(start)).mapping.columns]
 
     @router.get("/pipelines/{id}/proposal", summary="A mapping that fits records of the topic, and its table")
     def propose(id: str, limit: SampleLimit = 100, start: From = "end") -> dict[str, Any]:
-        found = asked.proposal(id, limit, _start(start))
+        found = asked.proposal(id, limit, start_of(start))
         document = found.mapping.model_dump(mode="json", by_alias=True)
         return {"mapping": document, "ttl": found.ttl, "ignored": list(found.ignored)}
 
     @router.get("/pipelines/{id}/preview", summary="Records of the topic, and the rows that the mapping makes of them")
     def preview(id: str, limit: SampleLimit = 20, start: From = "end") -> list[PreviewShown]:
-        return [
-            PreviewShown(
-                partition=sample.partition,
-                offset=sample.offset,
-                raw=None if row.raw is None else row.raw.decode(errors="replace"),
-                mapped=None if row.mapped is None else {name: _plain(value) for name, value in row.mapped.items()},
-                error=None if row.error is None else PreviewFault(**row.error._asdict()),
-            )
-            for sample, row in asked.preview(id, limit, _start(start))
-        ]
+        return [preview_shown(sample, row) for sample, row in asked.preview(id, limit, start_of(start))]
 
     @router.post("/pipelines/{id}/filters-eval", summary="Whether a filter keeps a record")
     def evaluate(id: str, body: FilterQuestion) -> FilterAnswer:
@@ -159,7 +152,19 @@ def _inferred(column: MappingColumn) -> InferredColumn:
     return InferredColumn(**column.model_dump())
 
 
-def _start(text: str) -> str | int:
+def preview_shown(sample: Sample, row: PreviewRow) -> PreviewShown:
+    """A record beside its row, as JSON types."""
+    return PreviewShown(
+        partition=sample.partition,
+        offset=sample.offset,
+        raw=None if row.raw is None else row.raw.decode(errors="replace"),
+        mapped=None if row.mapped is None else {name: _plain(value) for name, value in row.mapped.items()},
+        error=None if row.error is None else PreviewFault(**row.error._asdict()),
+    )
+
+
+def start_of(text: str) -> str | int:
+    """Where samples start: `beginning`, `end`, or a time in Unix milliseconds. Raises ConfigError."""
     if text in ("beginning", "end"):
         return text
     now = time.time_ns() // 1_000_000

@@ -16,6 +16,7 @@ from gauss.model.errors import NotFound
 
 Limit = Annotated[int, Query(ge=1, le=1_000, description="maximum number")]
 Number = Annotated[int, Query(ge=0, lt=2**63)]
+PipelineId = Annotated[str | None, Query(alias="pipelineId", description="only changes of this pipeline")]
 
 
 def routes(store: FleetStore) -> APIRouter:
@@ -47,7 +48,7 @@ def routes(store: FleetStore) -> APIRouter:
             raise NotFound(f"no version {version}", hint=f"this pipeline has versions 1 to {newest}")
 
     @router.get("/audit", summary="Who changed what, the newest first")
-    def audit(limit: Limit = 100, before: Number | None = None, pipeline_id: str | None = None) -> list[AuditShown]:
+    def audit(limit: Limit = 100, before: Number | None = None, pipeline_id: PipelineId = None) -> list[AuditShown]:
         found = store.audit.entries(limit=limit, before=before, pipeline_id=pipeline_id)
         return [AuditShown(**each._asdict()) for each in found]
 
