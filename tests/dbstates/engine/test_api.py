@@ -114,6 +114,19 @@ def test_an_explanation_names_what_has_changed(client: DatabaseStates, tmp_path:
     assert [change["name"] for change in found["changes"]] == ["two.sql"]
 
 
+def test_a_job_tells_why_its_first_executed_step_was_not_cached(client: DatabaseStates, tmp_path: Path) -> None:
+    write_scripts(tmp_path, one=unique(), two="SELECT 1;\nSELECT 2;\n")
+    args = ["-f", "one.sql", "-f", "two.sql"]
+    first = prepare(client, tmp_path, *args)
+    (tmp_path / "two.sql").write_text("SELECT 1;\nSELECT 3;\n")
+    again = prepare(client, tmp_path, *args)
+    (miss,) = [event["miss"] for event in again.events if "miss" in event]
+    assert (miss["number"], miss["nearest_state_id"]) == (2, first.result["tasks"][1]["state_id"])
+    assert [(each["name"], each["line"], each["change"]) for each in miss["changes"]] == [("two.sql", 2, "changed")]
+    assert "two.sql:2 was changed" in miss["reason"]
+    assert not [event for event in prepare(client, tmp_path, *args).events if "miss" in event]
+
+
 def test_metrics_count_hits_misses_and_times(client: DatabaseStates, people_sql: Path) -> None:
     prepare(client, people_sql)
     prepare(client, people_sql)

@@ -7,19 +7,21 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from gauss.clients.rest import RestClient
+from gauss.clients.rest import NDJSON, RestClient
 from gauss.model.errors import GaussError, StorageError, Unavailable, from_dict
 from gauss.model.files import PRIVATE_FILE, make_private, read_json
 from gauss.process import locks
 from gauss.process.ready import last_line, read_ready, spawn
 
 if TYPE_CHECKING:
-    from http.client import HTTPConnection
+    from http.client import HTTPConnection, HTTPResponse
 
 START_SECONDS = 60.0
 CONNECT_SECONDS = 10.0
@@ -56,6 +58,11 @@ class DatabaseStates(RestClient):
         for line in self.lines("prepare-jobs", job, "events", from_=first):
             yield json.loads(line)
 
+    def watch(self, job: str, first: int = 1) -> JobEvents:
+        """The same as lines, for a thread of their own."""
+        response = self._open("GET", ("prepare-jobs", job, "events"), {"from_": first}, accept=NDJSON)
+        return JobEvents(response, self._lines(response))
+
     def remove(self, kind: str, given: str, **flags: Any) -> dict[str, Any]:
         """The result of a deletion, which a rule may have blocked."""
         found: dict[str, Any] = self.delete(kind, given, **flags)
@@ -69,12 +76,38 @@ class DatabaseStates(RestClient):
             yield json.loads(line)
 
 
+class JobEvents:
+    """The events of a job as lines, until its end; another thread may cancel them."""
+
+    def __init__(self, response: HTTPResponse, lines: Iterator[bytes]) -> None:
+        self._response, self._lines = response, lines
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._lines
+
+    def keep(self) -> None:
+        """The engine keeps nothing for a watcher."""
+
+    def cancel(self) -> None:
+        """Ends the connection, and so a read that waits."""
+        with (
+            suppress(OSError, ValueError, AttributeError),
+            socket.socket(fileno=os.dup(self._response.fileno())) as own,
+        ):
+            own.shutdown(socket.SHUT_RDWR)
+
+
 def running(data_dir: Path) -> DatabaseStates | None:
     """The engine of a data directory; None if none runs."""
     place = read_json(_folder(data_dir) / "engine.json")
     if place is None or not _is_alive(place):
         return None
     return DatabaseStates(place)
+
+
+def was_started(data_dir: Path) -> bool:
+    """Whether an engine ever ran with a data directory."""
+    return (_folder(data_dir) / "engine.log").exists()
 
 
 def start(data_dir: Path) -> DatabaseStates:
@@ -121,7 +154,7 @@ def _spawn(data_dir: Path, log: Path) -> None:
         raise StorageError(f"the engine ended before it was up: {last_line(log)}", hint=f"see {log}") from None
     finally:
         os.close(ready)
-    process.returncode = 0  # it goes on by itself: nobody waits for it
+    threading.Thread(target=process.wait, name="reaper", daemon=True).start()  # no zombie in a process that lasts
     if "error" in told:
         error: GaussError = from_dict(told["error"])
         raise error

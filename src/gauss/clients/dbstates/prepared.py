@@ -109,10 +109,15 @@ def kept_instances(data_dir: Path, databases: Iterable[DatabaseDef], folder: Pat
         os.close(lock)
 
 
+def kept_ids(data_dir: Path) -> dict[str, str]:
+    """The ids of the instances that a data directory keeps, by the names of databases."""
+    return read_json(_place(data_dir)) or {}
+
+
 def known_instances(data_dir: Path) -> dict[str, str]:
     """DSNs by the names of databases: those of the kept instances whose servers run. Starts nothing."""
     client = running(data_dir)
-    kept: dict[str, str] = {} if client is None else read_json(_place(data_dir)) or {}
+    kept = {} if client is None else kept_ids(data_dir)
     found = {}
     for name, known in kept.items():
         assert client is not None

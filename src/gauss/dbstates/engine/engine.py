@@ -16,7 +16,6 @@ from gauss.dbstates.instances.warm_pool import WarmPool
 from gauss.dbstates.prepare.bases import Bases
 from gauss.dbstates.prepare.context import Context
 from gauss.dbstates.prepare.controller import PrepareController
-from gauss.dbstates.prepare.explain import Explainer
 from gauss.dbstates.runtimes.container import ContainerRuntime
 from gauss.dbstates.runtimes.process import ProcessRuntime
 from gauss.dbstates.runtimes.runtime import Runtime
@@ -84,7 +83,7 @@ class DatabaseEngine:
             metrics=self.metrics, audit=self.audit,
         )  # fmt: skip
         self.prepare = PrepareController(self.context, self.bases, self.pool, self.make_room)
-        self.explainer = Explainer(self.context, self.prepare.planner)
+        self.explainer = self.prepare.explainer
         self.deletion = DeletionController(self.context, self.pool, self.prepare, self.metadata)
         self.leases = Leases(self.instances, self.metrics, self.audit)
         self.runs = Runs(self.context)

@@ -17,6 +17,7 @@ from gauss.dbstates.prepare.bases import Bases
 from gauss.dbstates.prepare.context import Context
 from gauss.dbstates.prepare.control import JobControl
 from gauss.dbstates.prepare.executor import Executor
+from gauss.dbstates.prepare.explain import Explainer
 from gauss.dbstates.prepare.job_run import JobParts, JobRun
 from gauss.dbstates.prepare.planner import Planner
 from gauss.dbstates.prepare.requests import PrepareRequest
@@ -35,7 +36,8 @@ class PrepareController:
         """`make_room` evicts states when the store is too full."""
         self._context, self._jobs = context, context.jobs
         self.planner = Planner(context)
-        self._parts = JobParts(context, self.planner, Executor(context), bases, pool, make_room)
+        self.explainer = Explainer(context, self.planner)
+        self._parts = JobParts(context, self.planner, self.explainer, Executor(context), bases, pool, make_room)
         self._controls: dict[str, JobControl] = {}
         self._slots = threading.Semaphore(context.settings().orchestrator.parallel)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="job")

@@ -46,10 +46,10 @@ class Explainer:
         }
         if done == len(planned.chain):
             return {**found, "reason": "all steps are cached", "changes": []}
-        return {**found, **self._reason(planned.chain[done])}
+        return {**found, **self.reason(planned.chain[done])}
 
-    def _reason(self, link: Link) -> dict[str, Any]:
-        """The first missing step against the most similar state in its place."""
+    def reason(self, link: Link) -> dict[str, Any]:
+        """Why a step is not cached: compares it with the most similar state in its place."""
         place = link.place
         ready = [row for row in self._context.states.all() if row["status"] == "ready" and row["kind"] == place.kind]
         siblings = [row for row in ready if row["parent"] == place.parent]

@@ -14,6 +14,7 @@ from gauss.dbstates.prepare.chain import Link
 from gauss.dbstates.prepare.context import Context
 from gauss.dbstates.prepare.control import JobControl
 from gauss.dbstates.prepare.executor import Executor
+from gauss.dbstates.prepare.explain import Explainer
 from gauss.dbstates.prepare.inputs import LockedInputs
 from gauss.dbstates.prepare.planner import Planned, Planner
 from gauss.dbstates.prepare.requests import PrepareRequest
@@ -27,6 +28,7 @@ class JobParts:
 
     context: Context
     planner: Planner
+    explainer: Explainer
     executor: Executor
     bases: Bases
     pool: WarmPool
@@ -79,6 +81,8 @@ class JobRun:
         done = self._context.cache.deepest(planned.ids)
         self._context.metrics.count("cache_hits_total", int(done == len(planned.chain)))
         self._context.metrics.count("cache_misses_total", len(planned.chain) - done)
+        if done < len(planned.chain):
+            self._tell_miss(planned, done)
         tasks = [
             self._jobs.add_task(self._job, "state_execute", link.step.title, state=link.place.id, cached=number <= done)
             for number, link in enumerate(planned.chain, 1)
@@ -103,6 +107,13 @@ class JobRun:
             raise
         self._context.audit.note("instance_created", instance_id=instance, state_id=state, job_id=self._job)
         return {"state_id": state, "instance_id": instance, "tasks": self._jobs.tasks(self._job)}
+
+    def _tell_miss(self, planned: Planned, done: int) -> None:
+        """Notes why the first missing step is not cached: once it is, nothing can tell."""
+        found = self._parts.explainer.reason(planned.chain[done])
+        nearest = planned.ids[done - 1] if done else None
+        miss = {"number": done + 1, "nearest_state_id": nearest, **found}
+        self._jobs.log(self._job, f"not cached: {found['reason']}", miss=miss)
 
     def _execute(self, planned: Planned, tasks: list[int], done: int) -> Instance | None:
         """Makes the missing states one by one; returns the instance on which the last one was made. None if another
