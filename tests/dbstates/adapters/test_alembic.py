@@ -92,6 +92,17 @@ def test_a_file_that_every_revision_runs_changes_every_step(project: Path, file:
     assert not set(before) & set(keys(project))
 
 
+@pytest.mark.parametrize("line", ["from .user import User", "from . import user", "import_module('shop.user')"])
+def test_a_module_that_a_package_imports_changes_every_step(project: Path, line: str) -> None:
+    (project / "shop.py").unlink()
+    (project / "shop").mkdir()
+    (project / "shop" / "__init__.py").write_text(f"{line}\n")
+    (project / "shop" / "user.py").write_text("User = 1\n")
+    before = keys(project)
+    (project / "shop" / "user.py").write_text("User = 2\n")
+    assert not set(before) & set(keys(project))
+
+
 def test_arguments_and_environment_change_every_step(project: Path) -> None:
     before = keys(project)
     assert not set(before) & set(keys(project, "-x", "tenant=1", "upgrade", "head"))

@@ -115,6 +115,21 @@ def test_a_script_that_is_included_or_written_out_has_the_same_key(scripts: Scri
     assert scripts.key(f"SELECT 1;\n{form}\nSELECT 2;", *args) == plain
 
 
+@pytest.mark.parametrize("args", [("-1", "-f", "link.sql"), ("-f", "link.sql"), ("-f", "outer.sql")])
+def test_a_relative_include_starts_from_the_link_by_which_its_script_is_named(
+    scripts: ScriptFolder, args: tuple[str, ...]
+) -> None:
+    (scripts.root / "real").mkdir()
+    (scripts.root / "real" / "script.sql").write_text("\\if true\n\\ir part.sql\n\\endif\n")
+    (scripts.root / "link.sql").symlink_to("real/script.sql")
+    scripts.write(part="SELECT 1;", outer="\\i link.sql\n")
+    step = scripts.step(*args)
+    part = str(scripts.root.resolve() / "part.sql")
+    assert part in [each.path for each in step.inputs]
+    assert step.stdin is not None
+    assert f"\\i '{part}'".encode() in step.stdin
+
+
 def test_an_include_in_rows_comments_and_quotes_is_none(scripts: ScriptFolder) -> None:
     text = (
         "COPY t FROM stdin;\n\\i none.sql\n\\.\n/* \n\\i none.sql\n*/ SELECT '\n\\i none.sql\n', $$\n\\i none.sql\n$$"

@@ -12,6 +12,10 @@ MARKED = [
     ("SELECT pg_catalog.random()", ["random()"]),
     ("SELECT gen_random_uuid(), uuid_generate_v4()", ["gen_random_uuid()", "uuid_generate_v4()"]),
     ("SELECT 'now'::timestamp", ["'now'"]),
+    ("SELECT timestamp ' Today 10:00 ', E'NOW'::date", ["'today'", "'now'"]),
+    ("SELECT pgp_sym_encrypt('a', 'b')", ["pgp_sym_encrypt()"]),
+    ("SELECT 'INSERT INTO t VALUES (now())' \\gexec", ["now() by \\gexec"]),
+    ("SELECT 'COPY t FROM ''/tmp/x''' \\gexec", ["COPY from a file by \\gexec"]),
     ("SELECT * FROM dblink('x', 'y')", ["dblink()"]),
     ("CREATE EXTENSION postgres_fdw", ["postgres_fdw"]),
     ("COPY t FROM PROGRAM 'date'", ["COPY … PROGRAM"]),
@@ -42,6 +46,7 @@ PLAIN = [
     "CREATE VIEW v AS SELECT now()",
     "ALTER TABLE t ALTER COLUMN c SET DEFAULT now()",
     "SELECT 'random()', now FROM t -- now()",
+    "SELECT 'today is a fine day', 'nowhere'",
     "COPY t FROM stdin;\nnow()\n\\.\n",
 ]
 

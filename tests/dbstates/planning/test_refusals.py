@@ -38,6 +38,7 @@ ARGUMENTS = [
     ("-c SET\\sx=1 -f main.sql", "only changes its session"),
 ]
 SCRIPTS = [
+    ("\\getenv h PGHOST", "the connection is the engine's"),
     ("SELECT 1;\nSELECT 'x", "main.sql:2: a quoted string is not terminated"),
     ("\n/* /* */", "main.sql:2: a /* comment is not terminated"),
     ("$a$ $b$", "main.sql:1: a dollar-quoted string is not terminated"),

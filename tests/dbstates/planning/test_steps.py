@@ -38,6 +38,7 @@ def test_text_between_includes_is_a_step_that_keeps_its_lines(scripts: ScriptFol
 STAYS = [
     "SET search_path = a;",
     "CREATE TEMP TABLE x (y int);",
+    'CREATE TABLE "pg_temp".x (y int);',
     "PREPARE p AS SELECT 1;",
     "LISTEN x;",
     "LOAD 'x';",

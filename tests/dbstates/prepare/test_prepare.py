@@ -140,6 +140,15 @@ def test_an_input_that_changes_while_it_runs_fails_the_job(client: DatabaseState
     assert job.error["code"] == "input_changed"
 
 
+def test_a_change_that_keeps_size_and_time_is_found(client: DatabaseStates, people_sql: Path) -> None:
+    seed = people_sql / "seed.sql"
+    command = f"cp -p {seed} {seed}.old; printf X | dd of={seed} bs=1 seek=3 conv=notrunc; touch -r {seed}.old {seed}"
+    seed.write_text(f"-- one\n{unique()}\\! {command}\n")
+    assert prepare(client, people_sql).error["code"] == "input_changed"
+    seed.write_text(f"{unique()}\\! chmod 600 {seed}\n")
+    assert prepare(client, people_sql).status == "succeeded"
+
+
 def test_two_jobs_make_one_state_once(client: DatabaseStates, people_sql: Path) -> None:
     write_scripts(people_sql, slow=f"{unique()}SELECT pg_sleep(0.5);")
     streams = [client.prepare(request(people_sql, "-f", "slow.sql")) for _ in range(2)]

@@ -143,7 +143,7 @@ class _Project:
         found = {each.path: each for each in self._shared}
         queue = [own, *self._shared]
         while queue:
-            for file in local_files(sorted(queue.pop().imports), self._folders):
+            for file in local_files(queue.pop(), self._folders):
                 if file not in found and file != own.path:
                     found[file] = self._read(file)
                     queue.append(found[file])

@@ -28,6 +28,7 @@ class PythonSource:
     digest: str
     """Hash of the syntax tree: comments and layout do not count."""
     imports: set[str] = field(default_factory=set)
+    """Modules, or names in them; a relative one begins with its dots."""
     environment: set[str] = field(default_factory=set)
     """Variables of the environment that it reads by name."""
     strings: set[str] = field(default_factory=set)
@@ -46,7 +47,8 @@ def read(path: Path, text: bytes) -> PythonSource:
         if isinstance(node, ast.Import):
             found.imports |= {each.name for each in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.imports |= {f"{node.module}.{each.name}" if node.module else each.name for each in node.names}
+            base = "." * node.level + (f"{node.module}." if node.module else "")
+            found.imports |= {f"{base}{each.name}" for each in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             found.strings.add(node.value)
         elif isinstance(node, ast.Subscript) and _name(node.value) == "environ":
@@ -56,12 +58,14 @@ def read(path: Path, text: bytes) -> PythonSource:
     return found
 
 
-def local_files(modules: Sequence[str], folders: Sequence[Path]) -> list[Path]:
-    """The files of modules that are found in these folders; a name may also be that of an object in its module."""
+def local_files(source: PythonSource, folders: Sequence[Path]) -> list[Path]:
+    """The files of imported modules that are found in these folders, relative ones beside the file; a name may also be
+    that of an object in its module."""
     found = []
-    for module in modules:
-        for folder in folders:
-            parts = module.split(".")
+    for module in sorted(source.imports):
+        parts = module.lstrip(".").split(".")
+        level = len(module) - len(module.lstrip("."))
+        for folder in [[*source.path.parents][level - 1]] if level else folders:
             for count in range(len(parts), 0, -1):
                 at = folder.joinpath(*parts[:count])
                 file = next((each for each in (at.with_suffix(".py"), at / "__init__.py") if each.is_file()), None)
@@ -90,6 +94,12 @@ def _call(found: PythonSource, node: ast.Call) -> None:
         name == "get" and isinstance(node.func, ast.Attribute) and _name(node.func.value) == "environ"
     ):
         _environment(found, node.args[0] if node.args else node, node.lineno)
+    elif name in ("import_module", "__import__"):
+        module = node.args[0] if node.args else None
+        if isinstance(module, ast.Constant) and isinstance(module.value, str):
+            found.imports.add(module.value)
+        else:
+            found.marks.append((f"{name}()", node.lineno))
     elif name in _UNREPEATABLE:
         found.marks.append((f"{name}()", node.lineno))
     elif name == "execute":

@@ -26,6 +26,13 @@ _SHOWS = words(
     "a C f H html t T x pset timing echo qecho warn copyright errverbose conninfo h help ? p print s sf sv sf+ sv+ z "
     "zx zS l l+ lx list list+ lo_list lo_list+ gdesc crosstabview"
 )
+_OF_LIBPQ = words(
+    "PGHOST PGHOSTADDR PGPORT PGDATABASE PGUSER PGPASSWORD PGPASSFILE PGSERVICE PGSERVICEFILE PGSYSCONFDIR PGSSLMODE "
+    "PGREQUIRESSL PGSSLNEGOTIATION PGSSLCOMPRESSION PGSSLCERT PGSSLKEY PGSSLCERTMODE PGSSLROOTCERT PGSSLCRL "
+    "PGSSLCRLDIR PGSSLSNI PGREQUIREPEER PGREQUIREAUTH PGCHANNELBINDING PGGSSENCMODE PGGSSLIB PGGSSDELEGATION "
+    "PGKRBSRVNAME PGCONNECT_TIMEOUT PGTARGETSESSIONATTRS PGLOADBALANCEHOSTS PGAPPNAME"
+)
+"""Variables of the environment that say which server libpq connects to, and how."""
 _DESCRIBES = re.compile(r"d[A-Za-z]*[S+x]*")
 _PIPELINES = words(
     "bind bind_named close close_prepared parse startpipeline endpipeline sendpipeline syncpipeline flush flushrequest "
@@ -132,6 +139,11 @@ def _getenv(state: State, call: Call) -> None:
     if len(call.arguments) < 2 or isinstance(call.arguments[1].value, Unknown):
         state.refuse("expected \\getenv VARIABLE NAME, with names that are written out")
     name = os.fsdecode(call.arguments[1].value)
+    if name in _OF_LIBPQ:
+        state.refuse(
+            f"\\getenv {name}: the connection is the engine's, and differs from run to run",
+            "give the value by -v, or by a variable of another name",
+        )
     found = state.env.get(name)
     state.read_env.add(name)
     state.content.name("environment", name, found)
@@ -168,6 +180,8 @@ def _gset(state: State, call: Call) -> None:
 
 def _gexec(state: State, call: Call) -> None:
     add(state, call)
+    for reason in state.volatility.of_results(call.statement):
+        state.mark(f"{reason} by \\gexec")
     state.session.leave("\\gexec")
 
 

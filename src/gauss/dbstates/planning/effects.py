@@ -80,7 +80,7 @@ class Session:
             self.left = self._leaves(first, second, lowered, tokens)
 
     def _leaves(self, first: str, second: str, lowered: list[bytes], tokens: list[bytes]) -> str:
-        if not _LEAVES.isdisjoint(lowered):
+        if not _LEAVES.isdisjoint(token.strip(b'"') for token in lowered):
             return "a temporary object or a setting"
         if first == "set":
             allowed = second in ("local", "constraints", "transaction")
@@ -130,7 +130,7 @@ class Session:
 
     def _code_leaves(self, lowered: list[bytes]) -> str:
         for before, word in zip([b";", *lowered], lowered, strict=False):
-            if word in _LEAVES or word in _IN_BODY or (word == b"set" and before in _STARTS):
+            if word.strip(b'"') in _LEAVES or word in _IN_BODY or (word == b"set" and before in _STARTS):
                 return f"a function with {_word(word).upper()}"
         return self._calls(lowered)
 

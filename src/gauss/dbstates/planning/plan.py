@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
-PLANNER_VERSION = 1
+PLANNER_VERSION = 2
 """A part of every key. Raised whenever the same scripts get other content or other steps."""
 
 ALL_EXTENSIONS = "*"

@@ -18,11 +18,14 @@ _CALLED = words(
     "now clock_timestamp statement_timestamp transaction_timestamp timeofday random random_normal gen_random_uuid "
     "uuidv4 uuidv7 gen_random_bytes gen_salt txid_current pg_current_xact_id pg_backend_pid pg_read_file "
     "pg_read_binary_file pg_ls_dir pg_stat_file pg_postmaster_start_time inet_client_addr inet_client_port "
-    "inet_server_port lo_import age "
+    "inet_server_port lo_import age normal_rand pgp_sym_encrypt pgp_sym_encrypt_bytea pgp_pub_encrypt "
+    "pgp_pub_encrypt_bytea txid_current_snapshot pg_current_snapshot pg_export_snapshot pg_current_wal_lsn "
+    "pg_current_wal_insert_lsn pg_control_system pg_control_checkpoint pg_conf_load_time "
 )
 _NAMED = words("current_timestamp current_date current_time localtime localtimestamp postgres_fdw file_fdw tablesample")
-_RELATIVE = frozenset([b"'now'", b"'today'", b"'tomorrow'", b"'yesterday'"])
-_WATCHED = frozenset(each.encode() for each in _CALLED | _NAMED) | _RELATIVE
+_RELATIVE = re.compile(rb"e?'\s*(now|today|tomorrow|yesterday)(?:\s+[\d:.]+)?\s*'", re.IGNORECASE)
+"""A literal that a cast makes a time."""
+_WATCHED = frozenset(each.encode() for each in _CALLED | _NAMED)
 _PREFIXES = (b"dblink", b"uuid_generate_")
 IN_LITERAL = re.compile(
     rb"\b(?:(%b|dblink\w*|uuid_generate_\w+)\s*\(|(%b)\b|copy\b[^;]*?\bfrom\s+(?:program\s+)?(')(?!'))"
@@ -66,6 +69,10 @@ class Volatility:
                     found.append(reason)
         return found
 
+    def of_results(self, tokens: list[bytes]) -> list[str]:
+        """Why the statements that a query makes, as far as its literals show them, can give another result."""
+        return list(dict.fromkeys(each for token in tokens if b"'" in token for each in self._in_literal(token)))
+
     def _of_one(self, lowered: list[bytes], tokens: list[bytes]) -> list[str]:
         first = lowered[0]
         if first == b"create" and (made := _created(lowered)):
@@ -89,7 +96,13 @@ class Volatility:
 
     def _used(self, lowered: list[bytes], tokens: list[bytes]) -> list[str]:
         found = list[str]()
-        if not _WATCHED.isdisjoint(lowered) or not self._names.keys().isdisjoint(lowered) or _prefixed(lowered):
+        relative = any(b"'" in token and _RELATIVE.fullmatch(token) for token in lowered)
+        if (
+            relative
+            or not _WATCHED.isdisjoint(lowered)
+            or not self._names.keys().isdisjoint(lowered)
+            or _prefixed(lowered)
+        ):
             found = self._found(lowered)
         if lowered[0] in (b"do", b"create"):
             for token in tokens:
@@ -102,9 +115,11 @@ class Volatility:
     def _found(self, lowered: list[bytes]) -> list[str]:
         found = list[str]()
         for token, after in pairwise([*lowered, b""]):
-            if token in _WATCHED or token.startswith(_PREFIXES):
+            if relative := _RELATIVE.fullmatch(token):
+                found.append(f"'{relative[1].decode().lower()}'")
+            elif token in _WATCHED or token.startswith(_PREFIXES):
                 name = token.decode("latin-1")
-                if name in _NAMED or token in _RELATIVE:
+                if name in _NAMED:
                     found.append(name)
                 elif after == b"(" or token.startswith(b"dblink"):
                     found.append(f"{name}()" if after == b"(" else name)
@@ -114,6 +129,8 @@ class Volatility:
 
     def _in_literal(self, text: bytes) -> list[str]:
         found = []
+        if text[:1] != b"$":
+            text = text.replace(b"''", b"'")
         for match in IN_LITERAL.finditer(text):
             called, named, file = (each.lower().decode("latin-1") if each else "" for each in match.groups())
             found.append(f"{called}()" if called else named or (file and "COPY from a file"))

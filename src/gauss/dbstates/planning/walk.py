@@ -37,10 +37,14 @@ class Segment:
     content: Content
     edits: list[tuple[int, int, bytes]] = field(default_factory=list)
     """Includes whose paths must not depend on the file in which they stand."""
+    linked: bool = False
+    """Whether the file was named by a link in another folder, which `\\ir` then starts from."""
 
     @property
     def whole(self) -> bool:
-        """Whether it is the whole file."""
+        """Whether it can run as the whole file, by its real path."""
+        if self.linked and self.edits:
+            return False
         return self.start <= self.script.first and self.end >= len(self.script.text)
 
     @property
@@ -85,6 +89,7 @@ class Walk:
         outer = state.label, state.line
         self._open.append((script.path, name))
         self._begin(script, script.first)
+        self.segments[-1].linked = os.path.realpath(path.parent) != str(script.path.parent)
         self._follow(script)
         self._open.pop()
         state.label, state.line = outer

@@ -56,7 +56,10 @@ class LockedInputs:
         for each in inputs:
             descriptor, identity = self._held[each.path]
             try:
-                same = _identity(os.stat(each.path)) == identity == _identity(os.fstat(descriptor))  # noqa: PTH116
+                now = _identity(os.stat(each.path))  # noqa: PTH116
+                same = now[:-1] == identity[:-1] == _identity(os.fstat(descriptor))[:-1]
+                # A change that keeps size and time of modification still has its own time; so has a mere chmod.
+                same = same and (now == identity or _hash(descriptor) == each.sha256)
             except OSError:
                 same = False
             if not same:
@@ -64,7 +67,7 @@ class LockedInputs:
 
 
 def _identity(stat: os.stat_result) -> tuple[int, ...]:
-    return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def _hash(descriptor: int) -> str:
