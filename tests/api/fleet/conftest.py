@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from gauss.api.fleet.app import create_fleet_app
+from gauss.clients.embedded import EmbeddedServer, ensure
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.store.access import Role
 from gauss.http.server import ApiServer, listen, url_of
@@ -51,3 +52,16 @@ def pipeline(api: httpx.Client) -> str:
     """The path of a new pipeline."""
     made = api.post("/api/pipelines", json={"name": "orders"})
     return f"/api/pipelines/{made.json()['id']}"
+
+
+@pytest.fixture(scope="session")
+def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """A ClickHouse for all tests of checks."""
+    made = ensure("clickhouse", tmp_path_factory.mktemp("api") / "clickhouse")
+    yield made
+    made.stop()
+
+
+def dsn_of(clickhouse: EmbeddedServer) -> str:
+    endpoint = clickhouse.endpoint
+    return f"http://{endpoint.user}:{endpoint.password}@{endpoint.host}:{endpoint.port}"

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka
 import httpx
 import pytest
 
-from gauss.clients.embedded import EmbeddedServer, ensure
+from api.fleet.conftest import dsn_of
+from gauss.clients.embedded import EmbeddedServer
 from gauss.clients.kafka.admin import Admin
 from helpers.kafka import SecuredBroker, settings
 
 ROWS = 30
-
-
-@pytest.fixture(scope="module")
-def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    made = ensure("clickhouse", tmp_path_factory.mktemp("api") / "clickhouse")
-    yield made
-    made.stop()
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +35,10 @@ def topic(kafka: SecuredBroker) -> str:
 
 @pytest.fixture
 def configured(api: httpx.Client, pipeline: str, kafka: SecuredBroker, topic: str, clickhouse: EmbeddedServer) -> str:
-    endpoint = clickhouse.endpoint
-    dsn = f"http://{endpoint.user}:{endpoint.password}@{endpoint.host}:{endpoint.port}"
     assert (
         api.put(f"{pipeline}/kafka-config", json={"brokers": kafka.broker.address, "topic": topic}).status_code == 200
     )
-    assert api.put(f"{pipeline}/clickhouse-config", json={"dsn": dsn, "table": topic}).status_code == 200
+    assert api.put(f"{pipeline}/clickhouse-config", json={"dsn": dsn_of(clickhouse), "table": topic}).status_code == 200
     return pipeline
 
 

@@ -159,11 +159,13 @@ def test_answers_to_random_requests_are_as_described(fleet: Fleet, api: httpx.Cl
             if content is not None:
                 assert described.misfits(content["schema"], answer.json()) == [], request
     missed = {(method, path) for method, path, _ in described.operations()} - succeeded
-    # These need a broker or ClickHouse; their answers are tested in test_checking.py.
+    # These need a broker or ClickHouse; their answers are tested in test_checking.py and test_drafts.py.
     assert {path for _, path in missed} <= {path for path in described.paths if re.search(NEEDS_SERVERS, path)}
 
 
-NEEDS_SERVERS = r"validate|sample|proposal|preview|clickhouse|kafka-config|mapping|versions/|tokens/|dead-letters/"
+NEEDS_SERVERS = (
+    r"validate|draft|sample|proposal|preview|clickhouse|kafka-config|mapping|versions/|tokens/|dead-letters/"
+)
 
 
 def test_misfits_are_found(fleet: Fleet) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from gauss.api import pages
+from gauss.api.databases import routes as databases
+from gauss.api.databases.source import DatabaseSource
 from gauss.api.fleet import access, checking, drafts, history, observing, overview, pipelines, running, sessions
 from gauss.api.fleet.overview import FleetFigures
 from gauss.api.fleet.sessions import Sessions
@@ -39,9 +42,10 @@ def create_fleet_app(
     store: FleetStore,
     signed_in: Sessions | None = None,
     site: Callable[[FleetFigures], Callable[[App], App]] | None = None,
+    data_dir: Path | None = None,
 ) -> FleetApi:
     """Creates the application over a store. `signed_in`: the sessions of browsers, to which the caller makes links.
-    `site` serves the requests for pages, behind the gate."""
+    `site` serves the requests for pages, behind the gate. `data_dir`: where database states are, if they are shown."""
     app = FleetApi(title="Gauss fleet", version=version("gauss"), docs_url=None, redoc_url=None)
     errors.install(app)
     known, figures = signed_in or Sessions(store), FleetFigures(store)
@@ -53,4 +57,7 @@ def create_fleet_app(
     app.include_router(observing.routes(store, app))
     app.include_router(overview.routes(figures))
     app.include_router(sessions.routes(known))
+    if data_dir is not None:
+        shown = DatabaseSource(data_dir, data_dir)
+        app.include_router(databases.routes(lambda: shown))
     return app

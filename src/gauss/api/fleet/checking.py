@@ -64,14 +64,14 @@ def routes(store: FleetStore) -> APIRouter:
 
     @router.post("/pipelines/{id}/validate/clickhouse-table", summary="A table beside the mapping that fills it")
     def validate_table(id: str, body: TableQuestion) -> TableValidation:
-        return _table(lambda: asked.table(id, columns=body.columns, name=body.table), create=body.create)
+        return table_validation(lambda: asked.table(id, columns=body.columns, name=body.table), create=body.create)
 
     @router.post("/validate/clickhouse-table", summary="As for a pipeline, with configs that are not saved")
     def validate_table_inline(
         kafka: dict[str, Any], clickhouse: dict[str, Any], mapping: dict[str, Any], create: bool = False
     ) -> TableValidation:
         parts = validated(KafkaConfig, kafka), validated(ClickHouseConfig, clickhouse), validated(Mapping, mapping)
-        return _table(lambda: checks.table_of(*parts), create=create)
+        return table_validation(lambda: checks.table_of(*parts), create=create)
 
     @router.get("/pipelines/{id}/clickhouse/databases", summary="The databases of ClickHouse")
     def databases(id: str) -> list[str]:
@@ -126,7 +126,8 @@ def _clickhouse(config: ClickHouseConfig) -> Validation:
         return Validation(**checks.outcome(error))
 
 
-def _table(make: Callable[[], MappedTable], *, create: bool) -> TableValidation:
+def table_validation(make: Callable[[], MappedTable], *, create: bool) -> TableValidation:
+    """A table beside the mapping that fills it. `create`: makes it, or adds missing columns."""
     try:
         found = checks.check_table(make(), create=create)
     except ValidationError as error:

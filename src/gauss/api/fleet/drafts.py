@@ -1,4 +1,4 @@
-"""What a mapping would make of samples before it is saved."""
+"""What configs would do before they are saved: rows of a mapping, what ClickHouse has, how a table would change."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ import threading
 import time
 from typing import Annotated, Any
 
+import pyarrow as pa
 from fastapi import APIRouter
 from pydantic import Field
 
-from gauss.api.fleet.checking import preview_shown, start_of
-from gauss.api.fleet.models import Body, PreviewShown
+from gauss.api.fleet.checking import preview_shown, start_of, table_validation
+from gauss.api.fleet.models import Body, PreviewShown, TableValidation, Validation
+from gauss.fleet import checks
 from gauss.fleet.checks import Checks, table_of
 from gauss.fleet.config.clickhouse import ClickHouseConfig
+from gauss.fleet.config.filters import MOST_CHARACTERS, RecordFilter
+from gauss.fleet.config.kafka import KafkaConfig
 from gauss.fleet.config.model import validated
-from gauss.fleet.config.stored import clickhouse_of
+from gauss.fleet.config.stored import clickhouse_of, clickhouse_to_store
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.mapping.column import Mapping
 from gauss.fleet.mapping.compile import create_statement
+from gauss.fleet.mapping.fixes import ColumnFit, Samples
 from gauss.fleet.mapping.preview import PreviewRow, preview
 from gauss.fleet.sampling import Sample
 from gauss.fleet.store.configs import Kind
-from gauss.model.errors import NotFound
+from gauss.model.errors import GaussError, NotFound
 
 KEPT_SECONDS = 60.0
 """How long samples are kept, so that they stay the same while somebody edits a mapping."""
 MOST_KEPT = 16
-NO_SERVER = "http://localhost:8123"
+NO_SERVER = ClickHouseConfig(dsn="http://localhost:8123")
 """Stands for ClickHouse before it is configured: a mapping is compiled without it."""
 
 
@@ -34,6 +39,8 @@ class DraftQuestion(Body):
     """A mapping that is not saved; without one, the records alone are returned."""
 
     mapping: dict[str, Any] | None = None
+    filter: Annotated[str, Field(max_length=MOST_CHARACTERS)] = ""
+    """The expression of a filter that is not saved; empty for none."""
     limit: Annotated[int, Field(ge=1, le=1_000)] = 100
     start: Annotated[str, Field(alias="from", max_length=100)] = "end"
     """`beginning`, `end`, or a time: ISO 8601, Unix ms, or `-5m`."""
@@ -41,17 +48,64 @@ class DraftQuestion(Body):
     """Whether the topic is read anew. Else samples of the last minute serve."""
 
 
+class DraftRow(PreviewShown):
+    kept: bool | None
+    """Whether the filter keeps the record; null without a filter, and for a record that it can't judge."""
+
+
+class SampleFault(Body):
+    row: int
+    """The index of the record in `rows`."""
+    detail: str
+
+
+class ColumnFix(Body):
+    """Another type of a column."""
+
+    type: str
+    nullable: bool
+    encoding: str | None
+    fits: int
+    """How many of the records fit it."""
+
+
+class ColumnFault(Body):
+    """A column that some of the records do not fit."""
+
+    column: str
+    faults: list[SampleFault]
+    fixes: list[ColumnFix]
+
+
 class DraftShown(Body):
-    rows: list[PreviewShown]
+    rows: list[DraftRow]
     ddl: str
     """The CREATE TABLE statement of the mapping; empty without one."""
+    columns: list[ColumnFault]
+    filter_error: str
+    """Why the filter can't be used; empty if it can, or without one."""
+
+
+class ServerQuestion(Body):
+    clickhouse: dict[str, Any]
+    """A config that is not saved. A masked password stands for the saved one, of the same server and user."""
+
+
+class ServerShown(Validation):
+    databases: list[str] = Field(default=[])
+    tables: list[str] = Field(default=[])
+    """The tables of the database that the config names."""
+
+
+class TableDraft(ServerQuestion):
+    mapping: dict[str, Any]
 
 
 def routes(store: FleetStore) -> APIRouter:
-    router = APIRouter(prefix="/api", tags=["checks"])
+    router = APIRouter(prefix="/api/pipelines", tags=["checks"])
     asked, kept = Checks(store), _Kept()
 
-    @router.post("/pipelines/{id}/preview", summary="Records, and the rows that an unsaved mapping makes of them")
+    @router.post("/{id}/preview", summary="Records, and the rows that an unsaved mapping makes of them")
     def preview_draft(id: str, body: DraftQuestion) -> DraftShown:
         stored = store.configs.get(id, Kind.KAFKA)
         if stored is None:
@@ -62,17 +116,78 @@ def routes(store: FleetStore) -> APIRouter:
         if samples is None:
             samples = asked.samples(id, body.limit, start_of(body.start))
             kept.put(key, samples)
-        if body.mapping is None:
-            rows = [PreviewRow(each.data, None, None) for each in samples]
-            return DraftShown(rows=[preview_shown(*each) for each in zip(samples, rows, strict=True)], ddl="")
-        clickhouse = store.configs.get(id, Kind.CLICKHOUSE)
-        where = ClickHouseConfig(dsn=NO_SERVER) if clickhouse is None else clickhouse_of(clickhouse)
-        table = table_of(asked.kafka(id), where, validated(Mapping, body.mapping))
-        rows = preview(table, [each.data for each in samples], [each.ts_ms for each in samples])
-        shown = [preview_shown(*each) for each in zip(samples, rows, strict=True)]
-        return DraftShown(rows=shown, ddl=create_statement(table))
+        return _draft(body, samples, asked.kafka(id), _clickhouse(id))
+
+    @router.post("/{id}/draft/clickhouse", summary="What a ClickHouse server has, by a config that is not saved")
+    def look(id: str, body: ServerQuestion) -> ServerShown:
+        config = _given(id, body.clickhouse)
+        try:
+            databases = checks.databases(config)
+            if config.database not in databases:
+                message = f'ClickHouse has no database "{config.database}"'
+                hint = "create it, or name another"
+                return ServerShown(ok=False, message=message, hint=hint, databases=databases)
+            tables = checks.tables(config, config.database)
+        except GaussError as error:
+            return ServerShown(**checks.outcome(error))
+        return ServerShown(ok=True, message="ClickHouse answers", databases=databases, tables=tables)
+
+    @router.post("/{id}/draft/table", summary="A table beside a mapping that is not saved")
+    def table(id: str, body: TableDraft) -> TableValidation:
+        kafka, config, mapping = asked.kafka(id), _given(id, body.clickhouse), validated(Mapping, body.mapping)
+        return table_validation(lambda: table_of(kafka, config, mapping), create=False)
+
+    def _clickhouse(id: str) -> ClickHouseConfig:
+        stored = store.configs.get(id, Kind.CLICKHOUSE)
+        return NO_SERVER if stored is None else clickhouse_of(stored)
+
+    def _given(id: str, document: dict[str, Any]) -> ClickHouseConfig:
+        store.pipelines.get(id)
+        return clickhouse_of(clickhouse_to_store(document, store.configs.get(id, Kind.CLICKHOUSE)))
 
     return router
+
+
+def _draft(body: DraftQuestion, samples: list[Sample], kafka: KafkaConfig, clickhouse: ClickHouseConfig) -> DraftShown:
+    data, times = [each.data for each in samples], [each.ts_ms for each in samples]
+    rows, ddl, fits = [PreviewRow(each, None, None) for each in data], "", list[ColumnFit]()
+    if body.mapping is not None:
+        mapping = validated(Mapping, body.mapping)
+        made = table_of(kafka, clickhouse, mapping)
+        rows, ddl = preview(made, data, times), create_statement(made)
+        if any(each.error is not None for each in rows):
+            fits = Samples(data, times, kafka.format, kafka.format_config).fits(mapping)
+    judged, error = _judged(body.filter, data, kafka)
+    shown = [
+        DraftRow(**preview_shown(sample, row).model_dump(), kept=keep)
+        for sample, row, keep in zip(samples, rows, judged, strict=True)
+    ]
+    return DraftShown(rows=shown, ddl=ddl, columns=[_shown(each) for each in fits], filter_error=error)
+
+
+def _judged(expression: str, data: list[bytes | None], kafka: KafkaConfig) -> tuple[list[bool | None], str]:
+    """What a filter says of each record, and why it can't be used."""
+    found: list[bool | None] = [None] * len(data)
+    if not expression.strip():
+        return found, ""
+    places = [index for index, each in enumerate(data) if each is not None]
+    try:
+        filter_ = RecordFilter(expression, kafka.format, kafka.format_config)
+        judged = filter_.judge(pa.array([data[index] for index in places], pa.binary()))
+    except GaussError as error:
+        return found, error.message
+    bad = {index for index, *_ in judged.bad}
+    for number, index in enumerate(places):
+        found[index] = None if number in bad else judged.keep[number]
+    return found, ""
+
+
+def _shown(fit: ColumnFit) -> ColumnFault:
+    fixes = [
+        ColumnFix(type=each.type, nullable=each.nullable, encoding=each.encoding, fits=fits) for each, fits in fit.fixes
+    ]
+    faults = [SampleFault(row=row, detail=detail) for row, detail in fit.faults]
+    return ColumnFault(column=fit.column, faults=faults, fixes=fixes)
 
 
 class _Kept:
