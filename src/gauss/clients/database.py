@@ -20,6 +20,10 @@ from gauss.model.files import PRIVATE_FILE
 BUSY_SECONDS = 30.0
 """How long a statement waits for other processes that use a SQLite file."""
 _LOOK_SECONDS = 0.01
+_PRIMARY = 0xFF
+"""The part of an error code of SQLite that names its kind; the rest says where it occurred, such as during recovery."""
+_PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL)
+"""Errors while other connections open the same file. The second one comes if a lock of the log is not free for long."""
 
 
 class Database:
@@ -60,8 +64,10 @@ class Database:
         # SQLite tells a full disk also as a failed operation of the disk.
         if "disk is full" in str(cause) or getattr(cause, "sqlstate", None) == "53100" or _is_full(self._address):
             return _full(self._address, self._name)
+        code = getattr(cause, "sqlite_errorname", None)
+        what = f"{type(error).__name__} ({code})" if code else type(error).__name__
         hint = f"check the URL of `{self._option}`"
-        return Unavailable(f"the {self._name} does not answer: {type(error).__name__}", hint=hint)
+        return Unavailable(f"the {self._name} does not answer: {what}", hint=hint)
 
 
 def _engine(address: str | Path, option: str, pool: dict[str, Any]) -> sa.Engine:
@@ -112,6 +118,6 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if error.sqlite_errorcode & _PRIMARY not in _PASSING or time.monotonic() > deadline:
                 raise
             time.sleep(_LOOK_SECONDS)

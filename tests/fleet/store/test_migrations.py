@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -79,18 +80,15 @@ def test_the_tables_are_those_that_statements_are_built_from(database: Database)
 
 def test_processes_that_start_at_the_same_time_migrate_once(address: str | Path) -> None:
     databases = [Database(address, name="store", option="--store") for _ in range(6)]
-    start, versions = threading.Barrier(len(databases)), list[int]()
+    start = threading.Barrier(len(databases))
 
-    def run(database: Database) -> None:
+    def run(database: Database) -> int:
         start.wait()
-        versions.append(migrate(database))
+        return migrate(database)
 
-    threads = [threading.Thread(target=run, args=(database,)) for database in databases]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(versions) == len(databases)
+    with ThreadPoolExecutor(len(databases)) as threads:
+        versions = list(threads.map(run, databases))  # raises what a thread has raised
+    assert min(versions) == 0
     with databases[0].transaction() as connection:
         applied = connection.execute(sa.text("SELECT version FROM schema_version ORDER BY version")).scalars().all()
     assert applied == list(range(1, len(MIGRATIONS) + 1))
