@@ -102,13 +102,18 @@ def _failed(failed: list[str], processors: dict[str, Row]) -> Row:
     return _said("bad", text, f"{waiting}{first['detail']}", processor=failed[0])
 
 
-def _held(limits: LimitingReader, offered: float) -> Row:
+def why_held(limits: LimitingReader, offered: float) -> str:
+    """Why writers of a full topic wait, and what is safe."""
     come = f", {human_count(offered)}/s are offered" if offered > 1.05 * limits.rate else ""
     since = f" for {human_seconds(limits.blocked_s)}" if limits.blocked_s >= 1 else ""
-    detail = (
+    return (
         f"{limits.title} reads {human_count(limits.rate)}/s{come}; {limits.topic} is full,"
         f" producers wait{since}, nothing is dropped"
     )
+
+
+def _held(limits: LimitingReader, offered: float) -> Row:
+    detail = why_held(limits, offered)
     text = f"{limits.title} holds all to {human_count(limits.rate)}/s"
     return _said("bad", text[0].upper() + text[1:] if text.startswith("the ") else text, detail,
                  processor=limits.processor, topic=limits.topic)  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gauss.api.bottleneck import Row, headline, limiting_reader
+from gauss.api.bottleneck import Row, headline, limiting_reader, why_held
+from gauss.api.databases.source import run_databases
 from gauss.config.listeners import Address
 from gauss.contracts.storage import TopicKind
 from gauss.model.errors import GaussError
@@ -18,9 +19,17 @@ FILLING = 0.75
 
 def overview(running: Running) -> dict[str, Any]:
     """What the home page of a run shows, with secrets hidden."""
-    health, rows = running.health(), running.sampler.rows
+    health, sampler = running.health(), running.sampler
+    rows = {
+        kind: [{**row, "rates": sampler.recent(kind, row["name"])} for row in found]
+        for kind, found in sampler.rows.items()
+    }
     read = {topic for row in rows["processors"] if row["behind"] for topic in row["sources"]}
-    topics = {row["name"]: topic_figures(row, row["name"] in read) for row in rows["topics"] if not row["hidden"]}
+    topics = {
+        row["name"]: topic_figures(row, row["name"] in read, sampler.holdups.of(row["name"]))
+        for row in rows["topics"]
+        if not row["hidden"]
+    }
     processors = {row["name"]: processor_figures(row, topics) for row in rows["processors"]}
     inserts = {inserted_topic(name): row for name, row in processors.items() if inserted_topic(name)}
     for name, row in inserts.items():
@@ -30,6 +39,7 @@ def overview(running: Running) -> dict[str, Any]:
     limits = limiting_reader(topics, processors | {f"_table.{name}": row for name, row in inserts.items()})
     if limits is not None and limits.processor in processors:
         processors[limits.processor]["pressure"] = "full"
+    offered = _offered(running, limits)
     dead = next((row for row in rows["topics"] if row["name"] == DEAD_TOPIC), None)
     syncs = running.syncs.rows() if running.syncs is not None else []
     found = {
@@ -38,13 +48,13 @@ def overview(running: Running) -> dict[str, Any]:
         "status": health["status"],
         "reasons": health["reasons"],
         "processes": [{key: each[key] for key in ("name", "state", "restarts")} for each in health["processes"]],
-        "headline": headline(
-            health, topics, processors, limits, offered=_offered(running, limits), listening=listeners(running)
-        ),
+        "headline": headline(health, topics, processors, limits, offered=offered, listening=listeners(running)),
         "bottleneck": None if limits is None else limits.processor,
+        "bottleneck_why": "" if limits is None else why_held(limits, offered),
         "dead": _dead_count(running, dead),
         "topics": topics,
         "processors": processors,
+        "databases": run_databases(running).is_used(),
         "syncs": {"all": len(syncs), "failed": sum(row["state"] == "failed" for row in syncs)},
     }
     redacted: dict[str, Any] = running.redactor.redact_data(found)
@@ -59,21 +69,22 @@ def listeners(running: Running) -> list[str]:
     return [f"{each.host}:{each.port}" for each in addresses if each.listens]
 
 
-def topic_figures(row: Row, awaited: bool) -> Row:
-    """`awaited`: whether a reader has yet to read records of it. Without one a full ring holds nobody back."""
+def topic_figures(row: Row, awaited: bool, held: tuple[str, float] | None) -> Row:
+    """`awaited`: whether a reader has yet to read records of it. Without one a full ring holds nobody back. `held`: who
+    holds its writers back, and for how many seconds."""
     rate = _rounded(row["rates"].get("appended", 0.0))
-    if not awaited and not row["blocked_by"] and row["fill"] is not None and row["kind"] != TopicKind.TABLE:
+    if not awaited and held is None and row["fill"] is not None and row["kind"] != TopicKind.TABLE:
         row = {**row, "fill": 0.0}
     return {
         "rate": rate,
         "bytes_rate": _rounded(row["rates"].get("appended_bytes", 0.0)),
         "fill": None if row["fill"] is None else round(row["fill"], 3),
-        "pressure": _pressure(row, rate),
+        "pressure": "full" if held is not None else _pressure(row, rate),
         "records": row["records"],
         "bytes": row["bytes"],
         "last_ts_ms": row["last_ts_ms"],
-        "blocked_s": round(row["blocked_s"]) if row["blocked_by"] else 0,
-        "blocked_by": row["blocked_by"] or "",
+        "blocked_s": 0 if held is None else round(held[1]),
+        "blocked_by": "" if held is None else held[0],
         "lost": row["dropped"] + row["overwritten"] + row["lost"] + row["missed"],
     }
 
@@ -97,7 +108,7 @@ def processor_figures(row: Row, topics: dict[str, Row]) -> Row:
 
 def _pressure(row: Row, rate: float) -> str:
     fill, holds_back = row["fill"], row["write_full"] == "block"
-    if row["blocked_by"] or (holds_back and fill is not None and fill >= 1.0 and not rate):
+    if holds_back and fill is not None and fill >= 1.0 and not rate:
         return "full"
     if holds_back and fill is not None and fill >= FILLING:
         return "filling"

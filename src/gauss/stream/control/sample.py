@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from gauss.model.errors import GaussError
+from gauss.stream.control.holdups import Holdups
 from gauss.stream.control.stall import Stalls
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ RATED = {"topics": ("appended", "appended_bytes"), "processors": ("records", "by
 
 HISTORY = 60
 """Samples that are kept of each rate, for sparklines."""
+SMOOTHED = 5
+"""Samples over which `recent` averages: Spark's batches come in bursts, between which nothing seems to flow."""
 
 log = logging.getLogger("gauss.control")
 
@@ -32,8 +35,10 @@ class Sampler:
         self._thread = threading.Thread(target=self._watch, name="sample", daemon=True)
         self._seen: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
         self._stalls = Stalls(running.pipeline.spark.stall_after / 1000)
+        self.holdups = Holdups()
         self._rows: dict[str, list[dict[str, Any]]] = {"topics": [], "processors": []}
         self._history: dict[str, dict[str, deque[float]]] = {"topics": {}, "processors": {}}
+        self._last: dict[tuple[str, str], deque[dict[str, float]]] = {}
 
     def start(self) -> None:
         self._thread.start()
@@ -51,8 +56,15 @@ class Sampler:
         """The newest rows of `topics` and `processors`."""
         return self._rows
 
+    def recent(self, kind: str, name: str) -> dict[str, float]:
+        """The rates of a topic or processor, averaged over the last seconds."""
+        samples = list(self._last.get((kind, name), ()))
+        return (
+            {key: sum(each.get(key, 0.0) for each in samples) / len(samples) for key in samples[-1]} if samples else {}
+        )
+
     def history(self) -> dict[str, dict[str, list[float]]]:
-        """Records per second of each topic and processor, the newest last."""
+        """Records per second of each topic and processor, as `recent` has them, the newest last."""
         return {
             kind: {name: list(rates) for name, rates in list(found.items())} for kind, found in self._history.items()
         }
@@ -81,8 +93,10 @@ class Sampler:
         for kind, found in rows.items():
             for row in found:
                 row["rates"] = self._rates(kind, row, now)
+                self._last.setdefault((kind, row["name"]), deque(maxlen=SMOOTHED)).append(row["rates"])
                 rates = self._history[kind].setdefault(row["name"], deque(maxlen=HISTORY))
-                rates.append(row["rates"].get(RATED[kind][0], 0.0))
+                rates.append(round(self.recent(kind, row["name"]).get(RATED[kind][0], 0.0), 1))
+        self.holdups.look(rows["topics"], now)
         self._rows = rows
         driver = running.driver
         if driver is not None and driver.state == "ready":

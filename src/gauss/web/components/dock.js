@@ -13,7 +13,8 @@ export const Dock = {
   methods: {
     topic(name, row) {
       const word = row.pressure === "full" ? "blocking" : row.pressure;
-      const why = row.blocked_by && `${row.blocked_by} reads ${rate(state.overview.processors[row.blocked_by]?.rate ?? 0)}; producers wait for ${duration(1000 * row.blocked_s)}, nothing is dropped`;
+      const reader = row.blocked_by.replace("_table.", "the table "), reads = (state.overview.processors[row.blocked_by] ?? row.insert)?.rate ?? 0;
+      const why = row.blocked_by && (row.blocked_by === state.overview.bottleneck ? state.overview.bottleneck_why : `${reader} reads ${rate(reads)}; producers wait for ${duration(1000 * row.blocked_s)}, nothing is dropped`);
       return html`<header class="dock-head"><h2>${icon("topic")}${name}</h2>${chip(row.pressure, word)}
           <dl class="facts"><dt>in</dt><dd>${rate(row.rate)}</dd>${row.fill !== null && [html`<dt>full</dt>`, html`<dd>${percent(row.fill)}</dd>`]}<dt>holds</dt><dd>${count(row.records)}</dd></dl>
           ${why && html`<span class="why bad">${why}</span>`}<span class="push"></span>

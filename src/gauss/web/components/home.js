@@ -30,6 +30,11 @@ export default {
       go("/", query, true);
       if (node) this.$nextTick(() => this.$refs.dock?.$el.scrollIntoView({ block: "nearest", behavior: "smooth" }));
     },
+    // Reasons of the run's health that the headline does not tell already.
+    reasons() {
+      const { reasons, headline } = state.overview, told = `${headline.text} ${headline.detail}`;
+      return reasons.filter((reason) => !told.includes(reason.includes(": ") ? reason.slice(reason.indexOf(": ") + 2) : reason));
+    },
     about() {
       const { headline } = state.overview;
       if (!headline.processor && !headline.topic) return null;
@@ -47,7 +52,7 @@ export default {
       <header class="page-head"><div><p class="crumbs">${seen.folder} / ${seen.config}</p>
         <h1 aria-live="polite" class=${`says ${headline.level}`}>${headline.text}</h1><p class="lead">${headline.detail}</p></div>
         <div class="actions">${this.about()}${segments("Colour by", MODES, this.mode, (by) => go(state.path, { ...state.query, by: by === "pressure" ? "" : by }, true))}</div></header>
-      ${seen.reasons.length > 0 && seen.reasons[0] !== headline.text && note("warn", "▲", seen.reasons.join("; "))}
+      ${this.reasons().map((reason) => note("warn", "▲", reason))}
       ${nothing ? html`<section class="card">${empty("A file describes it, one command runs it", "Add a topic and a processor to the file; gauss new writes a commented one. Topics and processors appear here when you start again.", link("/pipeline", "See the file", { class: "btn solid" }))}</section>`
         : html`<${Graph} graph=${state.graph} mode=${this.mode} chosen=${this.chosen} onChoose=${this.choose} />`}
       ${this.chosen && html`<${Dock} ref="dock" key=${this.chosen.kind + this.chosen.name} node=${this.chosen} onClose=${() => this.choose(null)} />`}

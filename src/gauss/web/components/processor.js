@@ -68,7 +68,7 @@ export const ProcessorDock = {
     const limits = state.overview.bottleneck === this.name;
     const seekable = this.previews.find((each) => each.action === "seek");
     return [html`<header class="dock-head"><h2>${icon(this.plan && this.plan.runs !== "edge" && this.plan.runs !== "pump" ? "spark" : "engine")}${this.name}</h2>${chip(row.state)}
-        ${limits && html`<span class="why bad">${state.overview.headline.detail}</span>`}<span class="push"></span>${closing(() => this.$emit("close"), "Close the dock")}</header>`,
+        ${limits && html`<span class="why bad">${state.overview.bottleneck_why}</span>`}<span class="push"></span>${closing(() => this.$emit("close"), "Close the dock")}</header>`,
       html`<div class="dock-body">
         ${this.error && failure(this.error)}
         ${(failed || (row.detail && row.state !== "running")) && note(failed ? "bad" : "warn", failed ? "✕" : "▲", html`<b>${row.state}.</b>`, ` ${row.detail || "No reason was given."}`)}

@@ -26,6 +26,7 @@ RATE_S = 2.0
 def topic_row(node: TopicNode | None, topic: TopicState) -> dict[str, Any]:
     """A topic's row of `topics`; `node` is `None` for internal topics."""
     stats: dict[str, Any] = topic.stats()
+    blocked = topic.blocked()
     return {
         "name": topic.name,
         "storage": node.storage if node is not None else "file",
@@ -39,6 +40,7 @@ def topic_row(node: TopicNode | None, topic: TopicState) -> dict[str, Any]:
         **{key: stats[key] for key in ("dropped", "overwritten", "missed", "lost", "set_aside", "damaged")},
         "blocked_s": stats["blocked_seconds"],
         "blocked_by": stats["blocked_by"],
+        "blocked_reader": blocked.reader if blocked is not None else "",
         "last_ts_ms": topic.last_ts(),
         "times_vary": topic.times_vary,
         "read_modes": list(node.read_modes) if node is not None else ["offset"],
