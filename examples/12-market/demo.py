@@ -163,6 +163,8 @@ def main() -> int:
     options.add_argument("--rate", type=int, default=2_000, help="quotes a second")
     options.add_argument("--forever", action="store_true")
     chosen = options.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job is started with SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
     world = World()
     with tempfile.TemporaryDirectory(prefix="gauss-demo-") as folder:
         data_dir = Path(folder)

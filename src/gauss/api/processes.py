@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,8 @@ READ_BYTES = 4 << 20
 MOST_LINES = 1000
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _PLAIN = re.compile(r"\b(ERROR|WARN|WARNING|FATAL|CRITICAL)\b")
+_TIMED = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) ")
+"""The local time at the beginning of Spark's lines."""
 
 Row = dict[str, Any]
 
@@ -111,4 +114,12 @@ def _lines(name: str, path: Path) -> Iterator[Row]:
         except (ValueError, KeyError, TypeError):
             word = _PLAIN.search(line)
             level = {"WARN": "warning", "WARNING": "warning"}.get(word[1], "error") if word else "info"
-            yield {"process": name, "time": time, "level": level, "logger": "", "message": line}
+            written = _TIMED.match(line)
+            at = datetime.fromisoformat(written[1]).astimezone(UTC).isoformat() if written else time
+            yield {
+                "process": name,
+                "time": at,
+                "level": level,
+                "logger": "",
+                "message": line[written.end() :] if written else line,
+            }

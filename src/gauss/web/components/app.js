@@ -61,11 +61,11 @@ export const shell = (site) => ({
       const seen = state.overview, counts = seen && site.counts(seen);
       return site.rail.map((each) => {
         if (!each) return html`<hr />`;
-        const [path, glyph, text, keys] = each;
+        const [path, glyph, text, keys, short = text.split(" ")[0]] = each;
         if (seen && site.hides(path, seen)) return null;
         const here = path === "/" ? state.path === "/" || site.homes.some((start) => state.path.startsWith(start)) : state.path.startsWith(path);
         const [number, tint = ""] = counts?.[path] ?? [];
-        const content = html`${icon(glyph)}<span class="word">${text}</span><span class="short" aria-hidden="true">${text.split(" ")[0]}</span>${number > 0 && html`<small class=${tint}>${count(number)}</small>`}`;
+        const content = html`${icon(glyph)}<span class="word">${text}</span><span class="short" aria-hidden="true">${short}</span>${number > 0 && html`<small class=${tint}>${count(number)}</small>`}`;
         return link(path, content, { class: "rail-link", "aria-current": here ? "page" : null, title: `${text} (${keys})` });
       });
     },

@@ -3,7 +3,7 @@ import * as api from "./api.js";
 import { clock, count, exact, plural, utc } from "./format.js";
 import { html } from "./html.js";
 import { go, state, toast } from "./live.js";
-import { action, button, coloured, empty, failure, link, note, operator } from "./parts.js";
+import { action, button, coloured, empty, failure, link, note, operator, shown, spaced } from "./parts.js";
 
 const PAGE = 50, LOOK_MS = 3000, AROUND = 14;
 const decode = (data) => new TextDecoder().decode(Uint8Array.from(atob(data), (char) => char.charCodeAt(0)));
@@ -147,8 +147,9 @@ export default {
     },
     verdicts() {
       if (!this.verdict) return null;
-      const { passes, row, reason, detail } = this.verdict;
-      return passes ? note("ok", "✓", html`<b>It would pass now.</b>`, row ? html` It becomes <code>${JSON.stringify(row)}</code>. Replaying it twice changes nothing.` : "") : note("bad", "✕", html`<b>It would be refused again: ${reason}.</b>`, ` ${detail}`);
+      const { passes, row, results, reason, detail, not_tried: untried } = this.verdict;
+      const becomes = results?.length ? [" ", results.map((each) => html`<span>${each.topic} gets <code>${shown(each.data)}</code>. </span>`)] : row ? html` It becomes <code>${spaced(row)}</code>. ` : " It writes nothing. ";
+      return passes ? note("ok", "✓", html`<b>It would pass now.</b>`, becomes, untried && `Not tried: ${untried}.`) : note("bad", "✕", html`<b>It would be refused again: ${reason}.</b>`, ` ${detail}`);
     },
     detail(letter) {
       const facts = [["stage", letter.stage], ["processor", letter.processor], ["arrived", html`<span title=${utc(letter.ts_ms)}>${clock(letter.ts_ms, true)}</span>`], ["from", letter.topic ? `${letter.topic} at ${letter.offset < 0 ? "–" : exact(letter.offset)}` : "a connection"], ["attempts", letter.attempts], ...(letter.column ? [["column", letter.column]] : [])];

@@ -127,7 +127,7 @@ export const Graph = {
         <span class="node-name" style=${{ "--k": `var(--${where})` }}>${icon(where)}<b class="clip">${name}</b></span>
         <span class="node-sub clip">${this.subtitle(key)}</span>
         <span class="node-figures"><b>${count(row.rate)}<small> /s</small></b><span>${aside}</span></span>
-        ${row.fill > 0 && html`<i class="node-fill" style=${{ width: `${Math.min(100, 100 * row.fill)}%` }}></i>`}
+        ${row.fill >= 0.02 && html`<i class="node-fill" style=${{ width: `${Math.min(100, 100 * row.fill)}%` }}></i>`}
         ${flag && html`<em class="flag ${row.dead && !row.blocked_by && row.pressure !== "failed" && flag !== "bottleneck" ? "warn" : "bad"}">${flag}</em>`}</button>`;
     },
   },

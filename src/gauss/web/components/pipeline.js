@@ -31,6 +31,10 @@ export default {
         this.error = error;
       }
     },
+    entry(entry) {
+      const node = this.to(entry);
+      return html`  <small class="faint">${entry.name}${node ? " · " : ""}</small>${node}`;
+    },
     to(entry) {
       if (entry.kind === "topic" && state.overview?.topics[entry.name]) return link("/", "graph", { query: { topic: entry.name }, "aria-label": `${entry.name} in the graph` });
       if (entry.kind === "processor" && state.overview?.processors[entry.name]) return link("/", "graph", { query: { processor: entry.name }, "aria-label": `${entry.name} in the graph` });
@@ -48,7 +52,7 @@ export default {
       <section class="card wide"><div class="code lines" role="region" aria-label=${file} tabindex="0">${text.replace(/\n$/, "").split("\n").map((line, index) => {
         const number = index + 1, here = faults.filter((each) => each.line === number), entry = entries.find((each) => each.line === number);
         const tint = here.some((each) => !each.warning) ? "err" : here.length ? "warned" : "";
-        return [html`<div key=${number} class=${tint} data-line=${number}><span class="ln">${number}</span>${toml(line)}${entry ? html`  <small class="faint">${entry.name} · </small>${this.to(entry)}` : null}</div>`,
+        return [html`<div key=${number} class=${tint} data-line=${number}><span class="ln">${number}</span>${toml(line)}${entry ? this.entry(entry) : null}</div>`,
           here.map((each) => html`<div class="${tint} under small"><span class="ln"></span>${" ".repeat(Math.max(0, each.column - 1))}↑ ${each.message}</div>`)];
       })}</div></section></div>`;
   },

@@ -18,7 +18,7 @@ export const run = {
     [/^\/pipeline$/, page("pipeline")], [/^\/health$/, page("health")],
   ],
   rail: [
-    ["/", "graph", "Graph", "g h"], ["/topics", "topic", "Topics", "g t"], ["/dead", "dead", "Dead letters", "g d"],
+    ["/", "graph", "Graph", "g h"], ["/topics", "topic", "Topics", "g t"], ["/dead", "dead", "Dead letters", "g d", "Letters"],
     ["/syncs", "sync", "Syncs", "g s"], null, ["/pipeline", "file", "Pipeline file", "g f"], ["/health", "health", "Health and logs", "g l"],
   ],
   home: "the graph",

@@ -1,18 +1,19 @@
 // The scan box: a program with completion of fields, faults under the caret, cost and time, rows as table or JSON.
 import * as api from "./api.js";
-import { count, exact } from "./format.js";
+import { bytes, count, exact } from "./format.js";
 import { html } from "./html.js";
 import { toast } from "./live.js";
 import { coloured, copy, empty, segments, spaced } from "./parts.js";
 
 const LIMIT = 200, CHECK_MS = 350;
+const RANGES = [[0, "All"], [1, "Last minute"], [15, "15 min"], [60, "1 h"]];
 const WORDS = ["select(", "count", "sum(", "min(", "max(", "group_by(", "contains(", "startswith(", "length", "tonumber", "tostring"];
 
 const flat = (value, prefix = "") => value && typeof value === "object" && !Array.isArray(value) ? Object.entries(value).flatMap(([key, item]) => [`${prefix}.${key}`, ...flat(item, `${prefix}.${key}`)]) : [];
 
 export const Scan = {
-  props: ["topic"],
-  data: () => ({ program: "", fields: {}, fault: null, plan: null, rows: null, took: 0, error: null, busy: false, form: "table", at: -1, word: "", format: "" }),
+  props: ["topic", "timed"],
+  data: () => ({ program: "", fields: {}, fault: null, plan: null, rows: null, took: 0, used: null, error: null, busy: false, form: "table", at: -1, word: "", format: "" }),
   async mounted() {
     try {
       const found = await api.get(api.path("topics", this.topic, "latest"), { count: 20, decoded: true });
@@ -82,7 +83,8 @@ export const Scan = {
       this.busy = true;
       const began = performance.now();
       try {
-        const { rows } = await api.lines(api.path("topics", this.topic, "scan"), { ...this.asked, program: await this.bounded(), limit: LIMIT });
+        const { rows } = await api.lines(api.path("topics", this.topic, "scan"), { ...this.asked, program: await this.bounded(), limit: LIMIT, cost: true });
+        this.used = rows.at(-1)?.cost?.seconds === undefined ? null : rows.pop().cost;
         this.error = rows.at(-1)?.error ?? null;
         this.rows = rows.filter((row) => !(row.error?.code && row.error?.message));
       } catch (error) {
@@ -90,6 +92,13 @@ export const Scan = {
       }
       this.took = performance.now() - began;
       this.busy = false;
+    },
+    // The last minutes as a view of the program, so that it can be changed and copied.
+    since(minutes) {
+      const rest = this.program.replace(/^\s*range\(ts:[^)]*\)\s*\|?\s*/, "");
+      const view = minutes ? `range(ts: ${Date.now() - 60000 * minutes})` : "";
+      this.program = [view, rest].filter(Boolean).join(" | ");
+      this.check();
     },
     // The first records of a full ring are overwritten while a scan begins: it begins a little behind them.
     async bounded() {
@@ -114,7 +123,7 @@ export const Scan = {
           ${this.suggestions.length > 0 && html`<ul role="listbox" aria-label="Fields and functions">${this.suggestions.map(([name, kind], index) => html`<li key=${name} role="option" aria-selected=${String(index === this.at)} onMousedown=${(event) => { event.preventDefault(); this.complete(name); }}>${name}<small class="faint">${kind}</small></li>`)}</ul>`}</label>
         <button type="submit" class="btn solid" disabled=${this.busy || Boolean(this.fault)}>Run</button></form>
       ${problem && html`<pre class="caret" role="alert">${problem.message}${problem.hint ? `\n${problem.hint}` : ""}</pre>`}
-      <div class="bar small soft">${this.rows ? html`<span>${exact(this.rows.length)}${this.rows.length === LIMIT ? ` rows, the first ${LIMIT}` : " rows"} in ${Math.round(this.took)} ms</span>` : null}
+      <div class="bar small soft">${this.timed && html`<span class="segments" role="group" aria-label="Time range">${RANGES.map(([minutes, text]) => html`<button key=${text} type="button" onClick=${() => this.since(minutes)}>${text}</button>`)}</span>`}${this.rows ? html`<span>${exact(this.rows.length)}${this.rows.length === LIMIT ? ` rows, the first ${LIMIT}` : " rows"} in ${Math.round(this.took)} ms${this.used ? ` · ${count(this.used.fuel)} fuel, ${bytes(this.used.read_bytes)} read` : ""}</span>` : null}
         ${cost && html`<span title=${exact(cost.scan_at_least)}>${count(this.plan.candidates)} candidates · ${count(cost.scan_at_least)} fuel of ${count(cost.max_scan)}</span>`}<span class="push"></span>
         ${this.rows && segments("Form of rows", [["table", "Table"], ["json", "JSON"]], this.form, (form) => (this.form = form))}
         <button type="button" class="btn" onClick=${taken(this.command, "The command")}>Copy command</button><button type="button" class="btn" onClick=${taken(this.curl, "The curl command")}>Copy curl</button></div>

@@ -1,4 +1,5 @@
-// The newest records of a topic, read anew twice a second while somebody looks: bounded at any rate of the topic.
+// The newest records of a topic, read anew twice a second while somebody looks: bounded at any rate of the topic. Rows of
+// an external table have no place to go on from: each reading has all that is shown.
 import * as api from "./api.js";
 import { clock, count, exact, utc } from "./format.js";
 import { html } from "./html.js";
@@ -8,7 +9,7 @@ const PAUSE_MS = 600, KEPT = 200, AT_ONCE = 20;
 
 export const Tail = {
   props: ["topic"],
-  data: () => ({ rows: [], decoded: true, where: "", asked: "", paused: false, held: false, error: null, end: null, seen: 0, taken: 0, format: null, first: true }),
+  data: () => ({ rows: [], decoded: true, where: "", asked: "", paused: false, held: false, error: null, end: null, seen: 0, taken: 0, format: null, first: true, whole: false }),
   mounted() {
     this.alive = true;
     this.next();
@@ -25,12 +26,12 @@ export const Tail = {
     },
     async read() {
       this.request = new AbortController();
-      const query = { count: this.first ? 50 : AT_ONCE, after: this.end, where: this.asked, decoded: this.decoded };
+      const query = { count: this.first || this.whole ? 50 : AT_ONCE, after: this.end, where: this.asked, decoded: this.decoded };
       try {
         const found = await api.get(api.path("topics", this.topic, "latest"), query, this.request.signal);
         this.error = null;
-        this.rows = [...found.records.reverse(), ...this.rows].slice(0, KEPT);
-        Object.assign(this, { end: found.end, seen: found.seen, taken: found.records.length, format: found.format, first: false });
+        this.rows = [...found.records.reverse(), ...(found.whole ? [] : this.rows)].slice(0, KEPT);
+        Object.assign(this, { end: found.end, seen: found.seen, taken: found.records.length, format: found.format, first: false, whole: found.whole });
       } catch (error) {
         if (error.name !== "AbortError") this.error = error;
       }
@@ -44,6 +45,7 @@ export const Tail = {
     said() {
       if (this.paused) return "paused";
       if (this.held) return "held while you read";
+      if (this.whole) return this.rows.length ? `the newest ${this.rows.length} rows` : "";
       if (!this.asked && this.seen > this.taken && this.taken) return `1 of ${Math.round(this.seen / this.taken)} shown`;
       return this.asked && this.seen ? `${this.taken} of ${count(this.seen)} match` : this.rows.length ? "every record is shown" : "";
     },
@@ -60,7 +62,7 @@ export const Tail = {
       ${this.error && html`<div class="pad">${failure(this.error)}</div>`}
       <div class="tail-rows" role="log" aria-live="off" aria-label="Newest records of ${this.topic}" tabindex="0"
           onMouseenter=${() => (this.held = true)} onMouseleave=${() => (this.held = false)} onFocus=${() => {}}>
-        ${this.rows.map((row) => html`<div key=${`${row.offset} ${row.ts_ms}`} class="tail-row"><span title="offset">${exact(row.offset)}</span>
+        ${this.rows.map((row, index) => html`<div key=${this.whole ? index : `${row.offset} ${row.ts_ms}`} class="tail-row"><span title="offset">${exact(row.offset)}</span>
           <time title=${utc(row.ts_ms)}>${clock(row.ts_ms, true)}</time><code>${coloured(shown(row.data))}</code></div>`)}
         ${this.rows.length === 0 && !this.error && empty(this.asked ? "No record matches" : "No record has come yet", this.asked ? "The newest records were searched; the condition may name a field that they do not have." : "Records appear here as they arrive.")}</div></div>`;
   },

@@ -4,12 +4,13 @@ import { ago, bytes, clock, count, duration, exact, percent, rate, utc } from ".
 import { html } from "./html.js";
 import { state } from "./live.js";
 import { chip, empty, link, segments, tile } from "./parts.js";
+import { TableCard } from "./table.js";
 import { Scan } from "./scan.js";
 import { Tail } from "./tail.js";
 
 export default {
   props: ["name"],
-  data: () => ({ topic: null, first: null, table: null, error: null, tab: "tail" }),
+  data: () => ({ topic: null, first: null, error: null, tab: "tail" }),
   mounted() { this.look(); },
   beforeUnmount() { clearTimeout(this.timer); },
   methods: {
@@ -55,16 +56,16 @@ export default {
     const crumbs = html`<p class="crumbs">${link("/topics", "Topics")} / ${this.name}</p>`;
     if (state.overview && !row) return html`<div class="page">${crumbs}<h1>There is no topic "${this.name}"</h1><section class="card">${empty("It is not part of this run", "It was removed from the pipeline file, or renamed. What it kept on disk is still in the data directory.", link("/topics", "All topics", { class: "btn solid" }))}</section></div>`;
     if (!row || !this.topic) return html`<div class="page">${crumbs}<h1>${this.name}</h1>${this.error ? html`<p class="lead">${this.error.message}</p>` : null}</div>`;
-    const lead = row.blocked_by ? `${row.blocked_by} is too slow: writers wait for ${duration(1000 * row.blocked_s)}, nothing is dropped.` : row.rate ? `${rate(row.rate)} come in, ${bytes(row.bytes_rate)}/s; the newest is from ${ago(row.last_ts_ms, state.now)}.` : row.records ? `Nothing comes in now; the newest record is from ${ago(row.last_ts_ms, state.now)}.` : "It is empty: nothing has come in yet.";
+    const lead = row.blocked_by ? `${row.blocked_by.replace("_table.", "The table ")} is too slow: writers wait for ${duration(1000 * row.blocked_s)}, nothing is dropped.` : row.rate ? `${rate(row.rate)} come in, ${bytes(row.bytes_rate)}/s; the newest is from ${ago(row.last_ts_ms, state.now)}.` : row.records ? `Nothing comes in now; the newest record is from ${ago(row.last_ts_ms, state.now)}.` : "It is empty: nothing has come in yet.";
     const tint = { full: "bad", filling: "warn", flowing: "ok" }[row.pressure] ?? "idle";
     return html`<div class="page"><header class="page-head"><div>${crumbs}<h1>${this.name} ${chip(row.pressure)}</h1><p class="lead">${lead}</p></div>
         <div class="actions">${link("/", "Show in graph", { query: { topic: this.name }, class: "btn" })}</div></header>
       <div class="tiles">${tile({ label: "In", figure: count(row.rate), unit: "/s", meaning: `${bytes(row.bytes_rate)}/s · 1 min`, values: state.history.topics[this.name] ?? [], tint })}
-        ${tile({ label: "Holds", figure: count(row.records), unit: one?.kind === "table" ? "rows" : "records", meaning: bytes(row.bytes), title: exact(row.records) })}
+        ${tile({ label: "Holds", figure: count(row.records), unit: this.topic.kind === "table" ? "rows" : "records", meaning: bytes(row.bytes), title: exact(row.records) })}
         ${tile({ label: "Full", figure: row.fill === null ? "–" : percent(row.fill).replace(" %", ""), unit: row.fill === null ? "" : "%", meaning: row.fill === null ? "it has no bound" : "of what readers have yet to read", tint })}
-        ${row.insert ? tile({ label: "Insert", figure: count(row.insert.behind), unit: "wait", meaning: `${rate(row.insert.rate)} into the table` }) : tile({ label: "Age of the oldest", figure: this.first ? duration(state.now - this.first) : "–", meaning: this.first ? `since ${clock(this.first)}` : "no record yet", title: utc(this.first) })}</div>
+        ${row.insert ? tile({ label: "Insert", figure: count(row.insert.behind), unit: "wait", meaning: `${rate(row.insert.rate)} into the table` }) : this.topic.kind !== "log" ? tile({ label: "Newest", figure: duration(state.now - row.last_ts_ms), unit: "ago", meaning: row.last_ts_ms ? `at ${clock(row.last_ts_ms)}` : "no row yet" }) : tile({ label: "Age of the oldest", figure: this.first ? duration(state.now - this.first) : "–", meaning: this.first ? `since ${clock(this.first)}` : "no record yet", title: utc(this.first) })}</div>
       <div class="two"><div class="stack"><section class="card"><header><h2>Records</h2><span class="push"></span>${segments("Show", [["tail", "Live tail"], ["scan", "Scan"]], this.tab, (tab) => (this.tab = tab))}</header>
-          ${this.tab === "tail" ? html`<${Tail} topic=${this.name} />` : html`<${Scan} topic=${this.name} />`}</section></div>
+          ${this.tab === "tail" ? html`<${Tail} topic=${this.name} />` : html`<${Scan} topic=${this.name} timed=${this.topic.kind === "log"} />`}</section>${this.topic.kind !== "log" && html`<${TableCard} topic=${this.name} />`}</div>
         <div class="stack">${this.readers()}${this.partitions()}${this.facts(row, one ?? {})}</div></div></div>`;
   },
 };
