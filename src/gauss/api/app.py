@@ -23,6 +23,8 @@ from gauss.api import (
     topics,
     watch,
 )
+from gauss.api.databases import routes as databases
+from gauss.api.databases.source import run_databases
 from gauss.api.gate import Gate
 from gauss.api.openapi import Api
 from gauss.connect.schedule import SyncSchedule
@@ -50,4 +52,5 @@ def create_app(running: Running, schedule: SyncSchedule, pages: Callable[[App], 
         app.include_router(module.routes(running))
     app.include_router(metrics.routes(running, schedule))
     app.include_router(syncs.routes(running, schedule))
+    app.include_router(databases.routes(lambda: run_databases(running)))
     return app

@@ -64,7 +64,7 @@ def command(
         key = named_key_file(key_file)
         opened = stack.enter_context(closing(FleetStore(address, key)))
         sessions = Sessions(opened)
-        server = ApiServer(listen(host, port), lambda: _app(opened, sessions))
+        server = ApiServer(listen(host, port), lambda: _app(opened, sessions, data_dir.absolute()))
         server.start()
         stack.callback(server.stop)
         url = url_of(server.listener)
@@ -92,7 +92,7 @@ def _watch(child: Child, stops: Stops, output: CommandOutput) -> None:
             output.note("the worker is up")
 
 
-def _app(store: FleetStore, sessions: Sessions) -> Any:
+def _app(store: FleetStore, sessions: Sessions, data_dir: Path) -> Any:
     from gauss.api.fleet.app import create_fleet_app
     from gauss.web.mount import Pages
     from gauss.web.site import fleet_site
@@ -101,4 +101,4 @@ def _app(store: FleetStore, sessions: Sessions) -> Any:
         site = fleet_site(lambda: figures.read().model_dump(by_alias=True))
         return lambda app: Pages(app, site)
 
-    return create_fleet_app(store, sessions, pages)
+    return create_fleet_app(store, sessions, pages, data_dir)
