@@ -67,6 +67,26 @@ def test_a_failing_script_fails_the_job_with_its_error(client: DatabaseStates, p
     assert [task["status"] for task in tasks[-2:]] == ["failed", "skipped"]
 
 
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("ALTER ROLE postgres NOLOGIN;", "not permitted to log in"),
+        ("ALTER SYSTEM SET shared_preload_libraries = 'no_such_library';", "no_such_library"),
+    ],
+)
+def test_a_state_whose_server_does_not_start_again_is_not_used(
+    client: DatabaseStates, people_sql: Path, script: str, why: str
+) -> None:
+    write_scripts(people_sql, bad=f"{unique()}{script}")
+    job = prepare(client, people_sql, "-f", "bad.sql")
+    assert job.error["code"] == "script_failed"
+    assert why in job.error["message"]
+    state = client.get("prepare-jobs", job.job)["tasks"][1]["state_id"]
+    assert client.get("states", state)["status"] == "failed"
+    assert prepare(client, people_sql, "-f", "bad.sql", plan_only=True).cached == [False]
+    assert job.job not in str(client.get("instances"))
+
+
 def test_the_password_is_in_no_event(client: DatabaseStates, people_sql: Path) -> None:
     job = prepare(client, people_sql)
     password = psycopg.conninfo.conninfo_to_dict(job.dsn)["password"]

@@ -14,13 +14,14 @@ import pytest
 from gauss.dbstates.planning.plan import Command
 from gauss.dbstates.prepare.control import JobControl
 from gauss.dbstates.prepare.tool import run_tool, write_passfile
+from gauss.dbstates.runtimes import waiting
 from gauss.dbstates.runtimes.container import ContainerRuntime
 from gauss.dbstates.runtimes.process import ProcessRuntime
 from gauss.dbstates.runtimes.runtime import Build, Launch, Runtime, Server
 from gauss.dbstates.settings import ContainerSettings
 from gauss.dbstates.statefs.files import CopiedFiles
 from gauss.dbstates.store.metadata import Metadata
-from gauss.model.errors import StorageError
+from gauss.model.errors import StorageError, Unavailable
 from helpers.containers import use_podman
 from helpers.waiting import wait_until
 
@@ -157,6 +158,14 @@ def test_a_tool_runs_with_its_files(world: World, tmp_path: Path) -> None:
     assert run_tool(call, JobControl(), lambda _, text: lines.append(text)) == 0, lines
     assert "done" in lines
     assert world.sql(server, "SELECT n FROM made") == 5
+
+
+def test_a_server_that_is_not_ready_in_time_is_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.runtime.end_leftovers(set())
+    monkeypatch.setattr(waiting, "START_SECONDS", -1.0)
+    with pytest.raises(Unavailable, match="did not accept connections"):
+        world.start()
+    assert world.runtime.end_leftovers(set()) == []
 
 
 def test_a_server_that_can_not_start_says_why(world: World) -> None:

@@ -14,7 +14,7 @@ from gauss.dbstates.prepare.context import Context
 from gauss.dbstates.prepare.control import JobControl
 from gauss.dbstates.prepare.tool import StepOutput, run_tool, with_statement_timeout, write_passfile
 from gauss.dbstates.statefs.statefs import validate
-from gauss.model.errors import GaussError, StorageError
+from gauss.model.errors import GaussError
 from gauss.model.files import make_private
 
 BY_SOCKET = frozenset({"psql", "migrations"})
@@ -58,7 +58,8 @@ class Executor:
             raise output.failure(step.title, code)
 
     def store(self, job: str, link: Link, instance: Instance, *, last: bool) -> None:
-        """Takes the snapshot of a state; the server runs again afterwards. `last`: the chain ends with it."""
+        """Takes the snapshot of a state, which is used only if its server runs again afterwards. `last`: the chain ends
+        with it."""
         step, place = link.step, link.place
         data = self._layout.data(instance.id)
         if outside_folders(data):
@@ -78,6 +79,9 @@ class Executor:
                 self._cache.remove_partial(place)
                 self._statefs.snapshot(data, target)
                 validate(target)
+            if not runs:
+                self._jobs.log(job, "snapshot resume", step=step.number)
+                self._resume(instance, step)
             self._states.finish(place.id, step.ingredients, step.marks)
         except BaseException as error:
             why = error.message if isinstance(error, GaussError) else f"{type(error).__name__}: {error}"
@@ -87,11 +91,12 @@ class Executor:
         self._audit.note("state_created", state_id=place.id, parent=place.parent, job_id=job, title=place.title)
         if runs:
             self._jobs.log(job, "snapshot taken of the running server", step=step.number)
-        else:
-            self._jobs.log(job, "snapshot resume", step=step.number)
-            try:
-                self._instances.resume(instance)
-            except GaussError as error:
-                raise StorageError(
-                    f"the state is stored, but the server did not start again: {error.message}", hint="run it again"
-                ) from error
+
+    def _resume(self, instance: Instance, step: Step) -> None:
+        try:
+            self._instances.resume(instance)
+        except GaussError as error:
+            raise ScriptFailed(
+                f"after {step.title} the server does not start again: {error.message}",
+                hint="see what the script does to roles and to settings of the server",
+            ) from error

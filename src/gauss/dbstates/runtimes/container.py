@@ -18,7 +18,7 @@ from gauss.dbstates.runtimes.sockets import Sockets
 from gauss.dbstates.runtimes.waiting import wait_ready, wait_until_true
 from gauss.dbstates.settings import ContainerSettings
 from gauss.dbstates.store.metadata import Metadata
-from gauss.model.errors import ConfigError, StorageError
+from gauss.model.errors import ConfigError, GaussError, StorageError
 from gauss.process.ports import free_port
 
 PGDATA = "/var/lib/postgresql/data"
@@ -146,7 +146,7 @@ class ContainerRuntime:
             try:
                 wait_ready(server.socket, server.port, launch.password, server.died)
                 return server
-            except StorageError:
+            except GaussError:
                 taken = server.port_taken()
                 server.kill()
                 if not taken:

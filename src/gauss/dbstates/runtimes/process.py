@@ -20,7 +20,7 @@ from gauss.dbstates.runtimes.runtime import DATABASE, HOST, STOP_SECONDS, USER, 
 from gauss.dbstates.runtimes.sockets import Sockets
 from gauss.dbstates.runtimes.waiting import wait_ready
 from gauss.dbstates.store.metadata import Metadata
-from gauss.model.errors import ConfigError, StorageError
+from gauss.model.errors import ConfigError, GaussError, StorageError
 from gauss.process.identity import boot_id, start_time
 from gauss.process.ports import free_port
 
@@ -150,7 +150,7 @@ class ProcessRuntime:
             try:
                 wait_ready(server.socket, server.port, launch.password, server.died)
                 return server
-            except StorageError:
+            except GaussError:
                 server.kill()
                 if not server.port_taken():
                     raise
@@ -160,7 +160,7 @@ class ProcessRuntime:
         again = self._spawn(build, launch, server.port)
         try:
             wait_ready(again.socket, again.port, launch.password, again.died)
-        except StorageError:
+        except GaussError:
             again.kill()
             if again.port_taken():
                 return self.start(build, launch)

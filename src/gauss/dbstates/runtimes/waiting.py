@@ -12,9 +12,12 @@ from psycopg import sql
 
 from gauss.dbstates.runtimes.runtime import DATABASE, START_SECONDS, USER
 from gauss.dbstates.runtimes.scram import verifier
-from gauss.model.errors import StorageError, Unavailable
+from gauss.model.errors import DiskFull, StorageError, Unavailable
 
 POLL_SECONDS = 0.001
+
+_PASSING = ("starting up", "shutting down", "terminating", "recovery", "too many clients", "reserved for")
+"""Words by which a server says that it can't be used yet."""
 
 Admin = psycopg.Connection[tuple[Any, ...]]
 
@@ -57,8 +60,16 @@ def wait_ready(socket: Path, port: int, password: str, died: Callable[[], str]) 
                     secret = sql.Literal(verifier(password))
                     connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, secret))
                     return
-            except psycopg.OperationalError:
-                pass  # it is starting, or recovering
+            except psycopg.errors.DiskFull as error:
+                raise DiskFull(
+                    "the disk of the store is full", hint="free space; gauss db rm removes states"
+                ) from error
+            except psycopg.OperationalError as error:
+                if "FATAL:" in str(error) and not any(each in str(error) for each in _PASSING):
+                    raise StorageError(
+                        f"Postgres refuses the engine: {str(error).rpartition('FATAL:')[2].strip()}",
+                        hint="see what the scripts do to roles and databases",
+                    ) from error
             except psycopg.Error as error:
                 raise StorageError(
                     f"Postgres refuses the engine: {error}", hint="see what the scripts do to roles"
