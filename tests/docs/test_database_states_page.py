@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import playwright
 import pytest
 
 from helpers.shell import Shell
@@ -48,3 +50,17 @@ def test_the_example_gives_each_test_its_database(shell: Shell, tmp_path: Path) 
     assert printed[0] != printed[1]
     assert "3 passed" in printed[2]
     assert printed[4] == "stopped, with 2 instances"
+
+
+def test_the_snippet_for_other_languages_gives_a_database(shell: Shell, tmp_path: Path) -> None:
+    text = re.search(
+        r"<!-- file: database.js -->\n```js\n(.*?)```", (ROOT / "docs/database-states.md").read_text(), re.DOTALL
+    )
+    assert text is not None
+    used = 'const db = database("-c", "CREATE TABLE a (b int)"); console.log(db.dsn); console.log(db.drop().status);\n'
+    (tmp_path / "database.js").write_text(text[1] + used)
+    node = Path(playwright.__file__).parent / "driver" / "node"
+    dsn, status = shell.type(f"{node} database.js").split()
+    assert dsn.startswith("postgresql://postgres:")
+    assert status == "0"
+    assert json.loads(shell.type("gauss db instances --json")) == {"instances": []}
