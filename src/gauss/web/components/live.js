@@ -1,9 +1,9 @@
 // What all pages share: the newest figures, who looks, and where. Figures come as one whole reading and then as changes.
-import { reactive } from "vue";
+import { markRaw, reactive } from "vue";
 import * as api from "./api.js";
 
 export const state = reactive({
-  overview: null, history: {}, graph: null, role: "viewer",
+  overview: null, history: markRaw({}), graph: null, role: "viewer",
   at: 0, connected: true, signedOut: false, problem: null, now: Date.now(), path: location.pathname,
   query: Object.fromEntries(new URLSearchParams(location.search)), toasts: [],
 });
@@ -22,7 +22,7 @@ export function apply(changes) {
   if (!state.overview) return;
   for (const [key, value] of Object.entries(changes)) if (!site.rows.includes(key) && !key.startsWith("gone_")) state.overview[key] = value;
   for (const kind of site.rows) {
-    const rows = state.overview[kind], histories = (state.history[kind] ??= {});
+    const rows = state.overview[kind], histories = (state.history[kind] ??= {}); // raw: thousands of figures a second
     Object.assign(rows, changes[kind]);
     for (const name of changes[`gone_${kind}`] ?? []) delete rows[name];
     for (const [name, row] of Object.entries(rows)) {
@@ -31,12 +31,14 @@ export function apply(changes) {
       if (seen.length > KEPT) seen.shift();
     }
   }
+  state.history = markRaw({ ...state.history });
 }
 
 export async function refresh() {
   waiting = [];
   try {
     const [found, session] = await Promise.all([site.read(), api.get("/api/session")]);
+    for (const each of [found.history, found.graph]) if (each) markRaw(each);
     Object.assign(state, found, { role: session.role, at: Date.now(), problem: null, connected: true });
   } catch (error) {
     state.problem = error;

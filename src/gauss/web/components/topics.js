@@ -1,4 +1,5 @@
 // All topics: how full, how fast, how old, and who reads them.
+import { markRaw } from "vue";
 import { ago, bytes, count, exact, percent, rate, utc } from "./format.js";
 import { html } from "./html.js";
 import { go, state } from "./live.js";
@@ -11,6 +12,11 @@ export default {
   data: () => ({ shown: SHOWN, order: [] }),
   computed: {
     statics: () => Object.fromEntries((state.graph?.topics ?? []).map((each) => [each.name, each])),
+    readers() {
+      const found = {};
+      for (const each of state.graph?.processors ?? []) if (!each.name.startsWith("_")) for (const { topic } of each.sources) (found[topic] ??= []).push(each.name);
+      return markRaw(found);
+    },
     text: () => state.query.filter ?? "",
     only: () => state.query.only ?? "all",
   },
@@ -35,8 +41,8 @@ export default {
     },
     row(name, row) {
       const one = this.statics[name] ?? {};
-      const readers = (state.graph?.processors ?? []).filter((each) => each.sources.some((source) => source.topic === name) && !each.name.startsWith("_"));
-      const behind = readers.map((each) => state.overview.processors[each.name]).reduce((most, each) => Math.max(most, each?.behind ?? 0), row.behind ?? 0);
+      const readers = this.readers[name] ?? [];
+      const behind = readers.map((reader) => state.overview.processors[reader]).reduce((most, each) => Math.max(most, each?.behind ?? 0), row.behind ?? 0);
       const tint = { full: "bad", filling: "warn", flowing: "ok" }[row.pressure] ?? "idle";
       return html`<tr key=${name} data-id=${name}><td>${link(`/topics/${encodeURIComponent(name)}`, name, { class: "name" })}<small>${one.table ? `${one.table} table` : one.kind === "table" ? `${one.storage} table` : one.storage}${one.durable ? " · durable" : ""}</small></td>
         <td>${chip(row.pressure)}</td>
