@@ -67,6 +67,10 @@ class SharedLog(Log, Protocol):
         If the engine dies in between, the records exist without the entry, and their source repeats them."""
         ...
 
+    def close(self) -> None:
+        """As `Log.close`, also while another thread is in `send`, which then raises Unavailable."""
+        ...
+
     def look(self) -> None:
         """Asks the system for the ends of the partitions now."""
         ...

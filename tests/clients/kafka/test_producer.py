@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import confluent_kafka
@@ -22,6 +23,7 @@ from gauss.model.errors import NotFound, Unavailable
 from gauss.process.ports import free_port
 from helpers.kafka import NOW, data_of, numbered, random_records, rows_of, topic_name
 from helpers.kafka import settings as made_settings
+from helpers.waiting import stays
 
 ONE = Partitioning(1)
 
@@ -114,3 +116,24 @@ def test_a_broker_that_is_down_is_named_and_a_closed_producer_says_so() -> None:
     producer.close()
     with pytest.raises(Unavailable, match="is closed"):
         producer.flush()
+
+
+@pytest.mark.parametrize("call", ["flush", "write"])
+def test_closing_a_producer_ends_a_call_that_waits_in_another_thread(call: str) -> None:
+    """The library must not be in a call for a handle that is destroyed."""
+    producer = Producer(made_settings(f"127.0.0.1:{free_port()}"), conf={"queue.buffering.max.messages": "10"})
+    producer.write("t", numbered(range(10)), ONE)
+    errors: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            producer.flush() if call == "flush" else producer.write("t", numbered(range(10, 20)), ONE)
+        except Unavailable as error:
+            errors.append(error)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    stays(waiting.is_alive, 0.2)
+    producer.close()
+    waiting.join(10)
+    assert not waiting.is_alive() and "closed" in str(errors[0])

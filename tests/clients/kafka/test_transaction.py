@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from functools import partial
 
@@ -20,7 +21,7 @@ from gauss.clients.kafka.settings import KafkaSettings
 from gauss.clients.kafka.transaction import TransactionalProducer
 from gauss.model.errors import ConfigError, Fenced, NotFound, Unavailable
 from helpers.kafka import SecuredBroker, data_of, numbered, topic_name
-from helpers.waiting import suspend, wait_until
+from helpers.waiting import stays, suspend, wait_until
 
 ONE = Partitioning(1)
 
@@ -190,6 +191,33 @@ def test_a_broker_that_stops_to_answer_is_not_waited_for_for_ever(
         assert position == 10 and seen in ([*range(10)], [*range(20)]), "a commit without its position may have passed"
         write(producer, topic, range(len(seen), 20))
     become_visible(kafka.settings, admin, topic, range(20))
+
+
+def test_closing_ends_a_commit_that_waits_in_another_thread(kafka: SecuredBroker, topic: str) -> None:
+    producer = TransactionalProducer(kafka.settings, topic)
+    producer.begin()
+    producer.write(topic, numbered(range(10)), ONE)
+    producer.flush()
+    errors: list[Exception] = []
+
+    def commit() -> None:
+        try:
+            producer.commit()
+        except Unclear as error:
+            errors.append(error)
+
+    broker = psutil.Process(kafka.broker.pid)
+    suspend(broker)
+    try:
+        waiting = threading.Thread(target=commit, daemon=True)
+        waiting.start()
+        stays(waiting.is_alive, 0.2)
+        producer._seconds = 1.0  # for the close, which tries to abort
+        producer.close()
+        waiting.join(10)
+    finally:
+        broker.resume()
+    assert not waiting.is_alive() and "closed" in str(errors[0])
 
 
 def test_a_process_that_is_killed_in_a_transaction_leaves_nothing_visible(

@@ -147,6 +147,8 @@ class Handle:
 
     def fatal(self) -> tuple[int, str]:
         """Code and text of the error that made the handle unusable; code 0 if there is none."""
+        if not self.pointer:
+            return 0, ""
         text = ctypes.create_string_buffer(_TEXT_BYTES)
         return lib().rd_kafka_fatal_error(self.pointer, text, _TEXT_BYTES), _decoded(text.value)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Literal, Self
 
 import numpy as np
@@ -37,7 +38,8 @@ def batch_bytes(most: int | None) -> int:
 
 
 class Producer:
-    """For one thread at a time. `write` returns before the records are acknowledged, `flush` after."""
+    """For one thread at a time. `write` returns before the records are acknowledged, `flush` after. Only `close` may be
+    called by another thread meanwhile."""
 
     def __init__(
         self,
@@ -53,6 +55,10 @@ class Producer:
         self._flush_seconds = delivery_ms / 1000 + 1
         self._failed: tuple[int, int] | None = None
         self._written = 0
+        self._using = threading.RLock()
+        """Held for each call of the library, none of which takes long, so that the handle is not destroyed in one."""
+        self._closer: int | None = None
+        """The thread that closes the producer, if any."""
         self.on_wait: Callable[[], object] | None = None
         """Called about once a second while acknowledgements are awaited. It raises if none will come: the library is
         not told that a topic was deleted."""
@@ -79,33 +85,33 @@ class Producer:
         """Gives the records of a batch (`outgoing`) to the producer; waits while its queue is full. The first error of
         an earlier record may be raised here."""
         columns = outgoing(batch, partitions)
-        fixed_arguments(columns.vus, self._topic(topic))
+        with self._used():
+            fixed_arguments(columns.vus, self._topic(topic))
         produce, error = produce_loop(), np.zeros(1, np.int64)
         row, since = 0, time.monotonic()
         while row < batch.num_rows:
             before = row
-            row = produce(self._pointer, row, self._written, columns, error)
-            lib().rd_kafka_poll(self._pointer, 0)
+            with self._used() as pointer:
+                row = produce(pointer, row, self._written, columns, error)
+                lib().rd_kafka_poll(pointer, _FULL_MS if error[0] == KafkaError._QUEUE_FULL else 0)
+                if error[0]:
+                    self._raise_failed()
             if row > before:
                 since = time.monotonic()
-            if error[0] == KafkaError._QUEUE_FULL:
-                lib().rd_kafka_poll(self._pointer, _FULL_MS)
-                self._raise_failed()
-                if time.monotonic() - since > self._flush_seconds:
-                    raise self._handle.errors.instead_of(
-                        Unavailable(f"Kafka: topic {topic}: the producer's queue has been full for too long")
-                    )
-            elif error[0]:
-                raise self._reason(from_code(int(error[0]), subject=f"topic {topic}"))
+            if error[0] and error[0] != KafkaError._QUEUE_FULL:
+                raise from_code(int(error[0]), subject=f"topic {topic}")
+            if time.monotonic() - since > self._flush_seconds:
+                raise self._handle.errors.instead_of(
+                    Unavailable(f"Kafka: topic {topic}: the producer's queue has been full for too long")
+                )
         self._written += batch.num_rows
 
     def flush(self) -> None:
         """Returns when all records are acknowledged. Raises the error of the first one that is not."""
         deadline = time.monotonic() + self._flush_seconds
         steps = 0  # since acknowledged records do not wake the call, it returns after 10 ms, or its timeout if shorter
-        while lib().rd_kafka_flush(self._pointer, 1 if steps < _SHORT_STEPS else _LOOK_MS):
+        while self._flush_step(1 if steps < _SHORT_STEPS else _LOOK_MS):
             steps += 1
-            self._raise_failed()
             if steps % _STEPS_BETWEEN_CHECKS == 0 and self.on_wait is not None:
                 with suppress(Unavailable):
                     self.on_wait()
@@ -113,18 +119,26 @@ class Producer:
                 raise self._handle.errors.instead_of(
                     Unclear("Kafka: records were not acknowledged in time", hint="read the position first")
                 )
-        self._raise_failed()
         self._handle.errors.clear()
 
+    def _flush_step(self, timeout_ms: int) -> bool:
+        """Whether records are still to be acknowledged."""
+        with self._used() as pointer:
+            left = lib().rd_kafka_flush(pointer, timeout_ms)
+            self._raise_failed()
+            return bool(left)
+
     def close(self) -> None:
-        """Discards what was not flushed. Idempotent."""
-        if not self._handle.pointer:
-            return
-        lib().rd_kafka_purge(self._handle.pointer, _PURGE_ALL)
-        for topic in self._topics.values():
-            lib().rd_kafka_topic_destroy(topic)
-        self._topics.clear()
-        self._handle.close()
+        """Discards what was not flushed. A call that waits in another thread ends with Unavailable. Idempotent."""
+        self._closer = threading.get_ident()
+        with self._using:
+            if not self._handle.pointer:
+                return
+            lib().rd_kafka_purge(self._handle.pointer, _PURGE_ALL)
+            for topic in self._topics.values():
+                lib().rd_kafka_topic_destroy(topic)
+            self._topics.clear()
+            self._handle.close()
 
     def __enter__(self) -> Self:
         return self
@@ -132,15 +146,17 @@ class Producer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def _pointer(self) -> int:
-        if not self._handle.pointer:
-            raise Unavailable("Kafka: the producer is closed", hint="open a new one")
-        return self._handle.pointer
+    @contextmanager
+    def _used(self) -> Iterator[int]:
+        """The pointer for one call of the library; raises Unavailable if the producer is closed."""
+        with self._using:
+            if not self._handle.pointer or self._closer not in (None, threading.get_ident()):
+                raise Unavailable("Kafka: the producer is closed", hint="open a new one")
+            yield self._handle.pointer
 
     def _topic(self, name: str) -> int:
         if name not in self._topics:
-            made = lib().rd_kafka_topic_new(self._pointer, name.encode(), None)
+            made = lib().rd_kafka_topic_new(self._handle.pointer, name.encode(), None)
             if not made:
                 raise from_code(lib().rd_kafka_last_error(), subject=f"topic {name}")
             self._topics[name] = made

@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -59,14 +60,14 @@ class TransactionalProducer(Producer):
         self._id = transactional_id
         self._open = False
         try:
-            self._call("init", lambda ms: lib().rd_kafka_init_transactions(self._pointer, ms))
+            self._call("init", lambda pointer: lib().rd_kafka_init_transactions(pointer, _STEP_MS))
         except BaseException:
             self.close()
             raise
 
     def begin(self) -> None:
         self._failed = None
-        self._call("begin", lambda _: lib().rd_kafka_begin_transaction(self._pointer))
+        self._call("begin", lambda pointer: lib().rd_kafka_begin_transaction(pointer))
         self._open = True
 
     def position(self, group: str, topic: str, partition: int, offset: int, metadata: Mapping[str, Any]) -> None:
@@ -76,21 +77,26 @@ class TransactionalProducer(Producer):
         if len(text) > MOST_METADATA:
             raise ConfigError(f"the metadata of a position takes {len(text)} bytes; expected at most {MOST_METADATA}")
         self.flush()  # else the call waits for the linger time
-        pointer, failed = self._pointer, queue.SimpleQueue[int | None]()
 
-        def send() -> None:
+        def send(pointer: int) -> int | None:
             member = lib().rd_kafka_consumer_group_metadata_new(group.encode())
-            with PartitionList() as offsets:
-                offsets.add(topic, partition, offset, text)
-                failed.put(lib().rd_kafka_send_offsets_to_transaction(pointer, offsets.pointer, member, _STEP_MS))
-            lib().rd_kafka_consumer_group_metadata_destroy(member)
+            try:
+                with PartitionList() as offsets:
+                    offsets.add(topic, partition, offset, text)
+                    failed: int | None = lib().rd_kafka_send_offsets_to_transaction(
+                        pointer, offsets.pointer, member, _STEP_MS
+                    )
+                    return failed
+            finally:
+                lib().rd_kafka_consumer_group_metadata_destroy(member)
 
-        self._call("position", lambda _: self._returned(send, failed))
+        self._call("position", lambda pointer: self._returned(lambda: send(pointer)))
 
-    def _returned(self, send: Callable[[], None], failed: queue.SimpleQueue[int | None]) -> int | None:
+    def _returned(self, send: Callable[[], int | None]) -> int | None:
         """The result of a call in a thread of its own, since it ignores its timeout and waits for ever once the group's
         coordinator was gone (librdkafka issues 5456 and 5511). Such a handle can't be closed either."""
-        threading.Thread(target=send, daemon=True).start()
+        failed = queue.SimpleQueue[int | None]()
+        threading.Thread(target=lambda: failed.put(send()), daemon=True).start()
         try:
             return failed.get(timeout=min(self._seconds, POSITION_SECONDS))
         except queue.Empty:
@@ -102,7 +108,7 @@ class TransactionalProducer(Producer):
         """Returns when the transaction is decided. After Unclear it may have been committed."""
         self.flush()
         try:
-            self._call("commit", lambda ms: lib().rd_kafka_commit_transaction(self._pointer, ms))
+            self._call("commit", lambda pointer: lib().rd_kafka_commit_transaction(pointer, _STEP_MS))
         except Unavailable as error:
             if isinstance(error, ProducerLost):
                 raise
@@ -111,31 +117,35 @@ class TransactionalProducer(Producer):
 
     def abort(self) -> None:
         """Discards the open transaction."""
-        self._call("abort", lambda ms: lib().rd_kafka_abort_transaction(self._pointer, ms))
+        self._call("abort", lambda pointer: lib().rd_kafka_abort_transaction(pointer, _STEP_MS))
         self._open, self._failed = False, None
 
     def close(self) -> None:
-        """Aborts an open transaction if the brokers answer soon, and ends the handle. Idempotent."""
-        if self._handle.pointer and self._open and not self._handle.fatal()[0]:
-            self._seconds = min(self._seconds, _ABORT_SECONDS)
-            try:
-                self.abort()
-            except GaussError:  # the broker, or the next producer of this id, aborts it
-                pass
-        super().close()
+        """Aborts an open transaction if the brokers answer soon, and ends the handle. Else as `Producer.close`."""
+        self._closer = threading.get_ident()
+        with self._using:
+            if self._handle.pointer and self._open and not self._handle.fatal()[0]:
+                self._seconds = min(self._seconds, _ABORT_SECONDS)
+                with suppress(GaussError):  # the broker, or the next producer of this id, aborts it
+                    self.abort()
+            super().close()
 
     def _call(self, what: str, function: Callable[[int], int | None]) -> None:
-        """Calls a function that returns a `rd_kafka_error_t`, again as long as a retry helps."""
+        """Calls a function of the handle that returns a `rd_kafka_error_t`, again as long as a retry helps."""
         subject = f"transactional id {self._id}, {what}"
         deadline = time.monotonic() + self._seconds
-        while failed := function(_STEP_MS):
-            code = lib().rd_kafka_error_code(failed)
-            text = (lib().rd_kafka_error_string(failed) or b"").decode(errors="replace")
-            again = lib().rd_kafka_error_is_retriable(failed) or code == KafkaError._TIMED_OUT
-            fatal = bool(lib().rd_kafka_error_is_fatal(failed))
-            lib().rd_kafka_error_destroy(failed)
-            lib().rd_kafka_poll(self._pointer, 0)
-            error = self._reason(from_code(code, text, subject, fatal=fatal))
+        while True:
+            with self._used() as pointer:
+                failed = function(pointer)
+                if not failed:
+                    break
+                code = lib().rd_kafka_error_code(failed)
+                text = (lib().rd_kafka_error_string(failed) or b"").decode(errors="replace")
+                again = lib().rd_kafka_error_is_retriable(failed) or code == KafkaError._TIMED_OUT
+                fatal = bool(lib().rd_kafka_error_is_fatal(failed))
+                lib().rd_kafka_error_destroy(failed)
+                lib().rd_kafka_poll(pointer, 0)
+                error = self._reason(from_code(code, text, subject, fatal=fatal))
             if isinstance(error, Fenced) or fatal or not again or time.monotonic() > deadline:
                 raise self._handle.errors.instead_of(error)
             if refused := self._handle.errors.refused():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,6 +11,7 @@ from gauss.clients.kafka.admin import Admin
 from gauss.clients.kafka.outgoing import Partitioning
 from gauss.clients.kafka.producer import Producer, batch_bytes
 from gauss.contracts.chunk import Chunk
+from gauss.model.errors import Unavailable
 from gauss.plugins.storages.kafka.spec import KafkaTopicConfig
 from gauss.plugins.storages.kafka.written_fields import WrittenFields
 
@@ -18,12 +21,15 @@ well compressed."""
 
 
 class Appender:
-    """Keeps records in memory until they are sent. For one thread at a time."""
+    """Keeps records in memory until they are sent. For one thread at a time; only `end` may be called by another one
+    meanwhile."""
 
     def __init__(self, config: KafkaTopicConfig, admin: Admin, topic: str, fields: WrittenFields) -> None:
         self._config, self._admin, self._topic, self._fields = config, admin, topic, fields
         self._partitioning = Partitioning(1)
         self._producer: Producer | None = None
+        self._opening = threading.Lock()
+        self._ended = False
         self._staged: list[pa.RecordBatch] = []
         self._partition = self._written = 0
         self.staged_bytes = 0
@@ -49,20 +55,20 @@ class Appender:
         batches, size = self._staged, self.staged_bytes
         self.discard()
         if partitions != self._partitioning.partitions:  # an open producer would learn of new ones minutes later
-            self.close()
+            self._close()
             self._partitioning = Partitioning(partitions)
-        if self._producer is None:
-            limit = batch_bytes(self._admin.max_batch_bytes(self._topic))
-            self._producer = Producer(self._config, compression=self._config.compression, batch_bytes=limit)
         written = np.zeros(partitions, bool)
         try:
+            producer = self._opened()
             for batch in batches:
                 chosen = self._chosen(batch)
                 written[chosen] = True
-                self._producer.write(self._topic, batch, chosen)
-            self._producer.flush()
-        except BaseException:
-            self.close()  # a record that was refused leaves a gap in the producer's sequence numbers
+                producer.write(self._topic, batch, chosen)
+            producer.flush()
+        except BaseException as error:
+            self._close()  # a record that was refused leaves a gap in the producer's sequence numbers
+            if self._ended and isinstance(error, Unavailable):
+                raise self._was_ended() from error
             raise
         self._written += size
         if self._written >= PARTITION_BYTES:
@@ -75,7 +81,30 @@ class Appender:
             return self._partitioning.of(batch)
         return np.full(batch.num_rows, self._partition % self._partitioning.partitions, np.int32)
 
-    def close(self) -> None:
+    def _opened(self) -> Producer:
+        found = self._producer
+        if found is None:
+            limit = batch_bytes(self._admin.max_batch_bytes(self._topic))
+            with self._opening:
+                if self._ended:
+                    raise self._was_ended()
+                found = Producer(self._config, compression=self._config.compression, batch_bytes=limit)
+                self._producer = found
+        return found
+
+    def _was_ended(self) -> Unavailable:
+        return Unavailable(
+            f"Kafka: topic {self._topic} was closed before its brokers acknowledged the records",
+            hint="the engine is stopping; some of the records may have been written",
+        )
+
+    def _close(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.close()
+
+    def end(self) -> None:
+        """Closes it for good. A `send` that waits in another thread ends with Unavailable."""
+        with self._opening:
+            self._ended = True
+        self._close()

@@ -223,22 +223,34 @@ class KafkaLog:
 
     def reveal(self) -> None:
         """Sends what was appended. Returns when it is acknowledged and visible; it is visible later if a transaction of
-        another producer is open in its partition."""
+        another producer is open in its partition, or if the brokers do not answer then."""
         self.send()
         state, sent, self._sent = self._now.state, self._sent, {}
         deadline = time.monotonic() + _VISIBLE_SECONDS
-        while sent:
-            ends = self._admin.stable(self.topic, sorted(state.ends))
-            state.advance(ends, now=True)
-            if all(ends[number] >= end for number, end in sent.items()) or time.monotonic() > deadline:
-                return
-            time.sleep(_LOOK_SECONDS)
+        try:
+            while sent and not state.ended.is_set():
+                ends = self._admin.stable(self.topic, sorted(state.ends))
+                state.advance(ends, now=True)
+                if all(ends[number] >= end for number, end in sent.items()) or time.monotonic() > deadline:
+                    return
+                time.sleep(_LOOK_SECONDS)
+        except GaussError as error:
+            self._not_seen(error)
 
     def send(self) -> None:
         if self._appender.staged:
             state, reads, _ = self._now
             reads.note(self._appender.staged, self._appender.staged_bytes)
-            self._sent |= self._admin.latest(self.topic, self._appender.send(len(state.ends)))
+            written = self._appender.send(len(state.ends))
+            try:
+                self._sent |= self._admin.latest(self.topic, written)
+            except GaussError as error:
+                self._not_seen(error)
+
+    def _not_seen(self, error: GaussError) -> None:
+        """The brokers have acknowledged records, and then did not tell their ends. An error would let the sender send
+        them again; the watcher sees them once the brokers answer."""
+        log.warning("topic %s: records were written, but are not visible yet: %s", self.topic, error.message)
 
     # --- reading ---
 
@@ -304,10 +316,10 @@ class KafkaLog:
             self._rows.maintain()
 
     def close(self) -> None:
+        self._appender.end()
         if self._watcher is not None:
             self._watcher.stop()
         self._positions.close()
-        self._appender.close()
         self._now.state.close()
         self._now.reads.close()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 
 from gauss.clients.engine.positions import At, Ends
@@ -63,26 +63,47 @@ class Transaction:
         the ends."""
         names = sorted(self.chunks)
         topics = [self._topics[name] for name in names]
-        with ExitStack() as locks:
-            for topic in topics:
-                locks.enter_context(topic.lock)
-            number = self._ledger.next_number()
-            try:
-                for topic in topics:
-                    check(topic)
-                    for chunk in chain(self.chunks[topic.name], self._later.get(topic.name, ())):
-                        topic.stage_append(chunk, number)
-                for topic in topics:
-                    topic.prepare()
-                ended = {topic.name: At(topic.inc, topic.staged_end()) for topic in topics}
-                self._ledger.commit(entry(number, ended), sync=sync or not self._synced.isdisjoint(names))
-            except BaseException:
-                for topic in topics:
-                    topic.rollback()
-                raise
-            for topic in topics:
-                topic.reveal()
-                topic.trim()
+        outside, own = [each for each in topics if each.is_outside], [each for each in topics if not each.is_outside]
+        with _locked(outside):
+            staged = outside
+            with ExitStack() as locks:
+                try:
+                    self._stage(outside, 0, check)
+                    for topic in outside:  # before the others are locked, since it may take minutes
+                        topic.prepare()
+                    locks.enter_context(_locked(own))
+                    staged = topics
+                    number = self._ledger.next_number()
+                    self._stage(own, number, check)
+                    ended = {topic.name: At(topic.inc, topic.staged_end()) for topic in topics}
+                    self._ledger.commit(entry(number, ended), sync=sync or not self._synced.isdisjoint(names))
+                except BaseException:
+                    for topic in staged:
+                        topic.rollback()
+                    raise
+                _reveal(own)
+            _reveal(outside)
         for topic in topics:
             topic.announce()
         return ended
+
+    def _stage(self, topics: Iterable[Publishable], number: int, check: Callable[[Publishable], None]) -> None:
+        """Appends everything to some of the topics, which are locked."""
+        for topic in topics:
+            check(topic)
+            for chunk in chain(self.chunks[topic.name], self._later.get(topic.name, ())):
+                topic.stage_append(chunk, number)
+
+
+@contextmanager
+def _locked(topics: Iterable[Publishable]) -> Iterator[None]:
+    with ExitStack() as locks:
+        for topic in topics:
+            locks.enter_context(topic.lock)
+        yield
+
+
+def _reveal(topics: Iterable[Publishable]) -> None:
+    for topic in topics:
+        topic.reveal()
+        topic.trim()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from gauss.clients.engine.positions import At
 from gauss.contracts.chunk import Chunk
@@ -48,7 +49,10 @@ class LogTopic(Topic):
         self.source = SourceTask(name, LogProvider(log))
         provider = rows() if (rows := getattr(log, "rows", None)) is not None else None  # of an outside system
         self.rows = None if provider is None else LogRows(self, provider)
-        self._room = threading.Condition(self.lock)
+        self.is_outside = hasattr(log, "send")
+        self._readers_lock = threading.RLock() if self.is_outside else self.lock
+        """Guards readers, the floor and waiting writers. Taken after `lock`, never while a system is awaited."""
+        self._room = threading.Condition(self._readers_lock)
         self._waiting = 0
         self._blocked_since: float | None = None
         self._disk_full = False
@@ -81,8 +85,8 @@ class LogTopic(Topic):
         for letter in letters:
             self._dead(letter)
         accepted = dropped = 0
-        with self.lock:
-            while left is not None and left.count:
+        while left is not None and left.count:
+            with self.lock:
                 if self._closed:
                     raise Unavailable(f'topic "{self.name}" is closed', hint="the engine is stopping")
                 room = self._admission.admitted(left, self._log.end)
@@ -90,14 +94,21 @@ class LogTopic(Topic):
                     accepted += room
                     # Even an empty slice of a lazy chunk would frame it.
                     left = left.slice(room, left.count - room) if room < left.count else None
-                elif self.capacity.write_full is not WriteFull.BLOCK:
+                    continue
+                if self.capacity.write_full is not WriteFull.BLOCK:
                     dropped = left.count
                     self.counters.dropped += dropped
                     break
-                elif not self._wait_for_room(left, cancel):
-                    break
-            self._blocked_since = self._blocked_since if self._waiting else None
+            if not self._wait_for_room(left, cancel):
+                break
+        self._unblock()
         return Appended(accepted, dropped, self._log.end)
+
+    def _unblock(self) -> None:
+        """Ends the time for which writers are blocked, unless another one waits."""
+        if self._blocked_since is not None:
+            with self._readers_lock:
+                self._blocked_since = self._blocked_since if self._waiting else None
 
     def fit(self, chunk: Chunk) -> tuple[Chunk | None, list[Letter]]:
         """The chunk as the log stores it, and letters of the records that its framing can't store. `None`: no records
@@ -119,28 +130,34 @@ class LogTopic(Topic):
             raise
         self._disk_full = False
         self._blocked_since = None
+        try:
+            self.prepare()
+        except BaseException:
+            self.rollback()
+            raise
         self.reveal()
         self.trim()
         return True
 
     def _wait_for_room(self, chunk: Chunk | None, cancel: threading.Event | None, seconds: float | None = None) -> bool:
-        """Waits until something fits; false if cancelled, closed or too late. Call with the lock held."""
+        """Waits until something fits; false if cancelled, closed or too late."""
         deadline = None if seconds is None else time.monotonic() + seconds
-        self._waiting += 1  # before the next check for space: a reader that moves now sees the waiting writer
-        pause = self._disk_full  # there is no notification of free disk space: try again after a while
-        try:
-            while not self._closed and not (cancel is not None and cancel.is_set()):
-                if not pause and self._fits(chunk):
-                    return True
-                if self._blocked_since is None:
-                    self._blocked_since = time.monotonic()
-                if deadline is not None and time.monotonic() > deadline:
-                    return False
-                self._room.wait(CANCEL_POLL_SECONDS)
-                pause = False
-            return False
-        finally:
-            self._waiting -= 1
+        with self._room:
+            self._waiting += 1  # before the next check for space: a reader that moves now sees the waiting writer
+            pause = self._disk_full  # there is no notification of free disk space: try again after a while
+            try:
+                while not self._closed and not (cancel is not None and cancel.is_set()):
+                    if not pause and self._fits(chunk):
+                        return True
+                    if self._blocked_since is None:
+                        self._blocked_since = time.monotonic()
+                    if deadline is not None and time.monotonic() > deadline:
+                        return False
+                    self._room.wait(CANCEL_POLL_SECONDS)
+                    pause = False
+                return False
+            finally:
+                self._waiting -= 1
 
     def _fits(self, chunk: Chunk | None) -> bool:
         if chunk is None:
@@ -151,10 +168,9 @@ class LogTopic(Topic):
 
     def wait_room(self, cancel: threading.Event | None = None, seconds: float | None = None) -> bool:
         """Waits until one record fits, without the lock; false if cancelled, or after so many seconds."""
-        with self.lock:
-            found = self._admission.has_room() or self._wait_for_room(None, cancel, seconds)
-            self._blocked_since = self._blocked_since if self._waiting else None
-            return found
+        found = self._admission.has_room() or self._wait_for_room(None, cancel, seconds)
+        self._unblock()
+        return found
 
     def stage_append(self, chunk: Chunk, publish: int) -> int:
         """Appends a fitting chunk, invisible until `reveal`; returns the number of accepted records, which is smaller
@@ -195,12 +211,13 @@ class LogTopic(Topic):
     def rollback(self) -> None:
         """Removes what is staged."""
         self._log.rollback()
-        self._last_ts = self._log.last_ts()
+        if not self.is_outside:  # a system that does not answer would be asked
+            self._last_ts = self._log.last_ts()
         self._staged_records = self._staged_bytes = 0
 
     def trim(self) -> None:
         """Removes records beyond the capacity; except with `overwrite`, never what a registered reader needs."""
-        with self.lock:
+        with self._readers_lock:
             keep, before = self._admission.keep(), self._log.floor
             self._over = keep.over
             if keep.floor > before:
@@ -218,7 +235,7 @@ class LogTopic(Topic):
 
     def empty(self, end: int | None = None) -> None:
         """Readers that had not read to the end are told how many records they missed."""
-        with self.lock:
+        with self.lock, self._readers_lock:
             end = self.empty_end() if end is None else end
             if self._log.floor < end:
                 self._log.skip_to(max(end, self._log.end))
@@ -229,7 +246,7 @@ class LogTopic(Topic):
     def begin_anew(self, ended: int) -> None:
         """Follows the log into its next incarnation: readers begin at its floor, and cursors of the old one, which
         ended at `ended`, are refused."""
-        with self.lock:
+        with self._readers_lock:
             self.inc, old = self._log.inc, self.source
             self.source = old.of_next(LogProvider(self._log))
             old.die()
@@ -243,7 +260,7 @@ class LogTopic(Topic):
 
     def reader(self, name: str, start: str | int, *, keep: bool) -> OffsetReader:
         """Registers an offset reader; a kept one continues at its position."""
-        with self.lock:  # no record is removed between the check of the floor and the registration
+        with self._readers_lock:  # no record is removed between the check of the floor and the registration
             reader = self.readers.register(name, start, keep, self._log.floor, self._log.end)
         if keep:
             self._tell_position(reader)
@@ -251,7 +268,7 @@ class LogTopic(Topic):
 
     def seek(self, name: str, start: str | int) -> int:
         """Moves a reader; returns its new offset."""
-        with self.lock:
+        with self._readers_lock:
             offset = max(place(start, self._log.floor, self._log.end), self._log.floor)
             self.readers.get(name).seek(offset)
             return offset
@@ -274,7 +291,7 @@ class LogTopic(Topic):
         if self._over:
             self.trim()
         if self._waiting:
-            with self.lock:
+            with self._room:
                 self._room.notify_all()
 
     def _tell_position(self, reader: OffsetReader) -> None:
@@ -285,7 +302,7 @@ class LogTopic(Topic):
 
     def maintain(self, now_ms: int | None = None) -> None:
         """Syncs by interval and removes old records; called about every second."""
-        with self.lock:
+        with self._readers_lock:
             slowest = self.readers.slowest()
             passed = self._log.end if slowest is None else min(slowest.position, self._log.end)
         self._log.maintain(passed, now_ms)  # without the lock, since syncing a disk is slow
@@ -325,8 +342,9 @@ class LogTopic(Topic):
 
     def close(self) -> None:
         """Wakes all waiting calls and closes the log; later appends are rejected."""
-        with self.lock:
+        with self._room:
             self._closed = True
             self._room.notify_all()
+        with nullcontext() if self.is_outside else self.lock:  # an outside log ends the writer that waits in it
             self._log.close()
         self.announce()

@@ -40,6 +40,9 @@ class Publishable(Protocol):
     name: str
     inc: int
     lock: threading.RLock
+    """That of writers."""
+    is_outside: bool = False
+    """Whether its log is in an outside system, so that `prepare` and `reveal` may wait for minutes."""
 
     @abstractmethod
     def version(self) -> int:
