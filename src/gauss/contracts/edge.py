@@ -39,7 +39,8 @@ class ReaderHandle(Protocol):
         ...
 
     def move(self, offset: int) -> None:
-        """Marks everything below `offset` as passed. Wakes writers that wait for room."""
+        """Marks everything below `offset` as passed. Wakes writers that wait for room. Does nothing between a seek and
+        `take_seek`."""
         ...
 
     def missed(self, count: int) -> None:

@@ -289,8 +289,9 @@ class Admin:
         """The answers to a request that changes nothing, asked again until the timeout."""
         deadline = time.monotonic() + self._seconds
         while True:
+            client = self._client  # kept until its answers are there, also if another thread replaces it
             try:
-                asked = ask(self._client, min(_ATTEMPT_SECONDS, self._seconds))
+                asked = ask(client, min(_ATTEMPT_SECONDS, self._seconds))
                 return {key: self._answer(future, subject) for key, future in asked.items()}
             except Unavailable:
                 if time.monotonic() > deadline:

@@ -134,6 +134,18 @@ def test_kept_reader_holds_after_close_and_goes_on_where_it_stood(tmp_path: Path
     assert topic.append(numbered(4, 9)).accepted == 9
 
 
+def test_seek_is_not_undone_by_a_client_that_does_not_know_of_it(tmp_path: Path) -> None:
+    topic = memory_topic(tmp_path, 10)
+    topic.append(numbered(0, 5))
+    reader = topic.reader("r", "earliest", keep=True)
+    topic.seek("r", 2)
+    reader.move(5)  # what it was sent before
+    assert reader.position == 2
+    assert reader.take_seek() == 2 and reader.take_seek() is None
+    reader.move(5)
+    assert reader.position == 5
+
+
 def test_byte_limit_splits_a_chunk(tmp_path: Path) -> None:
     topic = memory_topic(tmp_path, None, "drop", size_bytes=100)
     reader = topic.reader("r", "earliest", keep=False)

@@ -34,22 +34,32 @@ class OffsetReader:
         self.moved_at = time.monotonic()
         self._moved = moved
         self._seek_to: int | None = None
+        self._seeking = threading.Lock()
         self.close_hook: Callable[[OffsetReader], None] = lambda _: None
 
     def move(self, offset: int) -> None:
-        """Moves the reader to `offset`; wakes writers that wait for space."""
-        self.position = offset
+        """Moves the reader to `offset`; wakes writers that wait for space. Does nothing between a seek and `take_seek`:
+        its owner, perhaps a client that leaves, does not know of the seek yet."""
+        with self._seeking:
+            if self._seek_to is not None:
+                return
+            self.position = offset
         self.moved_at = time.monotonic()
         self._moved(self)
 
     def seek(self, offset: int) -> None:
         """Moves the reader to another offset, which its owner gets by `take_seek`."""
-        self._seek_to = offset
-        self.move(offset)
+        with self._seeking:
+            self._seek_to = self.position = offset
+        self.moved_at = time.monotonic()
+        self._moved(self)
 
     def take_seek(self) -> int | None:
         """The offset to which an operator has moved this reader since the last call."""
-        offset, self._seek_to = self._seek_to, None
+        if self._seek_to is None:
+            return None
+        with self._seeking:
+            offset, self._seek_to = self._seek_to, None
         return offset
 
     def missed(self, count: int) -> None:
