@@ -64,7 +64,13 @@ def test_work_stops_at_two_thirds_of_the_ttl_unless_the_lease_is_renewed(
     assert held.is_usable
     clock.now += 2
     assert not held.is_usable
-    assert not held.is_lost
+    assert not held.is_expired
+    clock.now += TTL_MS / 1000 / 3
+    assert held.is_expired
+    assert not held.is_lost, "nobody has said so"
+    keeper.renew()
+    assert held.is_usable
+    assert not held.is_expired
 
 
 def test_the_deadline_counts_from_before_the_renewal_was_sent(clock: Clock) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from fleet.worker.conftest import LocalRunner, World
 from gauss.clients.clickhouse.connect import connect
 from gauss.fleet.store.configs import Kind
 from gauss.fleet.worker.range_work import RangeWork
 from gauss.fleet.worker.worker import Settings, new_worker_id
 from gauss.model.errors import ConfigError, Unavailable
+from helpers.fleet import LocalRunner, World
 from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.system

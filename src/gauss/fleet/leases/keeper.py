@@ -44,6 +44,11 @@ class HeldLease:
         return not self._is_lost and clock() < self._stop_at
 
     @property
+    def is_expired(self) -> bool:
+        """Whether the slot may be another worker's, as long as no renewal has succeeded."""
+        return self._is_lost or clock() >= self._stop_at + self._ttl / 3
+
+    @property
     def is_lost(self) -> bool:
         """Whether the slot is known to be free or another worker's. Never taken back."""
         return self._is_lost

@@ -29,7 +29,7 @@ from gauss.fleet.worker.lag import PassedEnds
 from gauss.fleet.worker.range_work import PipelineConfig, RangeResult, RangeWork
 from gauss.fleet.worker.rate import RateLimit
 from gauss.fleet.worker.runner import Failure, Runner
-from gauss.model.errors import ConfigError, Fenced, GaussError
+from gauss.model.errors import ConfigError, Fenced, GaussError, Unavailable
 
 MOST_RANGE = 131_072
 """Records of a range. A task must begin its inserts within a third of the TTL."""
@@ -116,22 +116,31 @@ class Instance:
             self._shown = (state, reason)
 
     def _serve(self) -> None:
-        """One membership of the group; ends when the Kafka part of the config changes."""
+        """One membership of the group; ends when the Kafka part of the config changes, or when the lease has expired: a
+        member that may commit nothing would keep partitions from those that may."""
+        if self.held is not None and self.held.is_expired:
+            raise Unavailable("the lease was not renewed in time", hint="it is renewed once the store answers")
+        self._around.store.pipelines.get(self.owner.pipeline_id)  # without a store there is nothing to join for
         config = self._configs.at(self.wanted.version)
         cluster = self._around.clusters.of(config.kafka.settings())
         topic = cluster.admin.describe(config.kafka.topic)
         member = _Member(config.kafka, config.kafka.group_of(self.owner.pipeline_id), self._around.ttl_ms)
         session = _Session(self, config, topic.topic_id, cluster.admin)
+        waiting: list[int] = []
+        """Partitions that were assigned and not yet claimed."""
         try:
             while not self._is_over:
                 self._beat()
                 given, taken = member.poll()
+                waiting = [*(each for each in waiting if each not in taken), *given]
                 if taken:
                     session.drop(taken)
                 if self.held is not None and not self.held.is_usable:
-                    self._report("waiting", "the lease was not renewed in time")
+                    if self.held.is_expired:
+                        return
                     continue
-                session.take(given)
+                session.take(waiting)
+                waiting = []
                 session.step(member)
                 if self.wanted.version != session.config.version:
                     newer = self._configs.at(self.wanted.version)
@@ -139,8 +148,8 @@ class Instance:
                         return
                     session.use(newer)
         finally:
+            member.close()  # first, because the store may not answer for long
             session.close()
-            member.close()
 
 
 class _Member:

@@ -25,7 +25,7 @@ from gauss.fleet.leases.keeper import clock
 from gauss.fleet.mapping.column import Mapping
 from gauss.fleet.store.letters import DeadLetter
 from gauss.model.batch import RECORD_SCHEMA
-from gauss.model.errors import ConfigError, Unavailable
+from gauss.model.errors import ConfigError, DiskFull, GaussError, Unavailable
 from gauss.model.names import INC_COLUMN, OFFSET_COLUMN
 from gauss.tables.insert import Waits, insert_block
 from gauss.tables.mapped_table import MappedTable
@@ -97,6 +97,16 @@ _opened: dict[str, tuple[PipelineConfig, Opened]] = {}
 def run(work: RangeWork) -> RangeResult:
     """Inserts a range exactly once, if the table has our columns. Raises Unavailable to try again (the range is unclear
     then), ConfigError if somebody must change something."""
+    try:
+        return _run(work)
+    except (Unavailable, DiskFull):
+        raise
+    except GaussError:  # somebody may have changed the table: the next attempt prepares it again
+        _forget(work.config.pipeline_id)
+        raise
+
+
+def _run(work: RangeWork) -> RangeResult:
     began = time.monotonic()
     stop_at = float("inf") if work.deadline is None else work.deadline.here()
     opened = _open(work.config)
@@ -198,10 +208,14 @@ def _open(config: PipelineConfig) -> Opened:
     if known is not None and known[0] == config:
         return known[1]
     opened = open_config(config)
-    if known is not None:
-        known[1].table.store.close()
+    _forget(config.pipeline_id)
     _opened[config.pipeline_id] = (config, opened)
     return opened
+
+
+def _forget(pipeline_id: str) -> None:
+    if (known := _opened.pop(pipeline_id, None)) is not None:
+        known[1].table.store.close()
 
 
 def open_config(config: PipelineConfig) -> Opened:
