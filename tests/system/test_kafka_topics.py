@@ -6,14 +6,18 @@ import json
 import random
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from gauss.clients.kafka.admin import Admin
-from gauss.clients.kafka.settings import KafkaSettings
+from gauss.clients.kafka.settings import KafkaSettings, client_conf
 from helpers.kafka import Given, SecuredBroker, cluster, produce, topic_name
 from helpers.kafka_kills import KafkaKills, Received, Sender, Topics, pipeline
 from helpers.run import DRIVER, Run, free_port
@@ -197,11 +201,36 @@ def test_changes_of_a_topic_are_noticed_and_counted(gauss: Make, kafka: SecuredB
     wait_until(lambda: Received(settings, made).look() == 1_400, 120, run.state)
     assert {row["topic"] for row in readers(run)} >= {"given", "given/3", "given/4"}
 
+    before = sum(row["missed"] for row in readers(run))
+    with suspended(run.workers()):
+        ends = admin.latest(given, range(5))
+        Sender(settings, given, 1_400).send(50)
+        wait_until(lambda: sum(admin.stable(given, range(5)).values()) == sum(ends.values()) + 50, 30)
+        delete_records(settings, given, admin.latest(given, range(5)))
+    wait_until(lambda: sum(row["missed"] for row in readers(run)) == before + 50, 120, run.state)
+
     admin.delete(given)
     admin.create(given, 2)
     Sender(settings, given, 1_400).send(100)
     wait_until(lambda: Received(settings, made).look() == 1_500, 180, run.state)
     assert numbers(settings, made) == list(range(1_500))
+
+
+@contextmanager
+def suspended(processes: Sequence[psutil.Process]) -> Iterator[None]:
+    for each in processes:
+        each.suspend()
+    try:
+        yield
+    finally:
+        for each in processes:
+            each.resume()
+
+
+def delete_records(settings: KafkaSettings, topic: str, ends: dict[int, int]) -> None:
+    client = AdminClient({**client_conf(settings)})
+    for done in client.delete_records([TopicPartition(topic, number, end) for number, end in ends.items()]).values():
+        done.result()
 
 
 def readers(run: Run) -> list[dict[str, Any]]:
