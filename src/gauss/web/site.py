@@ -20,9 +20,10 @@ class Site:
     """The parts of a reading that are rows by id: of these only changed rows are sent."""
     read: Callable[[], dict[str, Any]]
     """The figures that pages show live."""
-    styles: tuple[str, ...] = ("tokens.css", "pages.css")
+    styles: tuple[str, ...] = ("tokens.css", "pages.css", "db/db.css")
 
 
+DATABASE_PATHS = ("/db", "/db/states/{id}", "/db/jobs/{id}")
 RUN_PATHS = (
     "/",
     "/topics",
@@ -33,6 +34,7 @@ RUN_PATHS = (
     "/syncs/{name}",
     "/pipeline",
     "/health",
+    *DATABASE_PATHS,
 )
 FLEET_PATHS = (
     "/",
@@ -42,6 +44,7 @@ FLEET_PATHS = (
     "/new/{step}",
     "/workers",
     "/audit",
+    *DATABASE_PATHS,
 )
 
 
@@ -52,4 +55,6 @@ def run_site(title: str, read: Callable[[], dict[str, Any]]) -> Site:
 
 def fleet_site(read: Callable[[], dict[str, Any]]) -> Site:
     """The pages of a fleet."""
-    return Site("fleet", "fleet", FLEET_PATHS, ("pipelines",), read, ("tokens.css", "pages.css", "fleet/fleet.css"))
+    return Site(
+        "fleet", "fleet", FLEET_PATHS, ("pipelines",), read, ("tokens.css", "pages.css", "fleet/fleet.css", "db/db.css")
+    )

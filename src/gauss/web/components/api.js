@@ -42,6 +42,26 @@ export const remove = async (url) => {
   return reply.status === 204 ? null : reply.json();
 };
 
+// The lines of an answer as they come. Rejects if it ends with an error.
+export async function stream(url, query, signal, take) {
+  const reply = await ask("GET", withQuery(url, query), undefined, signal);
+  const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ""; ; ) {
+    const { value, done } = await reader.read().catch((error) => {
+      if (error.name === "AbortError") throw error;
+      throw new ApiError(0, { code: "gone", message: "the connection was lost", hint: "is gauss still running there?" });
+    });
+    if (done) return;
+    const found = (rest + value).split("\n");
+    rest = found.pop();
+    for (const line of found.filter(Boolean)) {
+      const given = JSON.parse(line);
+      if (given.error && !given.type) throw new ApiError(503, given.error);
+      take(given);
+    }
+  }
+}
+
 export async function lines(url, query, signal) {
   const reply = await ask("GET", withQuery(url, query), undefined, signal);
   const text = await reply.text();

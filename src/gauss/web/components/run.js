@@ -2,6 +2,7 @@
 import { defineAsyncComponent } from "vue";
 import * as api from "./api.js";
 import { go, state } from "./live.js";
+import * as db from "./db/site.js";
 import Home from "./home.js";
 
 const page = (name) => defineAsyncComponent(() => import(`./${name}.js`));
@@ -15,18 +16,18 @@ export const run = {
   routes: [
     [/^\/$/, Home], [/^\/topics$/, page("topics")], [/^\/topics\/(.+)$/, page("topic")], [/^\/dead$/, page("dead")],
     [/^\/processors\/(.+)$/, Home], [/^\/syncs$/, page("syncs")], [/^\/syncs\/(.+)$/, page("syncs")],
-    [/^\/pipeline$/, page("pipeline")], [/^\/health$/, page("health")],
+    [/^\/pipeline$/, page("pipeline")], [/^\/health$/, page("health")], ...db.routes,
   ],
   rail: [
     ["/", "graph", "Graph", "g h"], ["/topics", "topic", "Topics", "g t"], ["/dead", "dead", "Dead letters", "g d", "Letters"],
-    ["/syncs", "sync", "Syncs", "g s"], null, ["/pipeline", "file", "Pipeline file", "g f"], ["/health", "health", "Health and logs", "g l"],
+    ["/syncs", "sync", "Syncs", "g s"], db.rail, null, ["/pipeline", "file", "Pipeline file", "g f"], ["/health", "health", "Health and logs", "g l"],
   ],
   home: "the graph",
   homes: ["/processors"],
   process: "run",
   signIn: "gauss open",
   keys: [["e r x", "edit, replay, discard a dead letter"]],
-  hides: (path, seen) => path === "/syncs" && !seen.syncs.all,
+  hides: (path, seen) => (path === "/syncs" && !seen.syncs.all) || (path === "/db" && !seen.databases),
   counts: (seen) => ({ "/topics": [Object.keys(seen.topics).length], "/dead": [seen.dead, "warn"], "/syncs": [seen.syncs.all] }),
   live({ processes }) {
     const down = processes.filter((each) => each.state !== "ready");
