@@ -1,6 +1,7 @@
 // The pages of `gauss serve`: what they read, where they are, what can be found.
 import { defineAsyncComponent } from "vue";
 import * as api from "../api.js";
+import * as db from "../db/site.js";
 import { plural } from "../format.js";
 import { html } from "../html.js";
 import { go } from "../live.js";
@@ -18,9 +19,9 @@ export const fleet = {
   },
   routes: [
     [/^\/$/, List], [/^\/pipelines\/([^/]+)(?:\/.*)?$/, page("pipeline")],
-    [/^\/workers$/, page("workers")], [/^\/audit$/, page("audit")],
+    [/^\/workers$/, page("workers")], [/^\/audit$/, page("audit")], ...db.routes,
   ],
-  rail: [["/", "pipelines", "Pipelines", "g p"], ["/workers", "workers", "Workers", "g w"], null, ["/audit", "file", "Audit", "g a"]],
+  rail: [["/", "pipelines", "Pipelines", "g p"], ["/workers", "workers", "Workers", "g w"], db.rail, null, ["/audit", "file", "Audit", "g a"]],
   home: "the pipelines",
   homes: ["/pipelines", "/new"],
   process: "server",
