@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from gauss.clients.dbstates.client import DatabaseStates, running, start
+from gauss.dbstates.runtimes.container import LABEL
 from gauss.dbstates.runtimes.process import MARK
 from helpers.waiting import wait_until
 
@@ -95,13 +96,30 @@ def engine(data_dir: Path) -> Iterator[DatabaseStates]:
             wait_until(lambda: running(data_dir) is None, what="the engine ends")
 
 
-def marked_processes(data_dir: Path) -> list[int]:
-    """Servers and tools of the store of a data directory: those whose environment names it."""
+def identity(data_dir: Path, name: str) -> str:
+    """What the store of a data directory is known by outside."""
     import sqlite3
 
-    metadata = data_dir / "dbstates" / "state-store" / "metadata.db"
-    store = sqlite3.connect(metadata).execute("SELECT value FROM identity WHERE name = 'store'").fetchone()[0]
-    found = []
+    with sqlite3.connect(data_dir / "dbstates" / "state-store" / "metadata.db") as metadata:
+        return str(metadata.execute("SELECT value FROM identity WHERE name = ?", (name,)).fetchone()[0])
+
+
+def socket_folders(data_dir: Path) -> set[str]:
+    """The folders of servers' sockets, outside the store."""
+    folder = Path(identity(data_dir, "sockets"))
+    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+
+
+def containers(data_dir: Path) -> set[str]:
+    """The ids of all containers of the store, ended ones included."""
+    wanted = f"label={LABEL}={identity(data_dir, 'store')}"
+    command = ["podman", "ps", "--all", "--quiet", "--no-trunc", "--filter", wanted]
+    return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+
+
+def marked_processes(data_dir: Path) -> list[int]:
+    """Servers and tools of the store of a data directory: those whose environment names it."""
+    store, found = identity(data_dir, "store"), []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and entry.name != str(os.getpid()):
             try:
@@ -145,10 +163,18 @@ def check_nothing_is_left(data_dir: Path, client: DatabaseStates) -> None:
     """Processes, folders and states are those of the metadata, and no partial state is ready."""
     store = data_dir / "dbstates" / "state-store"
     instances = client.get("instances")["instances"]
-    servers = {int(row["runtime_id"].split("-")[0]) for row in instances if row["status"] == "running"}
+    processes = [row for row in instances if row["runtime"] == "process"]
+    servers = {int(row["runtime_id"].split("-")[0]) for row in processes if row["status"] == "running"}
     parents = {pid: psutil_parent(pid) for pid in marked_processes(data_dir)}
     assert {pid for pid, parent in parents.items() if parent not in servers} <= servers, (parents, servers)
-    assert {path.name for path in (store / "instances").iterdir()} == {row["instance_id"] for row in instances}
+    known = {row["instance_id"] for row in instances}
+    assert {path.name for path in (store / "instances").iterdir()} == known
+    assert socket_folders(data_dir) <= {instance[:12] for instance in known}
+    jobs = {row["job_id"] for row in client.get("prepare-jobs")["jobs"]}
+    assert {path.name for path in (store / "jobs").iterdir()} <= jobs
+    if shutil.which("podman"):
+        running = {row["runtime_id"] for row in instances if row["runtime"] == "container"}
+        assert containers(data_dir) <= running
     states = client.get("states")["states"]
     ready = {row["state_id"] for row in states if row["status"] == "ready"}
     assert {path.name for path in store.glob("engines/*/*/states/*")} == ready

@@ -83,6 +83,8 @@ def test_a_hot_state_has_instances_ready(own: DatabaseStates, tmp_path: Path) ->
     assert "instance taken from the warm pool" in job.logs
     assert job.sql("SELECT n FROM seven") == 7
     wait_until(lambda: own.get("states", state)["warm"] == 2, what="the pool is full again")
+    setting(own, "instances.warmPool", {"size": 0})
+    wait_until(lambda: own.get("states", state)["warm"] == 0, what="a smaller pool is emptied")
     assert own.remove("states", state, recurse="true")["outcome"] == "deleted"
     own.delete("config", path="instances.warmPool")
 

@@ -187,6 +187,14 @@ def test_only_the_newest_identical_jobs_are_kept(client: DatabaseStates, people_
     assert set(jobs[1:]) <= known
 
 
+def test_many_identical_jobs_are_all_told_to_their_clients(client: DatabaseStates, people_sql: Path) -> None:
+    prepare(client, people_sql)
+    asked = [client.prepare(request(people_sql, plan_only=True)) for _ in range(6)]
+    jobs = [next(events)["job_id"] for events in asked]
+    wait_until(lambda: all(client.get("prepare-jobs", job)["status"] == "succeeded" for job in jobs))
+    assert [list(events)[-1]["status"] for events in asked] == ["succeeded"] * 6
+
+
 def test_a_snapshot_of_a_running_server_is_whole(client: DatabaseStates, tmp_path: Path) -> None:
     """Rows, index and sequence of a clone agree, though its server was never stopped."""
     table = f"{unique()}CREATE TABLE n AS SELECT g AS id, md5(g::text) AS hash FROM generate_series(1, 100000) g;"

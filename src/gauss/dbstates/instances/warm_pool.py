@@ -41,6 +41,8 @@ class WarmPool:
     ) -> None:
         self._instances, self._cache, self._settings, self._metrics = instances, cache, settings, metrics
         self._states: dict[str, _Hot] = {}
+        self._surplus: list[str] = []
+        """Instances that nobody will get: their servers have ended, or the pool has become smaller."""
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._stopped = threading.Event()
@@ -65,6 +67,7 @@ class WarmPool:
             while hot.ready and found is None:
                 found = hot.ready.popleft()
                 if self._instances.server(found) is None:
+                    self._surplus.append(found)
                     found = None
         self._wanted.set()
         if found is not None:
@@ -91,6 +94,7 @@ class WarmPool:
             self._wanted.clear()
             try:
                 self._drop_cold()
+                self._drop_surplus()
                 while not self._stopped.is_set() and (state := self._lacking()) is not None:
                     self._add(state)
             except GaussError as error:
@@ -123,6 +127,16 @@ class WarmPool:
                 hot.ready.append(instance)
                 return
         self._instances.remove(instance)
+
+    def _drop_surplus(self) -> None:
+        size = self._settings().size
+        with self._lock:
+            for hot in self._states.values():
+                while len(hot.ready) > size:
+                    self._surplus.append(hot.ready.popleft())
+            gone, self._surplus = self._surplus, []
+        for instance in gone:
+            self._instances.remove(instance)
 
     def _drop_cold(self) -> None:
         settings = self._settings()

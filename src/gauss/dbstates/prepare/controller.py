@@ -21,11 +21,14 @@ from gauss.dbstates.prepare.explain import Explainer
 from gauss.dbstates.prepare.job_run import JobParts, JobRun
 from gauss.dbstates.prepare.planner import Planner
 from gauss.dbstates.prepare.requests import PrepareRequest
+from gauss.dbstates.repeating import Repeating
 from gauss.dbstates.store.jobs import TERMINAL
 from gauss.dbstates.store.metadata import now_ms
 from gauss.model.errors import GaussError, StorageError
 
 THREADS = 256
+PAUSE_SECONDS = 1.0
+"""How often surplus jobs are looked for."""
 log = logging.getLogger("gauss.dbstates")
 
 
@@ -41,7 +44,7 @@ class PrepareController:
         self._controls: dict[str, JobControl] = {}
         self._slots = threading.Semaphore(context.settings().orchestrator.parallel)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="job")
-        self._stopping = False
+        self._trimming = Repeating("jobs", PAUSE_SECONDS, self.trim)
 
     # --- the queue ---
 
@@ -55,6 +58,7 @@ class PrepareController:
 
     def recover(self) -> None:
         """Queues the jobs again that an earlier engine did not end. Their environment is that of this engine."""
+        self._trimming.start()
         for job in self._jobs.open():
             planned = [row["state_id"] for row in self._jobs.tasks(job) if row["type"] == "state_execute"]
             self._jobs.drop_tasks(job)
@@ -101,7 +105,7 @@ class PrepareController:
 
     def stop(self) -> None:
         """Ends all jobs as cancelled."""
-        self._stopping = True
+        self._trimming.stop()
         for control in list(self._controls.values()):
             control.cancel()
         self._threads.shutdown(wait=True)
@@ -121,7 +125,7 @@ class PrepareController:
             log.exception("job %s failed", job)
             self._jobs.fail(job, GaussError(f"unexpected {type(error).__name__}: {error}", hint="see engine.log"))
         finally:
-            self._end(job, request)
+            self._end(job)
 
     @contextmanager
     def _slot(self, control: JobControl) -> Iterator[None]:
@@ -133,17 +137,21 @@ class PrepareController:
         finally:
             self._slots.release()
 
-    def _end(self, job: str, request: PrepareRequest) -> None:
+    def _end(self, job: str) -> None:
         try:
             status = self._jobs.status(job)
             self._context.metrics.count("jobs_total", status=status)
             self._context.audit.note("job_ended", job_id=job, status=status)
-            for old in self._jobs.surplus(request.signature, self._context.settings().orchestrator.jobs.maxIdentical):
-                self.forget(old)
+            self.trim()
         except GaussError:
             log.exception("the end of job %s", job)
         finally:
             self._controls.pop(job, None)
+
+    def trim(self) -> None:
+        """Removes ended jobs beyond the newest of those that are identical."""
+        for old in self._jobs.surplus(self._context.settings().orchestrator.jobs.maxIdentical):
+            self.forget(old)
 
     def forget(self, job: str) -> None:
         """Removes an ended job and its folder."""

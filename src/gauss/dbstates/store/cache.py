@@ -55,9 +55,9 @@ class Cache:
         """Removes states, deepest first. Their rows go first: a partly removed state is never found."""
         aside = []
         with self.lock:
+            self._states.remove([row["id"] for row in rows])
             for row in rows:
                 path = self.path(row)
-                self._states.remove(row["id"])
                 if path.exists():
                     place = path.with_name(f"{path.name}{REMOVED}{secrets.token_hex(4)}")
                     path.rename(place)

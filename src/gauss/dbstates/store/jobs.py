@@ -9,6 +9,8 @@ from typing import Any
 from gauss.dbstates.store.metadata import Metadata, Row, now_ms
 from gauss.model.errors import GaussError, NotFound
 
+UNREAD_MS = 60_000
+"""An ended job is kept this long for a client that has not read its end."""
 TERMINAL = frozenset({"succeeded", "failed"})
 EVENT_BYTES = 64 << 10
 """Longer messages are cut."""
@@ -20,6 +22,8 @@ class Jobs:
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._watchers: list[Callable[[str], None]] = []
+        self._read: set[str] = set()
+        """Jobs whose end a client has read."""
 
     def watch(self, changed: Callable[[str], None]) -> None:
         """Calls `changed` with the id of a job after each of its events."""
@@ -84,13 +88,27 @@ class Jobs:
         query = "SELECT id FROM jobs WHERE status IN ('queued', 'running') ORDER BY created_ms, id"
         return [row["id"] for row in self._metadata.rows(query)]
 
-    def surplus(self, signature: str, most: int) -> list[str]:
-        """Ended jobs with the same request beyond the newest ones."""
-        query = "SELECT id FROM jobs WHERE signature = ? AND ended_ms > 0 ORDER BY ended_ms DESC, created_ms DESC"
-        return [row["id"] for row in self._metadata.rows(query, signature)][most:]
+    def read_to_end(self, job: str) -> None:
+        """Notes that a client has read how a job ended."""
+        self._read.add(job)
+
+    def surplus(self, most: int) -> list[str]:
+        """Ended jobs beyond the newest ones with the same request, whose end has been read or could have been."""
+        query = """
+            SELECT id, ended_ms FROM (
+                SELECT id, ended_ms, row_number() OVER
+                    (PARTITION BY signature ORDER BY ended_ms DESC, created_ms DESC) AS number
+                FROM jobs WHERE ended_ms > 0)
+            WHERE number > ?"""
+        before = now_ms() - UNREAD_MS
+        return [row["id"] for row in self._metadata.rows(query, most) if self._is_read(row, before)]
+
+    def _is_read(self, row: Row, before: int) -> bool:
+        return row["id"] in self._read or not before < row["ended_ms"] <= now_ms()
 
     def remove(self, job: str) -> None:
         self._metadata.execute("DELETE FROM jobs WHERE id = ?", job)
+        self._read.discard(job)
         self._tell(job)
 
     # --- tasks ---

@@ -71,8 +71,11 @@ class States:
     def hit(self, state: str) -> None:
         self._metadata.execute("UPDATE states SET hits = hits + 1, used_ms = ? WHERE id = ?", now_ms(), state)
 
-    def remove(self, state: str) -> None:
-        self._metadata.execute("DELETE FROM states WHERE id = ?", state)
+    def remove(self, states: Sequence[str]) -> None:
+        """Forgets all of them, or none if the engine is killed meanwhile."""
+        with self._metadata.transaction():
+            for state in states:
+                self._metadata.execute("DELETE FROM states WHERE id = ?", state)
 
     def get(self, state: str) -> Row:
         found = self._metadata.row(f"SELECT {_SHOWN} FROM states WHERE id = ?", state)

@@ -55,6 +55,7 @@ class JobFeed:
                     yield text.encode() + b"\n"
                 if not events:
                     if status in TERMINAL:
+                        self._jobs.read_to_end(job)
                         return
                     try:
                         await asyncio.wait_for(woken.wait(), SILENCE_SECONDS)
