@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
@@ -24,7 +25,20 @@ PAGES = ("/", "/topics", "/topics/raw", "/dead", "/syncs", "/pipeline", "/health
 SCRIPT = '{"id": 1, "symbol": "<script>window.hit = 1</script><img src=x onerror=window.hit=1>", "bid": 150.0}'
 
 
-def pipeline(feed: int, slow: int) -> str:
+OWN = """import pathlib
+from gauss.contracts.function import arrow_function
+
+
+@arrow_function()
+def priced(batch, broken):
+    if pathlib.Path(broken).exists():
+        raise RuntimeError("the <b>price</b> service does not answer")
+    return batch
+"""
+"""A processor that fails while a file exists."""
+
+
+def pipeline(feed: int, broken: Path) -> str:
     return f"""
 formats = [{{ name = "quote", plugin = "json", config = {{ fields = [
     {{ name = "id", type = "int64" }}, {{ name = "symbol", type = "string" }}, {{ name = "bid", type = "double" }},
@@ -32,11 +46,11 @@ formats = [{{ name = "quote", plugin = "json", config = {{ fields = [
 topics = [
     {{ name = "raw", storage = "memory", storage_config = {{ storage_size = 50_000 }} }},
     {{ name = "high", storage = "file" }},
-    {{ name = "copied", storage = "memory", storage_config = {{ storage_size = 200 }} }},
     {{ name = "live", storage = "memory", storage_config = {{
         mode = "table", format = "quote", key_field = "symbol",
     }} }},
-    {{ name = "queue", storage = "memory", storage_config = {{ storage_size = 100 }} }},
+    {{ name = "orders", storage = "memory" }},
+    {{ name = "priced", storage = "memory" }},
 ]
 
 [[processors]]
@@ -59,37 +73,37 @@ source = {{ topic = "raw", read = "offset" }}
 target = {{ topic = "live" }}
 
 [[processors]]
-name = "out"
-plugin = "tcp-sink"
-source = {{ topic = "queue", read = "offset" }}
-config = {{ port = {slow}, output = {{ framing = "newline", delimiter = "\\n" }} }}
+name = "pricing"
+plugin = "own:priced"
+source = {{ topic = "orders", read = "offset" }}
+target = {{ topic = "priced" }}
+config = {{ input = {{ format = "quote" }}, options = {{ broken = "{broken}" }} }}
 
 [[syncs]]
 name = "orders"
 source = {{ connector = "file", path = "orders", format = "csv" }}
 destination = {{ connector = "topic" }}
-streams = [{{ name = "copied", mode = "incremental" }}]
+streams = [{{ name = "orders", mode = "incremental" }}]
 """
 
 
 @dataclass
-class Pages:
-    """The pages of a run in a browser."""
+class Served:
+    """The pages of a process in a browser."""
 
-    run: Run
+    access: Path
+    """The file with the address of the API and a token."""
     browser: Browser
-    feed: int
-    slow: int
     problems: list[str] = field(default_factory=list)
     sessions: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def endpoint(self) -> str:
-        return str(json.loads((self.run.data_dir / "engine.json").read_text())["endpoint"])
+        return str(json.loads(self.access.read_text())["endpoint"])
 
     def url(self, role: str = "operator") -> str:
         """A link that signs in."""
-        found = json.loads((self.run.data_dir / "engine.json").read_text())
+        found = json.loads(self.access.read_text())
         request = urllib.request.Request(
             f"{found['endpoint']}/api/session/codes",
             data=json.dumps({"role": role}).encode(),
@@ -141,6 +155,14 @@ class Pages:
         if message.type in ("error", "warning") and not message.text.startswith("Failed to load resource"):
             self.problems.append(message.text)
 
+
+@dataclass
+class Pages(Served):
+    """The pages of a run in a browser."""
+
+    run: Run = field(kw_only=True)
+    feed: int = field(kw_only=True)
+
     def send(self, *records: str) -> None:
         send(self.feed, "".join(f"{record}\n" for record in records).encode())
 
@@ -158,10 +180,11 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def pages(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Pages]:
     folder = tmp_path_factory.mktemp("pages")
-    (folder / "orders" / "copied").mkdir(parents=True)
-    feed, slow = free_port(), free_port()
-    run = Run(folder, pipeline(feed, slow)).start()
-    found = Pages(run, browser, feed, slow)
+    (folder / "orders" / "orders").mkdir(parents=True)
+    (folder / "own.py").write_text(OWN)
+    feed = free_port()
+    run = Run(folder, pipeline(feed, folder / "broken")).start()
+    found = Pages(run.data_dir / "engine.json", browser, run=run, feed=feed)
     found.send(*(f'{{"id": {number}, "symbol": "S{number % 4}", "bid": {90 + number % 20}}}' for number in range(500)))
     yield found
     run.end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -69,6 +70,9 @@ def test_a_processor_shows_its_plan_and_previews_what_an_action_does(pages: Page
 def test_topics_are_listed_filtered_and_opened(pages: Pages) -> None:
     with pages.opened("/topics") as page:
         assert page.locator("tbody tr").count() == 5
+        first = page.inner_text("[data-id=raw]")
+        assert "memory" in first and "/s" in first and "ago" in first and "of 50,000" not in first
+        assert "up to date" in first or "behind" in first
         page.keyboard.press("/")
         page.keyboard.type("hig")
         wait_until(lambda: page.locator("tbody tr").count() == 1, what="one topic")
@@ -76,6 +80,17 @@ def test_topics_are_listed_filtered_and_opened(pages: Pages) -> None:
         page.click("a.name")
         page.wait_for_url("**/topics/high")
         page.wait_for_selector("text=What it promises")
+        assert "Oldest" in page.inner_text("dl.pairs") and "survives a restart" in page.inner_text("dl.pairs")
+        assert page.locator("[aria-label=Table]").count() == 0
+
+
+def test_a_table_topic_shows_rows_key_and_evolution(pages: Pages) -> None:
+    with pages.opened("/topics/live") as page:
+        page.wait_for_selector(".tail-row >> text=S1")
+        table = page.locator("[aria-label=Table]")
+        table.locator("dd >> text=symbol").wait_for()
+        assert "A row is the newest record of its key" in table.inner_text()
+        assert "no record deletes a key" in table.inner_text()
 
 
 def test_the_scan_box_completes_shows_faults_and_returns_rows(pages: Pages) -> None:
@@ -92,10 +107,19 @@ def test_the_scan_box_completes_shows_faults_and_returns_rows(pages: Pages) -> N
         page.keyboard.press("Enter")
         page.wait_for_selector("text=/rows.* in \\d+ ms/")
         assert page.locator(".scan th").all_inner_texts() == ["symbol", "bid"]
+        page.wait_for_selector("text=/fuel, .* read/")
+        page.click("text=Last minute")
+        assert "range(ts: " in page.input_value("[data-testid=scan]")
+        page.click("[aria-label='Time range'] >> text=All")
+        assert page.input_value("[data-testid=scan]") == "select(.bid > 107) | {symbol, bid}"
         page.click(".segments >> text=JSON")
         page.wait_for_selector(".scan .code div")
         page.click("text=Copy curl")
         assert "curl" in page.evaluate("navigator.clipboard.readText()")
+        page.click("text=Copy command")
+        command = shlex.split(page.evaluate("navigator.clipboard.readText()"))
+    rows = pages.run.cli(*command[1:], "--limit", "3").stdout.splitlines()
+    assert len(rows) == 4 and rows[0].split() == ["symbol", "bid"]
 
 
 def test_a_bad_record_is_corrected_tried_and_replayed(pages: Pages) -> None:
@@ -123,6 +147,20 @@ def test_a_bad_record_is_corrected_tried_and_replayed(pages: Pages) -> None:
     assert len(found) == 1
 
 
+def test_all_letters_of_a_group_are_replayed(pages: Pages) -> None:
+    pages.send(*(f'{{"id": {number}, "symbol": "BAD", "bid": "x"}}' for number in (81, 82)))
+    wait_until(lambda: pages.run.api("/api/dlq")["total"] == 2, what="two dead letters")
+    with pages.opened("/dead") as page:
+        page.wait_for_selector("h1 >> text=2 dead letters, all for one reason")
+        page.click("text=Replay all 2")
+        page.wait_for_selector(".toast >> text=2 records of high replayed")
+    wait_until(
+        lambda: [each["attempts"] for each in pages.run.api("/api/dlq/letters")["letters"]] == [2, 2],
+        what="the letters, refused again",
+    )
+    pages.run.cli("dlq", "discard", "--all", "--yes")
+
+
 def test_a_discarded_letter_comes_back_by_undo(pages: Pages) -> None:
     pages.send('{"id": 78, "symbol": "BAD", "bid": "13x"}')
     wait_until(lambda: pages.run.api("/api/dlq")["total"] == 1, what="the dead letter")
@@ -138,13 +176,49 @@ def test_a_discarded_letter_comes_back_by_undo(pages: Pages) -> None:
 
 
 def test_a_sync_is_started_and_its_cursor_edited(pages: Pages) -> None:
-    (pages.run.folder / "orders" / "copied" / "one.csv").write_text("id,symbol\n1,A\n2,B\n")
+    (pages.run.folder / "orders" / "orders" / "one.csv").write_text("id,symbol,bid\n1,A,1.5\n2,B,2.5\n")
     with pages.opened("/syncs") as page:
         page.click("[aria-label='Start orders']")
-        page.wait_for_selector("text=/succeeded|failed/", timeout=60_000)
+        page.wait_for_selector("text=/succeeded, 2 rows/", timeout=120_000)
         page.click("a.name >> text=orders")
         page.wait_for_selector("text=History")
         wait_until(lambda: page.locator("main table").nth(1).locator("tbody tr").count(), what="a run")
+        assert "none: reads everything" not in page.inner_text("main table >> nth=0")
+        page.click("[aria-label='Edit the cursor of orders']")
+        page.fill("[data-testid=cursor]", "{wrong")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("[role=alert] >> text=not JSON")
+        page.fill("[data-testid=cursor]", "")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("td >> text=none: reads everything")
+        page.click("text=Start now")
+        wait_until(lambda: page.locator("main table").nth(1).locator("tbody tr").count() > 1, what="a second run")
+        wait_until(lambda: pages.run.topic("orders")["appended"] == 4, what="rows that were read again")
+
+
+def test_a_processor_that_has_failed_says_why_and_is_retried(pages: Pages) -> None:
+    broken = pages.run.folder / "broken"
+    broken.touch()
+    pages.run.api("/api/topics/orders/records", "POST", b'{"id": 1, "symbol": "A", "bid": 1.5}\n')
+    try:
+        with pages.opened() as page:
+            page.wait_for_selector("h1 >> text=pricing has failed", timeout=120_000)
+            assert "1 record waits for it and is not lost" in page.inner_text(".lead")
+            page.click("text=Why")
+            page.wait_for_selector(".dock [role=alert] >> text=the <b>price</b> service does not answer")
+            page.click("[data-testid=skip]")
+            page.wait_for_selector("dialog >> text=The skipped records become dead letters")
+            page.click("dialog [data-keep]")
+            broken.unlink()
+            page.click("[data-testid=retry]")
+            page.wait_for_selector("dialog >> text=1 record waits for it")
+            page.click("dialog footer >> text=Retry")
+            page.wait_for_selector("text=Retry of pricing is on its way")
+            page.wait_for_selector(".dock .chip >> text=running")
+    finally:
+        broken.unlink(missing_ok=True)
+    offered = pages.run.topic("orders")["appended"]
+    wait_until(lambda: pages.run.topic("priced")["appended"] == offered, what="each record, once")
 
 
 def test_the_pipeline_file_shows_faults_in_place_and_links_to_nodes(pages: Pages) -> None:

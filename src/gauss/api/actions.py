@@ -50,11 +50,12 @@ def _failed(row: Row) -> bool:
 
 
 def _retry(node: ProcessorNode, row: Row) -> Row:
-    waiting = counted(row["behind"] or 0, "record")
+    many = row["behind"] or 0
+    waiting = "1 record waits" if many == 1 else f"{counted(many, 'record')} wait"
     return _action(
         "retry",
         f"Retry {node.name}?",
-        [f"It starts again where it stopped: {waiting} wait for it."],
+        [f"It starts again where it stopped: {waiting} for it."],
         ["Nothing is read twice, and nothing is skipped."],
         **(
             {} if _failed(row) else {"allowed": False, "refusal": f"it is {row['state']}, so there is nothing to retry"}

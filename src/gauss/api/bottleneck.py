@@ -98,7 +98,9 @@ def _process_down(child: Row) -> Row:
 def _failed(failed: list[str], processors: dict[str, Row]) -> Row:
     first = processors[failed[0]]
     text = f"{failed[0]} has {first['state']}" if len(failed) == 1 else f"{len(failed)} processors have failed"
-    waiting = f"{human_count(first['behind'])} records wait for it, none is lost. " if first["behind"] else ""
+    many = first["behind"] or 0
+    waiting = f"{human_count(many)} records wait for it, none is lost. " if many > 1 else ""
+    waiting = waiting or "1 record waits for it and is not lost. " * (many == 1)
     return _said("bad", text, f"{waiting}{first['detail']}", processor=failed[0])
 
 
