@@ -104,3 +104,14 @@ def test_servers_are_validated(api: httpx.Client, configured: str, kafka: Secure
         found = api.post(f"/api/validate/{path}", json=body).json()
         assert found["ok"] is False
         assert found["message"]
+
+
+def test_brokers_that_do_not_answer_are_told_at_once(api: httpx.Client, kafka: SecuredBroker) -> None:
+    def message(*brokers: str) -> str:
+        found = api.post("/api/validate/kafka", json={"brokers": brokers, "topic": "nowhere"}).json()
+        assert found["ok"] is False
+        return str(found["message"])
+
+    gone = message("127.0.0.1:1", "no-host.invalid:9092")
+    assert gone == "nothing listens at 127.0.0.1:1; no host has the name in no-host.invalid:9092"
+    assert "UNKNOWN_TOPIC" in message("127.0.0.1:1", kafka.broker.address)

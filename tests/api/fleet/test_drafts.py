@@ -153,6 +153,25 @@ def test_a_table_is_compared_with_a_mapping_that_is_not_saved(
         client.close()
 
 
+def test_a_table_that_clickhouse_would_not_make_is_found_before(
+    api: httpx.Client, sourced: str, clickhouse: EmbeddedServer
+) -> None:
+    server = {"dsn": dsn_of(clickhouse), "table": "untried"}
+    faults: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"ttl": "id"}, "TTL"),
+        ({"partitionBy": "toYYYYMM(id)"}, "toYYYYMM"),
+        ({"columns": [COLUMNS[0] | {"nullable": True}]}, "nullable"),
+    )
+    for given, word in faults:
+        mapping = {"columns": COLUMNS, "orderBy": ["id"], **given}
+        found = api.post(f"{sourced}/draft/table", json={"clickhouse": server, "mapping": mapping}).json()
+        assert (found["ok"], word in found["message"], bool(found["ddl"])) == (False, True, True), found
+    mapping = {"columns": COLUMNS, "orderBy": ["id"], "engine": "ReplacingMergeTree", "partitionBy": "id % 4"}
+    assert api.post(f"{sourced}/draft/table", json={"clickhouse": server, "mapping": mapping}).json()["ok"]
+    assert api.put(f"{sourced}/clickhouse-config", json=server).status_code == 200
+    assert "untried" not in api.get(f"{sourced}/clickhouse/tables", params={"db": "default"}).json()
+
+
 def test_viewers_try_mappings_and_do_not_ask_servers(fleet: Fleet, sourced: str) -> None:
     with fleet.client(Role.VIEWER) as viewer:
         assert viewer.post(f"{sourced}/preview", json={}).status_code == 200

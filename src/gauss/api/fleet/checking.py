@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from decimal import Decimal
@@ -33,12 +34,15 @@ from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.mapping.column import Mapping, MappingColumn
 from gauss.fleet.mapping.preview import PreviewRow
 from gauss.fleet.sampling import Sample
-from gauss.model.errors import ConfigError, GaussError
+from gauss.model.errors import ConfigError, GaussError, Unavailable
 from gauss.model.units import moment, moment_ms
 from gauss.tables.mapped_table import MappedTable
 
 SampleLimit = Annotated[int, Query(ge=1, le=1_000, description="maximum number of records")]
 From = Annotated[str, Query(alias="from", description="beginning, end, or a time: ISO 8601, Unix ms, or -5m")]
+CONNECT_SECONDS = 5.0
+MOST_TOLD = 5
+"""Brokers whose faults are told."""
 Text = Annotated[str, Query(min_length=1, max_length=200)]
 
 
@@ -113,10 +117,30 @@ def routes(store: FleetStore) -> APIRouter:
 
 def _kafka(config: KafkaConfig) -> TopicValidation:
     try:
+        _check_brokers(config.brokers)
         partitions = checks.check_kafka(config)
     except GaussError as error:
         return TopicValidation(**checks.outcome(error))
     return TopicValidation(ok=True, message=f"the topic has {partitions} partitions", partitions=partitions)
+
+
+def _check_brokers(brokers: list[str]) -> None:
+    """Raises Unavailable if no broker takes a connection, at once and in plain words: a Kafka client tries again until
+    its patience ends."""
+    reasons = []
+    until = time.monotonic() + CONNECT_SECONDS
+    for each in brokers:
+        host, _, port = each.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), max(until - time.monotonic(), 0.1)).close()
+            return
+        except TimeoutError:
+            reasons.append(f"{each} does not answer")
+        except socket.gaierror:
+            reasons.append(f"no host has the name in {each}")
+        except (OSError, ValueError):
+            reasons.append(f"nothing listens at {each}")
+    raise Unavailable("; ".join(reasons[:MOST_TOLD]), hint="check that the brokers are up, and their addresses")
 
 
 def _clickhouse(config: ClickHouseConfig) -> Validation:

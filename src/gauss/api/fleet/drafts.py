@@ -26,6 +26,7 @@ from gauss.fleet.mapping.fixes import ColumnFit, Samples
 from gauss.fleet.mapping.preview import PreviewRow, preview
 from gauss.fleet.sampling import Sample
 from gauss.fleet.store.configs import Kind
+from gauss.fleet.table_trial import try_statement
 from gauss.model.errors import GaussError, NotFound
 
 KEPT_SECONDS = 60.0
@@ -132,10 +133,17 @@ def routes(store: FleetStore) -> APIRouter:
             return ServerShown(**checks.outcome(error))
         return ServerShown(ok=True, message="ClickHouse answers", databases=databases, tables=tables)
 
-    @router.post("/{id}/draft/table", summary="A table beside a mapping that is not saved")
+    @router.post("/{id}/draft/table", summary="A table beside a mapping that is not saved; nothing is made or changed")
     def table(id: str, body: TableDraft) -> TableValidation:
         kafka, config, mapping = asked.kafka(id), _given(id, body.clickhouse), validated(Mapping, body.mapping)
-        return table_validation(lambda: table_of(kafka, config, mapping), create=False)
+        found = table_validation(lambda: table_of(kafka, config, mapping), create=False)
+        if not found.ok or found.exists:
+            return found
+        try:
+            try_statement(config, found.ddl)
+        except GaussError as error:
+            return found.model_copy(update=checks.outcome(error))
+        return found
 
     def _clickhouse(id: str) -> ClickHouseConfig:
         stored = store.configs.get(id, Kind.CLICKHOUSE)
