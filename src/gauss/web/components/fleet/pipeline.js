@@ -5,12 +5,12 @@ import { count, exact } from "../format.js";
 import { html } from "../html.js";
 import { icon } from "../icons.js";
 import { state } from "../live.js";
-import { action, chip, empty, failure, link, note } from "../parts.js";
+import { action, chip, empty, failure, link, note, operator } from "../parts.js";
 import { isDraft, needs } from "./state.js";
 import Running from "./running.js";
 
 const page = (name) => defineAsyncComponent(() => import(`./${name}.js`));
-const PARTS = { "": Running, tail: page("tail"), dead: page("letters"), versions: page("versions"), settings: page("settings") };
+const PARTS = { "": Running, tail: page("tail"), mapping: page("mapping"), dead: page("letters"), versions: page("versions"), settings: page("settings") };
 
 export default {
   props: ["name"],
@@ -43,7 +43,7 @@ export default {
       return html`${way}${row.reason ? ` · ${row.reason}` : ""}`;
     },
     tabs(row) {
-      const tabs = [["", "Run"], ["tail", "Live tail"], ["dead", "Dead letters", row.deadLetters], ["versions", "Versions", row.version], ["settings", "Settings"]];
+      const tabs = [["", "Run"], ["tail", "Live tail"], ["mapping", "Mapping"], ["dead", "Dead letters", row.deadLetters], ["versions", "Versions", row.version], ["settings", "Settings"]];
       return html`<nav class="tabs" aria-label="Pages of ${row.name}">${tabs.map(([part, text, number]) => link(`/pipelines/${row.id}${part && `/${part}`}`, [text, number !== undefined && html`<small title=${exact(number)}>${count(number)}</small>`], { "aria-current": part === this.part ? "page" : null }))}</nav>`;
     },
   },
@@ -55,9 +55,9 @@ export default {
     const observed = this.asked === "start" ? "starting" : this.asked === "stop" ? "stopping" : row.observed;
     return html`<div class="page"><header class="page-head"><div><p class="crumbs">${link("/", "Pipelines")} / ${row.name}</p>
         <h1 class="named">${row.name} ${chip(observed)}</h1><p class="lead" aria-live="polite">${this.sentence(row)}</p></div>
-      <div class="actions">${isDraft(row) ? link("/new/kafka", "Set it up", { class: "btn solid", query: { pipeline: row.id } }) : [
+      <div class="actions">${isDraft(row) ? operator() && link("/new/kafka", "Set it up", { class: "btn solid", query: { pipeline: row.id } }) : [
         stopped ? action(html`${icon("play")}Start`, () => this.change("start"), { kind: "solid", busy: this.busy, "data-testid": "start" }) : action(html`${icon("stop")}Stop`, () => this.change("stop"), { busy: this.busy, "data-testid": "stop" }),
-        link("/new/mapping", "Edit mapping", { class: "btn", query: { pipeline: row.id } })]}</div></header>
+        this.part !== "mapping" && operator() && link(`/pipelines/${row.id}/mapping`, "Edit mapping", { class: "btn" })]}</div></header>
       ${this.tabs(row)}${failure(this.error)}
       ${row.alert && this.part !== "dead" && note("warn", "▲", html`<b>${row.alert}.</b> All are kept. `, link(`/pipelines/${row.id}/dead`, "See why"))}
       <${shown} key=${row.id + this.part} row=${row} /></div>`;

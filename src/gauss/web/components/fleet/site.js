@@ -5,7 +5,7 @@ import * as db from "../db/site.js";
 import { plural } from "../format.js";
 import { html } from "../html.js";
 import { go } from "../live.js";
-import { note } from "../parts.js";
+import { note, operator } from "../parts.js";
 import { live as up, needs } from "./state.js";
 import List from "./list.js";
 
@@ -19,6 +19,7 @@ export const fleet = {
   },
   routes: [
     [/^\/$/, List], [/^\/pipelines\/([^/]+)(?:\/.*)?$/, page("pipeline")],
+    [/^\/new(?:\/([a-z]+))?$/, page("wizard")],
     [/^\/workers$/, page("workers")], [/^\/audit$/, page("audit")], ...db.routes,
   ],
   rail: [["/", "pipelines", "Pipelines", "g p"], ["/workers", "workers", "Workers", "g w"], db.rail, null, ["/audit", "file", "Audit", "g a"]],
@@ -42,6 +43,6 @@ export const fleet = {
   finds: "A pipeline, a page…",
   found: ({ pipelines }) => [
     ...Object.values(pipelines).map((each) => ["pipelines", each.name, "pipeline", () => go(`/pipelines/${each.id}`)]),
-    ["plus", "New pipeline", "do", () => go("/new/kafka")],
+    ...(operator() ? [["plus", "New pipeline", "do", () => go("/new/kafka")]] : []),
   ],
 };

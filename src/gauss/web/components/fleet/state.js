@@ -5,6 +5,12 @@ import { html } from "../html.js";
 export const live = (workers) => workers.filter((each) => each.live);
 const full = (workers) => live(workers).length > 0 && live(workers).every((each) => each.maxSlots !== null && each.slots >= each.maxSlots);
 
+// How many more slots workers can take; null if none is up.
+export function room(workers) {
+  const up = live(workers);
+  return up.length ? up.reduce((sum, each) => sum + (each.maxSlots === null ? Infinity : Math.max(each.maxSlots - each.slots, 0)), 0) : null;
+}
+
 // Null for a pipeline that needs nobody, else what is wrong with it and the page that helps.
 export function needs(row, workers) {
   if (row.desired === "stopped") return null;
