@@ -66,7 +66,7 @@ def test_ranges_of_an_idle_batch_are_none() -> None:
 
 
 def test_ranges_of_a_latest_reader_hold_the_newest_record() -> None:
-    assert ranges({"t": At(1, 5)}, {"t": At(1, 90)}, "latest") == [Range("t", 1, 89, 90)]
+    assert ranges({"t": At(1, 5)}, {"t": At(1, 90)}, "latest") == [Range("t", 1, 89, 90, since=5)]
 
 
 def test_ranges_shared_out_among_tasks_are_the_same_ranges_in_order_and_about_as_many_records_each() -> None:

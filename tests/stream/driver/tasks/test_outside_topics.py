@@ -25,8 +25,8 @@ PARTITIONS = 3
 JOBS = {"a": "{n}", "b": "{m: .n}"}
 
 
-@pytest.fixture
-def world(tmp_path: Path, kafka: SecuredBroker) -> Iterator[World]:
+@pytest.fixture(params=["offset"])
+def world(tmp_path: Path, kafka: SecuredBroker, request: pytest.FixtureRequest) -> Iterator[World]:
     """Two processors that read the same topic in Kafka."""
     read = {"name": "in", "storage": "kafka", "storage_config": kafka.topic(partitions=PARTITIONS)}
     found = World(
@@ -38,7 +38,7 @@ def world(tmp_path: Path, kafka: SecuredBroker) -> Iterator[World]:
                 {
                     "name": name,
                     "plugin": "expression",
-                    "source": {"topic": "in", "read": "offset"},
+                    "source": {"topic": "in", "read": request.param},
                     "target": {"topic": f"out.{name}"},
                     "config": {"input": {"format": "n"}, "program": program},
                 }
@@ -109,6 +109,24 @@ def test_gaps_in_shared_ranges_are_not_missed(world: World, kafka: SecuredBroker
     run_until(world, task, 200, "a", "b")
     assert missed(world) == {"a": 0, "b": 0}
     task.close()
+
+
+@pytest.mark.parametrize("world", ["latest"], indirect=True)
+def test_newest_record_is_found_behind_marks_of_transactions_and_aborted_records(
+    world: World, kafka: SecuredBroker
+) -> None:
+    task = world.task("a")
+    fill(world, kafka, [[b'{"n":%d}' % n for n in range(300)], [b'{"n":1000}'], []], commit=lambda number: number != 2)
+
+    def read(wanted: set[int]) -> bool:
+        task.run()
+        return wanted <= set(numbers(world, "a"))
+
+    wait_until(lambda: read({199, 1000}), 60, lambda: numbers(world, "a"))
+    fill(world, kafka, [[b'{"n":2000}'], [], []], commit=lambda _: True)
+    wait_until(lambda: read({2000}), 60, lambda: numbers(world, "a"))
+    # The engine may have looked after the first transaction.
+    assert [number for number in numbers(world, "a") if number != 99] == [199, 1000, 2000]
 
 
 def test_records_deleted_from_a_shared_range_are_missed_by_all_its_processors(

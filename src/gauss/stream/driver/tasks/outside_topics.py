@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -36,6 +37,8 @@ class Lane(NamedTuple):
     number: int
 
 
+NEWEST_ROWS = 16
+"""Offsets that are read at first to find the newest record."""
 _writers: dict[Lane, LaneWriter] = {}
 _unchecked: set[tuple[str, str, int]] = set()
 """Topics and incarnations that were read since the last check."""
@@ -79,9 +82,23 @@ def read_partition(plan: RangeRead, part: Range, others: Mapping[str, int]) -> I
 
     _unchecked.add((plan.flight, part.topic, part.inc))
     with _usable():
-        found = task_log(plan.flight, part.topic).read(part.inc, part.partition, part.start, part.stop, missed)
-        for batch in found:
+        log = task_log(plan.flight, part.topic)
+        if part.since is not None:
+            yield from _newest(log, part, part.since)
+            return
+        for batch in log.read(part.inc, part.partition, part.start, part.stop, missed):
             yield batch if plan.times is None else _within(batch, *plan.times)
+
+
+def _newest(log: TaskLog, part: Range, since: int) -> Iterator[pa.RecordBatch]:
+    """The newest record from `since` on. The last offsets may be marks of transactions, or records of aborted ones."""
+    stop, width = part.stop, NEWEST_ROWS
+    while since < stop:
+        start = max(since, stop - width)
+        if last := deque(log.read(part.inc, part.partition, start, stop, lambda *_: None), maxlen=1):
+            yield last[0].slice(len(last[0]) - 1)
+            return
+        stop, width = start, 4 * width
 
 
 def check_read() -> None:

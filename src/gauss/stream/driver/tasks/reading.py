@@ -112,6 +112,9 @@ class Range(InputPartition):
     tables: str = ""
     """Versions of the lookup tables, as JSON."""
     partition: int = 0
+    since: int | None = None
+    """Only the newest record is wanted. If the range has none, which may be so in outside systems, it is the newest one
+    from this offset on."""
 
     @property
     def size(self) -> int:
@@ -147,12 +150,12 @@ def ranges(start: Ends, end: Ends, read: str = "offset", watermark_ms: int | Non
     for key, stop in sorted(places(end).items(), key=lambda item: (topic_of(item[0]), item[1].partition)):
         topic, begin = topic_of(key), start.get(key, At(stop.inc, 0))
         # The records of an earlier incarnation are gone: read the current one from its start.
-        first = begin.off if begin.inc == stop.inc else 0
+        first, since = begin.off if begin.inc == stop.inc else 0, None
         if read == "latest" and not is_internal(topic):
-            first = max(first, stop.off - 1)
+            first, since = max(first, stop.off - 1), first
         while first < stop.off:
             last = min((first // BLOCK_ROWS + 1) * BLOCK_ROWS, stop.off)
-            found.append(Range(topic, stop.inc, first, last, late_before, tables=tables, partition=stop.partition))
+            found.append(Range(topic, stop.inc, first, last, late_before, tables, stop.partition, since))
             first = last
     return found
 
