@@ -19,7 +19,11 @@ def test_graph_shows_live_rates_and_the_headline_says_that_data_flows(pages: Pag
         page.wait_for_selector("h1 >> text=/flow/", timeout=60_000)
         node = page.locator("[data-id='topic raw']")
         assert "flowing" in str(node.get_attribute("aria-label"))
-        assert page.locator(".edge").count() >= 4
+        widths = page.evaluate(
+            "[...document.querySelectorAll('.edge')].map((line) => parseFloat(line.style.strokeWidth))"
+        )
+        assert len(widths) >= 4 and max(widths) == 6 and min(widths) == 1.5, "a line is as wide as its rate"
+        assert page.evaluate("getComputedStyle(document.querySelector('.beads')).animationName") == "none"
         for mode in ("Lag", "Kind", "Pressure"):
             page.click(f".segments >> text={mode}")
             assert page.locator(".legend span").count() >= 3

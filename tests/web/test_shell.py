@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from helpers.waiting import wait_until
-from web.conftest import PAGES, SHOWN, Pages
+from web.conftest import PAGES, Pages
 
 pytestmark = pytest.mark.system
 
@@ -40,8 +41,9 @@ CONTRAST = """() => {
   }
   return bad;
 }"""
-VISIT = "(path) => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }"
+GO = "(path) => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }"
 """Goes to a page as its links do, without loading anything anew."""
+WITH_DOCK = ("/?topic=raw", "/?processor=high")
 STOPS = "a[href], button, input, select, textarea, [tabindex='0'], [role=option]"
 NAMES = f"""() => [...document.querySelectorAll("{STOPS}")]
   .filter((node) => node.checkVisibility() && !node.disabled)
@@ -49,23 +51,27 @@ NAMES = f"""() => [...document.querySelectorAll("{STOPS}")]
   .map((node) => node.outerHTML.slice(0, 120))"""
 
 
+def visit(page: Page, path: str) -> None:
+    """Goes to a page, and waits for what it shows."""
+    page.evaluate(GO, path)
+    page.wait_for_selector(f"main[data-path='{path.partition('?')[0]}'] h1:not(.soft)")
+    if path in WITH_DOCK:
+        page.wait_for_selector(".tail-row" if "topic" in path else ".plan dt")
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_text_of_every_page_has_contrast_and_every_control_a_name(pages: Pages, dark: bool) -> None:
     with pages.opened(dark=dark) as page:
-        for path in (*PAGES, "/?topic=raw", "/?processor=high"):
-            page.evaluate(VISIT, path)
-            page.wait_for_selector(SHOWN)
-            page.wait_for_timeout(300)
+        for path in (*PAGES, *WITH_DOCK):
+            visit(page, path)
             assert page.evaluate(CONTRAST) == [], path
             assert page.evaluate(NAMES) == [], path
 
 
 def test_no_page_scrolls_sideways_on_a_phone(pages: Pages) -> None:
     with pages.opened(width=390) as page:
-        for path in (*PAGES, "/?topic=raw", "/?processor=high"):
-            page.evaluate(VISIT, path)
-            page.wait_for_selector(SHOWN)
-            page.wait_for_timeout(300)
+        for path in (*PAGES, *WITH_DOCK):
+            visit(page, path)
             assert page.evaluate("document.documentElement.scrollWidth") == 390, path
 
 

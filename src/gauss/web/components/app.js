@@ -94,7 +94,7 @@ export const shell = (site) => ({
           <div class="role"><span>${state.role}</span>
             <button type="button" class="btn bare square" title="Theme: ${this.theme}" aria-label="Theme: ${this.theme}. Change" onClick=${this.turn}>${icon(THEMES[this.theme]?.[0] ?? "system")}</button></div></div>
       </nav>
-      <main id="main" tabindex="-1" class=${stale ? "stale" : ""}>
+      <main id="main" tabindex="-1" data-path=${state.path} class=${stale ? "stale" : ""}>
         ${banner && html`<div class="banner">${banner}</div>`}
         ${found ? html`<${found[0]} key=${found[1][0].split("/")[1]} name=${found[1][1] ? decodeURIComponent(found[1][1]) : ""} />` : html`<h1>There is no such page</h1>`}
       </main>
