@@ -23,6 +23,7 @@ BENCHMARKS = {
     "kafka_topics": "Kafka topic → Spark → Kafka topic",
     "kafka_tables": "Kafka topic → ClickHouse table",
     "clickhouse_http": "INSERTs into the embedded ClickHouse: its own HTTP server beside uvicorn",
+    "dbstates": "Database states: clones of prepared databases",
     "scan": "Scans: a million records of a log",
     "spark_json": "JSON filter + derive through Spark",
     "ohlc": "One-second candles through Spark",

@@ -51,7 +51,7 @@ def prepare(
     if deadline:
         request["deadline_secs"] = _seconds(deadline)
     result = _follow(client, client.prepare(request), output)
-    dsn = client.get("instances", result["instance_id"])["dsn"]
+    dsn = client.dsn(result["instance_id"])
     output.event({"type": "result", "dsn": dsn, **result})
     output.line(dsn)
 

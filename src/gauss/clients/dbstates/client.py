@@ -53,6 +53,10 @@ class DatabaseStates(RestClient):
         yield {"type": "job", **made}
         yield from self.events(made["job_id"])
 
+    def dsn(self, instance: str) -> str:
+        """The address of an instance, with its password."""
+        return str(self.get("instances", instance, connections="false")["dsn"])
+
     def events(self, job: str, first: int = 1) -> Iterator[dict[str, Any]]:
         """The events of a job until its end."""
         for line in self.lines("prepare-jobs", job, "events", from_=first):

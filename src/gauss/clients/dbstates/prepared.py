@@ -66,7 +66,7 @@ def instance(client: DatabaseStates, request: Mapping[str, Any], holder: Holder)
     """A new instance, which lives as long as its holder."""
     result = prepare(client, {**request, "held_by": str(holder.path)})
     made = result["instance_id"]
-    return Prepared(made, result["state_id"], client.get("instances", made)["dsn"])
+    return Prepared(made, result["state_id"], client.dsn(made))
 
 
 def remove(client: DatabaseStates, made: Prepared) -> None:

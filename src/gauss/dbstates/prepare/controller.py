@@ -120,12 +120,23 @@ class PrepareController:
                 result = JobRun(self._parts, job, request, control).run(env, planned)
             self._jobs.succeed(job, result)
         except GaussError as error:
-            self._jobs.fail(job, error)
+            self._fail(job, error)
         except Exception as error:
             log.exception("job %s failed", job)
-            self._jobs.fail(job, GaussError(f"unexpected {type(error).__name__}: {error}", hint="see engine.log"))
+            self._fail(job, GaussError(f"unexpected {type(error).__name__}: {error}", hint="see engine.log"))
         finally:
             self._end(job)
+
+    def _fail(self, job: str, error: GaussError) -> None:
+        """Stores that a job has failed as soon as that is possible: its watchers wait for it."""
+        while True:
+            try:
+                self._jobs.fail(job, error)
+                return
+            except GaussError as full:
+                log.warning("the end of job %s is not stored yet: %s", job, full.message)
+                if self._trimming.stopped.wait(PAUSE_SECONDS):
+                    return  # the next engine runs it again
 
     @contextmanager
     def _slot(self, control: JobControl) -> Iterator[None]:

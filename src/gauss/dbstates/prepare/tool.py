@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import BinaryIO
 from gauss.dbstates.errors import ScriptFailed
 from gauss.dbstates.prepare.control import JobControl
 from gauss.dbstates.runtimes.runtime import ToolCall
+from gauss.model.errors import GaussError
 from gauss.process.guard import end_session
 
 LINE_BYTES = 8 << 10
@@ -23,6 +25,7 @@ MOST_LINES = 1000
 POLL_SECONDS = 0.02
 KEPT_ERRORS = 5
 
+log = logging.getLogger("gauss.dbstates")
 Line = Callable[[str, str], None]
 """Called with `stdout` or `stderr`, and a line."""
 
@@ -86,20 +89,36 @@ class StepOutput:
 
 
 def _read(stream: BinaryIO, name: str, on_line: Line, most: int | None) -> None:
-    """Reads to the end whatever comes; only a bounded part becomes events."""
-    count = 0
+    """Reads to the end whatever comes; only a bounded part becomes events, and none when they can't be stored."""
+    count, tell = 0, _told_while_it_can_be(on_line)
     while line := stream.readline(LINE_BYTES):
         whole = line.endswith(b"\n")
         count += 1
         if most is None or count <= most:
             text = line.decode("utf-8", "replace").rstrip("\r\n").replace("\0", "\\0")
-            on_line(name, text if whole or len(line) < LINE_BYTES else f"{text}…")
+            tell(name, text if whole or len(line) < LINE_BYTES else f"{text}…")
         while most is not None and not whole and line:  # the rest of a long line
             line = stream.readline(LINE_BYTES)
             whole = line.endswith(b"\n")
     if most is not None and count > most:
-        on_line(name, f"… {count - most:,} more lines")
+        tell(name, f"… {count - most:,} more lines")
     stream.close()
+
+
+def _told_while_it_can_be(on_line: Line) -> Line:
+    """The function until it fails, as on a full disk: the tool must not wait for somebody to read its output."""
+    fails = False
+
+    def tell(name: str, text: str) -> None:
+        nonlocal fails
+        if not fails:
+            try:
+                on_line(name, text)
+            except GaussError as error:
+                fails = True
+                log.warning("output of a tool is not told: %s", error.message)
+
+    return tell
 
 
 def _feed(stream: BinaryIO, content: bytes) -> None:

@@ -51,14 +51,18 @@ class Metadata:
                 yield
             except BaseException:
                 if not nested:
-                    self._connection.execute("ROLLBACK")
+                    self._roll_back()
                 raise
             if not nested:
                 try:
                     self._connection.execute("COMMIT")
                 except BaseException:
-                    self._connection.execute("ROLLBACK")
+                    self._roll_back()
                     raise
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:  # on a full disk SQLite has done it itself
+            self._connection.execute("ROLLBACK")
 
     def execute(self, statement: str, *values: Any) -> int:
         """Runs a statement; returns the number of changed rows."""

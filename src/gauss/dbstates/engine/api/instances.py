@@ -64,13 +64,13 @@ def routes(engine: DatabaseEngine) -> APIRouter:
         return listing(request, "instances", rows)
 
     @router.get("/instances/{instance_id}", summary="One instance, with its DSN and connections")
-    def instance(instance_id: str) -> dict[str, Any]:
+    def instance(
+        instance_id: str,
+        connections: Annotated[bool, Query(description="whether to count them, which takes one to the server")] = True,
+    ) -> dict[str, Any]:
         row = engine.instances.row(found(instance_id))
-        return {
-            **engine.instances.shown(row),
-            "dsn": engine.instances.dsn(row),
-            "connections": engine.instances.connections(row["id"]),
-        }
+        counted = {"connections": engine.instances.connections(row["id"])} if connections else {}
+        return {**engine.instances.shown(row), "dsn": engine.instances.dsn(row), **counted}
 
     @router.patch("/instances/{instance_id}", summary="Keep the content of an instance when its time ends, or not")
     def change(instance_id: str, asked: InstanceChange) -> dict[str, Any]:
