@@ -36,7 +36,7 @@ def suspended(kafka: SecuredBroker) -> Iterator[None]:
 
 
 class Writer(threading.Thread):
-    """An edge or a sync that writes."""
+    """An edge or a sync that writes, or another user of topics."""
 
     def __init__(self, write: Callable[[], object]) -> None:
         super().__init__(daemon=True)
@@ -72,6 +72,21 @@ def test_topic_is_maintained_while_an_append_waits_for_brokers(topics: Topics, k
         assert not maintained.is_alive()
     append.join(30)
     assert append.error is None and data(log) == [b"first", b"second"]
+
+
+def test_state_of_a_topic_is_told_while_its_broker_does_not_answer(topics: Topics, kafka: SecuredBroker) -> None:
+    """Pages and commands ask for it once a second."""
+    log = topics.open(kafka.topic(partitions=1))
+    topic = LogTopic("t", log, Capacity(None, None, WriteFull.BLOCK))
+    log.follow(topic.announce, needed=lambda: True)
+    topic.append(arrow(b"first", ts_ms=NOW))
+    wait_until(lambda: topic.last_ts() == NOW, 30)
+    topic.append(arrow(b"second", ts_ms=NOW + 1))
+    with suspended(kafka):
+        asked = Writer(lambda: [topic.stats(), topic.last_ts(), topic.fill()])
+        asked.join(10)
+        assert not asked.is_alive()
+    wait_until(lambda: topic.last_ts() == NOW + 1, 30)
 
 
 def test_other_topics_of_a_commit_are_written_while_brokers_are_awaited(

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple, cast
 
@@ -278,14 +279,18 @@ class KafkaLog:
         return self._admin.at_time(self.topic, partitions, max(0, ts_ms))
 
     def last_ts(self) -> int:
+        """As of about a second ago once it is followed: those who ask for it do not wait for brokers."""
+        if self._watcher is None:
+            with suppress(GaussError):
+                self.look_at_times()
+        return self._last_ts[1]
+
+    def look_at_times(self) -> None:
+        """Asks for the time of the newest record, if there are new ones."""
         state = self._now.state
         if self._last_ts[0] != state.end:
-            try:
-                newest = self._admin.newest_time(self.topic, sorted(state.ends)) if state.end else 0
-            except GaussError:  # the watcher reports it
-                return self._last_ts[1]
+            newest = self._admin.newest_time(self.topic, sorted(state.ends)) if state.end else 0
             self._last_ts = (state.end, newest)
-        return self._last_ts[1]
 
     def offset_at(self, ts_ms: int) -> int:
         state = self._now.state

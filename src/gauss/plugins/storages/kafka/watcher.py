@@ -75,6 +75,7 @@ class Watcher:
         if time.monotonic() - self._looked_back >= LOOK_BACK_SECONDS:
             self._looked_back = time.monotonic()
             self._topic.look_back()
+            self._topic.look_at_times()
         self._topic.look_once(now=False)
         seen = self._topic.seen()
         if seen != self._seen:
