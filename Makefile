@@ -69,10 +69,13 @@ kafka-kills: setup .cache/standing.jsa .cache/spark.jsa ## kills parts of a run 
 db-kills: setup ## kills parts of prepared databases 200 times; goes on likewise
 	PYTHONPATH=tests $(BIN)/python -m helpers.dbstates_kills $(KILLS_FLAGS)
 
+fleet-kills: setup .cache/standing.jsa .cache/spark.jsa ## kills parts of a fleet 100 times; goes on likewise
+	GAUSS_CACHE_DIR=$(CURDIR)/.cache PYTHONPATH=tests $(BIN)/python -m helpers.fleet_kills $(KILLS_FLAGS)
+
 docs: setup ## writes the generated pages of docs/ again
 	$(BIN)/python -m docs.generate
 
 clean: ## removes what setup and runs have made
 	rm -rf .venv .gauss .cache .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help setup demo demo-fleet packages screenshots test coverage lint bench kills kafka-kills db-kills docs clean
+.PHONY: help setup demo demo-fleet packages screenshots test coverage lint bench kills kafka-kills fleet-kills db-kills docs clean

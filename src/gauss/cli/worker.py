@@ -55,7 +55,7 @@ def command(
     opened = FleetStore(store_address(store), named_key_file(key_file))
     try:
         with start_spark(data_dir) as (runner, clusters):
-            worker = FleetWorker(Surroundings(opened, runner, clusters, ttl_ms), settings)
+            worker = FleetWorker(Surroundings(opened, runner, clusters, ttl_ms, data_dir.absolute()), settings)
             with serve_metrics(metrics_port, worker):
                 ready.report({"ready": True})
                 output.event({"worker": worker.id})

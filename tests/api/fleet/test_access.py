@@ -10,7 +10,7 @@ import pytest
 from websockets.sync.client import connect as connect_socket
 
 from api.fleet.conftest import Fleet
-from gauss.api.fleet import checking, drafts, history, observing, overview, pipelines, running, sessions
+from gauss.api.fleet import checking, drafts, files, history, observing, overview, pipelines, running, sessions
 from gauss.api.fleet.app import create_fleet_app
 from gauss.api.fleet.overview import FleetFigures
 from gauss.api.fleet.sessions import Sessions
@@ -118,7 +118,7 @@ def test_the_description_has_every_route_and_no_other(fleet: Fleet) -> None:
     app = create_fleet_app(fleet.store)
     routers = [module.routes(fleet.store) for module in (pipelines, running, checking, drafts, history)]
     routers += [observing.routes(fleet.store, app), overview.routes(FleetFigures(fleet.store))]
-    routers.append(sessions.routes(Sessions(fleet.store)))
+    routers += [sessions.routes(Sessions(fleet.store)), files.routes()]
     routes: list[Any] = [route for router in routers for route in router.routes]
     served = {(route.path, method.lower()) for route in routes for method in getattr(route, "methods", None) or ["get"]}
     document = app.openapi()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gauss.fleet.mapping.column import MappingColumn
 from gauss.fleet.mapping.samples import propose_from
+from gauss.model.errors import ConfigError
 
 
 def columns(*records: Any, texts: tuple[str, ...] = ()) -> dict[str, MappingColumn]:
@@ -125,7 +127,7 @@ def test_bad_records_among_samples_are_left_out() -> None:
     assert [(each.column, each.nullable) for each in proposal.mapping.columns] == [("a", False)]
 
 
-def test_csv_and_msgpack_are_inferred_and_schemas_are_taken_as_they_are() -> None:
+def test_csv_and_msgpack_are_inferred() -> None:
     import msgspec
 
     packed = [msgspec.msgpack.encode({"a": 1, "b": {"c": 0.5}, "d": b"x"})]
@@ -134,3 +136,52 @@ def test_csv_and_msgpack_are_inferred_and_schemas_are_taken_as_they_are() -> Non
     fields = {"fields": [{"name": "day"}, {"name": "price"}]}
     found = {each.column: each.type for each in propose_from([b"2024-01-01,1.50"], "csv", fields).mapping.columns}
     assert found == {"day": "Date32", "price": "Decimal(18, 2)"}
+
+
+AVRO = """{"type": "record", "name": "r", "fields": [
+    {"name": "id", "type": "long"}, {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    {"name": "price", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 4}]},
+    {"name": "tags", "type": {"type": "array", "items": "string"}}]}"""
+PROTO = """syntax = "proto3";
+message Order {
+    uint64 id = 1; int32 count = 2; double price = 3; bool paid = 4; repeated string tags = 5; bytes raw = 6;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "schema", "expected"),
+    [
+        (
+            "avro",
+            "schema_file",
+            AVRO,
+            {"id": "Int64", "at": "DateTime64(6)", "price": "Decimal128(4)", "tags": "Array(Nullable(String))"},
+        ),
+        (
+            "protobuf",
+            "proto",
+            PROTO,
+            {
+                "id": "UInt64",
+                "count": "Int32",
+                "price": "Float64",
+                "paid": "Bool",
+                "tags": "Array(Nullable(String))",
+                "raw": "String",
+            },
+        ),
+    ],
+)
+def test_formats_with_a_schema_have_its_types(
+    tmp_path: Path, name: str, key: str, schema: str, expected: dict[str, str]
+) -> None:
+    file = tmp_path / "schema.proto"
+    file.write_text(schema)
+    config = {key: str(file)} | ({"message": "Order"} if name == "protobuf" else {})
+    found = {each.column: each for each in propose_from([b"any"], name, config).mapping.columns}
+    assert {column: each.type.replace(", 'UTC'", "") for column, each in found.items()} == expected
+
+
+def test_wrong_settings_of_a_format_are_named() -> None:
+    with pytest.raises(ConfigError, match="formatConfig: shema_file"):
+        propose_from([b"any"], "avro", {"shema_file": "x"})

@@ -32,6 +32,7 @@ DATA = {
         "INSERT INTO tokens VALUES ('t', 'ci', 'viewer', 'h', 'me', 10, NULL)",
         "INSERT INTO audit (at, who, action, pipeline_id, detail) VALUES (10, 'me', 'pipeline.start', 'p', '{}')",
     ),
+    5: ("UPDATE claims SET insert_ms = 3",),
 }
 """By version: what a store of that version may hold."""
 
@@ -61,6 +62,8 @@ def test_a_store_of_every_version_keeps_its_data_when_it_is_migrated(
     if version >= 3:
         assert [(each.next_offset, each.epoch) for each in store.claims.list("p")] == [(70, 2)]
         assert [each.letter.offset for each in store.letters.list("p")] == [60]
+    if version >= 5:
+        assert [each.insert_ms for each in store.claims.list("p")] == [3]
     if version >= 4:
         assert [each.name for each in store.tokens.list()] == ["ci"]
         assert [each.action for each in store.audit.entries()] == ["pipeline.start"]

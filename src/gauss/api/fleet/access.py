@@ -22,6 +22,8 @@ PROBES = frozenset({"/healthz", "/readyz"})
 """Paths that only report whether the server is up."""
 HOW = "send Authorization: Bearer TOKEN; the first token is in serve.json in the data directory"
 _ADMIN = re.compile(r"/api/tokens(/.*)?")
+_RUNS_CODE = re.compile(r"/api/(pipelines/[^/]+/file-config|validate/file)/?")
+"""A file of Gauss names code and files of the machine that reads it."""
 _EVALUATION = re.compile(r"/api/pipelines/[^/]+/(filters-eval|preview)/?")
 """POST requests that only read."""
 
@@ -32,6 +34,8 @@ def needed_role(method: str, path: str) -> Role:
         return Role.ADMIN
     if path == SESSION_PATH:
         return Role.VIEWER  # everybody may end their own session
+    if method not in READING and _RUNS_CODE.fullmatch(path):
+        return Role.ADMIN
     return Role.VIEWER if method in READING or _EVALUATION.fullmatch(path) else Role.OPERATOR
 
 

@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 from gauss.api import pages
 from gauss.api.databases import routes as databases
 from gauss.api.databases.source import DatabaseSource
-from gauss.api.fleet import access, checking, drafts, history, observing, overview, pipelines, running, sessions
+from gauss.api.fleet import access, checking, drafts, files, history, observing, overview, pipelines, running, sessions
 from gauss.api.fleet.overview import FleetFigures
 from gauss.api.fleet.sessions import Sessions
 from gauss.api.gate import Gate
@@ -54,6 +54,7 @@ def create_fleet_app(
     app.add_middleware(Gate, refusal=access.Access(store, known).refusal, sign_in=pages.FLEET_TOKENS)
     for module in (pipelines, running, checking, drafts, history):
         app.include_router(module.routes(store))
+    app.include_router(files.routes())
     app.include_router(observing.routes(store, app))
     app.include_router(overview.routes(figures))
     app.include_router(sessions.routes(known))

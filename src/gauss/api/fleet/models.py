@@ -46,6 +46,8 @@ class PipelineShown(Body):
     """Unix milliseconds, as all times."""
     updated_at: int
     alert_ratio: float
+    is_file: bool
+    """Whether it is a whole file of Gauss."""
 
 
 class State(Body):

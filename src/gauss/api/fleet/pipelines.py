@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from gauss.api.fleet.access import who
 from gauss.api.fleet.models import NewPipeline, PipelineChange, PipelineShown, State, StateChange
 from gauss.fleet.config.clickhouse import ClickHouseConfig
+from gauss.fleet.config.file import PipelineFile
 from gauss.fleet.config.filters import FiltersConfig
 from gauss.fleet.config.kafka import KafkaConfig
 from gauss.fleet.config.stored import TO_STORE, shown
@@ -23,6 +24,7 @@ PATHS: dict[Kind, tuple[str, type[Any]]] = {
     Kind.CLICKHOUSE: ("clickhouse-config", ClickHouseConfig),
     Kind.FILTERS: ("filters-config", FiltersConfig),
     Kind.MAPPING: ("mapping", Mapping),
+    Kind.FILE: ("file-config", PipelineFile),
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gauss.fleet.config.clickhouse import ClickHouseConfig, join_dsn, masked_dsn, same_server, split_dsn
+from gauss.fleet.config.file import PipelineFile, checked_text
 from gauss.fleet.config.filters import FiltersConfig
 from gauss.fleet.config.kafka import KafkaConfig
 from gauss.fleet.config.model import validated
@@ -61,11 +62,19 @@ def mapping_to_store(given: Mapping[str, Any], _old: Config | None) -> Config:
     return Config(validated(ColumnMapping, given).model_dump(mode="json", by_alias=True), {})
 
 
+def file_to_store(given: Mapping[str, Any], _old: Config | None) -> Config:
+    """A file has no secrets of its own: those are variables of the workers."""
+    config = validated(PipelineFile, given)
+    checked_text(config.text)
+    return Config(config.to_document(), {})
+
+
 TO_STORE = {
     Kind.KAFKA: kafka_to_store,
     Kind.CLICKHOUSE: clickhouse_to_store,
     Kind.FILTERS: filters_to_store,
     Kind.MAPPING: mapping_to_store,
+    Kind.FILE: file_to_store,
 }
 
 

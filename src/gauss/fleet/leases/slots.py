@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from gauss.clients.database import Database
 from gauss.fleet.store.clock import now_ms
-from gauss.fleet.store.schema import LEASES, PIPELINES, STATE
+from gauss.fleet.store.schema import FILES, LEASES, PIPELINES, STATE
 
 MOST_ROWS = 1_000
 """Slots per statement; databases limit the number of parameters."""
@@ -41,6 +41,7 @@ class Wanted(NamedTuple):
 
     replicas: int
     version: int
+    is_file: bool = False
 
 
 class Assignment(NamedTuple):
@@ -65,10 +66,12 @@ class SlotLeases:
 
     def wanted(self) -> dict[str, Wanted]:
         """The started pipelines by id."""
-        query = sa.select(STATE.c.pipeline_id, STATE.c.replicas, PIPELINES.c.version)
+        is_file = sa.exists().where(FILES.c.pipeline_id == PIPELINES.c.id).label("is_file")
+        query = sa.select(STATE.c.pipeline_id, STATE.c.replicas, PIPELINES.c.version, is_file)
         query = query.join(PIPELINES, PIPELINES.c.id == STATE.c.pipeline_id).where(STATE.c.desired == "started")
         with self._database.transaction() as connection:
-            return {row.pipeline_id: Wanted(row.replicas, row.version) for row in connection.execute(query)}
+            rows = connection.execute(query).all()
+        return {row.pipeline_id: Wanted(row.replicas, row.version, bool(row.is_file)) for row in rows}
 
     def vacancies(self) -> list[Vacancy]:
         """All slots that could be acquired now."""

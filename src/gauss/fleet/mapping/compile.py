@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from gauss import registry
 from gauss.clients.clickhouse.server import ClickHouseServer, address_of
 from gauss.config.formats import build_format
@@ -14,6 +16,7 @@ from gauss.contracts.field_types import plain_type
 from gauss.contracts.format import FieldType, Format, FormatSpec, SourceField, SourceSchema
 from gauss.contracts.table import TablePlace, TableSpec, TableStore
 from gauss.contracts.target import TargetField, as_field_type
+from gauss.fleet.config.model import faults
 from gauss.fleet.mapping.column import Mapping, MappingColumn
 from gauss.model.errors import ConfigError
 from gauss.tables.mapped_table import MappedTable, load_attribute
@@ -169,7 +172,5 @@ def check_format(name: str, config: Items[str, Any]) -> None:
         raise ConfigError(f'format: there is no format "{name}"', hint=f"one of {', '.join(FORMATS)}")
     try:
         registry.spec(FormatSpec, name).validate(dict(config))
-    except ValueError as error:
-        raise ConfigError(
-            f"formatConfig: {str(error).splitlines()[-1].strip()}", hint=f"see the format {name}"
-        ) from None
+    except ValidationError as error:
+        raise ConfigError(f"formatConfig: {faults(error)}", hint=f"see the format {name}") from None

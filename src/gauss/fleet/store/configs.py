@@ -12,17 +12,18 @@ import sqlalchemy as sa
 from gauss.clients.database import Database
 from gauss.fleet.store import audit
 from gauss.fleet.store.clock import now_ms
-from gauss.fleet.store.pipelines import locked
+from gauss.fleet.store.pipelines import Pipeline, locked
 from gauss.fleet.store.schema import (
     CLICKHOUSE_CONFIGS,
     CONFIG_VERSIONS,
+    FILES,
     FILTERS_CONFIGS,
     KAFKA_CONFIGS,
     MAPPINGS,
     PIPELINES,
 )
 from gauss.fleet.store.sealing import Seal
-from gauss.model.errors import NotFound
+from gauss.model.errors import ConfigError, NotFound
 
 
 class Kind(StrEnum):
@@ -32,6 +33,8 @@ class Kind(StrEnum):
     CLICKHOUSE = "clickhouse"
     FILTERS = "filters"
     MAPPING = "mapping"
+    FILE = "file"
+    """A whole file of Gauss, instead of all others."""
 
 
 _CURRENT = {
@@ -39,6 +42,7 @@ _CURRENT = {
     Kind.CLICKHOUSE: CLICKHOUSE_CONFIGS,
     Kind.FILTERS: FILTERS_CONFIGS,
     Kind.MAPPING: MAPPINGS,
+    Kind.FILE: FILES,
 }
 
 
@@ -63,6 +67,19 @@ class ConfigVersion(NamedTuple):
     at: int
 
 
+def _check_kind(pipeline: Pipeline, kind: Kind) -> None:
+    """A pipeline is a file or reads a topic, from its first config on."""
+    if not pipeline.version or (kind is Kind.FILE) == pipeline.is_file:
+        if kind is Kind.FILE and pipeline.replicas > 1:
+            raise ConfigError(
+                f"a pipeline that is a file runs with one replica, and this one has {pipeline.replicas}",
+                hint="set its replicas to 1 first",
+            )
+        return
+    what = "is a file of Gauss" if pipeline.is_file else "reads a topic by its own configs"
+    raise ConfigError(f"this pipeline {what}", hint="create another pipeline")
+
+
 class Configs:
     """The configs of all pipelines."""
 
@@ -78,7 +95,9 @@ class Configs:
     def change(self, pipeline_id: str, kind: Kind, who: str, make: Callable[[Config | None], Config]) -> Config:
         """Replaces a config by what `make` makes of the current one. No new version if nothing differs."""
         with self._database.transaction() as connection:
-            version = locked(connection, pipeline_id).version
+            pipeline = locked(connection, pipeline_id)
+            version = pipeline.version
+            _check_kind(pipeline, kind)
             old = self._current(connection, pipeline_id, kind)
             new = make(old)
             if old is not None and (old.document, dict(old.secrets)) == (new.document, dict(new.secrets)):

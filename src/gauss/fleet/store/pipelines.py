@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from gauss.clients.database import Database
 from gauss.fleet.store import audit
 from gauss.fleet.store.clock import now_ms
-from gauss.fleet.store.schema import LEASES, PIPELINES, STATE
+from gauss.fleet.store.schema import FILES, LEASES, PIPELINES, STATE
 from gauss.model.errors import ConfigError, NotFound
 
 MOST_REPLICAS = 1000
@@ -30,6 +30,8 @@ class Pipeline(NamedTuple):
     """Status warns when a larger share of recent records became dead letters."""
     desired: Desired
     replicas: int
+    is_file: bool
+    """Whether it is a whole file of Gauss."""
 
 
 class Pipelines:
@@ -54,7 +56,7 @@ class Pipelines:
         """All pipelines, the oldest first."""
         with self._database.transaction() as connection:
             rows = connection.execute(_SELECT.order_by(PIPELINES.c.created_at, PIPELINES.c.id)).all()
-        return [Pipeline(*row) for row in rows]
+        return [_pipeline(row) for row in rows]
 
     def get(self, pipeline_id: str) -> Pipeline:
         """Raises NotFound."""
@@ -100,6 +102,11 @@ class Pipelines:
             )
         with self._database.transaction() as connection:
             old = locked(connection, pipeline_id)
+            if old.is_file and (replicas or 1) > 1:
+                raise ConfigError(
+                    f"replicas: a pipeline that is a file runs with one replica, found {replicas}",
+                    hint="its topics are those of one engine",
+                )
             given = {"desired": desired, "replicas": replicas}
             changes = {key: value for key, value in given.items() if value not in (None, getattr(old, key))}
             if changes:
@@ -110,14 +117,21 @@ class Pipelines:
             return _get(connection, pipeline_id)
 
 
-_SELECT = sa.select(PIPELINES, STATE.c.desired, STATE.c.replicas).join(STATE, STATE.c.pipeline_id == PIPELINES.c.id)
+IS_FILE = sa.exists().where(FILES.c.pipeline_id == PIPELINES.c.id)
+_SELECT = sa.select(PIPELINES, STATE.c.desired, STATE.c.replicas, IS_FILE.label("is_file")).join(
+    STATE, STATE.c.pipeline_id == PIPELINES.c.id
+)
 
 
 def _get(connection: sa.Connection, pipeline_id: str) -> Pipeline:
     row = connection.execute(_SELECT.where(PIPELINES.c.id == pipeline_id)).first()
     if row is None:
         raise _missing(pipeline_id)
-    return Pipeline(*row)
+    return _pipeline(row)
+
+
+def _pipeline(row: Any) -> Pipeline:
+    return Pipeline(*row)._replace(is_file=bool(row.is_file))
 
 
 def locked(connection: sa.Connection, pipeline_id: str) -> Pipeline:

@@ -39,6 +39,7 @@ KAFKA_CONFIGS = _configs("kafka_configs")
 CLICKHOUSE_CONFIGS = _configs("clickhouse_configs")
 FILTERS_CONFIGS = _configs("filters_configs")
 MAPPINGS = _configs("mappings")
+FILES = _configs("pipeline_files")
 CONFIG_VERSIONS = sa.Table(
     "config_versions", SCHEMA,
     sa.Column("pipeline_id", sa.Text, primary_key=True),

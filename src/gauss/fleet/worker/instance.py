@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -46,6 +47,8 @@ class Surroundings(NamedTuple):
     runner: Runner
     clusters: Clusters
     ttl_ms: int
+    data_dir: Path = Path(".gauss-worker")
+    """Where pipelines that are files have their data."""
 
 
 class Instance:

@@ -15,6 +15,7 @@ from gauss.fleet.leases.keeper import HeldLease, LeaseKeeper
 from gauss.fleet.leases.owner import Owner
 from gauss.fleet.leases.placement import UNLIMITED, Limits, choose
 from gauss.fleet.leases.slots import SlotLease, Wanted
+from gauss.fleet.worker.file_instance import FileInstance
 from gauss.fleet.worker.instance import Instance, Surroundings
 from gauss.model.errors import ConfigError, GaussError
 from gauss.process.identity import boot_id
@@ -65,7 +66,7 @@ class FleetWorker:
         self.id = new_worker_id()
         self._around, self._settings = around, settings
         self._keeper = LeaseKeeper(around.store.leases, self.id, settings.ttl_ms)
-        self._slots: dict[SlotLease, Instance] = {}
+        self._slots: dict[SlotLease, Instance | FileInstance] = {}
         self._unleased: dict[str, Instance] = {}
         self._given: dict[tuple[str, int], int] = {}
         """Slots that were given to other workers, with the number of the reconcile."""
@@ -170,12 +171,19 @@ class FleetWorker:
                 self._begin(held_lease, wanted[held_lease.lease.pipeline_id])
 
     def _begin(self, held: HeldLease, wanted: Wanted) -> None:
-        owner = Owner(self.id, held.lease.pipeline_id, held.lease)
-        self._slots[held.lease] = instance = Instance(self._around, owner, held, wanted)
+        instance: Instance | FileInstance
+        if wanted.is_file:
+            around = self._around
+            instance = FileInstance(around.store, self.id, held, wanted, around.data_dir / "pipelines")
+        else:
+            instance = Instance(self._around, Owner(self.id, held.lease.pipeline_id, held.lease), held, wanted)
+        self._slots[held.lease] = instance
         instance.start()
 
     def _run_unleased(self, wanted: dict[str, Wanted]) -> None:
-        """One instance of each started pipeline, whatever its replicas."""
+        """One instance of each started pipeline, whatever its replicas. One that is a file would run as often as there
+        are workers, so it is left to workers with leases."""
+        wanted = {pipeline_id: found for pipeline_id, found in wanted.items() if not found.is_file}
         for pipeline_id, instance in list(self._unleased.items()):
             if pipeline_id not in wanted:
                 instance.stop()
@@ -202,8 +210,8 @@ class FleetWorker:
     def close(self) -> None:
         """Drains all instances, then lets go of their slots at once."""
         instances = [*self._slots.items()]
-        for instance in [*self._slots.values(), *self._unleased.values()]:
-            instance.stop()
+        for each in [*self._slots.values(), *self._unleased.values()]:
+            each.stop()
         for lease, instance in instances:
             if not instance.join(DRAIN_SECONDS):
                 log.warning("pipeline %s: slot %d did not drain; its lease expires", lease.pipeline_id, lease.slot)

@@ -14,6 +14,7 @@ from gauss.fleet.store.migrations import (
     m0003_claims,
     m0004_access,
     m0005_observed,
+    m0006_files,
 )
 from gauss.model.errors import ConfigError
 
@@ -23,6 +24,7 @@ MIGRATIONS: tuple[ModuleType, ...] = (
     m0003_claims,
     m0004_access,
     m0005_observed,
+    m0006_files,
 )
 """Version N is what the first N of them make. A released one is never changed."""
 _LOCK = 0x67617573
