@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect as ws_connect
 
+from helpers.run import GAUSS, free_port
+from helpers.waiting import wait_until
 from web.conftest import Pages
 
 pytestmark = pytest.mark.system
@@ -51,6 +56,37 @@ def test_run_prints_a_link_that_opens_signed_in_once(pages: Pages) -> None:
     assert "used before" in other.inner_text("output")
     context.close()
     again.close()
+
+
+def browser_of(folder: Path) -> dict[str, str]:
+    """An environment whose browser writes down what it should open."""
+    script = folder / "browser.sh"
+    script.write_text(f'#!/bin/sh\necho "$1" >> {folder}/opened\n')
+    script.chmod(0o755)
+    return {**os.environ, "BROWSER": f"{script} %s"}
+
+
+def test_open_opens_the_browser_or_prints_a_link_for_viewers(pages: Pages, tmp_path: Path) -> None:
+    command = [GAUSS, "open", "--data-dir", str(pages.run.data_dir)]
+    subprocess.run(command, env=browser_of(tmp_path), check=True, capture_output=True, timeout=60)
+    link = wait_until(
+        lambda: (tmp_path / "opened").exists() and (tmp_path / "opened").read_text().strip(), what="a link"
+    )
+    assert link.startswith(f"{pages.endpoint}/#")
+    printed = pages.run.cli("open", "--viewer", "--print").stdout.strip()
+    status, _, body = ask(pages, "/api/session", "POST", {"code": printed.partition("#")[2]})
+    assert (status, json.loads(body)) == (200, {"role": "viewer"})
+
+
+def test_run_with_open_opens_its_pages(tmp_path: Path) -> None:
+    (tmp_path / "gauss.toml").write_text(
+        'topics = [{ name = "raw", storage = "memory" }]\n[[processors]]\nname = "feed"\nplugin = "tcp-source"\n'
+        f'target = {{ topic = "raw" }}\nconfig = {{ port = {free_port()},'
+        ' input = { framing = "newline", delimiter = "\\n" } }\n'
+    )
+    command = [GAUSS, "run", str(tmp_path), "--open", "--quiet", "--for", "1s"]
+    subprocess.run(command, cwd=tmp_path, env=browser_of(tmp_path), check=True, capture_output=True, timeout=120)
+    assert (tmp_path / "opened").read_text().startswith("http://127.0.0.1:")
 
 
 def test_a_token_signs_in_where_there_is_no_link(pages: Pages) -> None:

@@ -5,6 +5,8 @@ import { html } from "./html.js";
 import { go, state, toast } from "./live.js";
 import { action, button, coloured, empty, failure, link, note, operator, shown, spaced } from "./parts.js";
 
+const WORDS = { bad_json: "not JSON", bad_frame: "wrong framing", bad_compression: "cannot be decompressed" };
+const said = (reason) => WORDS[reason] ?? reason.replaceAll("_", " ");
 const PAGE = 50, LOOK_MS = 3000, AROUND = 14;
 const decode = (data) => new TextDecoder().decode(Uint8Array.from(atob(data), (char) => char.charCodeAt(0)));
 const keyOf = (group) => `${group.processor}\n${group.reason}\n${group.stage}`;
@@ -149,7 +151,7 @@ export default {
       if (!this.verdict) return null;
       const { passes, row, results, reason, detail, not_tried: untried } = this.verdict;
       const becomes = results?.length ? [" ", results.map((each) => html`<span>${each.topic} gets <code>${shown(each.data)}</code>. </span>`)] : row ? html` It becomes <code>${spaced(row)}</code>. ` : " It writes nothing. ";
-      return passes ? note("ok", "✓", html`<b>It would pass now.</b>`, becomes, untried && `Not tried: ${untried}.`) : note("bad", "✕", html`<b>It would be refused again: ${reason}.</b>`, ` ${detail}`);
+      return passes ? note("ok", "✓", html`<b>It would pass now.</b>`, becomes, untried && `Not tried: ${untried}.`) : note("bad", "✕", html`<b>It would be refused again: ${said(reason)}.</b>`, ` ${detail}`);
     },
     detail(letter) {
       const facts = [["stage", letter.stage], ["processor", letter.processor], ["arrived", html`<span title=${utc(letter.ts_ms)}>${clock(letter.ts_ms, true)}</span>`], ["from", letter.topic ? `${letter.topic} at ${letter.offset < 0 ? "–" : exact(letter.offset)}` : "a connection"], ["attempts", letter.attempts], ...(letter.column ? [["column", letter.column]] : [])];
@@ -161,8 +163,8 @@ export default {
           ${this.verdicts()}${failure(this.error)}
           <div class="actions">${this.editing ? [button("Try", this.attempt, { disabled: this.busy, "data-testid": "try" }),
             this.isTransform ? action("Replay corrected", () => this.replay({ offsets: [letter.dead_offset], data: { [letter.dead_offset]: this.draft } }), { kind: this.verdict?.passes ? "solid" : "", busy: this.busy, "data-testid": "replay-corrected" }) : target && action(`Send to ${target}`, this.resend, { kind: "solid" })]
-            : this.isTransform ? [action(`Replay all ${exact(this.group.count)}`, () => this.replay({ reason: this.group.reason }, true), { kind: "solid", busy: this.busy }), action("Replay this one", () => this.replay({ offsets: [letter.dead_offset] }), { busy: this.busy, "data-testid": "replay-one" })] : html`<p class="small soft">It was never a record of a topic: correct it and send it again.</p>`}
-            ${!this.editing && action(`Discard all ${exact(this.group.count)}`, () => this.discard(this.letters, { processor: this.group.processor, reason: this.group.reason }, `${plural(this.group.count, "dead letter")} discarded`), { kind: "danger" })}</div></div></section>`;
+            : this.isTransform ? [this.group.count > 1 && action(`Replay all ${exact(this.group.count)}`, () => this.replay({ reason: this.group.reason }, true), { kind: "solid", busy: this.busy }), action(this.group.count > 1 ? "Replay this one" : "Replay", () => this.replay({ offsets: [letter.dead_offset] }), { kind: this.group.count > 1 ? "" : "solid", busy: this.busy, "data-testid": "replay-one" })] : html`<p class="small soft">It was never a record of a topic: correct it and send it again.</p>`}
+            ${!this.editing && this.group.count > 1 && action(`Discard all ${exact(this.group.count)}`, () => this.discard(this.letters, { processor: this.group.processor, reason: this.group.reason }, `${plural(this.group.count, "dead letter")} discarded`), { kind: "danger" })}</div></div></section>`;
     },
   },
   render() {
@@ -170,11 +172,11 @@ export default {
     if (!groups) return html`<div class="page"><h1 class="soft">Reading dead letters…</h1>${failure(this.error)}</div>`;
     const total = groups.reduce((sum, each) => sum + each.count, 0), most = groups[0];
     const text = !total ? "No dead letters" : groups.length === 1 ? `${plural(total, "dead letter")}, all for one reason` : most.count > 0.9 * total ? `${exact(total)} dead letters, nearly all for one reason` : `${exact(total)} dead letters for ${groups.length} reasons`;
-    const lead = total ? `${most.processor} refuses records since ${clock(most.first_ts_ms)}: ${most.reason}. Nothing is lost; records that came from a topic can be replayed.` : "Every record could be framed, decoded and written.";
+    const lead = total ? `${most.processor.replace("_table.", "The table ")} refuses records since ${clock(most.first_ts_ms)}: ${said(most.reason)}. Nothing is lost; records that came from a topic can be replayed.` : "Every record could be framed, decoded and written.";
     return html`<div class="page"><header class="page-head"><div><h1 class="says">${text}</h1><p class="lead">${lead}</p></div></header>
       ${!total ? html`<section class="card">${empty("What cannot pass comes here", "With its bytes, the reason and its origin. It can be corrected, tried and replayed; nothing is dropped silently.", link("/", "Back to the graph", { class: "btn solid" }))}</section>` : html`
       <div class="panes card"><section aria-label="Reasons"><header><h2>Reasons</h2><small>${groups.length}</small></header><div class="pane-list">${groups.map((each) => html`<button type="button" key=${keyOf(each)} class="pick" aria-current=${String(each === this.group)} onClick=${() => go("/dead", { processor: each.processor, reason: each.reason }, true)}>
-            <span><b>${each.reason}</b><b>${exact(each.count)}</b></span><span class="meter warn" style=${{ "--v": each.count / most.count }}><i></i></span><span><small>${each.processor.replace("_table.", "table ")}</small><small>${each.stage}</small></span></button>`)}</div></section>
+            <span><b title=${each.reason}>${said(each.reason)}</b><b>${exact(each.count)}</b></span><span class="meter warn" style=${{ "--v": each.count / most.count }}><i></i></span><span><small>${each.processor.replace("_table.", "table ")}</small><small>${each.stage}</small></span></button>`)}</div></section>
         <section aria-label="Letters"><header><h2>${this.group ? plural(this.group.count, "letter") : "Letters"}</h2><small>newest first</small></header><div class="pane-list">${this.letters.map((each) => html`<button type="button" key=${each.dead_offset} class="pick" aria-current=${String(each === this.letter)} onClick=${() => this.choose(each)}>
             <span><b>${each.offset < 0 ? `#${each.dead_offset}` : exact(each.offset)}</b><small>${clock(each.ts_ms)}</small></span>${this.excerpt(each)}</button>`)}
           ${this.group && this.letters.length >= PAGE && this.letters.length < this.group.count && html`<div class="pad">${button("More", () => this.read(true))}</div>`}</div><p class="pad small soft"><kbd>j</kbd> <kbd>k</kbd> move · <kbd>e</kbd> edit · <kbd>r</kbd> replay · <kbd>x</kbd> discard</p></section>

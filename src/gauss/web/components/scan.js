@@ -111,7 +111,7 @@ export const Scan = {
     },
     table() {
       const names = [...new Set(this.rows.slice(0, 50).flatMap((row) => Object.keys(row)))];
-      return html`<div class="wide"><table class="table"><thead><tr>${names.map((name) => html`<th>${name}</th>`)}</tr></thead><tbody>${this.rows.map((row, index) => html`<tr key=${index}>${names.map((name) => html`<td class="mono ${typeof row[name] === "number" ? "n" : ""}">${typeof row[name] === "object" && row[name] !== null ? spaced(row[name]) : String(row[name] ?? "")}</td>`)}</tr>`)}</tbody></table></div>`;
+      return html`<div class="wide" role="region" aria-label="Rows" tabindex="0"><table class="table"><thead><tr>${names.map((name) => html`<th>${name}</th>`)}</tr></thead><tbody>${this.rows.map((row, index) => html`<tr key=${index}>${names.map((name) => html`<td class="mono ${typeof row[name] === "number" ? "n" : ""}">${typeof row[name] === "object" && row[name] !== null ? spaced(row[name]) : String(row[name] ?? "")}</td>`)}</tr>`)}</tbody></table></div>`;
     },
   },
   render() {

@@ -29,7 +29,7 @@ export const TableCard = {
     facts() {
       const { key, time, system, attrs } = this.table;
       return [["System", system], ["Key", key.length ? key.join(", ") : "none: every record is a row"], ...(time ? [["Time", time]] : []),
-        ...Object.entries(attrs).filter(([, value]) => value && value.length).map(([name, value]) => [name.replaceAll("_", " "), [value].flat().join(", ")])];
+        ...Object.entries(attrs).filter(([, value]) => value && value.length).map(([name, value]) => [name[0].toUpperCase() + name.slice(1).replaceAll("_", " "), [value].flat().join(", ")])];
     },
     verdict() {
       const { differences, verdict, evolve } = this.table;

@@ -33,7 +33,7 @@ export default {
       const pairs = [["Storage", `${one.storage}${one.durable ? ", survives a restart" : ", empty after a restart"}`], ["When full", topic.write_full],
         ["Bound", topic.capacity_records ? `${exact(topic.capacity_records)} records` : topic.capacity_bytes ? bytes(topic.capacity_bytes) : "none"],
         ["Read by", (topic.read_modes ?? []).join(", ")], ["Offsets", `${exact(topic.floor)} – ${exact(topic.end)}`],
-        ["Oldest", this.first ? clock(this.first) : "–"], ["Newest", clock(topic.last_ts_ms)],
+        ...(topic.kind === "log" ? [["Oldest", this.first ? clock(this.first) : "–"]] : []), ["Newest", clock(topic.last_ts_ms)],
         ["Lost", ["dropped", "overwritten", "lost", "missed"].filter((key) => topic[key]).map((key) => `${count(topic[key])} ${key}`).join(", ") || "nothing"]];
       return html`<section class="card"><header><h2>What it promises</h2></header><dl class="pairs pad">${pairs.map(([name, value]) => [html`<dt>${name}</dt>`, html`<dd>${value}</dd>`])}</dl></section>`;
     },
