@@ -62,6 +62,17 @@ def test_a_failing_script_exits_with_3(gauss: Gauss) -> None:
     assert "division by zero" in done.stderr
 
 
+def test_every_line_of_json_is_a_document_also_of_a_failure(gauss: Gauss, result: dict[str, object]) -> None:
+    done = gauss("prepare", "--json", "--", "-c", "SELECT 1/0")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 3
+    assert [event["error"]["code"] for event in events if event["type"] == "error"] == ["script_failed"]
+    done = gauss("run", "--json", str(result["instance_id"]), "--", "-c", "SELECT x")
+    assert done.returncode == 3
+    assert json.loads(done.stdout.splitlines()[-1])["code"] == 1
+    assert gauss("plan", "--json", "--", "-f", "none.sql").returncode == 1
+
+
 def test_a_blocked_removal_exits_with_5(gauss: Gauss, result: dict[str, object]) -> None:
     states = json.loads(gauss("states", "--json").stdout)["states"]
     done = gauss("rm", "--json", states[0]["state_id"])

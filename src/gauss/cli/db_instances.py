@@ -113,6 +113,8 @@ def run(
                 code = event["code"]
             case "error":
                 error = from_dict(event["error"])
+    if output.json and (error is not None or code):  # an event has said why
+        raise typer.Exit(3)
     if error is not None:
         raise error
     if code:

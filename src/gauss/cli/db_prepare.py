@@ -170,10 +170,9 @@ def _follow(
                 client.post("prepare-jobs", job, "cancel")
         raise typer.Exit(130) from None
     if error is not None:
-        if isinstance(error, ConfigError):
-            raise error
-        output.error(error)
-        raise typer.Exit(3)
+        if not output.json:  # else it was an event, and every line is one document
+            output.error(error)
+        raise typer.Exit(1 if isinstance(error, ConfigError) else 3)
     if result is None:
         raise GaussError("the job was removed before it ended", hint="prepare it again")
     return result

@@ -79,6 +79,20 @@ def test_a_state_of_a_running_job_is_not_deleted(client: DatabaseStates, tmp_pat
     assert delete(client, state, recurse="true")["outcome"] == "deleted"
 
 
+def test_a_state_that_was_made_anew_is_deleted_anew(
+    client: DatabaseStates, chain: tuple[str, Prepared], tmp_path: Path
+) -> None:
+    parent, first = chain
+    assert delete(client, parent, recurse="true")["outcome"] == "deleted"
+    again = prepare(client, tmp_path, "-f", "one.sql", "-f", "two.sql")
+    assert (again.cached, again.state) == ([False, False], first.state)
+    assert delete(client, parent)["outcome"] == "blocked"
+    assert delete(client, parent, recurse="true")["outcome"] == "deleted"
+    for kind, known in (("states", parent), ("states", again.state), ("instances", again.instance)):
+        with pytest.raises(NotFound):
+            client.get(kind, known)
+
+
 def test_deleting_again_answers_the_same(client: DatabaseStates, chain: tuple[str, Prepared]) -> None:
     _, job = chain
     first = client.remove("instances", job.instance)

@@ -25,9 +25,11 @@ class DeletionController:
         self._instances: Instances = context.instances
 
     def again(self, id: str, *, dry_run: bool) -> DeleteResult | None:
-        """The answer for something that was deleted before: the same once more."""
+        """The answer for something that was deleted before: the same once more. A state may have been made anew."""
         kind = self._metadata.value("SELECT kind FROM deleted WHERE id = ?", id)
-        return None if kind is None else DeleteResult("would_delete" if dry_run else "deleted", dry_run, Node(kind, id))
+        if kind is None or self._metadata.value(f"SELECT 1 FROM {kind}s WHERE id = ?", id):
+            return None
+        return DeleteResult("would_delete" if dry_run else "deleted", dry_run, Node(kind, id))
 
     def state(self, state: str, *, recurse: bool, force: bool, dry_run: bool) -> DeleteResult:
         cache = self._context.cache

@@ -128,7 +128,8 @@ def by_prefix(metadata: Metadata, table: str, prefix: str, length: int) -> str:
         )
     found = metadata.rows(f"SELECT id FROM {table} WHERE id >= ? AND id < ? LIMIT 2", prefix, prefix + "g")
     if not found:
-        raise NotFound(f"no {what} {prefix}", hint=f"gauss db {table} lists them")
+        lists = "GET /v1/prepare-jobs" if table == "jobs" else f"gauss db {table}"
+        raise NotFound(f"no {what} {prefix}", hint=f"{lists} lists them")
     if len(found) > 1:
         raise ConfigError(f"more than one {what} begins with {prefix}", hint="give more digits of the id")
     return str(found[0]["id"])
