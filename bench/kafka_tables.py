@@ -142,7 +142,7 @@ def ours(folder: Path, settings: KafkaSettings, topic: str, fields: list[tuple[s
 
 def wait_landed(data_dir: Path, count: int) -> None:
     while landed(data_dir) < count:
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def landed(data_dir: Path) -> int:
