@@ -24,7 +24,7 @@ from bench.bare_postgres import BarePostgres
 
 from gauss.clients.dbstates.client import DatabaseStates, running, start
 from gauss.clients.dbstates.prepared import prepare, request_of
-from gauss.dbstates.statefs.exclusive import disk_bytes
+from gauss.dbstates.statefs.exclusive import disk_use
 
 LARGEST_MB = int(os.environ.get("GAUSS_BENCH_LARGEST_MB", "5000"))
 SIZES = sorted({10, min(500, LARGEST_MB), LARGEST_MB})
@@ -92,7 +92,7 @@ class Bench:
     def _idle(self, instance: str) -> Iterator[Row]:
         """What a clone takes that nobody uses."""
         subprocess.run(["sync", "-f", self._place], check=True)
-        _, alone = disk_bytes(self._store / "instances" / instance / "data")
+        alone = disk_use(self._store / "instances" / instance / "data").exclusive
         pid = int(self._client.get("instances", instance)["runtime_id"].split("-")[0])
         server = psutil.Process(pid)
         pss = sum(each.memory_full_info().pss for each in [server, *server.children(recursive=True)])

@@ -65,7 +65,7 @@ class CapacitySettings(Section):
     """How much of the disk states may take."""
 
     maxBytes: int | None = Field(default=None, ge=0)
-    """Bytes for states and instances. Empty: what they take and what is free."""
+    """Bytes for states. Empty: what they take and what is free."""
     highWater: float = Field(default=0.90, gt=0, le=1)
     """Share of the capacity at which states are evicted."""
     lowWater: float = Field(default=0.80, gt=0, le=1)

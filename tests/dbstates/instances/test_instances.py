@@ -96,6 +96,9 @@ def test_least_used_states_are_evicted_when_the_cache_is_full(own: DatabaseState
         used=unique(),
     )
     big = prepare(own, tmp_path, "-f", "big.sql")
+    wait_until(lambda: own.get("states", big.state)["bytes"], what="it is measured")
+    used = own.get("cache", "status")["used_bytes"]
+    assert used > 15e6, "its blocks count though its instance shares them"
     own.remove("instances", big.instance)
     used = prepare(own, tmp_path, "-f", "used.sql")
     setting(own, "cache.capacity", {"maxBytes": 1, "minStateAgeSecs": 0})

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gauss.dbstates.statefs.btrfs import Btrfs
-from gauss.dbstates.statefs.exclusive import disk_bytes
+from gauss.dbstates.statefs.exclusive import disk_use, union_bytes
 from gauss.dbstates.statefs.files import CopiedFiles, SharedFiles
 from gauss.dbstates.statefs.statefs import StateFS, choose, partial, probe, validate
 from gauss.model.errors import ConfigError, DiskFull, StorageError
@@ -130,13 +130,15 @@ def test_the_probe_accepts_the_backend_and_leaves_nothing(backend: StateFS, fold
 
 
 def test_shared_blocks_count_once(backend: StateFS, folder: Path, source: Path) -> None:
-    total, alone = disk_bytes(source)
-    assert total == alone >= 1 << 20
+    before = disk_use(source)
+    assert before.total == before.exclusive >= 1 << 20
     backend.snapshot(source, folder / "state")
     subprocess.run(["sync", "-f", str(folder)], check=True)
-    total, exclusive = disk_bytes(folder / "state")
-    assert total >= 1 << 20
-    assert exclusive >= 1 << 20 if backend.name == "copy" else exclusive < 1 << 16
+    found = disk_use(folder / "state")
+    assert found.total >= 1 << 20
+    assert found.exclusive >= 1 << 20 if backend.name == "copy" else found.exclusive < 1 << 16
+    both = union_bytes([*found.shared, *disk_use(source).shared])
+    assert both == 0 if backend.name == "copy" else 1 << 20 <= both < 5 << 18
 
 
 def test_a_sealed_btrfs_state_is_read_only(mount: Path) -> None:

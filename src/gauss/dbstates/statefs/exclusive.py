@@ -6,6 +6,8 @@ import array
 import fcntl
 import os
 import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _FIEMAP = 0xC020660B
@@ -16,9 +18,21 @@ _EXTENT = struct.Struct("=QQQQQIIII")
 _COUNT = 128
 
 
-def disk_bytes(folder: Path) -> tuple[int, int]:
-    """Bytes of all files, and of the extents that only this folder has. A folder that vanishes counts what was seen."""
-    total = exclusive = 0
+@dataclass
+class DiskUse:
+    """What a directory takes."""
+
+    total: int = 0
+    """Bytes of all files."""
+    exclusive: int = 0
+    """Bytes of the extents that no other file has."""
+    shared: list[tuple[int, int]] = field(default_factory=list)
+    """The other extents: place on the disk and bytes."""
+
+
+def disk_use(folder: Path) -> DiskUse:
+    """Of a folder that vanishes, what was seen."""
+    found = DiskUse()
     for path, _, names in os.walk(folder):
         for name in names:
             try:
@@ -27,33 +41,45 @@ def disk_bytes(folder: Path) -> tuple[int, int]:
                 continue
             try:
                 blocks = os.fstat(descriptor).st_blocks * 512
-                total += blocks
-                exclusive += _exclusive(descriptor, blocks)
+                found.total += blocks
+                _add(found, descriptor, blocks)
             except OSError:
                 continue
             finally:
                 os.close(descriptor)
-    return total, exclusive
+    return found
 
 
-def _exclusive(descriptor: int, blocks: int) -> int:
-    """Bytes of extents that are not shared; all of them where the file system does not tell."""
+def union_bytes(extents: Iterable[tuple[int, int]]) -> int:
+    """Bytes of extents, each place on the disk counted once."""
+    found = end = 0
+    for place, length in sorted(extents):
+        found += max(place + length - max(place, end), 0)
+        end = max(end, place + length)
+    return found
+
+
+def _add(found: DiskUse, descriptor: int, blocks: int) -> None:
+    """Adds the extents of a file; all of them are exclusive where the file system does not tell."""
     if not blocks:
-        return 0
-    start = found = 0
+        return
+    start = 0
     while True:
         buffer = array.array("B", _HEAD.pack(start, 2**64 - 1 - start, _SYNC, 0, _COUNT, 0))
         buffer.frombytes(bytes(_EXTENT.size * _COUNT))
         try:
             fcntl.ioctl(descriptor, _FIEMAP, buffer, True)
         except OSError:
-            return blocks
+            found.exclusive += blocks
+            return
         count = _HEAD.unpack_from(buffer)[3]
         flags = _LAST
         for number in range(count):
-            logical, _, length, _, _, flags, *_ = _EXTENT.unpack_from(buffer, _HEAD.size + number * _EXTENT.size)
+            logical, place, length, _, _, flags, *_ = _EXTENT.unpack_from(buffer, _HEAD.size + number * _EXTENT.size)
             start = logical + length
-            if not flags & _SHARED:
-                found += min(length, blocks)
+            if flags & _SHARED:
+                found.shared.append((place, min(length, blocks)))
+            else:
+                found.exclusive += min(length, blocks)
         if not count or flags & _LAST:
-            return found
+            return

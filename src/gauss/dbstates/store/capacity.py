@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gauss.dbstates.repeating import Repeating
 from gauss.dbstates.settings import CapacitySettings
-from gauss.dbstates.statefs.exclusive import disk_bytes
+from gauss.dbstates.statefs.exclusive import disk_use, union_bytes
 from gauss.dbstates.store.cache import Cache
 from gauss.dbstates.store.layout import Layout
 from gauss.dbstates.store.metadata import Row, now_ms
@@ -55,6 +55,8 @@ class Capacity:
         self._busy, self._synced = busy, synced
         self._settings, self._metrics, self._audit = settings, metrics, audit
         self._known: frozenset[str] = frozenset()
+        self._shared = 0
+        """Bytes that states share with each other or with instances."""
         self._lock = threading.Lock()
         self._keeping = Repeating("capacity", PAUSE_SECONDS, self.keep)
 
@@ -88,18 +90,21 @@ class Capacity:
             found = frozenset(row["id"] for row in rows)
             if found == self._known and all(row["bytes"] is not None for row in rows):
                 return
+            shared = list[tuple[int, int]]()
             for row in rows:
                 if self._keeping.stopped.is_set():
                     return
-                self._states.measured(row["id"], *disk_bytes(self._cache.path(row)))
-            self._known = found
+                use = disk_use(self._cache.path(row))
+                self._states.measured(row["id"], use.total, use.exclusive)
+                shared += use.shared
+            self._known, self._shared = found, union_bytes(shared)
 
     def usage(self) -> Usage:
         """What is used of the capacity. Without a limit the capacity is what is used and what is free."""
         most = self._settings().maxBytes
         stat = shutil.disk_usage(self._layout.root)
         rows = [row for row in self._states.all() if row["status"] == "ready"]
-        used = sum(row["exclusive_bytes"] or 0 for row in rows)
+        used = sum(row["exclusive_bytes"] or 0 for row in rows) + (self._shared if rows else 0)
         if most is not None:
             return Usage(used, most)
         return Usage(used, used + stat.free)

@@ -83,7 +83,7 @@ def routes(engine: DatabaseEngine) -> APIRouter:
         gauges: dict[str, tuple[str, float]] = {
             "states": ("States in the cache", sum(row["status"] == "ready" for row in engine.states.all())),
             "instances": ("Instances that were handed out", len(engine.instances.rows("ready"))),
-            "used_bytes": ("Bytes that only states have", usage.used),
+            "used_bytes": ("Bytes that states take, shared ones once", usage.used),
             "capacity_bytes": ("Bytes that states may take", usage.capacity),
         }
         return Response(engine.metrics.text(gauges), media_type=TEXT)
