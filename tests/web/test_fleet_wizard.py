@@ -23,7 +23,7 @@ from helpers.kafka import SecuredBroker, settings
 from helpers.serving import Serving
 from helpers.waiting import wait_until
 from web.conftest import Served
-from web.test_shell import CONTRAST, NAMES
+from web.test_shell import CONTRAST, NAMES, visit
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
@@ -160,7 +160,7 @@ def _mapping(page: Page) -> None:
     headline(page, f"{LAST} of {RECORDS} sampled rows fit")
     page.click("[aria-label='ship_country may be null']")
     headline(page, "39 of 60 sampled rows fit")
-    assert page.inner_text("tr[data-column=ship_country] .fault") == "40"
+    assert page.inner_text("tr[data-column=ship_country] .fault") == "39"
     assert "ship_country" in page.inner_text(".ddl .err")
     page.wait_for_selector(".samples .bad >> text=ship_country: missing")
     page.click("[data-testid=fix] >> text=Make it nullable")
@@ -297,6 +297,47 @@ def test_viewers_see_a_mapping_and_no_wizard(fleet: Fleet, stopped: str) -> None
         assert page.locator("main input, main select").count() == 0
 
 
+FILE = """topics = [{ name = "raw", storage = "memory" }]
+
+[[processors]]
+name = "feed"
+plugin = "tcp-source"
+target = { topic = "raw" }
+config = { port = 0, max_record_bytes = 1000, input = { framing = "newline", delimiter = "\\n" } }
+"""
+
+
+def test_a_whole_file_is_a_pipeline_with_its_faults_shown_in_the_editor(fleet: Fleet) -> None:
+    with fleet.pages.opened(role="admin") as page:
+        page.click("[data-testid=new-file]")
+        headline(page, "Take a file of gauss run")
+        wrong = {"name": "market.toml", "mimeType": "text/plain", "buffer": FILE.replace("source", "sorce").encode()}
+        page.set_input_files("[data-testid=upload]", files=[wrong])  # type: ignore[list-item]
+        headline(page, "The file has 1 error")
+        assert 'unknown processor "tcp-sorce"' in page.inner_text("[data-line='5'].err")
+        assert page.input_value("[name=name]") == "market"
+        assert page.is_disabled("[data-testid=next]")
+        page.click(".faults button")
+        assert page.evaluate("document.activeElement.dataset.testid") == "file"
+        assert page.evaluate(NAMES) == []
+        assert page.evaluate(CONTRAST) == []
+        page.fill("[data-testid=file]", FILE)
+        headline(page, "The file has no faults")
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        page.set_viewport_size({"width": 1280, "height": 844})
+        page.click("[data-testid=next]")
+        page.wait_for_url("**/pipelines/*")
+        page.wait_for_selector("text=It is a whole file")
+        path = page.url
+    with fleet.pages.opened() as page:
+        page.goto(f"{path}/file")
+        page.wait_for_selector("text=Only admins change files")
+        assert page.input_value("[data-testid=file]") == FILE
+        page.click("[data-testid=start]")
+        page.wait_for_selector(".chip >> text=running", timeout=60_000)
+
+
 STEPS = {
     "kafka": "form",
     "sample": ".samples",
@@ -310,7 +351,8 @@ STEPS = {
 def test_each_step_has_contrast_names_and_no_sideways_scroll(fleet: Fleet, stopped: str, dark: bool) -> None:
     with fleet.pages.opened(dark=dark) as page:
         for step, shown in STEPS.items():
-            page.goto(f"/new/{step}?pipeline={stopped}")
+            visit(page, f"/new/{step}?pipeline={stopped}")
+            page.wait_for_selector(f".steps .here >> text={step.title()}")
             page.wait_for_selector(shown)
             if step == "mapping":
                 page.select_option("[aria-label='Type of kind']", "Int64|")

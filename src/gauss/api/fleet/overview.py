@@ -33,6 +33,8 @@ class PipelineRow(StatusShown):
     replicas: int
     held: int
     """Slots that workers hold."""
+    is_file: bool
+    """Whether it is a whole file of Gauss."""
     topic: str
     """Empty before it is configured, as the table."""
     table: str
@@ -104,7 +106,7 @@ class FleetFigures:
         for each in pipelines:
             mine, slots = claims.get(each.id, []), held.get(each.id, [])
             found = status(each, slots, mine, workers)._asdict()
-            known = {name: getattr(each, name) for name in ("id", "name", "version", "replicas")}
+            known = {name: getattr(each, name) for name in ("id", "name", "version", "replicas", "is_file")}
             topic, table = self._ends_of(each)
             rates = self._rates_of(each.id, mine, now)
             rows[each.id] = PipelineRow(**found, **known, **rates, held=len(slots), topic=topic, table=table)

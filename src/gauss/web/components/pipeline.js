@@ -7,7 +7,7 @@ import { button, failure, link, note } from "./parts.js";
 
 const TOML = /("""[\s\S]*?"""|"(?:[^"\\]|\\.)*"|'[^']*')|(#.*$)|(^\s*\[\[?[^\]]+\]\]?)|\b(true|false)\b|\b(-?\d[\d_.]*)\b|([A-Za-z_][\w.-]*)(?=\s*=)/gm;
 
-function toml(line) {
+export function toml(line) {
   const parts = [];
   let at = 0;
   for (const found of line.matchAll(TOML)) {

@@ -52,7 +52,7 @@ export const Desired = {
   },
   render() {
     const [tint, text] = this.changed ? this.effect() : [];
-    const off = !operator() || this.noLeases;
+    const off = !operator() || this.noLeases || this.row.isFile;
     return html`<section class="card desired"><header><h2>Desired state</h2></header><div class="pad stack">
       <fieldset disabled=${!operator()}>${segments("Desired state", [["started", html`${icon("play")}Started`], ["stopped", html`${icon("stop")}Stopped`]], this.desired, (desired) => (this.draft = { ...this.draft, desired }))}</fieldset>
       <div class="replicas"><label for="replicas">Replicas</label><span class="stepper"><button type="button" aria-label="One less" disabled=${off || this.replicas <= 1} onClick=${() => this.set(this.replicas - 1)}>−</button>

@@ -38,7 +38,7 @@ export default {
     },
     row(row) {
       const tint = tintOf(row), late = row.lagSeconds > LATE_SECONDS ? "late" : "";
-      return html`<tr key=${row.id} data-id=${row.id}><td>${link(`/pipelines/${row.id}`, row.name, { class: "name" })}<small>${isDraft(row) ? "not set up yet" : `kafka ${row.topic} → ${row.table}`}</small></td>
+      return html`<tr key=${row.id} data-id=${row.id}><td>${link(`/pipelines/${row.id}`, row.name, { class: "name" })}<small>${row.isFile ? "a Gauss file" : isDraft(row) ? "not set up yet" : `kafka ${row.topic} → ${row.table}`}</small></td>
         <td>${chip(row.observed)}</td><td class="spare">${slots(row)}</td>
         <td class="spare"><span class="with-figure">${sparkline(state.history.pipelines?.[row.id] ?? [], tint, `rows per second of ${row.name}`)}<b>${rate(row.rate)}</b></span></td>
         <td class="n" title=${exact(row.lag)}>${row.desired === "stopped" && !row.lag ? "–" : [html`<b class=${late}>${behind(row.lagSeconds)}</b>`, html`<small>${count(row.lag)} records</small>`]}</td>
@@ -68,11 +68,12 @@ export default {
     if (!state.overview) return html`<div class="page"><h1 class="soft">Reading the pipelines…</h1></div>`;
     const { rows } = this, need = rows.filter(this.need), started = rows.filter((row) => row.desired === "started");
     const fresh = operator() ? link("/new/kafka", html`${icon("plus")}New pipeline`, { class: "btn solid", "data-testid": "new" }) : html`<button type="button" class="btn solid" disabled title="Viewers cannot change anything">New pipeline</button>`;
+    const file = state.role === "admin" && link("/new/file", "From a Gauss file", { class: "btn", "data-testid": "new-file" });
     if (!rows.length) return html`<div class="page"><header class="page-head"><div><h1>No pipelines yet</h1><p class="lead">A pipeline takes the records of a Kafka topic to a ClickHouse table, each exactly once.</p></div></header>
-      <section class="card">${empty("From a topic to a table in five steps", "Name a topic, see its records, take the proposed columns, start. Its health, lag and dead letters are then here.", fresh)}</section></div>`;
+      <section class="card">${empty("From a topic to a table in five steps", "Name a topic, see its records, take the proposed columns, start. Its health, lag and dead letters are then here.", fresh, ...(file ? [file] : []))}</section></div>`;
     const text = need.length ? `${need.length} of ${rows.length} ${rows.length === 1 ? "pipeline needs" : "pipelines need"} you` : started.length ? `${started.length === 1 ? "The pipeline runs" : `All ${started.length} pipelines run`} well` : `${rows.length === 1 ? "The pipeline is" : `All ${rows.length} pipelines are`} stopped`;
     const shown = this.ordered(), total = rows.reduce((sum, row) => sum + row.rate, 0);
-    return html`<div class="page"><header class="page-head"><div><h1 class="says" aria-live="polite">${text}</h1><p class="lead">${started.length - need.length} run well, ${rows.length - started.length} stopped on purpose. ${rate(total)} land in ClickHouse.</p></div><div class="actions">${fresh}</div></header>
+    return html`<div class="page"><header class="page-head"><div><h1 class="says" aria-live="polite">${text}</h1><p class="lead">${started.length - need.length} run well, ${rows.length - started.length} stopped on purpose. ${rate(total)} land in ClickHouse.</p></div><div class="actions">${file}${fresh}</div></header>
       ${this.tiles()}
       ${need.length > 0 && html`<div class="alerts">${need.sort((one, other) => RANK[this.need(one).tint] - RANK[this.need(other).tint]).slice(0, CARDS).map(this.card)}</div>`}
       <div class="bar"><input type="search" data-filter placeholder="Filter by name, topic, table" aria-label="Filter by name, topic, table" value=${this.text} onInput=${(event) => go("/", { ...state.query, filter: event.target.value }, true)} />

@@ -9,8 +9,8 @@ import { groups, named, parse, typed } from "./types.js";
 const MOST_TOLD = 3;
 
 export const MappingColumns = {
-  // `wrong`: the fault of a column's setting by index; `faults`: what samples do not fit, by column name.
-  props: ["columns", "records", "total", "faults", "wrong", "unused", "orderBy", "note"],
+  // `total`: the records that are whole; `wrong`: the fault of a column's setting by index; `faults`: what samples do not fit, by column name.
+  props: ["columns", "records", "rows", "total", "faults", "wrong", "unused", "orderBy", "note"],
   emits: ["edit", "drop", "add", "undo"],
   data: () => ({ own: null, kept: new Set(), adding: "" }),
   methods: {
@@ -35,7 +35,7 @@ export const MappingColumns = {
         <div class="actions">${found.fixes.map((fix) => button(this.verb(each, fix), () => this.$emit("edit", at, { type: fix.type, nullable: fix.nullable, encoding: fix.encoding }), { "data-testid": "fix" }))}${button("Keep; send to dead letters", () => this.kept.add(each.column), { kind: "bare" })}</div></div></div></td></tr>`;
     },
     line(each, at) {
-      const { shown, absent } = examples(this.records, each.fieldPath), found = this.faults[each.column], fits = this.total - (found?.faults.length ?? 0), wrong = this.wrong[at];
+      const { shown, absent } = examples(this.records, this.rows, each), found = this.faults[each.column], fits = this.total - (found?.faults.length ?? 0), wrong = this.wrong[at];
       const list = each.type.startsWith("Array") || each.type.startsWith("Map");
       return [html`<tr key=${`column ${at}`} data-column=${each.column} class=${found ? "unfit" : ""}><td><input class="mono name" aria-label="Name of the column from ${each.fieldPath}" value=${each.column} onChange=${(event) => this.$emit("edit", at, { column: event.target.value.trim() })} />
           <small class="clip" title=${`.${each.fieldPath} · ${shown}`}>.${each.fieldPath} · ${shown}${absent > 0 && `${shown ? ", " : ""}absent in ${absent}`}${this.orderBy.includes(each.column) && html` <i class="tag">sorted by</i>`}</small></td>

@@ -10,7 +10,7 @@ import { isDraft, needs } from "./state.js";
 import Running from "./running.js";
 
 const page = (name) => defineAsyncComponent(() => import(`./${name}.js`));
-const PARTS = { "": Running, tail: page("tail"), mapping: page("mapping"), dead: page("letters"), versions: page("versions"), settings: page("settings") };
+const PARTS = { "": Running, tail: page("tail"), mapping: page("mapping"), dead: page("letters"), file: page("file"), versions: page("versions"), settings: page("settings") };
 
 export default {
   props: ["name"],
@@ -37,13 +37,15 @@ export default {
       const need = needs(row, state.overview.workers);
       if (need) return html`<b class="soft">${need.cause}.</b> ${need.safe} ${need.next}`;
       if (isDraft(row)) return "It is not set up yet.";
+      if (row.isFile) return row.reason || (row.observed === "running" ? "A worker runs its file." : row.observed === "stopped" ? "Stopped on purpose. Its data stay with the worker that ran it." : "A worker takes it.");
       const way = html`<span class="mono">${row.topic}</span> → <span class="mono">${row.table}</span>`;
       if (row.observed === "stopped") return html`${way} · stopped on purpose; records wait in Kafka.`;
       if (row.observed === "running") return html`${way} · ${row.lag ? `${count(row.lag)} records are not in the table yet` : "every record is in the table"}.`;
       return html`${way}${row.reason ? ` · ${row.reason}` : ""}`;
     },
     tabs(row) {
-      const tabs = [["", "Run"], ["tail", "Live tail"], ["mapping", "Mapping"], ["dead", "Dead letters", row.deadLetters], ["versions", "Versions", row.version], ["settings", "Settings"]];
+      const own = row.isFile ? [["file", "File"]] : [["tail", "Live tail"], ["mapping", "Mapping"], ["dead", "Dead letters", row.deadLetters]];
+      const tabs = [["", "Run"], ...own, ["versions", "Versions", row.version], ["settings", "Settings"]];
       return html`<nav class="tabs" aria-label="Pages of ${row.name}">${tabs.map(([part, text, number]) => link(`/pipelines/${row.id}${part && `/${part}`}`, [text, number !== undefined && html`<small title=${exact(number)}>${count(number)}</small>`], { "aria-current": part === this.part ? "page" : null }))}</nav>`;
     },
   },
@@ -57,7 +59,7 @@ export default {
         <h1 class="named">${row.name} ${chip(observed)}</h1><p class="lead" aria-live="polite">${this.sentence(row)}</p></div>
       <div class="actions">${isDraft(row) ? operator() && link("/new/kafka", "Set it up", { class: "btn solid", query: { pipeline: row.id } }) : [
         stopped ? action(html`${icon("play")}Start`, () => this.change("start"), { kind: "solid", busy: this.busy, "data-testid": "start" }) : action(html`${icon("stop")}Stop`, () => this.change("stop"), { busy: this.busy, "data-testid": "stop" }),
-        this.part !== "mapping" && operator() && link(`/pipelines/${row.id}/mapping`, "Edit mapping", { class: "btn" })]}</div></header>
+        row.isFile ? this.part !== "file" && link(`/pipelines/${row.id}/file`, "See the file", { class: "btn" }) : this.part !== "mapping" && operator() && link(`/pipelines/${row.id}/mapping`, "Edit mapping", { class: "btn" })]}</div></header>
       ${this.tabs(row)}${failure(this.error)}
       ${row.alert && this.part !== "dead" && note("warn", "▲", html`<b>${row.alert}.</b> All are kept. `, link(`/pipelines/${row.id}/dead`, "See why"))}
       <${shown} key=${row.id + this.part} row=${row} /></div>`;

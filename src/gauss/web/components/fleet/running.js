@@ -3,7 +3,7 @@ import * as api from "../api.js";
 import { bytes, clock, count, exact, percent, plural, rate, utc } from "../format.js";
 import { html } from "../html.js";
 import { state } from "../live.js";
-import { chip, empty, failure, link, sparkline, tile } from "../parts.js";
+import { chip, empty, failure, link, note, sparkline, tile } from "../parts.js";
 import { Desired } from "./desired.js";
 import { behind, tintOf } from "./state.js";
 
@@ -56,8 +56,20 @@ export default {
         <table class="table"><thead><tr><th>Partition</th><th>Slot, worker</th><th class="n">Next offset</th><th class="n">Lag</th><th class="n spare">Epoch</th><th class="spare">Pending</th></tr></thead>
         <tbody>${this.claims.map((each) => html`<tr key=${each.partition}><td>${each.topic} ${each.partition}</td><td class="clip">${each.slot ?? "–"}<small class="mono clip">${each.workerId}</small></td><td class="n">${exact(each.nextOffset)}</td><td class="n" title=${exact(each.lag)}>${count(each.lag)}<small>${behind(each.lagSeconds)}</small></td><td class="n spare">${each.epoch}</td><td class="spare">${each.pendingTo ? `to ${exact(each.pendingTo)}, version ${each.pendingVersion}` : "–"}</td></tr>`)}</tbody></table></section>`;
     },
+    tiles(points, tint) {
+      const { row } = this;
+      return html`<div class="tiles five">
+        ${tile({ label: "Rows per second", figure: count(row.rate), meaning: `${bytes(row.bytesRate)}/s · last minute`, values: points, tint })}
+        ${tile({ label: "Insert", figure: row.insertMs === null ? "–" : Math.round(row.insertMs), unit: row.insertMs === null ? "" : "ms", meaning: "read and insert one batch" })}
+        ${tile({ label: "Lag", figure: behind(row.lagSeconds), meaning: `${count(row.lag)} records wait`, title: exact(row.lag), tint: row.lagSeconds > 60 ? "warn" : "" })}
+        ${tile({ label: "Rows", figure: count(row.rows), meaning: plural(row.batches, "batch", "batches"), title: exact(row.rows) })}
+        ${tile({ label: "Dead letters", figure: count(row.deadLetters), meaning: row.deadLetters ? `${percent(row.deadRatio)} of recent records` : "every record became a row", tint: row.alert ? "warn" : "" })}</div>`;
+    },
+    chart(points, tint) {
+      return html`<section class="card"><header><h2>Throughput</h2><span class="faint small">rows per second, last minute · now ${rate(this.row.rate)} · most ${rate(Math.max(0, ...points))}</span></header><div class="chart">${sparkline(points, tint, "rows per second, last minute")}</div></section>`;
+    },
     promises() {
-      if (!this.promise) return null;
+      if (!this.promise || this.row.isFile) return null;
       const { kafka, clickhouse, table } = this.promise;
       const delivery = table?.guarantee || (clickhouse ? "exactly once, if the table keeps _inc and _offset" : "–");
       const facts = [["Delivery", html`<span class=${delivery.startsWith("at least") ? "late" : ""}>${delivery}</span>`], ["Reads", html`<span class="mono">${this.row.topic || "–"}</span>, as ${kafka?.format ?? "–"}`], ["Group", html`<span class="mono">${kafka?.groupId || `gauss-${this.row.id}`}</span>`], ["Writes", html`<span class="mono">${this.row.table || "–"}</span>`], ["Batches", clickhouse ? `${exact(clickhouse.batchSize)} rows or ${clickhouse.flushIntervalMs} ms` : "–"], ["Config", link(`/pipelines/${this.row.id}/versions`, `version ${this.row.version}`)]];
@@ -68,17 +80,12 @@ export default {
   render() {
     const { row } = this, tint = tintOf(row), points = state.history.pipelines?.[row.id] ?? [];
     const numbers = Array.from({ length: Math.max(row.desired === "started" ? row.replicas : 0, ...(this.assignments ?? []).map((each) => each.slot + 1), 0) }, (_, at) => at);
-    return html`<div class="stack">${failure(this.error)}<div class="tiles five">
-        ${tile({ label: "Rows per second", figure: count(row.rate), meaning: `${bytes(row.bytesRate)}/s · last minute`, values: points, tint })}
-        ${tile({ label: "Insert", figure: row.insertMs === null ? "–" : Math.round(row.insertMs), unit: row.insertMs === null ? "" : "ms", meaning: "read and insert one batch" })}
-        ${tile({ label: "Lag", figure: behind(row.lagSeconds), meaning: `${count(row.lag)} records wait`, title: exact(row.lag), tint: row.lagSeconds > 60 ? "warn" : "" })}
-        ${tile({ label: "Rows", figure: count(row.rows), meaning: plural(row.batches, "batch", "batches"), title: exact(row.rows) })}
-        ${tile({ label: "Dead letters", figure: count(row.deadLetters), meaning: row.deadLetters ? `${percent(row.deadRatio)} of recent records` : "every record became a row", tint: row.alert ? "warn" : "" })}</div>
+    return html`<div class="stack">${failure(this.error)}${row.isFile ? note("idle", "○", "It is a whole file: its topics, rates and dead letters are those of gauss run on the machine of its worker.") : this.tiles(points, tint)}
       <div class="two"><div class="stack">
-        <section class="card"><header><h2>Throughput</h2><span class="faint small">rows per second, last minute · now ${rate(row.rate)} · most ${rate(Math.max(0, ...points))}</span></header><div class="chart">${sparkline(points, tint, "rows per second, last minute")}</div></section>
+        ${!row.isFile && this.chart(points, tint)}
         <section class="card"><header><h2>Slots and leases</h2><span class="faint small">slot → worker, until</span></header>
           ${this.assignments && numbers.length === 0 ? html`<p class="pad soft">No slot is wanted while it is stopped.</p>` : html`<ul class="slot-list">${this.assignments && numbers.map(this.slot)}</ul>`}</section>
-        ${this.assignments && this.partitions()}</div>
+        ${this.assignments && !row.isFile && this.partitions()}</div>
       <div class="stack"><${Desired} row=${row} partitions=${this.claims.length} />${this.promises()}
         <p class="faint small">Figures are from ${clock(state.at)}.</p></div></div></div>`;
   },

@@ -18,15 +18,16 @@ export const brief = (value, most = 24) => {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 };
 
-// A few values of a field, and in how many records it is absent.
-export function examples(records, path) {
+// A few values of a column's field, and in how many records it is absent. Of formats that are no text the rows tell.
+export function examples(records, rows, column) {
   const seen = new Set();
   let absent = 0;
-  for (const record of records) {
-    const value = valueAt(record, path);
+  rows.forEach((row, index) => {
+    if (records[index] === undefined && !row.mapped) return;
+    const value = records[index] === undefined ? row.mapped[column.column] : valueAt(records[index], column.fieldPath);
     if (value === undefined || value === null) absent++;
     else if (seen.size < 3) seen.add(brief(value, 18));
-  }
+  });
   return { shown: [...seen].join(", "), absent };
 }
 

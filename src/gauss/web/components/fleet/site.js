@@ -4,7 +4,7 @@ import * as api from "../api.js";
 import * as db from "../db/site.js";
 import { plural } from "../format.js";
 import { html } from "../html.js";
-import { go } from "../live.js";
+import { go, state } from "../live.js";
 import { note, operator } from "../parts.js";
 import { live as up, needs } from "./state.js";
 import List from "./list.js";
@@ -19,7 +19,7 @@ export const fleet = {
   },
   routes: [
     [/^\/$/, List], [/^\/pipelines\/([^/]+)(?:\/.*)?$/, page("pipeline")],
-    [/^\/new(?:\/([a-z]+))?$/, page("wizard")],
+    [/^\/new\/file$/, page("file")], [/^\/new(?:\/([a-z]+))?$/, page("wizard")],
     [/^\/workers$/, page("workers")], [/^\/audit$/, page("audit")], ...db.routes,
   ],
   rail: [["/", "pipelines", "Pipelines", "g p"], ["/workers", "workers", "Workers", "g w"], db.rail, null, ["/audit", "file", "Audit", "g a"]],
@@ -44,5 +44,6 @@ export const fleet = {
   found: ({ pipelines }) => [
     ...Object.values(pipelines).map((each) => ["pipelines", each.name, "pipeline", () => go(`/pipelines/${each.id}`)]),
     ...(operator() ? [["plus", "New pipeline", "do", () => go("/new/kafka")]] : []),
+    ...(state.role === "admin" ? [["file", "New pipeline of a Gauss file", "do", () => go("/new/file")]] : []),
   ],
 };

@@ -36,7 +36,7 @@ export function slots(row) {
 
 const TINTS = { running: "ok", starting: "move", stopping: "move", degraded: "warn", failing: "bad", stopped: "idle" };
 export const tintOf = (row) => TINTS[row.observed] ?? "idle";
-export const isDraft = (row) => !row.topic || !row.table;
+export const isDraft = (row) => !row.isFile && (!row.topic || !row.table);
 
 // Seconds as people say lag.
 export function behind(seconds) {

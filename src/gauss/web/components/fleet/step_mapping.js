@@ -32,6 +32,8 @@ export default {
       }
       return found;
     },
+    // Records that no column could make fit are not counted at columns.
+    whole() { return (this.shown?.rows ?? []).filter((each, index) => !each.error || this.perRow[index]).length; },
     changed() {
       const before = Object.fromEntries(this.first.columns.map((each) => [each.column, JSON.stringify(each)]));
       return new Set(this.draft.columns.filter((each) => before[each.column] !== JSON.stringify(each)).map((each) => each.column));
@@ -186,7 +188,7 @@ export default {
     const on = { onEdit: this.edit, onDrop: this.drop, onAdd: this.add, onUndo: this.undo };
     return html`<div class="stack" aria-busy=${String(this.busy)}>${failure(this.problem)}<div class="mapping">
         <${MappingSample} rows=${shown?.rows ?? []} records=${this.records} faults=${this.perRow} about=${`${known.kafka?.topic ?? ""}, ${where[known.from] ?? "newest"} ${shown?.rows.length ?? ""}`} />
-        <${MappingColumns} columns=${draft.columns} records=${this.records} total=${shown?.rows.length ?? 0} faults=${this.faults} wrong=${this.wrong} unused=${this.fields.map((each) => each.fieldPath).filter((path) => !used.has(path))} orderBy=${draft.orderBy} note=${`${draft.columns.length} columns${changes ? `, ${changes} changed by you` : ""}`} ...${on} />
+        <${MappingColumns} columns=${draft.columns} records=${this.records} rows=${shown?.rows ?? []} total=${this.whole} faults=${this.faults} wrong=${this.wrong} unused=${this.fields.map((each) => each.fieldPath).filter((path) => !used.has(path))} orderBy=${draft.orderBy} note=${`${draft.columns.length} columns${changes ? `, ${changes} changed by you` : ""}`} ...${on} />
         ${this.side()}</div>
       <${Filter} id=${known.id} expression=${this.filter} fields=${this.paths} kinds=${this.kinds} tried=${shown?.rows ?? []} wrong=${shown?.filterError ?? ""} onChange=${this.filtered} />${this.foot()}</div>`;
   },
