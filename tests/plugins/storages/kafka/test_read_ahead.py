@@ -10,7 +10,7 @@ import pytest
 
 from gauss.clients.kafka.reading import DEFAULT_BOUNDS, Bounds, Range
 from gauss.clients.kafka.record_batches import SCHEMA
-from gauss.model.errors import Unavailable
+from gauss.model.errors import Collected, Unavailable
 from gauss.plugins.storages.kafka.read_ahead import PARALLEL, ReadAhead
 
 ENDS = dict.fromkeys(range(2 * PARALLEL), 5)
@@ -50,3 +50,48 @@ def test_partitions_are_prepared_at_once_and_errors_are_those_of_the_read() -> N
     with pytest.raises(Unavailable, match="no leader"):
         reads.at(0, 0, 5, len(ENDS))
     reads.close()
+
+
+class Endless:
+    """Has no records until it is stopped."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+
+    def read(
+        self,
+        wanted: Range,  # noqa: ARG002
+        bounds: Bounds = DEFAULT_BOUNDS,  # noqa: ARG002
+        stop: threading.Event | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        self.begun.release()
+        assert stop is not None and stop.wait(10)
+        yield from ()
+
+
+@pytest.mark.parametrize("moment", ["before", "meanwhile"])
+def test_read_of_a_topic_that_is_closed_says_so(moment: str) -> None:
+    reader, ended, errors = Endless(), threading.Event(), list[Exception]()
+    reads = ReadAhead(reader, "t", "", ended)
+
+    def read() -> None:
+        try:
+            reads.prepare([(partition, 0) for partition in ENDS], ENDS)
+            reads.at(0, 0, 5, len(ENDS))
+        except Exception as error:
+            errors.append(error)
+
+    def close() -> None:
+        ended.set()
+        reads.close()
+
+    reading = threading.Thread(target=read)
+    if moment == "before":
+        close()
+    reading.start()
+    if moment == "meanwhile":
+        for _ in range(PARALLEL):
+            assert reader.begun.acquire(timeout=10)
+        close()
+    reading.join(10)
+    assert not reading.is_alive() and [type(error) for error in errors] == [Collected]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -113,7 +113,8 @@ class ReadAhead:
         if len(missing) > 1:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(PARALLEL, "kafka reads")
-            list(self._pool.map(partial(self._try, ends), missing))
+            with suppress(RuntimeError, CancelledError):  # closed meanwhile, which `at` says
+                list(self._pool.map(partial(self._try, ends), missing))
 
     def _try(self, ends: Mapping[int, int], place: Place) -> None:
         partition, offset = place
