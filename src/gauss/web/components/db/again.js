@@ -1,5 +1,6 @@
 // Chooses what to prepare again, and says before it is done what would run.
 import * as api from "../api.js";
+import { plural } from "../format.js";
 import { html } from "../html.js";
 import { go } from "../live.js";
 import { failure, note } from "../parts.js";
@@ -48,7 +49,7 @@ export const Again = {
       if (!this.plan) return this.error ? null : html`<p class="small soft">Looking at what would run…</p>`;
       const { outcome, steps, reason } = this.plan, cached = steps.filter((each) => each.cached).length;
       if (outcome === "hit") return note("ok", "✓", html`<b>Nothing runs.</b> ${steps.length === 1 ? "Its step is" : `All ${steps.length} steps are`} cached: it is a clone.`);
-      return note("warn", "▲", html`<b>${steps.length - cached} of ${steps.length} ${steps.length === 1 ? "step runs" : "steps run"}.</b> ${sentence(reason)}`);
+      return note("warn", "▲", html`<b>${steps.length - cached} of ${plural(steps.length, "step")} ${steps.length - cached === 1 ? "runs" : "run"}.</b> ${sentence(reason)}`);
     },
   },
   render() {

@@ -14,6 +14,9 @@ export const Instances = {
   props: ["instances", "states", "open"],
   emits: ["changed"],
   data: () => ({ chosen: null, detail: null, dsn: null, error: null, asking: null, busy: false }),
+  watch: {
+    instances(found) { if (!this.asking && this.chosen && !found.some((each) => each.instance_id === this.chosen)) this.choose(this.chosen); },
+  },
   created() { if (this.open) this.choose(this.open); },
   beforeUnmount() {
     this.over = true;
@@ -53,13 +56,18 @@ export const Instances = {
     async connect() { this.dsn = (await this.act((path) => api.post(`${path}/connection`)))?.dsn ?? null; },
     reset() { return this.act((path) => api.post(`${path}/reset`), `${short(this.chosen)} has the content of its state again`); },
     keep(kept) { return this.act((path) => api.patch(path, { kept }), kept ? "It is kept until it is removed" : "Its time runs again"); },
+    removed() {
+      this.choose(this.chosen);
+      this.asking = null;
+      this.$emit("changed");
+    },
     details(one) {
       const { detail, dsn } = this;
       const used = detail && (detail.connections ? plural(detail.connections, "connection") : "no connections");
       return html`<div class="instance-more">${detail ? html`<p class="small soft">${used} · port ${detail.port} · ${detail.runtime} · since <span title=${utc(detail.created_ms)}>${new Date(detail.created_ms).toLocaleTimeString("sv")}</span> · made by ${link(`/db/jobs/${detail.job_id}`, short(detail.job_id), { class: "mono" })}</p>` : !this.error && html`<p class="small soft">Reading…</p>`}
         ${dsn && html`<label class="code-field"><span class="sr">DSN</span><input readonly value=${dsn} data-testid="dsn" onFocus=${(event) => event.target.select()} /></label>`}${failure(this.error)}
         <div class="actions">${dsn ? button("Copy", () => copy(dsn, () => toast("Copied, with the password"))) : action("Show DSN", this.connect, { busy: this.busy, "data-testid": "connect" })}
-          ${action("Reset", () => (this.asking = "reset"), { busy: this.busy, "data-testid": "reset" })}${!one.held && action(one.kept ? "Do not keep" : "Keep", () => this.keep(!one.kept), { busy: this.busy, "data-testid": "keep" })}${action("Remove", () => (this.asking = "remove"), { kind: "danger", "data-testid": "remove" })}</div></div>`;
+          ${action("Reset", () => (this.asking = { what: "reset", one }), { busy: this.busy, "data-testid": "reset" })}${!one.held && action(one.kept ? "Do not keep" : "Keep", () => this.keep(!one.kept), { busy: this.busy, "data-testid": "keep" })}${action("Remove", () => (this.asking = { what: "remove", one }), { kind: "danger", "data-testid": "remove" })}</div></div>`;
     },
     row(one) {
       const time = left(one, state.now), open = this.chosen === one.instance_id, from = this.states.find((each) => each.state_id === one.state_id);
@@ -71,10 +79,10 @@ export const Instances = {
     },
   },
   render() {
-    const one = this.instances.find((each) => each.instance_id === this.chosen);
+    const { asking } = this, one = asking?.one;
     return html`<section class="card"><header><h2>Databases</h2><small class="soft">${this.instances.length || ""}</small></header>
       ${this.instances.length ? html`<ul class="instances">${this.instances.map(this.row)}</ul>` : html`<p class="pad soft small">None is up. A prepared database is a clone of a state, with a server, a port and a password of its own.</p>`}
-      ${this.asking === "reset" && one && html`<${Confirm} title=${`Reset ${one.name ?? short(one.instance_id)}?`} goes=${["Everything that was written to it since it was made.", "Its connections are cut."]} stays=${["Its address and password, and the state."]} verb="Reset" busy=${this.busy} error=${this.error} onYes=${this.reset} onNo=${() => (this.asking = null)} />`}
-      ${this.asking === "remove" && one && html`<${Remove} kind="instances" id=${one.instance_id} title=${`database ${one.name ?? short(one.instance_id)}`} states=${this.states} onDone=${() => { this.choose(one.instance_id); this.asking = null; this.$emit("changed"); }} onNo=${() => (this.asking = null)} />`}</section>`;
+      ${asking?.what === "reset" && html`<${Confirm} title=${`Reset ${one.name ?? short(one.instance_id)}?`} goes=${["Everything that was written to it since it was made.", "Its connections are cut."]} stays=${["Its address and password, and the state."]} verb="Reset" busy=${this.busy} error=${this.error} onYes=${this.reset} onNo=${() => (this.asking = null)} />`}
+      ${asking?.what === "remove" && html`<${Remove} kind="instances" id=${one.instance_id} title=${`database ${one.name ?? short(one.instance_id)}`} states=${this.states} onDone=${this.removed} onNo=${() => (this.asking = null)} />`}</section>`;
   },
 };

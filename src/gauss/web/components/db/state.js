@@ -69,11 +69,11 @@ export default {
     }
     if (!detail || !reading) return html`<div class="page"><div>${crumbs}<h1 class="soft">Reading the state…</h1></div>${failure(this.error)}</div>`;
     const id = detail.state_id, now = reading.states.find((each) => each.state_id === id);
-    if (!now && reading.engine === "running") return html`<div class="page"><div>${crumbs}<h1>State ${short(id)} was removed</h1><p class="lead">${link("/db", "All states")}</p></div></div>`;
+    if (!now && reading.engine === "running" && !this.removing) return html`<div class="page"><div>${crumbs}<h1>State ${short(id)} was removed</h1><p class="lead">${link("/db", "All states")}</p></div></div>`;
     const one = now ?? detail, parent = reading.states.find((each) => each.state_id === one.parent_state_id), children = reading.states.filter((each) => each.parent_state_id === id);
     const users = reading.instances.filter((each) => each.state_id === id), job = this.job();
     const use = users.length ? `${plural(users.length, "database is", "databases are")} cloned from it` : children.length ? `${plural(children.length, "state was", "states were")} made of it` : "nothing depends on it";
-    return html`<div class=${["page", this.goneAt && "dimmed"]}><header class="page-head"><div>${crumbs}<h1 class="breaks">${one.title} ${chip(one.status === "ready" ? "ready" : one.status === "failed" ? "failed" : "starting", one.status === "creating" ? "being made" : one.status)}</h1>
+    return html`<div class=${["page", this.goneAt && "as-of"]}><header class="page-head"><div>${crumbs}<h1 class="breaks">${one.title} ${chip(one.status === "ready" ? "ready" : one.status === "failed" ? "failed" : "starting", one.status === "creating" ? "being made" : one.status)}</h1>
           <p class="lead">Deleting it frees ${one.exclusive_bytes === null ? "an unknown size" : bytes(one.exclusive_bytes)}; ${use}.</p></div>
         <div class="actions">${job && action("New database of it", this.again, { kind: "solid", busy: this.busy, "data-testid": "again" })}${action("Remove", () => (this.removing = true), { kind: "danger", "data-testid": "remove" })}</div></header>
       ${this.trouble()}${failure(this.failed)}${one.error && note("bad", "✕", html`<b>It was not made:</b> ${one.error}. It is never used.`)}
