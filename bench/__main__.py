@@ -22,6 +22,7 @@ BENCHMARKS = {
     "kafka": "Kafka: reading a topic, one core",
     "kafka_topics": "Kafka topic → Spark → Kafka topic",
     "kafka_tables": "Kafka topic → ClickHouse table",
+    "fleet": "A fleet: Kafka → ClickHouse as a service",
     "clickhouse_http": "INSERTs into the embedded ClickHouse: its own HTTP server beside uvicorn",
     "dbstates": "Database states: clones of prepared databases",
     "scan": "Scans: a million records of a log",
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "standing": "Standing tasks: many, idle, large records",
     "latency": "TCP → Spark → TCP latency, start-up, idle cost",
     "sockets": "JSON filter + derive from socket to socket",
+    "pages": "Pages of a run: closed, open, and of hundreds of topics",
 }
 RESULTS = Path(__file__).with_name("results.md")
 

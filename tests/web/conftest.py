@@ -38,7 +38,7 @@ def priced(batch, broken):
 """A processor that fails while a file exists."""
 
 
-def pipeline(feed: int, broken: Path) -> str:
+def pipeline(feed: int, out: int, broken: Path) -> str:
     return f"""
 formats = [{{ name = "quote", plugin = "json", config = {{ fields = [
     {{ name = "id", type = "int64" }}, {{ name = "symbol", type = "string" }}, {{ name = "bid", type = "double" }},
@@ -51,6 +51,7 @@ topics = [
     }} }},
     {{ name = "orders", storage = "memory" }},
     {{ name = "priced", storage = "memory" }},
+    {{ name = "bulk", storage = "memory", storage_config = {{ storage_size = 1000 }} }},
 ]
 
 [[processors]]
@@ -78,6 +79,18 @@ plugin = "own:priced"
 source = {{ topic = "orders", read = "offset" }}
 target = {{ topic = "priced" }}
 config = {{ input = {{ format = "quote" }}, options = {{ broken = "{broken}" }} }}
+
+[[processors]]
+name = "out"
+plugin = "tcp-sink"
+source = {{ topic = "bulk", read = "offset" }}
+config = {{ port = {out}, input = {{ format = "quote" }}, output = {{ framing = "newline", delimiter = "\\n" }} }}
+
+[[syncs]]
+name = "bulk"
+source = {{ connector = "file", path = "bulk", format = "csv" }}
+destination = {{ connector = "topic" }}
+streams = [{{ name = "bulk", mode = "incremental" }}]
 
 [[syncs]]
 name = "orders"
@@ -162,6 +175,8 @@ class Pages(Served):
 
     run: Run = field(kw_only=True)
     feed: int = field(kw_only=True)
+    out: int = field(kw_only=True)
+    """The port of the sink."""
 
     def send(self, *records: str) -> None:
         send(self.feed, "".join(f"{record}\n" for record in records).encode())
@@ -180,11 +195,12 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def pages(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Pages]:
     folder = tmp_path_factory.mktemp("pages")
-    (folder / "orders" / "orders").mkdir(parents=True)
+    for name in ("orders", "bulk"):
+        (folder / name / name).mkdir(parents=True)
     (folder / "own.py").write_text(OWN)
-    feed = free_port()
-    run = Run(folder, pipeline(feed, folder / "broken")).start()
-    found = Pages(run.data_dir / "engine.json", browser, run=run, feed=feed)
+    feed, out = free_port(), free_port()
+    run = Run(folder, pipeline(feed, out, folder / "broken")).start()
+    found = Pages(run.data_dir / "engine.json", browser, run=run, feed=feed, out=out)
     found.send(*(f'{{"id": {number}, "symbol": "S{number % 4}", "bid": {90 + number % 20}}}' for number in range(500)))
     yield found
     run.end()

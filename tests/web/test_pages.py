@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+from helpers.feeds import Collector
 from helpers.waiting import wait_until
 from web.conftest import SCRIPT, Pages
 
@@ -73,7 +74,7 @@ def test_a_processor_shows_its_plan_and_previews_what_an_action_does(pages: Page
 
 def test_topics_are_listed_filtered_and_opened(pages: Pages) -> None:
     with pages.opened("/topics") as page:
-        assert page.locator("tbody tr").count() == 5
+        assert page.locator("tbody tr").count() == 6
         first = page.inner_text("[data-id=raw]")
         assert "memory" in first and "/s" in first and "ago" in first and "of 50,000" not in first
         assert "up to date" in first or "behind" in first
@@ -198,6 +199,25 @@ def test_a_sync_is_started_and_its_cursor_edited(pages: Pages) -> None:
         page.click("text=Start now")
         wait_until(lambda: page.locator("main table").nth(1).locator("tbody tr").count() > 1, what="a second run")
         wait_until(lambda: pages.run.topic("orders")["appended"] == 4, what="rows that were read again")
+
+
+def test_a_running_sync_is_shown_live_and_stopped(pages: Pages) -> None:
+    rows = "".join(f"{number},A,1.5\n" for number in range(5000))  # more than the topic takes without a client
+    (pages.run.folder / "bulk" / "bulk" / "one.csv").write_text(f"id,symbol,bid\n{rows}")
+    with pages.opened("/syncs/bulk") as page:
+        page.click("text=Start now")
+        page.wait_for_selector("h1 >> text=running", timeout=60_000)
+        page.wait_for_selector("text=Rows so far")
+        page.wait_for_selector("text=MiB/s")
+        wait_until(lambda: pages.run.topic("bulk")["records"] >= 1000, what="a full topic")
+        page.click(".page-head >> text=Stop")
+        page.wait_for_selector("text=bulk writes what it has read, and stops")
+        client = Collector(pages.out)
+        try:
+            page.wait_for_selector("main table >> nth=1 >> text=/cancelled|succeeded/", timeout=60_000)
+        finally:
+            client.close()
+        page.wait_for_selector("h1 >> text=/idle/")
 
 
 def test_a_processor_that_has_failed_says_why_and_is_retried(pages: Pages) -> None:

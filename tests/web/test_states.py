@@ -6,7 +6,6 @@ import base64
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import pytest
 from playwright.sync_api import Browser
@@ -29,12 +28,12 @@ HOSTILE = [
 ]
 
 
-def pipeline(api: int, feed: int, slow: int, more: str = "") -> str:
+def pipeline(api: int, feed: int, out: int) -> str:
     return f"""
 topics = [
     {{ name = "raw", storage = "memory", storage_config = {{ storage_size = 1000 }} }},
     {{ name = "fast", storage = "memory", storage_config = {{ storage_size = 20_000 }} }},
-    {{ name = "odd", storage = "memory" }}, {more}
+    {{ name = "odd", storage = "memory" }},
 ]
 
 [api]
@@ -50,27 +49,20 @@ config = {{ port = {feed}, input = {{ framing = "newline", delimiter = "\\n" }} 
 name = "out"
 plugin = "tcp-sink"
 source = {{ topic = "raw", read = "offset" }}
-config = {{ port = {slow}, slow_client_bytes = 65536, output = {{ framing = "newline", delimiter = "\\n" }} }}
+config = {{ port = {out}, slow_client_bytes = 65536, output = {{ framing = "newline", delimiter = "\\n" }} }}
 """
 
 
-@dataclass
-class Plain(Pages):
-    """The pages of a run with a sink."""
-
-    slow: int = field(kw_only=True)
-
-
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Plain]:
+def plain(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Pages]:
     """The pages of a run without Spark, at a port that a later run can take again."""
-    api, feed, slow = free_port(), free_port(), free_port()
-    run = Run(tmp_path_factory.mktemp("states"), pipeline(api, feed, slow)).start()
-    yield Plain(run.data_dir / "engine.json", browser, run=run, feed=feed, slow=slow)
+    api, feed, out = free_port(), free_port(), free_port()
+    run = Run(tmp_path_factory.mktemp("states"), pipeline(api, feed, out)).start()
+    yield Pages(run.data_dir / "engine.json", browser, run=run, feed=feed, out=out)
     run.end()
 
 
-def test_a_quiet_run_says_where_it_waits_for_records(plain: Plain) -> None:
+def test_a_quiet_run_says_where_it_waits_for_records(plain: Pages) -> None:
     with plain.opened() as page:
         page.wait_for_selector("h1 >> text=No records flow now")
         assert f"127.0.0.1:{plain.feed}" in page.inner_text(".lead")
@@ -78,8 +70,8 @@ def test_a_quiet_run_says_where_it_waits_for_records(plain: Plain) -> None:
         page.wait_for_selector(".tail >> text=No record has come yet")
 
 
-def test_a_full_topic_names_its_reader_and_who_waits(plain: Plain) -> None:
-    with connect(plain.slow) as client, connect(plain.feed) as sender, plain.opened() as page:
+def test_a_full_topic_names_its_reader_and_who_waits(plain: Pages) -> None:
+    with connect(plain.out) as client, connect(plain.feed) as sender, plain.opened() as page:
         block = (b"x" * 99 + b"\n") * 500
         push_until_stuck(sender, block, lambda: plain.run.api("/api/overview")["bottleneck"] == "out")
         page.wait_for_selector("h1 >> text=out holds all to 0/s")
@@ -104,7 +96,7 @@ def test_a_full_topic_names_its_reader_and_who_waits(plain: Plain) -> None:
         client.shutdown(2)
 
 
-def test_a_tail_of_a_fast_topic_shows_samples_and_stays_bounded(plain: Plain) -> None:
+def test_a_tail_of_a_fast_topic_shows_samples_and_stays_bounded(plain: Pages) -> None:
     ended = threading.Event()
     append = "/api/topics/fast/records"
 
@@ -133,7 +125,7 @@ def test_a_tail_of_a_fast_topic_shows_samples_and_stays_bounded(plain: Plain) ->
         thread.join(30)
 
 
-def test_hostile_records_are_shown_as_text(plain: Plain) -> None:
+def test_hostile_records_are_shown_as_text(plain: Pages) -> None:
     for record in HOSTILE:
         plain.run.api("/api/topics/odd/records?framing=length_prefixed&prefix_type=u32be", "POST", framed(record))
     with plain.opened("/topics/odd") as page:
@@ -155,7 +147,7 @@ def framed(record: bytes) -> bytes:
     return len(record).to_bytes(4, "big") + record
 
 
-def test_everything_is_reached_and_done_by_keys_alone(plain: Plain) -> None:
+def test_everything_is_reached_and_done_by_keys_alone(plain: Pages) -> None:
     with plain.opened() as page:
 
         def tab_to(selector: str) -> None:
@@ -181,7 +173,7 @@ def test_everything_is_reached_and_done_by_keys_alone(plain: Plain) -> None:
         page.wait_for_selector("dialog.keys", state="detached")
 
 
-def test_a_page_of_another_site_cannot_frame_the_pages(plain: Plain) -> None:
+def test_a_page_of_another_site_cannot_frame_the_pages(plain: Pages) -> None:
     with plain.opened() as page:
         other = page.context.new_page()
         other.set_content(f'<iframe src="{plain.endpoint}/"></iframe>')
@@ -189,7 +181,7 @@ def test_a_page_of_another_site_cannot_frame_the_pages(plain: Plain) -> None:
         wait_until(lambda: frame.url.startswith("chrome-error:"), what="a refused frame")
 
 
-def test_a_killed_engine_is_told_and_the_page_goes_on(plain: Plain) -> None:
+def test_a_killed_engine_is_told_and_the_page_goes_on(plain: Pages) -> None:
     with plain.opened() as page:
         page.wait_for_selector("text=Live")
         plain.run.kill("gauss.stream.engine")
@@ -199,7 +191,7 @@ def test_a_killed_engine_is_told_and_the_page_goes_on(plain: Plain) -> None:
         page.wait_for_selector("text=Live")
 
 
-def test_a_page_left_open_over_a_restart_shows_the_new_run(plain: Plain) -> None:
+def test_a_page_left_open_over_a_restart_shows_the_new_run(plain: Pages) -> None:
     run = plain.run
     with plain.opened("/topics/odd") as page:
         run.stop()
