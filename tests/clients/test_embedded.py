@@ -19,9 +19,10 @@ import psutil
 import psycopg
 import pytest
 
+from gauss.clients import embedded
 from gauss.clients.embedded import EmbeddedServer, command, ensure, systems
 from gauss.clients.endpoint import Endpoint, owned, read_endpoint
-from gauss.model.errors import StorageError
+from gauss.model.errors import StorageError, Unavailable
 from gauss.process.ready import spawn
 from helpers.waiting import suspend, wait_until
 
@@ -52,6 +53,15 @@ def gone(server: EmbeddedServer) -> None:
 @pytest.fixture(params=[name for name in systems() if name != "kafka"])
 def system(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+def test_server_that_takes_too_long_to_start_is_said_to(
+    system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "START_SECONDS", 0.01)
+    with pytest.raises(Unavailable, match=f"the embedded {system} in .* did not start within 0 s"):
+        ensure(system, tmp_path / system)
+    wait_until(lambda: not owned(tmp_path / system), 30, "the end of its owner")
 
 
 def test_systems_are_the_client_packages_that_have_an_owner() -> None:

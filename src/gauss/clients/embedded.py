@@ -147,9 +147,12 @@ def _start(system: str, directory: Path, log: Path, port: int) -> EmbeddedServer
             stderr=output,
             start_new_session=True,  # a Ctrl-C in the terminal is for the process that started it
         )
+    happened = ""
     try:
         message = read_ready(ready, START_SECONDS)
-    except (TimeoutError, EOFError):
+    except TimeoutError:
+        message, happened = {}, f"did not start within {START_SECONDS:.0f} s"
+    except EOFError:
         message = {}
     finally:
         os.close(ready)
@@ -160,7 +163,6 @@ def _start(system: str, directory: Path, log: Path, port: int) -> EmbeddedServer
     if not message or endpoint is None:
         process.kill()
         process.wait()
-        raise Unavailable(
-            f"the embedded {system} in {directory} ended while it started: {last_line(log)}", hint=f"see {log}"
-        )
+        happened = happened or f"ended while it started: {last_line(log)}"
+        raise Unavailable(f"the embedded {system} in {directory} {happened}", hint=f"see {log}")
     return EmbeddedServer(endpoint, process)
