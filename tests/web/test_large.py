@@ -57,6 +57,21 @@ def test_hundreds_of_nodes_are_grouped_and_a_click_shows_the_members(large: Serv
         assert page.locator("tbody tr").count() == 100
 
 
+@pytest.mark.parametrize("name", ["`sensor${n}`", "n.toString(26).replace(/[0-9]/g, (digit) => 'qrstuvwxyz'[digit])"])
+def test_thousands_of_nodes_are_grouped_even_without_common_names(large: Served, name: str) -> None:
+    with large.opened() as page:
+        found = page.evaluate(
+            f"""async () => {{
+              const {{ grouped }} = await import("gauss-web/layout.js");
+              const column = [...Array(3000)].map((_, n) => `topic ${{{name}}}`);
+              const closed = grouped([column], [], new Set());
+              const open = grouped([column], [], new Set(Object.keys(closed.groups)));
+              return [closed.columns.flat().length, open.columns.flat().length];
+            }}"""
+        )
+        assert found == [1, 3000]
+
+
 class Traffic:
     """Bytes that a page has received, as they are on the wire; of its socket, before they are compressed."""
 

@@ -115,7 +115,7 @@ export const Graph = {
       const row = this.row(key), at = this.laid.places[key];
       if (!row) return null;
       const group = this.drawn.groups[key];
-      const [kind, name] = group ? [group.kind, group.prefix + "…"] : key.split(/ (.*)/);
+      const [kind, name] = group ? [group.kind, group.prefix ? `${group.prefix}…` : "various"] : key.split(/ (.*)/);
       const flag = this.flag(key, row), where = this.kind(key);
       const chosen = this.chosen && keyOf(this.chosen.kind, this.chosen.name) === key;
       const choose = () => (group ? (this.open = new Set([...this.open, key])) : this.$emit("choose", chosen ? null : { kind, name }));

@@ -91,18 +91,25 @@ function towards(from, to, most) {
   return [from[0] + x * share, from[1] + y * share];
 }
 
-// Above this many nodes those of one column and name prefix become one; a click on it shows them.
+// Above this many nodes those of one column and name prefix become one; a click on it shows them. Names without common
+// prefixes become one node per column and kind.
 export const MOST_NODES = 160;
+const PREFIX = (name) => name.split(/[._\-\d]/)[0] || name;
 
 export function grouped(columns, arrows, open) {
   const all = columns.flat().length;
   if (all <= MOST_NODES) return { columns, arrows, groups: {} };
+  const fits = folded(columns, arrows, new Set(), PREFIX).columns.flat().length <= MOST_NODES;
+  return folded(columns, arrows, open, fits ? PREFIX : () => "");
+}
+
+function folded(columns, arrows, open, prefixOf) {
   const groups = {}, home = {};
-  const folded = columns.map((column, index) => {
+  const shown = columns.map((column, index) => {
     const kept = [];
     for (const key of column) {
       const [kind, name] = key.split(/ (.*)/);
-      const prefix = name.split(/[._\-\d]/)[0] || name;
+      const prefix = prefixOf(name);
       const group = `group ${kind} ${prefix} ${index}`;
       if (open.has(group)) { kept.push(key); continue; }
       if (!groups[group]) { groups[group] = { kind, prefix, members: [] }; kept.push(group); }
@@ -116,9 +123,9 @@ export function grouped(columns, arrows, open) {
     const own = keyOf(group.kind, group.members[0]);
     delete home[own];
     delete groups[key];
-    for (const column of folded) if (column.includes(key)) column[column.indexOf(key)] = own;
+    for (const column of shown) if (column.includes(key)) column[column.indexOf(key)] = own;
   }
   const seen = new Set();
   const joined = arrows.map(([from, to]) => [home[from] ?? from, home[to] ?? to]).filter(([from, to]) => from !== to && !seen.has(`${from}>${to}`) && seen.add(`${from}>${to}`));
-  return { columns: folded, arrows: joined, groups };
+  return { columns: shown, arrows: joined, groups };
 }
