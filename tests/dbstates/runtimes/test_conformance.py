@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,7 +15,7 @@ import pytest
 from gauss.dbstates.planning.plan import Command
 from gauss.dbstates.prepare.control import JobControl
 from gauss.dbstates.prepare.tool import run_tool, write_passfile
-from gauss.dbstates.runtimes import waiting
+from gauss.dbstates.runtimes import container, process, waiting
 from gauss.dbstates.runtimes.container import ContainerRuntime
 from gauss.dbstates.runtimes.process import ProcessRuntime
 from gauss.dbstates.runtimes.runtime import Build, Launch, Runtime, Server
@@ -22,6 +23,7 @@ from gauss.dbstates.settings import ContainerSettings
 from gauss.dbstates.statefs.files import CopiedFiles
 from gauss.dbstates.store.metadata import Metadata
 from gauss.model.errors import StorageError, Unavailable
+from gauss.process.ports import free_port
 from helpers.containers import use_podman
 from helpers.waiting import wait_until
 
@@ -158,6 +160,17 @@ def test_a_tool_runs_with_its_files(world: World, tmp_path: Path) -> None:
     assert run_tool(call, JobControl(), lambda _, text: lines.append(text)) == 0, lines
     assert "done" in lines
     assert world.sql(server, "SELECT n FROM made") == 5
+
+
+def test_a_port_that_somebody_has_taken_is_left_to_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        found = [taken.getsockname()[1], free_port()]
+        module = container if world.runtime.name == "container" else process
+        monkeypatch.setattr(module, "free_port", lambda **_: found.pop(0))
+        _, server = world.start()
+        assert server.port != taken.getsockname()[1]
+        assert found == []
+        assert world.sql(server, "SELECT 1") == 1
 
 
 def test_a_server_that_is_not_ready_in_time_is_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

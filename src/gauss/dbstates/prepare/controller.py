@@ -153,7 +153,6 @@ class PrepareController:
             status = self._jobs.status(job)
             self._context.metrics.count("jobs_total", status=status)
             self._context.audit.note("job_ended", job_id=job, status=status)
-            self.trim()
         except GaussError:
             log.exception("the end of job %s", job)
         finally:
