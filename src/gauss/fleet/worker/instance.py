@@ -35,6 +35,8 @@ from gauss.model.errors import ConfigError, Fenced, GaussError, Unavailable
 MOST_RANGE = 131_072
 """Records of a range. A task must begin its inserts within a third of the TTL."""
 REPORT_ENDS_SECONDS = 2.0
+SAME_ENDS_SECONDS = 60.0
+"""Ends that have not changed are reported this seldom: thousands of idle slots would keep the store busy."""
 POLL_SECONDS = 0.1
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 log = logging.getLogger("gauss.fleet")
@@ -229,6 +231,8 @@ class _Session:
         self._passed: dict[int, PassedEnds] = {}
         self._newest_ms: dict[int, int] = {}
         self._ends_at = 0.0
+        self._reported: dict[int, tuple[int, int, float]] = {}
+        """By partition, what was reported: the end, the offset that was committed, and when."""
         self._rate = RateLimit()
         self._pause, self._try_at = FIRST_PAUSE, 0.0
 
@@ -252,6 +256,8 @@ class _Session:
     def drop(self, partitions: list[int]) -> None:
         """Gives up partitions that Kafka has revoked. A pending range is settled by the next owner."""
         gone = [self._claims.pop(each) for each in partitions if each in self._claims]
+        for each in gone:
+            self._reported.pop(each.partition, None)
         if gone:
             self._around.store.claims.release(self._owner, gone)
 
@@ -313,8 +319,20 @@ class _Session:
             self._passed.setdefault(number, PassedEnds()).see(end, now)
         if now - self._ends_at > REPORT_ENDS_SECONDS:
             self._ends_at = now
-            known = {each: self._end(each, now) for number, each in self._claims.items() if number in self._ends}
-            self._around.store.claims.report_ends(self._owner, known)
+            known = {each: self._end(each, now) for each in self._claims.values() if self._is_news(each, now)}
+            if known:
+                self._around.store.claims.report_ends(self._owner, known)
+                self._reported |= {each.partition: (end.offset, each.next_offset, now) for each, end in known.items()}
+
+    def _is_news(self, claim: Claim, now: float) -> bool:
+        """Whether the end of a partition is known, and differs from what was reported of it. A partition whose range is
+        stuck is always reported: its epoch tells whether an operator has given it another config."""
+        if (end := self._ends.get(claim.partition)) is None:
+            return False
+        if claim.pending is not None:
+            return True
+        *reported, at = self._reported.get(claim.partition, (-1, -1, now))
+        return reported != [end, claim.next_offset] or now - at > SAME_ENDS_SECONDS
 
     def _end(self, claim: Claim, now: float) -> End:
         """Of a backlog that was there before the first look, only the time of the last committed record is known."""
