@@ -74,6 +74,13 @@ def test_each_bad_record_has_its_own_error_and_spoils_no_other() -> None:
     assert all((each.mapped is None) == (each.error is not None) for each in found)
 
 
+@pytest.mark.parametrize("kind", ["UUID", "IPv4", "IPv6", "FixedString(2)"])
+@pytest.mark.parametrize("nullable", [False, True])
+def test_a_text_that_is_no_value_of_its_column_is_not_taken_for_null(kind: str, nullable: bool) -> None:
+    found = previewed(mapping(column("a", kind, nullable=nullable)), b'{"a": "no such value"}')
+    assert (found[0].error.stage, found[0].error.reason, found[0].error.column) == ("insert", "convert", "a")
+
+
 def test_a_number_keeps_every_digit() -> None:
     made = mapping(column("id", "UInt64"), column("price", "Decimal(38, 20)"))
     (found,) = previewed(made, b'{"id": 18446744073709551615, "price": 0.12345678901234567891}')

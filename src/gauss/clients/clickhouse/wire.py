@@ -9,6 +9,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gauss.clients.clickhouse.text_values import check_texts
 from gauss.clients.clickhouse.types import render_type
 from gauss.clients.errors import RowError
 from gauss.contracts.format import FieldType
@@ -108,6 +109,8 @@ def wire_column(name: str, values: pa.ChunkedArray, field_type: FieldType) -> pa
             column=name,
         ) from error
     _check_range(name, values, field_type)
+    for found, kind in leaves(values, field_type):
+        check_texts(name, found, kind)
     return values
 
 
