@@ -11,7 +11,7 @@ from typing import Any
 import confluent_kafka
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, FilePayload, Page
 
 from gauss.clients.clickhouse.connect import connect
 from gauss.clients.embedded import EmbeddedServer, ensure
@@ -311,8 +311,9 @@ def test_a_whole_file_is_a_pipeline_with_its_faults_shown_in_the_editor(fleet: F
     with fleet.pages.opened(role="admin") as page:
         page.click("[data-testid=new-file]")
         headline(page, "Take a file of gauss run")
-        wrong = {"name": "market.toml", "mimeType": "text/plain", "buffer": FILE.replace("source", "sorce").encode()}
-        page.set_input_files("[data-testid=upload]", files=[wrong])  # type: ignore[list-item]
+        wrong = FILE.replace("source", "sorce").encode()
+        given = FilePayload(name="market.toml", mimeType="text/plain", buffer=wrong)
+        page.set_input_files("[data-testid=upload]", files=[given])
         headline(page, "The file has 1 error")
         assert 'unknown processor "tcp-sorce"' in page.inner_text("[data-line='5'].err")
         assert page.input_value("[name=name]") == "market"
