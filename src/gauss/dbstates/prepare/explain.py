@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from gauss.dbstates.planning.explain import distance, explain
@@ -52,23 +53,30 @@ class Explainer:
         """Why a step is not cached: compares it with the most similar state in its place."""
         place = link.place
         ready = [row for row in self._context.states.all() if row["status"] == "ready" and row["kind"] == place.kind]
+        known = {
+            row["id"]: [Ingredient(**each) for each in self._context.states.ingredients(row["id"])] for row in ready
+        }
         siblings = [row for row in ready if row["parent"] == place.parent]
+        same = [row for row in ready if _texts(known[row["id"]]) == _texts(link.step.ingredients)]
+        elsewhere = [row for row in same if row["base"] != place.base and row["number"] == place.number]
+        if elsewhere and not any(row in siblings for row in same):
+            version = elsewhere[-1]["version"]
+            change = {"kind": "server", "name": place.version, "line": None, "change": "changed"}
+            return {"reason": f"the server changed: {version} → {place.version}", "changes": [change]}
         if siblings:
             new = link.step.ingredients
-            known = [[Ingredient(**each) for each in self._context.states.ingredients(row["id"])] for row in siblings]
-            closest = explain(min(known, key=lambda old: distance(old, new)), new)
+            closest = explain(min((known[row["id"]] for row in siblings), key=lambda old: distance(old, new)), new)
             if closest:
                 told = ", ".join(map(str, closest[:3]))
                 more = f" and {len(closest) - 3} more" if len(closest) > 3 else ""
                 changes = [vars(each) for each in closest]
                 return {"reason": f"step {link.step.number} ({link.step.title}): {told}{more}", "changes": changes}
             return {"reason": f"step {link.step.number} ({link.step.title}): its text has changed", "changes": []}
-        files = {(each.name, each.digest) for each in link.step.ingredients if each.kind == "file"}
-        for row in ready:
-            others = self._context.states.ingredients(row["id"]) if row["base"] != place.base else []
-            if any((each["name"], each["digest"]) in files for each in others):
-                change = {"kind": "server", "name": place.version, "line": None, "change": "changed"}
-                return {"reason": f"the server changed: {row['version']} → {place.version}", "changes": [change]}
         if not ready:
             return {"reason": "the cache is empty", "changes": []}
         return {"reason": f"step {link.step.number} ({link.step.title}) is new here", "changes": []}
+
+
+def _texts(ingredients: Iterable[Ingredient]) -> set[tuple[str, str]]:
+    """The texts of a step, whatever else it depends on."""
+    return {(each.name, each.digest) for each in ingredients if each.kind in ("file", "inline")}
