@@ -68,7 +68,7 @@ def viewer(databases: Served) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def people(states: DatabaseStates, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Prepared]:
     """Prepares scripts in a folder that stays."""
     folder = write_scripts(tmp_path_factory.getbasetemp() / "people")
@@ -77,3 +77,9 @@ def people(states: DatabaseStates, tmp_path_factory: pytest.TempPathFactory) -> 
         return prepare(states, folder, *args)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def made(people: Callable[..., Prepared]) -> Prepared:
+    """One that tests only look at."""
+    return people()

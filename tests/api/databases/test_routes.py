@@ -38,8 +38,8 @@ def test_reading_starts_no_engine_and_makes_no_file(tmp_path: Path) -> None:
         assert not found.data_dir.exists()
 
 
-def test_one_reading_has_states_instances_and_jobs(api: httpx.Client, people: People) -> None:
-    made = [people(), people()][-1]
+def test_one_reading_has_states_instances_and_jobs(api: httpx.Client, people: People, made: Prepared) -> None:
+    made = people()
     seen = api.get("/databases").json()
     assert seen["engine"] == "running" and seen["cache"]["states"] == len(seen["states"])
     assert {"seed.sql", "schema.sql"} <= {row["title"] for row in seen["states"]}
@@ -49,8 +49,8 @@ def test_one_reading_has_states_instances_and_jobs(api: httpx.Client, people: Pe
     assert 0 < seen["steps"]["cached"] < seen["steps"]["all"]
 
 
-def test_an_unchanged_reading_is_not_sent_again(api: httpx.Client, people: People) -> None:
-    people("-c", "SELECT 1", "-f", "schema.sql")
+@pytest.mark.usefixtures("made")
+def test_an_unchanged_reading_is_not_sent_again(api: httpx.Client) -> None:
     wait_until(
         lambda: all(row["exclusive_bytes"] is not None for row in api.get("/databases").json()["states"]), what="sizes"
     )
@@ -62,8 +62,7 @@ def test_an_unchanged_reading_is_not_sent_again(api: httpx.Client, people: Peopl
     wait_until(again, what="an answer without a body")
 
 
-def test_the_password_is_for_operators_who_ask_for_it(api: httpx.Client, viewer: httpx.Client, people: People) -> None:
-    made = people()
+def test_the_password_is_for_operators_who_ask_for_it(api: httpx.Client, viewer: httpx.Client, made: Prepared) -> None:
     password = made.dsn.partition("postgres:")[2].partition("@")[0]
     assert len(password) > 10
     paths = ("", f"/instances/{made.instance}", f"/prepare-jobs/{made.job}", f"/prepare-jobs/{made.job}/events")
@@ -79,8 +78,7 @@ def test_the_password_is_for_operators_who_ask_for_it(api: httpx.Client, viewer:
         )
 
 
-def test_the_token_of_the_engine_is_in_no_answer(api: httpx.Client, states: DatabaseStates, people: People) -> None:
-    made = people()
+def test_the_token_of_the_engine_is_in_no_answer(api: httpx.Client, states: DatabaseStates, made: Prepared) -> None:
     token = states.place["authToken"]
     answers = [
         api.get("/databases"),
@@ -114,8 +112,7 @@ def test_hostile_ids_are_not_found_and_never_reach_the_engine(api: httpx.Client,
     assert api.post("/databases/prepare-jobs", json={"again": id}).status_code == 404
 
 
-def test_viewers_change_nothing(viewer: httpx.Client, people: People) -> None:
-    made = people()
+def test_viewers_change_nothing(viewer: httpx.Client, made: Prepared) -> None:
     for method, path, body in (
         ("POST", "start", None), ("DELETE", f"states/{made.state}?dry_run=true", None),
         ("DELETE", f"states/{made.state}", None), ("DELETE", f"instances/{made.instance}", None),
@@ -127,8 +124,7 @@ def test_viewers_change_nothing(viewer: httpx.Client, people: People) -> None:
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden"), path
 
 
-def test_a_job_is_prepared_again_and_watched(api: httpx.Client, viewer: httpx.Client, people: People) -> None:
-    made = people()
+def test_a_job_is_prepared_again_and_watched(api: httpx.Client, viewer: httpx.Client, made: Prepared) -> None:
     explained = api.post("/databases/explain", json={"again": made.job}).json()
     assert (explained["outcome"], explained["state_id"]) == ("hit", made.state)
     job = api.post("/databases/prepare-jobs", json={"again": made.job})

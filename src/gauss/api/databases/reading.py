@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from gauss.api.databases.source import DatabaseSource, masked
-from gauss.clients.dbstates.client import DatabaseStates, running
+from gauss.clients.dbstates.client import DatabaseStates, running, was_started
 from gauss.clients.dbstates.prepared import kept_ids
 from gauss.model.errors import Unavailable
 
@@ -30,7 +30,7 @@ def reading(source: DatabaseSource) -> Row:
         for each in source.named
     ]
     found: Row = {
-        "engine": "stopped" if source.is_used() else "never",
+        "engine": "stopped" if was_started(source.data_dir) else "never",
         "since": None,
         "data_dir": str(source.data_dir),
         "named": named,
@@ -57,12 +57,17 @@ def _engine(client: DatabaseStates, kept: dict[str, str]) -> Row:
     ended = [each for job in jobs if not job["plan_only"] for each in tasks[job["job_id"]] if _is_step(each)]
     done = [each for each in ended if each["status"] == "succeeded"]
     return {
-        "cache": client.get("cache", "status"),
+        "cache": _cache(client.get("cache", "status")),
         "states": client.get("states")["states"],
         "instances": [instance_row(each, kept) for each in client.get("instances")["instances"]],
         "jobs": [_job(each, tasks[each["job_id"]]) for each in reversed(jobs[-MOST_JOBS:])],
         "steps": {"all": len(done), "cached": sum(bool(each["cached"]) for each in done)},
     }
+
+
+def _cache(status: Row) -> Row:
+    """The capacity, which follows what is free on the disk, to three digits: a reading without news stays the same."""
+    return {**status, "capacity_bytes": int(float(f"{status['capacity_bytes']:.3g}"))}
 
 
 def instance_row(row: Row, kept: dict[str, str]) -> Row:

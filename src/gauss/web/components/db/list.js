@@ -65,13 +65,13 @@ export default {
       return `${up ? plural(up, "database is up", "databases are up") : "No database is up"}, ${cached}`;
     },
     tiles() {
-      const { cache, instances, jobs, steps, states } = this.reading;
+      const { cache, jobs, steps, states } = this.reading;
       const hits = jobs.filter((each) => each.status === "succeeded" && !each.plan_only && each.steps.all && each.steps.cached === each.steps.all).map((each) => each.ended_ms - each.started_ms).sort((one, other) => one - other);
-      const marked = states.filter((each) => each.marks.length).length, soon = instances.filter((each) => each.expires_ms !== null && !each.held).sort((one, other) => one.expires_ms - other.expires_ms)[0];
+      const marked = states.filter((each) => each.marks.length).length;
       return html`<div class="tiles">${tile({ label: "Steps from the cache", figure: steps.all ? percent(steps.cached / steps.all) : "–", meaning: steps.all ? `${exact(steps.all - steps.cached)} of ${exact(steps.all)} ran` : "of the last prepares" })}
         ${tile({ label: "A clone is ready in", figure: hits.length ? took(hits[Math.floor(hits.length / 2)]) : "–", meaning: hits.length ? `median of ${plural(hits.length, "full hit")}` : "no full hit yet" })}
         ${tile({ label: "Cache", figure: bytes(cache.used_bytes), meaning: `of ${bytes(cache.capacity_bytes)}, evicted at ${percent(cache.high_water)}`, tint: cache.used_bytes > cache.high_water * cache.capacity_bytes ? "warn" : "" })}
-        ${tile({ label: "Not reproducible", figure: marked, meaning: marked ? "states that a new run may make differently" : soon ? `the next database ends ${took(Math.max(soon.expires_ms - state.now, 0))} from now` : "every state is what its scripts say", tint: marked ? "warn" : "" })}</div>`;
+        ${tile({ label: "Not reproducible", figure: marked, meaning: marked ? "states that a new run may make differently" : "every state is what its scripts say", tint: marked ? "warn" : "" })}</div>`;
     },
     prepares() {
       const { jobs } = this.reading;
@@ -87,7 +87,7 @@ export default {
     const dialog = this.choosing && html`<${Again} choices=${options} onNo=${() => { this.choosing = false; this.read(); }} />`;
     if (reading.engine !== "running") {
       const { title, content } = this.nothing();
-      return html`<div class="page"><header class="page-head"><div><h1 class="says">${title}</h1><p class="lead">A database is prepared by scripts, stored step by step, and cloned for each who needs it.</p></div><div class="actions">${fresh && reading.engine === "never" && fresh}</div></header>${failure(this.error)}<section class="card">${content}</section>${dialog}</div>`;
+      return html`<div class="page"><header class="page-head"><div><h1 class="says">${title}</h1><p class="lead">A database is prepared by scripts, stored step by step, and cloned for each who needs it.</p></div><div class="actions">${fresh}</div></header>${failure(this.error)}<section class="card">${content}</section>${dialog}</div>`;
     }
     const shown = this.filtered();
     return html`<div class=${["page", this.goneAt && "as-of"]}><header class="page-head"><div><h1 class="says" aria-live="polite">${this.headline()}</h1><p class="lead">${plural(reading.states.length, "state")}, ${plural(reading.instances.length, "database")}. ${COPIES[reading.cache.backend]}</p></div><div class="actions">${fresh}</div></header>

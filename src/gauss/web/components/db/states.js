@@ -42,7 +42,7 @@ export const StateTable = {
   },
   render() {
     const { rows } = this.drawn;
-    return html`<div><table class="table states"><thead><tr><th>State</th><th class="spare"><span class="sr">Share</span></th><th class="n">Own size</th><th class="n">Hits</th><th class="n spare">Databases</th></tr></thead>
+    return html`<div><table class=${["table states", this.drawn.count > 4 && "many-lanes"]}><thead><tr><th>State</th><th class="spare"><span class="sr">Share</span></th><th class="n">Own size</th><th class="n">Hits</th><th class="n spare">Databases</th></tr></thead>
       <tbody>${rows.slice(0, this.shown).map((row) => (row.base ? this.base(row) : this.row(row)))}</tbody></table>
       ${rows.length > this.shown && html`<div class="pad"><button type="button" class="btn" onClick=${() => (this.shown += SHOWN)}>Show ${Math.min(SHOWN, rows.length - this.shown)} more of ${exact(rows.length)}</button></div>`}</div>`;
   },

@@ -1,11 +1,11 @@
-// One reading of the engine a second while somebody looks. When the engine ends meanwhile, the last figures stay.
+// One reading of the engine a second while somebody looks, fewer if a reading takes long; one without news is not sent. When the engine ends meanwhile, the last figures stay.
 import * as api from "../api.js";
 import { clock } from "../format.js";
 import { html } from "../html.js";
 import { toast } from "../live.js";
 import { action, empty, failure, note } from "../parts.js";
 
-const LOOK_MS = 1000;
+const LOOK_MS = 1000, SHARE = 4;
 
 export const watching = {
   data: () => ({ reading: null, error: null, goneAt: 0, starting: false }),
@@ -21,8 +21,10 @@ export const watching = {
   methods: {
     async look() {
       clearTimeout(this.timer);
+      const began = performance.now();
       if (!document.hidden) await this.read();
-      if (!this.left) this.timer = setTimeout(this.look, LOOK_MS);
+      clearTimeout(this.timer);
+      if (!this.left) this.timer = setTimeout(this.look, Math.max(LOOK_MS, SHARE * (performance.now() - began)));
     },
     async read() {
       try {
@@ -61,7 +63,7 @@ export const watching = {
       const typed = html`<pre class="code typed"><div>gauss db prepare --data-dir ${this.reading.data_dir} -- -f schema.sql</div></pre>`;
       if (this.reading.engine === "never")
         return { title: "No database has been prepared here", content: empty("From scripts to a Postgres, in milliseconds the next time", html`Each step is stored as a state; what did not change is cloned. Prepare the first one on this machine:`, typed) };
-      return { title: "The engine is not running", content: empty("States stay on the disk", html`The engine ends after 15 minutes without databases. The next command starts it:`, typed, this.startButton("solid")) };
+      return { title: "The engine is not running", content: empty("States stay on the disk", html`The engine ends after 15 minutes without databases. The next command starts it:`, typed, this.startButton(this.reading.named.length ? "" : "solid")) };
     },
   },
 };
