@@ -44,11 +44,16 @@ export default {
           <td>${state.overview.processors[each.name] ? link("/", each.name, { query: { processor: each.name }, class: "name" }) : html`<b>${each.name}</b>`}${each.topic !== this.name && html`<small>${each.topic}</small>`}</td>
           <td class="n">${exact(each.position)}</td><td class="n">${each.behind ? count(each.behind) : "–"}<small>${each.behind ? duration(each.behind_ms) : "up to date"}</small></td></tr>`)}</tbody></table>` : html`<p class="pad soft small">Nobody has a position here. Tails and scans hold nothing back.</p>`}</section>`;
     },
+    // Processors read each partition by itself; sinks read all as one log, so they are among the readers of the topic.
     partitions() {
-      const rows = (this.topic.readers ?? []).filter((each) => /\/\d+$/.test(each.topic));
+      const rows = this.topic.partitions ?? [];
       if (!rows.length) return null;
-      const most = Math.max(1, ...rows.map((each) => each.behind));
-      return html`<section class="card"><header><h2>Lag per partition</h2><span class="faint small">records behind</span></header><div class="pad"><div class="bars">${rows.map((each) => html`<div title="${each.topic}: ${exact(each.behind)}" style=${{ height: `${(100 * each.behind) / most}%` }}><b>${count(each.behind)}</b><span>${each.topic.split("/").pop()}</span></div>`)}</div></div></section>`;
+      const slowest = (each) => each.readers.reduce((most, reader) => (reader.behind > (most?.behind ?? -1) ? reader : most), null);
+      return html`<section class="card wide" aria-label="Partitions"><header><h2>Partitions</h2><span class="faint small">${rows.length}, with their slowest processor</span></header>
+        <table class="table"><thead><tr><th class="n">No.</th><th class="n">Offsets</th><th>Reader</th><th class="n">Behind</th></tr></thead><tbody>${rows.map((each) => {
+          const reader = slowest(each);
+          return html`<tr key=${each.partition}><td class="n">${each.partition}</td><td class="n">${exact(each.floor)} – ${exact(each.end)}</td><td>${reader ? reader.name : "–"}</td><td class="n">${!reader ? "–" : reader.behind ? count(reader.behind) : "up to date"}${reader && reader.behind > 0 && html`<small>${duration(reader.behind_ms)}</small>`}</td></tr>`;
+        })}</tbody></table></section>`;
     },
   },
   render() {

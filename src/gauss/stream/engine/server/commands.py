@@ -33,6 +33,8 @@ Shapes:
   when unbounded), write_full, appended, appended_bytes, dropped, overwritten, missed, lost, set_aside, damaged,
   blocked_s, blocked_by (in words), blocked_reader, last_ts_ms, times_vary, read_modes: [str]}`; `appended`, `dropped`,
   `overwritten`: since start.
+- of one topic also `readers: [Reader]` and, of a topic in an outside system, `partitions: [{partition, floor, end,
+  readers}]`.
 - `Reader`: `{topic, name, position, behind (records), behind_ms, missed, lost_on_restart, idle_s}`; `to` of a seek is
   `earliest`, `end`, an offset or `-N`.
 - `Processor`: `{name, plugin, role (source|transform|sink), where (engine|spark), state, detail, source, target (the
@@ -71,7 +73,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gauss.clients.engine.positions import topic_of
+from gauss.clients.engine.positions import partition_of, topic_of
 from gauss.clients.engine.protocol import Command
 from gauss.contracts.processor import Role
 from gauss.contracts.storage import TopicKind
@@ -147,7 +149,20 @@ def _topics(engine: Engine, _: Arguments) -> dict[str, Any]:
 
 def _topic(engine: Engine, args: Arguments) -> dict[str, Any]:
     topic = engine.state(args.text("name"))
-    return {**topic_row(engine.graph.topics.get(topic.name), topic), "readers": engine.progress.readers(topic)}
+    places = engine.partitions[topic.name].places if topic.name in engine.partitions else {}
+    return {
+        **topic_row(engine.graph.topics.get(topic.name), topic),
+        "readers": engine.progress.readers(topic),
+        "partitions": [
+            {
+                "partition": partition_of(key),
+                "floor": place.floor(),
+                "end": place.version(),
+                "readers": engine.progress.readers(place),
+            }
+            for key, place in places.items()
+        ],
+    }
 
 
 def _backup(engine: Engine, args: Arguments) -> dict[str, Any]:
