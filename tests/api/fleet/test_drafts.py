@@ -110,6 +110,14 @@ def test_a_pipeline_without_a_topic_has_no_samples(api: httpx.Client, pipeline: 
     assert api.post(f"{pipeline}/preview", json={}).status_code == 404
 
 
+def test_brokers_are_asked_before_their_config_is_saved(api: httpx.Client, sourced: str) -> None:
+    saved = api.get(f"{sourced}/kafka-config").json()
+    assert api.post(f"{sourced}/draft/kafka", json={"kafka": saved}).json()["partitions"] == 1
+    missing = api.post(f"{sourced}/draft/kafka", json={"kafka": {**saved, "topic": "nowhere"}}).json()
+    assert (missing["ok"], "nowhere" in missing["message"]) == (False, True)
+    assert api.get(f"{sourced}/kafka-config").json() == saved
+
+
 def test_a_server_is_looked_at_before_it_is_saved(api: httpx.Client, sourced: str, clickhouse: EmbeddedServer) -> None:
     path, dsn = f"{sourced}/draft/clickhouse", dsn_of(clickhouse)
     found = api.post(path, json={"clickhouse": {"dsn": dsn}}).json()
@@ -175,5 +183,5 @@ def test_a_table_that_clickhouse_would_not_make_is_found_before(
 def test_viewers_try_mappings_and_do_not_ask_servers(fleet: Fleet, sourced: str) -> None:
     with fleet.client(Role.VIEWER) as viewer:
         assert viewer.post(f"{sourced}/preview", json={}).status_code == 200
-        for part in ("clickhouse", "table"):
+        for part in ("kafka", "clickhouse", "table"):
             assert viewer.post(f"{sourced}/draft/{part}", json={}).status_code == 403

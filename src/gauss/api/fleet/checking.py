@@ -52,11 +52,11 @@ def routes(store: FleetStore) -> APIRouter:
 
     @router.post("/pipelines/{id}/validate/kafka", summary="Whether the brokers answer and the topic exists")
     def validate_kafka(id: str) -> TopicValidation:
-        return _kafka(asked.kafka(id))
+        return topic_validation(asked.kafka(id))
 
     @router.post("/validate/kafka", summary="As for a pipeline, with a config that is not saved")
     def validate_kafka_inline(body: dict[str, Any]) -> TopicValidation:
-        return _kafka(validated(KafkaConfig, body))
+        return topic_validation(validated(KafkaConfig, body))
 
     @router.post("/pipelines/{id}/validate/clickhouse", summary="Whether ClickHouse answers and the database exists")
     def validate_clickhouse(id: str) -> Validation:
@@ -115,7 +115,8 @@ def routes(store: FleetStore) -> APIRouter:
     return router
 
 
-def _kafka(config: KafkaConfig) -> TopicValidation:
+def topic_validation(config: KafkaConfig) -> TopicValidation:
+    """Whether brokers answer and have the topic."""
     try:
         _check_brokers(config.brokers)
         partitions = checks.check_kafka(config)

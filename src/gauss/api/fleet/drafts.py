@@ -10,15 +10,15 @@ import pyarrow as pa
 from fastapi import APIRouter
 from pydantic import Field
 
-from gauss.api.fleet.checking import preview_shown, start_of, table_validation
-from gauss.api.fleet.models import Body, PreviewShown, TableValidation, Validation
+from gauss.api.fleet.checking import preview_shown, start_of, table_validation, topic_validation
+from gauss.api.fleet.models import Body, PreviewShown, TableValidation, TopicValidation, Validation
 from gauss.fleet import checks
 from gauss.fleet.checks import Checks, table_of
 from gauss.fleet.config.clickhouse import ClickHouseConfig
 from gauss.fleet.config.filters import MOST_CHARACTERS, RecordFilter
 from gauss.fleet.config.kafka import KafkaConfig
 from gauss.fleet.config.model import validated
-from gauss.fleet.config.stored import clickhouse_of, clickhouse_to_store
+from gauss.fleet.config.stored import clickhouse_of, clickhouse_to_store, kafka_of, kafka_to_store
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.mapping.column import Mapping
 from gauss.fleet.mapping.compile import create_statement
@@ -87,6 +87,11 @@ class DraftShown(Body):
     """Why the filter can't be used; empty if it can, or without one."""
 
 
+class TopicQuestion(Body):
+    kafka: dict[str, Any]
+    """A config that is not saved. Masked secrets stand for the saved ones, of the same brokers and user."""
+
+
 class ServerQuestion(Body):
     clickhouse: dict[str, Any]
     """A config that is not saved. A masked password stands for the saved one, of the same server and user."""
@@ -118,6 +123,11 @@ def routes(store: FleetStore) -> APIRouter:
             samples = asked.samples(id, body.limit, start_of(body.start))
             kept.put(key, samples)
         return _draft(body, samples, asked.kafka(id), _clickhouse(id))
+
+    @router.post("/{id}/draft/kafka", summary="Whether brokers have a topic, by a config that is not saved")
+    def ask(id: str, body: TopicQuestion) -> TopicValidation:
+        store.pipelines.get(id)
+        return topic_validation(kafka_of(kafka_to_store(body.kafka, store.configs.get(id, Kind.KAFKA))))
 
     @router.post("/{id}/draft/clickhouse", summary="What a ClickHouse server has, by a config that is not saved")
     def look(id: str, body: ServerQuestion) -> ServerShown:

@@ -6,13 +6,13 @@ import { button, closing } from "../parts.js";
 import { examples, why } from "./sampled.js";
 import { groups, named, parse, typed } from "./types.js";
 
-const MOST_TOLD = 3;
+const MOST_TOLD = 3, SHOWN = 100;
 
 export const MappingColumns = {
   // `total`: the records that are whole; `wrong`: the fault of a column's setting by index; `faults`: what samples do not fit, by column name.
   props: ["columns", "records", "rows", "total", "faults", "wrong", "unused", "orderBy", "note"],
   emits: ["edit", "drop", "add", "undo"],
-  data: () => ({ own: null, kept: new Set(), adding: "" }),
+  data: () => ({ own: null, shown: SHOWN, kept: new Set(), adding: "" }),
   methods: {
     pick(at, event) {
       if (event.target.value === "other") this.own = at;
@@ -47,7 +47,7 @@ export const MappingColumns = {
   },
   render() {
     return html`<section class="card pane columns"><header><h2>Columns</h2><span class="faint small">${this.note}</span><span class="push"></span>${button(html`${icon("undo")}Undo`, () => this.$emit("undo"), { kind: "bare", "data-testid": "undo" })}</header>
-      <div class="wide"><table class="table"><thead><tr><th>column, from field</th><th>type</th><th>null</th><th class="n">fit</th><th><span class="sr">Drop</span></th></tr></thead><tbody>${this.columns.map(this.line)}</tbody></table></div>
+      <div class="wide"><table class="table"><thead><tr><th>column, from field</th><th>type</th><th>null</th><th class="n">fit</th><th><span class="sr">Drop</span></th></tr></thead><tbody>${this.columns.map((each, at) => (at < this.shown || this.faults[each.column] || this.wrong[at] ? this.line(each, at) : null))}</tbody></table>${this.columns.length > this.shown && html`<div class="pad">${button(`Show ${Math.min(SHOWN, this.columns.length - this.shown)} more of ${this.columns.length}`, () => (this.shown += SHOWN))}</div>`}</div>
       <form class="pane-foot" onSubmit=${(event) => { event.preventDefault(); if (this.adding.trim()) this.$emit("add", this.adding.trim()); this.adding = ""; }}><input list="unused-fields" class="mono" aria-label="Field of a new column" placeholder=${this.unused.length ? `${plural(this.unused.length, "field")} left out` : "another field, such as ship.city"} value=${this.adding} onInput=${(event) => (this.adding = event.target.value)} /><datalist id="unused-fields">${this.unused.map((each) => html`<option key=${each} value=${each}></option>`)}</datalist><button type="submit" class="btn" data-testid="add-column">${icon("plus")}Add a column</button></form></section>`;
   },
 };

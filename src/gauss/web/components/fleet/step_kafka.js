@@ -29,7 +29,7 @@ export default {
       faults: {}, busy: false, error: null,
     };
   },
-  mounted() { this.$emit("say", { text: this.known.id ? `Records come from ${this.known.kafka?.topic ?? "a topic"}` : "Where do the records come from?", lead: "The brokers are asked before you go on. Nothing is read or written yet." }); },
+  mounted() { this.$emit("say", { text: this.known.id ? `Records come from ${this.known.kafka?.topic ?? "a topic"}` : "Where do the records come from?", lead: this.known.desired === "started" ? "The brokers are asked before a change is saved. It applies to the running pipeline at once." : "The brokers are asked before you go on. Nothing is read or written yet." }); },
   methods: {
     config() {
       const { name, start, at, ...form } = this.form;
@@ -54,18 +54,18 @@ export default {
         this.busy = false;
       }
     },
-    // A new pipeline is made only when its brokers have answered.
+    // A new pipeline is made, and a config is saved, only when the brokers have answered.
     async save(config) {
       const { known } = this, name = this.form.name.trim();
+      const found = await (known.id ? api.post(api.path("pipelines", known.id, "draft", "kafka"), { kafka: config }) : api.post("/api/validate/kafka", config));
+      if (!found.ok) return found;
       if (!known.id) {
-        const found = await api.post("/api/validate/kafka", config);
-        if (!found.ok) return found;
         known.id = (await api.post("/api/pipelines", { name })).id;
         go("/new/kafka", { pipeline: known.id }, true);
       } else if (name !== known.name) await api.put(api.path("pipelines", known.id), { name, description: (await api.get(api.path("pipelines", known.id))).description });
       known.name = name;
       known.kafka = await api.put(api.path("pipelines", known.id, "kafka-config"), config);
-      return api.post(api.path("pipelines", known.id, "validate", "kafka"));
+      return found;
     },
   },
   render() {
