@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from gauss.clients.kafka.admin import Admin
-from helpers.kafka import SecuredBroker, produce, topic_name
+from helpers.kafka import Given, SecuredBroker, produce, topic_name
 from helpers.run import Run, free_port
 from helpers.waiting import wait_until
 from web.conftest import Pages
@@ -52,7 +52,7 @@ def test_a_kafka_topic_shows_records_partitions_and_lag(kafka: SecuredBroker, tm
     try:
         run.start()
         for partition, count in ((0, 3), (1, 5)):
-            records = [(b'{"balance": %d}' % number, None, []) for number in range(count)]
+            records: list[Given] = [(b'{"balance": %d}' % number, None, []) for number in range(count)]
             produce(kafka.settings, topic, records, partition=partition)
         wait_until(lambda: run.topic("accounts")["records"] == 8, what="the records")
         wait_until(lambda: run.topic("rich")["records"] == 4, what="what the processor has read")

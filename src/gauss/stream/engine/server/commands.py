@@ -32,9 +32,8 @@ Shapes:
 - `Topic`: `{name, storage, hidden, inc, floor, end, records, bytes, capacity_records, capacity_bytes, fill (0…1, null
   when unbounded), write_full, appended, appended_bytes, dropped, overwritten, missed, lost, set_aside, damaged,
   blocked_s, blocked_by (in words), blocked_reader, last_ts_ms, times_vary, read_modes: [str]}`; `appended`, `dropped`,
-  `overwritten`: since start.
-- of one topic also `readers: [Reader]` and, of a topic in an outside system, `partitions: [{partition, floor, end,
-  readers}]`.
+  `overwritten`: since start. `topic` adds `partitions: [{partition, floor, end, readers: [Reader]}]`, of a topic in an
+  outside system.
 - `Reader`: `{topic, name, position, behind (records), behind_ms, missed, lost_on_restart, idle_s}`; `to` of a seek is
   `earliest`, `end`, an offset or `-N`.
 - `Processor`: `{name, plugin, role (source|transform|sink), where (engine|spark), state, detail, source, target (the
