@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gauss.api.processes import log_lines
 from helpers.run import Run
 from helpers.waiting import wait_until
 
@@ -67,6 +70,16 @@ def test_logs_are_searched_by_text_process_and_level(ask: Ask) -> None:
     assert ask("GET", "/api/logs?search=no%20such%20line").json()["lines"] == []
     assert ask("GET", "/api/logs?process=none").status == 404
     assert ask("GET", "/api/logs?level=loud").status == 422
+
+
+def test_lines_of_spark_have_their_own_time(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    log.write_text("2026-11-19 06:00:37.900 WARN NativeCodeLoader: no library\n\tat java.lang.Thread\n")
+    first, second = log_lines("spark", log)
+    assert (first["level"], first["message"]) == ("warning", "WARN NativeCodeLoader: no library")
+    local = datetime.fromisoformat(first["time"]).astimezone().replace(tzinfo=None)
+    assert local == datetime(2026, 11, 19, 6, 0, 37, 900_000)
+    assert second["time"] == first["time"]
 
 
 def test_pipeline_file_has_entries_with_lines_and_no_secret(ask: Ask, run: Run) -> None:

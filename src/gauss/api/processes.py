@@ -63,7 +63,7 @@ def routes(running: Running) -> APIRouter:
             row
             for name, path in files.items()
             if process in (None, name)
-            for row in _lines(name, path)
+            for row in log_lines(name, path)
             if LEVELS.index(row["level"]) >= least and text in f"{row['message']} {row['logger']}".lower()
         ]
         found.sort(key=lambda row: str(row["time"]), reverse=True)
@@ -87,7 +87,7 @@ def _used(pids: list[int]) -> Row:
     return {"pid": pids[0] if pids else None, "memory_bytes": memory, "cpu_seconds": round(seconds, 1)}
 
 
-def _lines(name: str, path: Path) -> Iterator[Row]:
+def log_lines(name: str, path: Path) -> Iterator[Row]:
     """The lines at the end of a log. What a process has only printed takes the time of the line before it."""
     try:
         with path.open("rb") as file:
@@ -115,10 +115,10 @@ def _lines(name: str, path: Path) -> Iterator[Row]:
             word = _PLAIN.search(line)
             level = {"WARN": "warning", "WARNING": "warning"}.get(word[1], "error") if word else "info"
             written = _TIMED.match(line)
-            at = datetime.fromisoformat(written[1]).astimezone(UTC).isoformat() if written else time
+            time = datetime.fromisoformat(written[1]).astimezone(UTC).isoformat() if written else time
             yield {
                 "process": name,
-                "time": at,
+                "time": time,
                 "level": level,
                 "logger": "",
                 "message": line[written.end() :] if written else line,
