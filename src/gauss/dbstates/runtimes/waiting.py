@@ -47,6 +47,7 @@ def wait_until_true(condition: Callable[[], bool], seconds: float) -> bool:
 def wait_ready(socket: Path, port: int, password: str, died: Callable[[], str]) -> None:
     """Waits until the server accepts connections, and sets the superuser's password."""
     address = socket / f".s.PGSQL.{port}"
+    secret = sql.Literal(verifier(password))  # takes milliseconds, in which the server starts
     deadline = time.monotonic() + START_SECONDS
     while True:
         if why := died():
@@ -57,7 +58,6 @@ def wait_ready(socket: Path, port: int, password: str, died: Callable[[], str]) 
             try:
                 with connect(socket, port) as connection:
                     name = sql.Identifier(USER)
-                    secret = sql.Literal(verifier(password))
                     connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(name, secret))
                     return
             except psycopg.errors.DiskFull as error:
