@@ -12,14 +12,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from gauss.clients.dbstates.client import DatabaseStates, running, start
 from helpers.dbstates import Prepared, engine, prepare, write_scripts
+from helpers.page_checks import CONTRAST, NAMES, visit
 from helpers.serving import Serving
 from helpers.waiting import wait_until
 from web.conftest import Served
-from web.test_shell import CONTRAST, GO, NAMES
 
 pytestmark = pytest.mark.system
 
@@ -202,12 +202,6 @@ def test_a_viewer_sees_all_and_can_do_nothing(site: Site, shop: Shop) -> None:
             assert page.is_disabled(f"[data-testid={name}]"), name
         visit(page, f"/db/states/{shop.state('one.sql')}")
         assert page.is_disabled("[data-testid=remove]")
-
-
-def visit(page: Page, path: str) -> None:
-    """Goes to a page as its links do, and waits for what it shows."""
-    page.evaluate(GO, path)
-    page.wait_for_selector(f"main[data-path='{path}'] h1:not(.soft)")
 
 
 def paths(shop: Shop) -> list[str]:

@@ -20,10 +20,10 @@ from gauss.fleet.config.clickhouse import ClickHouseConfig
 from gauss.scan.program.check import check
 from gauss.scan.program.parse import parse
 from helpers.kafka import SecuredBroker, settings
+from helpers.page_checks import CONTRAST, NAMES, visit
 from helpers.serving import Serving
 from helpers.waiting import wait_until
 from web.conftest import Served
-from web.test_shell import CONTRAST, NAMES, visit
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 

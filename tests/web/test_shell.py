@@ -5,58 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
 
+from helpers.page_checks import CONTRAST, NAMES, WITH_DOCK, visit
 from helpers.waiting import wait_until
 from web.conftest import PAGES, Pages
 
 pytestmark = pytest.mark.system
-
-CONTRAST = """() => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = (colour) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = colour;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
-  const behind = (node) => {
-    for (let at = node; at; at = at.parentElement) {
-      const found = rgba(getComputedStyle(at).backgroundColor);
-      if (found[3] === 255) return found;
-    }
-    return [255, 255, 255];
-  };
-  const skipped = "svg, [disabled], .sr, .skip, script, style, .word";
-  const bad = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = walker.currentNode.parentElement, text = walker.currentNode.textContent.trim();
-    if (!text || !node.checkVisibility() || node.closest(skipped)) continue;
-    const levels = [light(rgba(getComputedStyle(node).color)), light(behind(node))].sort((a, b) => b - a);
-    const ratio = (levels[0] + 0.05) / (levels[1] + 0.05);
-    if (ratio < 4.5) bad.push([text.slice(0, 40), node.className, ratio.toFixed(2)]);
-  }
-  return bad;
-}"""
-GO = "(path) => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }"
-"""Goes to a page as its links do, without loading anything anew."""
-WITH_DOCK = ("/?topic=raw", "/?processor=high")
-STOPS = "a[href], button, input, select, textarea, [tabindex='0'], [role=option]"
-NAMES = f"""() => [...document.querySelectorAll("{STOPS}")]
-  .filter((node) => node.checkVisibility() && !node.disabled)
-  .filter((node) => !(node.innerText || node.ariaLabel || node.labels?.[0]?.innerText || node.title || "").trim())
-  .map((node) => node.outerHTML.slice(0, 120))"""
-
-
-def visit(page: Page, path: str) -> None:
-    """Goes to a page, and waits for what it shows."""
-    page.evaluate(GO, path)
-    page.wait_for_selector(f"main[data-path='{path.partition('?')[0]}'] h1:not(.soft)")
-    if path in WITH_DOCK:
-        page.wait_for_selector(".tail-row" if "topic" in path else ".plan dt")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
