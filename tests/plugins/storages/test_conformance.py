@@ -124,10 +124,11 @@ def test_reading_below_the_floor_is_collected(log: Log) -> None:
 
 
 def test_skip_to_leaves_a_gap_and_uses_no_offset_twice(log: Log, request: pytest.FixtureRequest) -> None:
-    if "kafka" in request.node.name:
-        pytest.skip("Kafka gives the offsets")
     put(log, lines(b"a"))
     log.skip_to(10)
+    if "kafka" in request.node.name:
+        assert log.end == 1, "Kafka gives the offsets"
+        return
     assert log.end == 10
     put(log, lines(b"b", ts_ms=2))
     assert records(log) == [(0, 1, b"a"), (10, 2, b"b")]
