@@ -34,6 +34,7 @@ E = KafkaError
         (E._TIMED_OUT, Unavailable, True),
         (E.NOT_LEADER_FOR_PARTITION, Unavailable, True),
         (E._MSG_TIMED_OUT, Unclear, True),
+        (E._DESTROY, Unclear, True),
         (E.MSG_SIZE_TOO_LARGE, RowError, False),
         (E._FENCED, Fenced, False),
         (E.INVALID_PRODUCER_EPOCH, Fenced, False),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from gauss.clients.kafka.outgoing import Partitioning
 from gauss.clients.kafka.producer import Producer, batch_bytes
 from gauss.clients.kafka.transaction import TransactionalProducer
 from gauss.contracts.shared_log import LaneTaken
-from gauss.model.errors import ConfigError, StorageError
+from gauss.model.errors import ConfigError, StorageError, Unavailable
 from gauss.plugins.storages.kafka.spec import WITHOUT_TRANSACTIONS, KafkaTopicConfig
 
 _MOST_OTHERS = 8
@@ -170,7 +171,12 @@ class RepeatingLane:
             self._open(count)
         for batch in batches:
             self._producer.write(self._topic, batch, self._partitioning)
-        self._producer.flush()
+        try:
+            self._producer.flush()
+        except Unavailable:
+            with suppress(Unavailable):
+                self._partitions()  # raises NotFound if the topic is gone, which no retry mends
+            raise
 
     def close(self) -> None:
         self._producer.close()
