@@ -14,7 +14,7 @@ from gauss.dbstates.prepare.context import Context
 from gauss.dbstates.prepare.control import JobControl
 from gauss.dbstates.prepare.tool import StepOutput, run_tool, with_statement_timeout, write_passfile
 from gauss.dbstates.statefs.statefs import validate
-from gauss.model.errors import GaussError
+from gauss.model.errors import DiskFull, GaussError
 from gauss.model.files import make_private
 
 BY_SOCKET = frozenset({"psql", "migrations"})
@@ -95,6 +95,8 @@ class Executor:
     def _resume(self, instance: Instance, step: Step) -> None:
         try:
             self._instances.resume(instance)
+        except DiskFull:
+            raise
         except GaussError as error:
             raise ScriptFailed(
                 f"after {step.title} the server does not start again: {error.message}",
