@@ -8,6 +8,7 @@ from typing import Any
 
 import confluent_kafka
 import httpx
+import msgspec
 import pytest
 
 from api.fleet.conftest import Fleet, dsn_of
@@ -87,6 +88,26 @@ def test_samples_stay_the_same_until_they_are_asked_anew(api: httpx.Client, sour
     assert draft(api, sourced, limit=3, **{"from": "end"})["rows"] == before
     anew = draft(api, sourced, limit=3, anew=True, **{"from": "end"})["rows"]
     assert [each["offset"] for each in anew] == [8, 9, 10]
+
+
+def test_records_that_are_no_text_are_shown_as_json(api: httpx.Client, pipeline: str, kafka: SecuredBroker) -> None:
+    name = f"packed{time.monotonic_ns()}"
+    Admin(settings(kafka.broker.address)).create(name, 1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": kafka.broker.address})
+    for record in ({"id": 1, "of": [1, "x"], "name": "a"}, {"id": 2, "of": {"a": 1}, "name": "b"}):
+        producer.produce(name, msgspec.msgpack.encode(record), partition=0)
+    producer.produce(name, b"\xc1", partition=0)
+    producer.flush()
+    given = {"brokers": kafka.broker.address, "topic": name, "format": "msgpack"}
+    assert api.put(f"{pipeline}/kafka-config", json=given).status_code == 200
+    proposal = api.get(f"{pipeline}/proposal").json()
+    assert [each["column"] for each in proposal["mapping"]["columns"]] == ["id", "name"]
+    assert proposal["ignored"] == ["of"]
+    found = draft(api, pipeline, mapping=proposal["mapping"])
+    assert json.loads(found["rows"][0]["raw"]) == {"id": 1, "of": [1, "x"], "name": "a"}
+    assert [each["error"] is None for each in found["rows"]] == [True, True, False]
+    refused = api.post(f"{pipeline}/preview", json={"mapping": {"columns": [{**COLUMNS[0], "encoding": "json"}]}})
+    assert (refused.status_code, "no JSON text" in refused.text) == (422, True)
 
 
 def test_a_filter_is_tried_on_every_sample(api: httpx.Client, sourced: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Callable
@@ -200,6 +201,12 @@ def start_of(text: str) -> str | int:
         raise ConfigError(
             f"from: {error}", hint="beginning, end, or a time such as 2026-01-31T10:00:00Z or -5m"
         ) from None
+
+
+def as_json(value: Any) -> str:
+    """A decoded record as JSON, with all its digits."""
+    plain: dict[Any, Callable[[Any], Any]] = {Decimal: str, bytes: lambda found: found.decode(errors="replace")}
+    return json.dumps(jsonable_encoder(value, custom_encoder=plain), ensure_ascii=False)
 
 
 def _plain(value: Any) -> Any:

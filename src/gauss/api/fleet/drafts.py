@@ -10,7 +10,7 @@ import pyarrow as pa
 from fastapi import APIRouter
 from pydantic import Field
 
-from gauss.api.fleet.checking import preview_shown, start_of, table_validation, topic_validation
+from gauss.api.fleet.checking import as_json, preview_shown, start_of, table_validation, topic_validation
 from gauss.api.fleet.models import Body, PreviewShown, TableValidation, TopicValidation, Validation
 from gauss.fleet import checks
 from gauss.fleet.checks import Checks, table_of
@@ -24,6 +24,7 @@ from gauss.fleet.mapping.column import Mapping
 from gauss.fleet.mapping.compile import create_statement
 from gauss.fleet.mapping.fixes import ColumnFit, Samples
 from gauss.fleet.mapping.preview import PreviewRow, preview
+from gauss.fleet.mapping.samples import decode_samples
 from gauss.fleet.sampling import Sample
 from gauss.fleet.store.configs import Kind
 from gauss.fleet.table_trial import try_statement
@@ -50,6 +51,8 @@ class DraftQuestion(Body):
 
 
 class DraftRow(PreviewShown):
+    """`raw` is the record as JSON if its format is no text."""
+
     kept: bool | None
     """Whether the filter keeps the record; null without a filter, and for a record that it can't judge."""
 
@@ -176,11 +179,20 @@ def _draft(body: DraftQuestion, samples: list[Sample], kafka: KafkaConfig, click
         if any(each.error is not None for each in rows):
             fits = Samples(data, times, kafka.format, kafka.format_config).fits(mapping)
     judged, error = _judged(body.filter, data, kafka)
+    texts = _texts(data, kafka)
     shown = [
-        DraftRow(**preview_shown(sample, row).model_dump(), kept=keep)
-        for sample, row, keep in zip(samples, rows, judged, strict=True)
+        DraftRow(**preview_shown(sample, row).model_dump() | text, kept=keep)
+        for sample, row, text, keep in zip(samples, rows, texts, judged, strict=True)
     ]
     return DraftShown(rows=shown, ddl=ddl, columns=[_shown(each) for each in fits], filter_error=error)
+
+
+def _texts(data: list[bytes | None], kafka: KafkaConfig) -> list[dict[str, str]]:
+    """Records of formats that are no text, as JSON where they can be decoded."""
+    if kafka.format in ("json", "csv"):
+        return [{} for _ in data]
+    decoded = decode_samples(data, kafka.format, kafka.format_config)
+    return [{} if each.value is None else {"raw": as_json(each.value)} for each in decoded]
 
 
 def _judged(expression: str, data: list[bytes | None], kafka: KafkaConfig) -> tuple[list[bool | None], str]:

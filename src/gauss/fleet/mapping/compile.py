@@ -84,6 +84,11 @@ def _source(mapping: Mapping, name: str, config: Items[str, Any]) -> tuple[Forma
     """The format, and the source field of each path."""
     if name not in FORMATS:
         raise ConfigError(f'format: there is no format "{name}"', hint=f"one of {', '.join(FORMATS)}")
+    for column in mapping.columns:
+        if column.encoding == "json" and name != "json":
+            raise ConfigError(
+                f"column {column.column}: {name} records have no JSON text", hint="leave the field out, or take a type"
+            )
     if name in TYPED:
         kinds = {each.field_path: decoded_type(each) for each in mapping.columns}
         for column in mapping.columns:

@@ -65,7 +65,8 @@ def propose_from(data: Sequence[bytes | None], format_name: str, config: Items[s
     """The mapping for samples. Formats with a schema have the types of the schema."""
     if format_name in TYPED or format_name == "csv":
         values = [each.value for each in decode_samples(data, format_name, config) if each.value is not None]
-        return propose(collect(values))
+        found = propose(collect(values))
+        return found if format_name == "json" else _without_json(found)
     check_format(format_name, config)
     schema = build_format(format_name, config).schema()
     columns, taken = [], set[str]()
@@ -75,6 +76,18 @@ def propose_from(data: Sequence[bytes | None], format_name: str, config: Items[s
     names = {each.field_path for each in columns}
     ignored = tuple(field.name for field in (schema.fields if schema else ()) if field.name not in names)
     return Proposal(Mapping(columns=columns), None, ignored)
+
+
+def _without_json(found: Proposal) -> Proposal:
+    """Without columns of JSON text, which only JSON has."""
+    mapping = found.mapping
+    columns = [each for each in mapping.columns if each.encoding != "json"]
+    names = {each.column for each in columns}
+    left_out = tuple(each.field_path for each in mapping.columns if each.encoding == "json")
+    kept = mapping.model_copy(
+        update={"columns": columns, "order_by": [each for each in mapping.order_by if each in names]}
+    )
+    return found._replace(mapping=kept, ignored=(*found.ignored, *left_out))
 
 
 def _typed_column(field: SourceField, taken: set[str]) -> MappingColumn | None:
