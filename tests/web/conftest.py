@@ -21,7 +21,18 @@ from helpers.run import Run, free_port
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SHOWN = "main h1:not(.soft)"
 """What a page has once it shows figures."""
-PAGES = ("/", "/topics", "/topics/raw", "/topics/live", "/dead", "/syncs", "/syncs/orders", "/pipeline", "/health")
+PAGES = (
+    "/",
+    "/topics",
+    "/topics/raw",
+    "/topics/live",
+    "/dead",
+    "/syncs",
+    "/syncs/orders",
+    "/db",
+    "/pipeline",
+    "/health",
+)
 SCRIPT = '{"id": 1, "symbol": "<script>window.hit = 1</script><img src=x onerror=window.hit=1>", "bid": 150.0}'
 
 

@@ -210,7 +210,7 @@ def paths(shop: Shop) -> list[str]:
         "/db",
         f"/db/states/{shop.state('one.sql')}",
         f"/db/jobs/{jobs[-1]['job_id']}",
-        "/db/states/none",
+        "/db/states/%E0%A4",
         "/db/jobs/none",
     ]
 

@@ -8,6 +8,10 @@ import { link, note } from "./parts.js";
 
 const THEMES = { system: ["system", null], light: ["sun", false], dark: ["moon", true] };
 const STALE_MS = 6000;
+// A name in a path; one that nobody has encoded well is shown as it is.
+const named = (text) => {
+  try { return decodeURIComponent(text); } catch { return text; }
+};
 
 // The component for the pages of a `site`, which says what they are about: `run.js`, `fleet/site.js`.
 export const shell = (site) => ({
@@ -96,7 +100,7 @@ export const shell = (site) => ({
       </nav>
       <main id="main" tabindex="-1" data-path=${state.path} class=${stale ? "stale" : ""}>
         ${banner && html`<div class="banner">${banner}</div>`}
-        ${found ? html`<${found[0]} key=${found[1][0].split("/")[1]} name=${found[1][1] ? decodeURIComponent(found[1][1]) : ""} />` : html`<h1>There is no such page</h1>`}
+        ${found ? html`<${found[0]} key=${found[1][0].split("/")[1]} name=${named(found[1][1] ?? "")} />` : html`<h1>There is no such page</h1>`}
       </main>
       <div class="toasts" role="status" aria-live="polite">${state.toasts.map((each) => html`<div class="toast" key=${each.id}>${each.text}${each.undo && html`<button type="button" onClick=${each.take_back}>Undo</button>`}</div>`)}</div>
       ${this.finding && html`<${Find} site=${site} onClose=${() => (this.finding = false)} onTheme=${this.turn} />`}
