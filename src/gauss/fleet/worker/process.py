@@ -42,7 +42,9 @@ def start_spark(data_dir: Path) -> Iterator[tuple[SparkRunner, Clusters]]:
     try:
         spark = start(SparkSection(), paths, preload=PRELOAD)
         try:
-            yield SparkRunner(spark.context), Clusters()
+            runner = SparkRunner(spark.context)
+            threading.Thread(target=runner.warm_up, name="warm-up", daemon=True).start()
+            yield runner, Clusters()
         finally:
             spark.stop()
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -33,6 +34,12 @@ class SparkRunner:
     def __init__(self, context: SparkContext) -> None:
         self._context = context
 
+    def warm_up(self) -> None:
+        """Runs a job without records: the first one loads classes and starts a process of Python for seconds, for which
+        the records of a worker that was killed would wait."""
+        with contextlib.suppress(Exception):  # the first range tells what is wrong
+            self._context.parallelize([0], 1).map(_same).collect()
+
     def run(self, pipeline_id: str, works: Sequence[RangeWork]) -> list[RangeResult | Failure]:
         self._context.setLocalProperty("spark.scheduler.pool", pipeline_id)
         try:
@@ -42,6 +49,10 @@ class SparkRunner:
             reason = known[0] if known else Unavailable(f"a job of Spark failed: {type(error).__name__}")
             return [Failure(reason)] * len(works)
         return [Failure(from_dict(each)) if isinstance(each, dict) else each for each in found]
+
+
+def _same(value: int) -> int:
+    return value
 
 
 def attempt(work: RangeWork) -> RangeResult | dict[str, object]:
