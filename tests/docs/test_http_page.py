@@ -21,14 +21,16 @@ from gauss.api import (
     scans,
     sessions,
     syncs,
+    table_topics,
     topics,
     watch,
 )
+from gauss.api.databases import routes as databases
 from helpers.run import Run, free_port
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/http.md").read_text(encoding="utf-8")
-MODULES = (topics, latest, scans, cursors, operate, watch, processes, pipeline_file, sessions)
+MODULES = (topics, latest, table_topics, scans, cursors, operate, watch, processes, pipeline_file, sessions, databases)
 SH = re.compile(r"```sh\n(.*?)```", re.S)
 
 
