@@ -5,10 +5,11 @@ import { html } from "../html.js";
 import { icon } from "../icons.js";
 import { button, closing, note, segments } from "../parts.js";
 import { group, isGroup, OPERATORS, read, rule, write } from "./filter_rules.js";
+import { parsed } from "./sampled.js";
 
 export const Filter = {
   // `tried`: the rows that were sampled, with `kept`; `wrong`: why the expression can't be used.
-  props: ["id", "expression", "fields", "kinds", "tried", "wrong"],
+  props: ["id", "format", "expression", "fields", "kinds", "tried", "wrong"],
   emits: ["change"],
   data() { return { tree: read(this.expression), as: "rules", record: null, answer: null }; },
   watch: {
@@ -26,7 +27,8 @@ export const Filter = {
     },
     async test() {
       this.answer = null;
-      let sample = this.record ?? this.tried[0]?.raw ?? "";
+      const text = this.record ?? this.tried[0]?.raw ?? "";
+      const sample = ["json", "csv"].includes(this.format) ? text : (parsed(text) ?? text); // others are shown as JSON
       try { this.answer = await api.post(api.path("pipelines", this.id, "filters-eval"), { expression: this.expression, sample }); } catch (error) { this.answer = { error: error.message }; }
     },
     rule(each, parent, at) {

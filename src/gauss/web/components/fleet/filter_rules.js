@@ -23,6 +23,7 @@ export function write(node, kinds = {}, inner = false) {
     const path = pathText(node.path);
     if (node.op === "exists") return `${path} != null`;
     if (node.op === "contains" || node.op === "test") return `(${path} | ${node.op}(${JSON.stringify(`${node.value}`)}))`;
+    if (`${node.value}`.trim() === "" && !node.text && kinds[node.path] !== "string") return ""; // not complete yet
     return `${path} ${node.op} ${literal(node.value, node.text ? "string" : kinds[node.path])}`;
   }
   const parts = node.rules.map((each) => write(each, kinds, true)).filter(Boolean);

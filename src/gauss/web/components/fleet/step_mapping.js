@@ -190,6 +190,6 @@ export default {
         <${MappingSample} rows=${shown?.rows ?? []} records=${this.records} faults=${this.perRow} about=${`${known.kafka?.topic ?? ""}, ${where[known.from] ?? "newest"} ${shown?.rows.length ?? ""}`} />
         <${MappingColumns} columns=${draft.columns} records=${this.records} rows=${shown?.rows ?? []} total=${this.whole} faults=${this.faults} wrong=${this.wrong} unused=${this.fields.map((each) => each.fieldPath).filter((path) => !used.has(path))} orderBy=${draft.orderBy} note=${`${draft.columns.length} columns${changes ? `, ${changes} changed by you` : ""}`} ...${on} />
         ${this.side()}</div>
-      <${Filter} id=${known.id} expression=${this.filter} fields=${this.paths} kinds=${this.kinds} tried=${shown?.rows ?? []} wrong=${shown?.filterError ?? ""} onChange=${this.filtered} />${this.foot()}</div>`;
+      <${Filter} id=${known.id} format=${known.kafka?.format} expression=${this.filter} fields=${this.paths} kinds=${this.kinds} tried=${shown?.rows ?? []} wrong=${shown?.filterError ?? ""} onChange=${this.filtered} />${this.foot()}</div>`;
   },
 };
