@@ -92,7 +92,7 @@ def lost_leases() -> Iterator[list[str]]:
     found: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
-    handler.addFilter(lambda record: "is lost" in record.msg)
+    handler.addFilter(lambda record: record.msg == "the slot is lost")
     logger = logging.getLogger("gauss.fleet")
     logger.addHandler(handler)
     try:

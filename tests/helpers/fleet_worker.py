@@ -15,6 +15,7 @@ import typer
 
 import gauss.fleet.worker.process
 from gauss.cli import worker
+from gauss.fleet.logs import log_as_json
 from gauss.fleet.worker.ends import Clusters
 from helpers.fleet import LocalRunner
 
@@ -23,6 +24,7 @@ _now, _now_ns = time.time, time.time_ns
 
 @contextmanager
 def _without_spark(_data_dir: Path) -> Iterator[tuple[LocalRunner, Clusters]]:
+    log_as_json()
     yield LocalRunner(), Clusters()
 
 

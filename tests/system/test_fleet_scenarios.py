@@ -156,7 +156,7 @@ def test_a_worker_that_was_suspended_for_three_ttls_commits_nothing_when_it_wake
     psutil.Process(first.process.pid).resume()
     world.more(300)
     world.wait_sent()
-    wait_until(lambda: "slot 0 is lost" in first.log.read_text())
+    wait_until(lambda: "the slot is lost" in first.log.read_text())
     assert world.owners() == {0: second.id}
     assert sum(each.rows for each in world.claims()) == world.sent
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 
 from gauss.fleet.leases.slots import SlotLease, SlotLeases
+from gauss.fleet.logs import about
 from gauss.model.errors import GaussError
 
 JITTER = 0.2
@@ -120,7 +121,7 @@ class LeaseKeeper:
                 each.renewed(sent)
             else:
                 each.lose()
-                log.warning("pipeline %s: slot %d is lost", each.lease.pipeline_id, each.lease.slot)
+                log.warning("the slot is lost", extra=about(each.lease.pipeline_id, each.lease.slot))
         with self._lock:
             self._held = {lease: each for lease, each in self._held.items() if not each.is_lost}
 

@@ -15,6 +15,7 @@ from gauss.fleet.config.file import NAME, PipelineFile
 from gauss.fleet.fleet_store import FleetStore
 from gauss.fleet.leases.keeper import HeldLease
 from gauss.fleet.leases.slots import Wanted
+from gauss.fleet.logs import about
 from gauss.fleet.store.configs import Kind
 from gauss.model.errors import ConfigError, GaussError, NotFound, Unavailable
 from gauss.model.files import make_private
@@ -67,7 +68,7 @@ class FileInstance:
             except GaussError as error:
                 self._report("failing", error.message)
             except Exception as error:
-                log.exception("pipeline %s failed", self._id)
+                log.exception("the pipeline failed", extra=about(self._id, self.held.lease.slot))
                 self._report("failing", f"unexpected: {type(error).__name__}: {error}")
             if self.wanted.version != version:
                 continue
@@ -135,3 +136,4 @@ class FileInstance:
         with contextlib.suppress(GaussError, NotFound):  # told again when it changes
             self._store.leases.report(self._worker_id, self.held.lease, state, reason[:2_000])
             self._shown = (state, reason)
+            log.info("%s", f"{state}: {reason}" if reason else state, extra=about(self._id, self.held.lease.slot))

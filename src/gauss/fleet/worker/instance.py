@@ -24,6 +24,7 @@ from gauss.fleet.leases.deadline import Deadline
 from gauss.fleet.leases.keeper import HeldLease
 from gauss.fleet.leases.owner import Owner
 from gauss.fleet.leases.slots import Wanted
+from gauss.fleet.logs import about
 from gauss.fleet.worker.configs import PipelineConfigs, with_newest_connections
 from gauss.fleet.worker.ends import Clusters
 from gauss.fleet.worker.lag import PassedEnds
@@ -97,7 +98,7 @@ class Instance:
             except GaussError as error:
                 self._report("failing", error.message)
             except Exception as error:
-                log.exception("pipeline %s failed", self.owner.pipeline_id)
+                log.exception("the pipeline failed", extra=about(self.owner.pipeline_id, self.owner.slot))
                 self._report("failing", f"unexpected: {type(error).__name__}: {error}")
             pause = FIRST_PAUSE if time.monotonic() - began > 60 else min(pause * 2, LONGEST_PAUSE)
             self._wait(pause)
@@ -119,6 +120,8 @@ class Instance:
         with contextlib.suppress(GaussError):  # told again when it changes
             self._around.store.leases.report(self.owner.worker_id, self.owner.lease, state, reason[:2_000])
             self._shown = (state, reason)
+            line = f"{state}: {reason}" if reason else state
+            log.info("%s", line, extra=about(self.owner.pipeline_id, self.owner.slot))
 
     def _serve(self) -> None:
         """One membership of the group; ends when the Kafka part of the config changes, or when the lease has expired: a

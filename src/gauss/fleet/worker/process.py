@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from gauss.config.spec import SparkSection
+from gauss.fleet.logs import log_as_json
 from gauss.fleet.worker.ends import Clusters
 from gauss.fleet.worker.runner import SparkRunner
 from gauss.fleet.worker.worker import FleetWorker
@@ -36,7 +36,7 @@ def start_spark(data_dir: Path) -> Iterator[tuple[SparkRunner, Clusters]]:
         lock = locks.take(paths.lock)
     except OSError as error:
         raise unusable(data_dir, error) from error
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(threadName)s %(message)s")
+    log_as_json()
     if lock is None:
         raise ConfigError(f"another process uses the data directory {data_dir}", hint="name another with --data-dir")
     try:

@@ -15,6 +15,7 @@ from gauss.fleet.leases.keeper import HeldLease, LeaseKeeper
 from gauss.fleet.leases.owner import Owner
 from gauss.fleet.leases.placement import UNLIMITED, Limits, choose
 from gauss.fleet.leases.slots import SlotLease, Wanted
+from gauss.fleet.logs import about
 from gauss.fleet.worker.file_instance import FileInstance
 from gauss.fleet.worker.instance import Instance, Surroundings
 from gauss.model.errors import ConfigError, GaussError
@@ -145,7 +146,7 @@ class FleetWorker:
         excess = len(kept) - share.get(self.id, 0)
         if len(peers) > 1 and kept and (excess > 0 or self._reconciles % SPREAD_EVERY == 0):
             for lease in surplus(self.id, kept, peers, leases.replicas_held(), share):
-                log.info("pipeline %s: slot %d is given to another worker", lease.pipeline_id, lease.slot)
+                log.info("the slot is given to another worker", extra=about(lease.pipeline_id, lease.slot))
                 self._given[(lease.pipeline_id, lease.slot)] = self._reconciles
                 self._slots[lease].stop()
         return share.get(self.id, 0)
@@ -177,6 +178,7 @@ class FleetWorker:
             instance = FileInstance(around.store, self.id, held, wanted, around.data_dir / "pipelines")
         else:
             instance = Instance(self._around, Owner(self.id, held.lease.pipeline_id, held.lease), held, wanted)
+        log.info("the slot is taken, epoch %d", held.lease.epoch, extra=about(held.lease.pipeline_id, held.lease.slot))
         self._slots[held.lease] = instance
         instance.start()
 
@@ -214,7 +216,7 @@ class FleetWorker:
             each.stop()
         for lease, instance in instances:
             if not instance.join(DRAIN_SECONDS):
-                log.warning("pipeline %s: slot %d did not drain; its lease expires", lease.pipeline_id, lease.slot)
+                log.warning("the slot did not drain; its lease expires", extra=about(lease.pipeline_id, lease.slot))
         for instance in self._unleased.values():
             instance.join(DRAIN_SECONDS)
         try:
