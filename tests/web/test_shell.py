@@ -91,6 +91,18 @@ def test_a_hidden_tab_is_sent_nothing(pages: Pages) -> None:
         wait_until(lambda: page.evaluate("window.heard") > before, what="figures for a tab that is shown again")
 
 
+def test_a_page_that_is_not_heard_asks_again(pages: Pages) -> None:
+    with pages.opened() as page:
+        page.evaluate(
+            """() => { Object.defineProperty(document, 'hidden', { value: true, configurable: true });
+            document.dispatchEvent(new Event('visibilitychange')); }"""
+        )
+        page.wait_for_timeout(1500)  # the server has taken it for hidden
+        page.evaluate("window.heard = 0; window.socket.on('live', () => window.heard++); delete document.hidden")
+        wait_until(lambda: page.evaluate("window.heard") > 1, what="figures, asked for again")
+        page.wait_for_selector("text=Live")
+
+
 def test_an_unknown_topic_says_what_became_of_it(pages: Pages) -> None:
     with pages.opened("/topics/removed") as page:
         assert "no topic" in page.inner_text("h1")

@@ -13,6 +13,8 @@ from gauss.model.errors import GaussError
 from gauss.model.names import DEAD_TOPIC, inserted_topic
 from gauss.stream.control.run import Running
 
+ANSWER_SECONDS = 1.0
+"""The figures must tell that the engine has ended, and so cannot wait for it to come back."""
 FILLING = 0.75
 """A topic fuller than this is about to hold its writers back."""
 
@@ -124,7 +126,7 @@ def _dead_count(running: Running, dead: Row | None) -> int:
     if dead is None or not dead["records"]:
         return 0
     try:
-        return int(running.command("dlq.ls")["total"])
+        return int(running.command("dlq.ls", wait_s=ANSWER_SECONDS)["total"])
     except GaussError:
         return int(dead["records"])
 

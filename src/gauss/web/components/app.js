@@ -7,7 +7,7 @@ import { apply, go, refresh, state, use } from "./live.js";
 import { link, note } from "./parts.js";
 
 const THEMES = { system: ["system", null], light: ["sun", false], dark: ["moon", true] };
-const STALE_MS = 6000;
+const STALE_MS = 6000, SILENT_MS = 4000;
 // A name in a path; one that nobody has encoded well is shown as it is.
 const named = (text) => {
   try { return decodeURIComponent(text); } catch { return text; }
@@ -16,7 +16,7 @@ const named = (text) => {
 // The component for the pages of a `site`, which says what they are about: `run.js`, `fleet/site.js`.
 export const shell = (site) => ({
   emits: ["watch"],
-  data: () => ({ theme: localStorage.gaussTheme ?? "system", finding: false, helping: false, chord: "" }),
+  data: () => ({ theme: localStorage.gaussTheme ?? "system", finding: false, helping: false, chord: "", asked: 0 }),
   created() {
     use(site);
     window.setDark(THEMES[this.theme]?.[1] ?? null);
@@ -29,9 +29,14 @@ export const shell = (site) => ({
     document.addEventListener("visibilitychange", () => this.look());
     document.addEventListener("keydown", this.key);
     this.look();
+    // A page that asks for figures before NiceGUI's handshake is done is not heard: it asks again when none come.
+    setInterval(() => {
+      if (window.socket.connected && !document.hidden && !state.signedOut && Date.now() - Math.max(state.at, this.asked) > SILENT_MS) this.look();
+    }, 1000);
   },
   methods: {
     look() {
+      this.asked = Date.now();
       this.$emit("watch", !document.hidden);
       if (!document.hidden) refresh();
     },

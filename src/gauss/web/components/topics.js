@@ -29,7 +29,7 @@ export default {
     // Rows keep their places while figures change; they are sorted anew when the choice does.
     names(topics) {
       const fits = (name) => (this.only === "all" || topics[name].pressure === this.only) && name.toLowerCase().includes(this.text.toLowerCase());
-      if (!this.order.length || this.order.some((name) => !topics[name]))
+      if (this.order.length !== Object.keys(topics).length || this.order.some((name) => !topics[name]))
         this.order = Object.keys(topics).sort((one, other) => RANK[topics[one].pressure] - RANK[topics[other].pressure] || topics[other].rate - topics[one].rate || one.localeCompare(other));
       return this.order.filter(fits);
     },
