@@ -171,3 +171,26 @@ def test_requests_that_do_not_fit_have_the_one_error_shape(api: httpx.Client, pi
     assert [each.status_code for each in answers] == codes
     for each in answers:
         assert set(each.json()["error"]) == {"code", "message", "hint", "retryable"}
+
+
+def test_a_mapping_of_a_megabyte_is_kept_or_refused_in_the_one_shape(api: httpx.Client, pipeline: str) -> None:
+    columns = [{"fieldPath": f"a.{n}", "column": f"c{n}", "type": "String"} for n in range(20_000)]
+    body = json.dumps({"columns": columns}).encode()
+    assert len(body) > 1 << 20
+    answer = api.put(f"{pipeline}/mapping", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (200, 413, 422), answer.text[:300]
+    if answer.status_code != 200:
+        assert set(answer.json()["error"]) == {"code", "message", "hint", "retryable"}
+        assert len(answer.text) < 2_000
+        assert api.get(pipeline).json()["version"] == 0
+    else:
+        assert len(api.get(f"{pipeline}/mapping").json()["columns"]) == 20_000
+
+
+@pytest.mark.parametrize(
+    "name", ["<script>alert(1)</script>", "'; DROP TABLE pipelines; --", "../../etc", "名前 \U0001f600"]
+)
+def test_hostile_names_are_only_names(api: httpx.Client, name: str) -> None:
+    made = api.post("/api/pipelines", json={"name": name}).json()
+    assert api.get(f"/api/pipelines/{made['id']}").json()["name"] == name
+    assert name in [each["name"] for each in api.get("/api/pipelines").json()]
