@@ -31,8 +31,9 @@ packages: ## installs the OS packages that tests need: a browser, btrfs, contain
 screenshots: setup packages ## takes docs/graph.png of the running demo
 	$(BIN)/python -m docs.screenshots
 
+# One process more than cores of a small machine: each waits for servers half of its time.
 test: setup packages .cache/standing.jsa .cache/spark.jsa ## all tests
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 15 $(PYTEST_FLAGS)
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 15 $(PYTEST_FLAGS)
 
 # Java's class archives, made once: every JVM that the tests start is up some seconds sooner.
 .cache/standing.jsa: TRAINED = nothing
