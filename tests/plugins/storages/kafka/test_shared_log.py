@@ -286,6 +286,32 @@ def test_position_is_shown_as_the_offsets_of_a_group(topics: Topics, admin: Admi
     wait_until(lambda: {n: at.offset for n, at in admin.committed(group, log.topic, [0, 1]).items()} == {0: 3, 1: 6})
 
 
+def test_position_is_shown_after_an_error_of_the_library_and_when_the_topic_is_made_anew(
+    topics: Topics, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = topics.open(partitions=1)
+    group, commit, errors = f"gauss.{log.topic}", log._admin.commit, [RuntimeError("Handle has been terminated")]
+
+    def failing(*given: Any) -> None:
+        if errors:
+            raise errors.pop()
+        commit(*given)
+
+    def shown() -> int | None:
+        found = admin.committed(group, log.topic, [0]).get(0)
+        return None if found is None else found.offset
+
+    monkeypatch.setattr(log._admin, "commit", failing)
+    log.note_position(group, {0: 3})
+    wait_until(lambda: shown() == 3, what="the second attempt")
+    admin.delete(log.topic)
+    admin.create(log.topic, 1)
+    log.look_back()
+    wait_until(lambda: shown() is None, what="the end of the old offsets")
+    log.note_position(group, {0: 3})
+    wait_until(lambda: shown() == 3, what="the position in the new topic")
+
+
 def test_offset_at_is_before_every_later_record_of_all_partitions(topics: Topics, settings: KafkaSettings) -> None:
     log = topics.open(partitions=2)
     for number in range(6):

@@ -37,6 +37,11 @@ class GroupPositions:
                 self._thread = threading.Thread(target=self._run, name=f"kafka groups {self._topic}", daemon=True)
                 self._thread.start()
 
+    def forget(self) -> None:
+        """Shows all positions again: the topic was made anew, and its offsets of groups went with the old one."""
+        with self._lock:
+            self._shown.clear()
+
     def _run(self) -> None:
         while True:
             self._commit()
@@ -52,10 +57,13 @@ class GroupPositions:
                 self._admin.commit(group, self._topic, ends)
                 self._shown[group] = ends
                 self._failed.discard(group)
-            except GaussError as error:
+            except Exception as error:  # also of the library, whose other errors must not end the thread
                 if group not in self._failed:
-                    log.warning("group %s: its position is not shown in Kafka: %s", group, error.message)
+                    why = error.message if isinstance(error, GaussError) else repr(error)
+                    log.warning("group %s: its position is not shown in Kafka: %s", group, why)
                 self._failed.add(group)
+                with self._lock:
+                    self._changed.setdefault(group, ends)  # tried again, unless there is a newer one
 
     def close(self) -> None:
         """Commits what is left, if the brokers answer."""

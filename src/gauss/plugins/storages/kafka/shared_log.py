@@ -153,6 +153,7 @@ class KafkaLog:
             if self._rows is not None:
                 self._rows.inc = self.inc
             self._last_ts = (-1, 0)
+            self._positions.forget()
 
     def check(self, state: TopicState) -> None:
         """Raises Rejected if the topic is no longer that of the given state."""
