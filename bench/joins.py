@@ -125,7 +125,14 @@ def start(bench: Bench, name: str, by_hand: ByHand | None) -> Any:
     design = compiling.design(bench.pipeline, processor)
     target_ms = STATEFUL_MS if design.stateful else 200
     write = WriteRows(
-        flight, name, claimed.generation, f"{name}.out", design.output, checkpoint="bench", checkpoint_dir=str(folder)
+        flight,
+        name,
+        claimed.generation,
+        f"{name}.out",
+        design.output,
+        checkpoint="bench",
+        checkpoint_dir=str(folder),
+        series="bench",
     )
     if by_hand is None:
         fields = design.decided({})

@@ -187,7 +187,14 @@ class Bench:
         )
         folder, target = self.data_dir.checkpoints / name, f"{name}.out"
         write = WriteRows(
-            flight, name, claimed.generation, target, design.output, checkpoint="bench", checkpoint_dir=str(folder)
+            flight,
+            name,
+            claimed.generation,
+            target,
+            design.output,
+            checkpoint="bench",
+            checkpoint_dir=str(folder),
+            series="bench",
         )
         timed = compiling.by_time(read, design, fields, folder / "restored.arrows")
         return compiling.start(spark, timed, write, design)

@@ -30,7 +30,7 @@ def start_query(run: Any, spark: Any, name: str, max_rows: int = 100_000) -> Any
     )
     folder, target = run.data_dir.checkpoints / name, f"{name}.out"
     write = WriteRows(
-        flight, name, claimed.generation, target, design.output, checkpoint="c", checkpoint_dir=str(folder)
+        flight, name, claimed.generation, target, design.output, checkpoint="c", checkpoint_dir=str(folder), series="c"
     )
     timed = compiling.by_time(read, design, fields, folder / "restored.arrow")
     return compiling.start(spark, timed, write, design)

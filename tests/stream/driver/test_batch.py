@@ -54,7 +54,9 @@ def test_batch_read_and_write_publish_one_epoch_once(make_engine: Any, spark: An
     run, plan, ends = fed(make_engine, b'{"n":1}', b'{"n":2}', b"bad", b'{"n":3}')
     rows = frame(spark, plan, ends)
     assert [row.n for row in rows.select("n").collect()] == [1, 2, 3]
-    write = WriteRows(plan.flight, "p", plan.generation, "out", FormatRef("json"), checkpoint="c", checkpoint_dir="")
+    write = WriteRows(
+        plan.flight, "p", plan.generation, "out", FormatRef("json"), checkpoint="c", checkpoint_dir="", series="c"
+    )
     for _ in range(2):  # the second write has the same epoch and ends, and so has no effect
         rows.selectExpr("_ts_ms", "n * 2 AS d").write.format("gauss").option("plan", write.option()).option(
             "epoch", "0"

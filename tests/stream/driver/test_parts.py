@@ -183,6 +183,20 @@ def test_lost_or_unreadable_checkpoint_gets_a_new_identity(tmp_path: Path, damag
     assert not checkpoint.spark.exists()
 
 
+def test_epochs_that_are_numbered_anew_are_of_another_series(tmp_path: Path) -> None:
+    checkpoint, identity = started(tmp_path)
+    assert checkpoint.series == identity
+    files = shutil.copytree(checkpoint.spark, tmp_path / "files")
+    checkpoint.clear()
+    assert (series := checkpoint.series) != identity
+    shutil.copytree(files, checkpoint.spark)  # by the next start
+    assert checkpoint.open() == identity
+    assert Checkpoint(DataDir(tmp_path), "p", "hash").series == series
+    checkpoint.clear()
+    assert (renewed := checkpoint.open()) != identity, "its files are missing"
+    assert checkpoint.series == renewed
+
+
 def test_skipping_needs_a_planned_epoch(tmp_path: Path) -> None:
     checkpoint, _ = started(tmp_path)
     with pytest.raises(ConfigError, match="nothing to skip"):
@@ -387,7 +401,7 @@ def test_closed_windows_are_staged_in_the_order_of_their_times(monkeypatch: pyte
         return "stage"
 
     monkeypatch.setattr(sink, "stage_records", keep)
-    plan = WriteWindows("", "p", 1, "out", FormatRef("json"), checkpoint="c", checkpoint_dir="")
+    plan = WriteWindows("", "p", 1, "out", FormatRef("json"), checkpoint="c", checkpoint_dir="", series="c")
     batches = [pa.record_batch({"_ts_ms": times, "k": keys}) for times, keys in (([20, 10], "ab"), ([10, 30], "cd"))]
     plan.run(batches, sink.TaskStages(), 0)
     assert [(row["ts_ms"], json.loads(row["data"])["k"]) for row in staged] == [

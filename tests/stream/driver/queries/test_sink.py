@@ -28,7 +28,15 @@ class Writing:
         run.send("in", [b"x"] * 10)
         self.ends = {**claimed.start, "in": At(claimed.start["in"].inc, 10)}
         self.writer = StreamWriter(
-            WriteRows(str(run.data_dir.flight_json), "p", claimed.generation, "out", checkpoint="c", checkpoint_dir="")
+            WriteRows(
+                str(run.data_dir.flight_json),
+                "p",
+                claimed.generation,
+                "out",
+                checkpoint="c",
+                checkpoint_dir="",
+                series="c",
+            )
         )
 
     def task(self, partition: int, *records: bytes) -> TaskStages:

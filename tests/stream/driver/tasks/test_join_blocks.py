@@ -49,6 +49,7 @@ WORK = WritePairs(
     1,
     checkpoint="",
     checkpoint_dir="",
+    series="c",
     left=plan(FIELDS[:1], keep_data=True),
     right=plan(FIELDS, keep_data=False),
     transform=TransformRef("window-join", CONFIG, JSON, None, None, BesideRef("others", JSON)),

@@ -37,6 +37,7 @@ class Checkpoint:
         self.restored = self.root / "restored.arrows"
         """Partials that precede the first batch."""
         self._identity = self.root / "id"
+        self._series = self.root / "series"
 
     def open(self) -> str:
         """The identity; a new one if Spark's files are missing or damaged, which are then set aside."""
@@ -52,13 +53,21 @@ class Checkpoint:
             aside = self.root / "spark.damaged"
             shutil.rmtree(aside, ignore_errors=True)
             self.spark.rename(aside)
+        self._series.unlink(missing_ok=True)
         fresh = uuid.uuid4().hex
         write_whole(self._identity, fresh.encode())
         return fresh
 
     def clear(self) -> None:
-        """Deletes Spark's files and keeps the identity."""
-        shutil.rmtree(self.spark, ignore_errors=True)
+        """Deletes Spark's files and keeps the identity. The next epoch has the number 0 again, in another series."""
+        if self.spark.exists():
+            write_whole(self._series, uuid.uuid4().hex.encode())
+            shutil.rmtree(self.spark, ignore_errors=True)
+
+    @property
+    def series(self) -> str:
+        """Names the epochs since Spark's files were created: the identity, unless they were deleted since."""
+        return (self._series if self._series.exists() else self._identity).read_text().strip()
 
     def _readable(self) -> bool:
         """Whether the checkpoint has no batch yet, or its newest entries can be read."""

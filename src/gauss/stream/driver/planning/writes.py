@@ -43,6 +43,12 @@ class QueryWrite(ResultWrite, frozen=True, kw_only=True):
     """Identity of the checkpoint at the engine."""
     checkpoint_dir: str
     """Folder of Spark's offset log."""
+    series: str
+    """As `Checkpoint.series`."""
+
+    def epoch_name(self, number: int) -> str:
+        """The name of an epoch in outside systems. A later epoch of a series has a larger number."""
+        return f"{self.series}/{number}"
 
 
 class TaskWrite(QueryWrite, frozen=True, kw_only=True):

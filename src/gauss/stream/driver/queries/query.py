@@ -115,6 +115,7 @@ class Query(Supervised):
             generation=self._claimed.generation,
             checkpoint=self._identity,
             checkpoint_dir=str(self.checkpoint.spark),
+            series=self.checkpoint.series,
             target=self.processor.target.topic if self.processor.target else "",
             format=design.output,
             routes=[] if self.processor.target else self._targets,

@@ -57,7 +57,7 @@ class TaskStages(WriterCommitMessage):
     letters: list[tuple[int, str]] = field(default_factory=list)
     """(partition, stage) of dead letters: rows that could not be encoded."""
     epoch: str = ""
-    """Checkpoint and number of the epoch, by which a topic in an outside system knows what was written before."""
+    """The name of the epoch, by which a topic in an outside system knows what was written before."""
     written: dict[str, int] = field(default_factory=dict)
     """Bytes written to topics in outside systems."""
 
@@ -272,7 +272,7 @@ class _TaskWriter:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
-        done = TaskStages(epoch=f"{self.plan.checkpoint}/{self.epoch(context)}")
+        done = TaskStages(epoch=self.plan.epoch_name(self.epoch(context)))
         with task():
             rows = (batch for batch in iterator if batch.num_rows)
             self.plan.run(rows, done, context.partitionId() if context else 0)

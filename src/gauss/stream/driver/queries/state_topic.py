@@ -100,7 +100,7 @@ class Keeper:
         if inc != self._inc:  # the first epoch, or a memory table that was recreated: it gets all rows
             closed = changes.filter(changes.column(CLOSED))
             changes = pa.concat_tables([closed, ended.open])
-        done = TaskStages(epoch=f"{self._write.checkpoint}/{epoch}")
+        done = TaskStages(epoch=self._write.epoch_name(epoch))
         try:
             stage_all(self._write, _some([ended.results]), done)
             stage_all(self._state, _some(changes.combine_chunks().to_batches()), done)
