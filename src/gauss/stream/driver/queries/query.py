@@ -263,7 +263,8 @@ class Query(Supervised):
         checkpoint, epoch = self.checkpoint, half_done(self.checkpoint)
         claimed = self._claim(stateful=False)
         if self.checkpoint is checkpoint and checkpoint.planned() == epoch:  # else the claim began another
-            self._skipping.narrow(checkpoint, claimed, self._targets, why)
+            whole = bool(outside(self.context.pipeline, self._targets))
+            self._skipping.narrow(checkpoint, claimed, self._targets, why, whole=whole)
 
     def stop(self) -> None:
         """Stops the query after its current batch, or within Spark's stop timeout."""

@@ -35,14 +35,15 @@ class Skipping:
         self.max_rows = 0
         """Maximum rows of an epoch during a skip; 0 if no skip is in progress."""
 
-    def narrow(self, checkpoint: Checkpoint, claimed: Claimed, targets: list[str], why: str) -> None:
-        """Halves the failed epoch, or publishes its single record as a dead letter."""
+    def narrow(self, checkpoint: Checkpoint, claimed: Claimed, targets: list[str], why: str, *, whole: bool) -> None:
+        """Halves the failed epoch, or publishes its single record as a dead letter. `whole`: publishes all its records
+        as dead letters, because some tasks may have written theirs under the name of this epoch."""
         epoch = half_done(checkpoint)
         folder = str(checkpoint.spark)
         ends = offsets_of(folder, epoch)
         rows = rows_between(offsets_of(folder, epoch - 1) if epoch else claimed.start, ends)
         self._until = self._until or ends
-        if rows > 1 and self._buried < MOST_RECORDS:
+        if rows > 1 and not whole and self._buried < MOST_RECORDS:
             self.max_rows = rows // 2
             checkpoint.unplan(epoch)
             return
