@@ -6,6 +6,8 @@ import itertools
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
+
 from gauss import registry
 from gauss.config.formats import build_format
 from gauss.contracts.storage import StorageSpec
@@ -63,3 +65,8 @@ def numbers(log: KafkaLog, count: int) -> list[list[int]]:
         [int(each) for batch in part.records(part.floor, part.end) for each in batch.column("data").to_pylist()]
         for part in log.partitions()
     ]
+
+
+def none_refused(records: pa.RecordBatch) -> None:
+    """For a write in which no record is too large."""
+    raise AssertionError(f"{records.num_rows} records are refused")

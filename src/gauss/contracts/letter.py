@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from gauss.model.details import capped
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAX_DATA_BYTES = 1 << 20
 
@@ -44,3 +49,13 @@ class Letter(msgspec.Struct):
         if len(self.data) > most:
             self.truncated = self.truncated or len(self.data)
             self.data = self.data[:most]
+
+
+def too_large(records: pa.RecordBatch, topic: str, *, inc: int = 0) -> list[Letter]:
+    """Letters of records that the outside system of a topic refuses because of their size."""
+    letters = []
+    for row in records.to_pylist():
+        data = row["data"] or b""
+        detail = f"its {len(data)} bytes are more than topic {topic} accepts in one record"
+        letters.append(Letter("too_large", detail, "store", "", data, topic, inc, ts_ms=row.get("ts_ms") or 0))
+    return letters

@@ -67,6 +67,10 @@ class SharedLog(Log, Protocol):
         If the engine dies in between, the records exist without the entry, and their source repeats them."""
         ...
 
+    def take_refused(self) -> list[pa.RecordBatch]:
+        """The records that were too large to be sent, since the last call."""
+        ...
+
     def close(self) -> None:
         """As `Log.close`, also while another thread is in `send`, which then raises Unavailable."""
         ...
@@ -151,6 +155,10 @@ class LaneTaken(StorageError):
     code = "lane_taken"
 
 
+Refused = Callable[["pa.RecordBatch"], None]
+"""Called with records that the system refuses because of their size."""
+
+
 class LaneWriter(Protocol):
     """Writes epochs, one transaction each, which holds the records and the epoch's name."""
 
@@ -159,12 +167,18 @@ class LaneWriter(Protocol):
         system has no transactions."""
         ...
 
-    def write(self, batches: Sequence[pa.RecordBatch], name: Mapping[str, Any]) -> None:
+    def write(self, batches: Sequence[pa.RecordBatch], name: Mapping[str, Any], refused: Refused) -> None:
         """Commits records (`data` and, if known, `key`, `headers`, `ts_ms`, `partition`) under the epoch's name, all or
-        nothing.
+        nothing. Records that are too large are left out: `refused` is called with them, before the others are committed
+        if the system has transactions.
 
         After `Unclear`, and after any other error, the lane must be opened again and `committed` be asked.
         """
+        ...
+
+    def repeat(self, batches: Sequence[pa.RecordBatch], refused: Refused) -> None:
+        """Calls `refused` with the records that were left out of the last epoch, which had these records. Nothing is
+        written."""
         ...
 
     def close(self) -> None: ...

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from gauss.clients.errors import RowError, Unclear
-from gauss.clients.kafka.errors import ConnectionErrors, OffsetOutOfRange, ProducerLost, from_code, sort_error
+from gauss.clients.errors import Unclear
+from gauss.clients.kafka.errors import ConnectionErrors, OffsetOutOfRange, ProducerLost, TooLarge, from_code, sort_error
 from gauss.model.errors import (
     ConfigError,
     DiskFull,
@@ -35,7 +35,7 @@ E = KafkaError
         (E.NOT_LEADER_FOR_PARTITION, Unavailable, True),
         (E._MSG_TIMED_OUT, Unclear, True),
         (E._DESTROY, Unclear, True),
-        (E.MSG_SIZE_TOO_LARGE, RowError, False),
+        (E.MSG_SIZE_TOO_LARGE, TooLarge, False),
         (E._FENCED, Fenced, False),
         (E.INVALID_PRODUCER_EPOCH, Fenced, False),
         (E.OUT_OF_ORDER_SEQUENCE_NUMBER, ProducerLost, True),

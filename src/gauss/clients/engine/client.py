@@ -40,6 +40,7 @@ from gauss.clients.engine.task_messages import (
     Stage,
     StageDead,
     StageTime,
+    StillClaimed,
 )
 from gauss.model.errors import ConfigError, GaussError, ProtocolError, Unavailable, from_dict
 from gauss.process import locks
@@ -134,6 +135,10 @@ class EngineClient:
     def claim(self, claim: Claim) -> Claimed:
         """Starts a processor under a new generation."""
         return self._action(claim, Claimed)
+
+    def check_claim(self, claim: StillClaimed) -> None:
+        """Raises Fenced if a later claim has replaced this one."""
+        self._action(claim, dict[str, bool])
 
     def latest(self, latest: Latest) -> LatestReply:
         """The end of the next batch."""

@@ -26,6 +26,7 @@ from gauss.clients.engine.task_messages import (
     PublishAll,
     StageDead,
     StageTime,
+    StillClaimed,
 )
 
 MAX_ACTION_BYTES = 16 << 20
@@ -38,7 +39,20 @@ class Command(msgspec.Struct, tag=True):
     args: dict[str, Any] = {}
 
 
-OfTask = Claim | Next | ProcessorFailure | Busy | Emptied | Missed | Pinned | StageDead | Publish | PublishAll | Abort
+OfTask = (
+    Claim
+    | StillClaimed
+    | Next
+    | ProcessorFailure
+    | Busy
+    | Emptied
+    | Missed
+    | Pinned
+    | StageDead
+    | Publish
+    | PublishAll
+    | Abort
+)
 
 
 Action = OfTask | Latest | StageTime | DriverSync | Command

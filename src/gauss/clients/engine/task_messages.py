@@ -183,6 +183,13 @@ class Missed(msgspec.Struct, tag=True):
     stop: int
 
 
+class StillClaimed(msgspec.Struct, tag=True):
+    """Asks whether a generation is that of the last claim: an earlier one is refused as fenced."""
+
+    processor: str
+    generation: int
+
+
 class Emptied(msgspec.Struct, tag=True):
     """The rows that a rebuild makes again are deleted: the table may be filled."""
 

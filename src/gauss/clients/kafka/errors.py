@@ -6,7 +6,8 @@ GaussError
 │   └── ProducerLost       the handle can't go on: open a new one and read the position
 ├── Fenced                 a newer writer took the transactional id, or the transaction timed out
 ├── DiskFull               a broker can't use its disk: retried, but someone must free space
-├── RowError               the record itself: too large, or refused by the broker
+├── RowError               the record itself: refused by the broker
+│   └── TooLarge           the batch is larger than its topic allows; carries the number of a record
 ├── NotFound               no such topic, partition or group
 ├── Collected
 │   └── OffsetOutOfRange   the offset is no longer, or not yet, in the partition; carries the earliest
@@ -55,10 +56,8 @@ _UNKNOWN = {
     *(E.UNKNOWN_TOPIC_OR_PART, E._UNKNOWN_TOPIC, E._UNKNOWN_PARTITION, E.UNKNOWN_TOPIC_ID, E.INCONSISTENT_TOPIC_ID),
     *(E.GROUP_ID_NOT_FOUND, E._UNKNOWN_GROUP),
 }
-_RECORD = {
-    E.MSG_SIZE_TOO_LARGE: "too_large", E.RECORD_LIST_TOO_LARGE: "too_large", E.INVALID_MSG_SIZE: "too_large",
-    E.INVALID_RECORD: "refused", E.INVALID_TIMESTAMP: "timestamp",
-}  # fmt: skip
+TOO_LARGE = {E.MSG_SIZE_TOO_LARGE, E.RECORD_LIST_TOO_LARGE, E.INVALID_MSG_SIZE}
+_RECORD = {E.INVALID_RECORD: "refused", E.INVALID_TIMESTAMP: "timestamp"}
 _FENCED = {E._FENCED, E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH, E.FENCED_INSTANCE_ID}
 _LOST = {
     *(E._FATAL, E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.UNKNOWN_PRODUCER_ID, E.INVALID_PRODUCER_ID_MAPPING),
@@ -85,6 +84,12 @@ class ProducerLost(Unavailable):
     """A fatal error of a producer: its handle is unusable and its open transaction is aborted."""
 
     code = "producer_lost"
+
+
+class TooLarge(RowError):
+    """A batch that its topic refuses because of its size. `number`: the first record in it, counted by its producer."""
+
+    number = 0
 
 
 class OffsetOutOfRange(Collected):
@@ -124,9 +129,10 @@ def from_code(code: int, text: str = "", subject: str = "", *, fatal: bool = Fal
         return ProducerLost(message, hint="open a new writer and read its position before writing on")
     if code in _UNKNOWN:
         return NotFound(message, hint="check the name, or let Gauss create the topic with create = true")
+    if code in TOO_LARGE:
+        return TooLarge(message, reason="too_large", hint="raise max.message.bytes of the topic")
     if code in _RECORD:
-        hint = "raise max.message.bytes of the topic" if _RECORD[code] == "too_large" else ""
-        return RowError(message, reason=_RECORD[code], hint=hint)
+        return RowError(message, reason=_RECORD[code])
     if code in _RANGE:
         return OffsetOutOfRange(message)
     if code in _GROUP:

@@ -93,6 +93,15 @@ def outgoing(batch: pa.RecordBatch, partitions: Partitioning | np.ndarray) -> Co
     )
 
 
+def record_sizes(batch: pa.RecordBatch) -> np.ndarray:
+    """Bytes of each record: its data, key and headers."""
+    columns = outgoing(batch, np.zeros(batch.num_rows, np.int32))
+    sizes = np.diff(columns.data_ends) * columns.data_valid + np.diff(columns.key_ends) * columns.key_valid
+    for ends in (columns.name_ends, columns.value_ends):
+        sizes = sizes + np.diff(ends[columns.header_ends])
+    return np.asarray(sizes, np.int64)
+
+
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
     index = batch.schema.get_field_index(name)
     return batch.column(index) if index >= 0 else None

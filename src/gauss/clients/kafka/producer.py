@@ -13,7 +13,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from gauss.clients.errors import Unclear
-from gauss.clients.kafka.errors import from_code
+from gauss.clients.kafka.errors import TOO_LARGE, TooLarge, from_code
 from gauss.clients.kafka.library import PRODUCER, Handle, lib
 from gauss.clients.kafka.outgoing import Partitioning, outgoing
 from gauss.clients.kafka.produce_loop import fixed_arguments, produce_loop
@@ -50,11 +50,14 @@ class Producer:
         delivery_ms: int = DELIVERY_MS,
         conf: Mapping[str, str] | None = None,
     ) -> None:
-        """`batch_bytes` must not exceed `max.message.bytes` of the topic: the broker refuses a larger batch whole."""
+        """`batch_bytes` must not exceed `max.message.bytes` of the topic: the broker refuses a larger batch whole. A
+        record of more bytes is a batch by itself."""
         self._seconds = settings.request_timeout / 1000
         self._flush_seconds = delivery_ms / 1000 + 1
         self._failed: tuple[int, int] | None = None
-        self._written = 0
+        self.written = 0
+        """The number of records that `write` was given, so that of the next one."""
+        self.batch_bytes = batch_bytes
         self._using = threading.RLock()
         """Held for each call of the library, none of which takes long, so that the handle is not destroyed in one."""
         self._closer: int | None = None
@@ -62,6 +65,9 @@ class Producer:
         self.on_wait: Callable[[], object] | None = None
         """Called about once a second while acknowledgements are awaited. It raises if none will come: the library is
         not told that a topic was deleted."""
+        self.on_too_large: Callable[[int], None] | None = None
+        """Called with the number of each record of a batch that its topic refuses because of its size. The others are
+        written. Without it that is an error."""
         self._topics: dict[str, int] = {}
         self._handle = Handle(
             PRODUCER,
@@ -92,7 +98,7 @@ class Producer:
         while row < batch.num_rows:
             before = row
             with self._used() as pointer:
-                row = produce(pointer, row, self._written, columns, error)
+                row = produce(pointer, row, self.written, columns, error)
                 lib().rd_kafka_poll(pointer, _FULL_MS if error[0] == KafkaError._QUEUE_FULL else 0)
                 if error[0]:
                     self._raise_failed()
@@ -104,7 +110,7 @@ class Producer:
                 raise self._handle.errors.instead_of(
                     Unavailable(f"Kafka: topic {topic}: the producer's queue has been full for too long")
                 )
-        self._written += batch.num_rows
+        self.written += batch.num_rows
 
     def flush(self) -> None:
         """Returns when all records are acknowledged. Raises the error of the first one that is not."""
@@ -163,7 +169,9 @@ class Producer:
         return self._topics[name]
 
     def _on_failed(self, code: int, number: int) -> None:
-        if self._failed is None and code not in _PURGED:  # by an abort, or after another error
+        if code in TOO_LARGE and self.on_too_large is not None:
+            self.on_too_large(number)
+        elif self._failed is None and code not in _PURGED:  # by an abort, or after another error
             self._failed = code, number
 
     def _raise_failed(self) -> None:
@@ -174,7 +182,10 @@ class Producer:
         if self._failed is not None:
             code, number = self._failed
             self._failed = None
-            raise self._handle.errors.instead_of(from_code(code, subject=f"record {number} of this producer"))
+            error = from_code(code, subject=f"record {number} of this producer")
+            if isinstance(error, TooLarge):
+                error.number = number
+            raise self._handle.errors.instead_of(error)
         if refused := self._handle.errors.refused():
             raise refused
 

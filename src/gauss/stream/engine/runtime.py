@@ -31,6 +31,7 @@ from gauss.clients.engine.task_messages import (
     PublishAll,
     StageDead,
     StageTime,
+    StillClaimed,
 )
 from gauss.contracts.letter import Letter
 from gauss.contracts.outside import PullSpec, PushSpec
@@ -268,6 +269,9 @@ class Engine:
         """Answers one call of the Flight protocol."""
         if isinstance(action, Claim):
             return self.publisher.claim(action)
+        if isinstance(action, StillClaimed):
+            self.publisher.check_generation(action.processor, action.generation)
+            return {"claimed": True}
         if isinstance(action, Latest):
             return self.sources.latest(action)
         if isinstance(action, Next):

@@ -15,7 +15,7 @@ from gauss.plugins.storages.kafka.shared_log import KafkaLog
 from gauss.plugins.storages.kafka.task_log import KafkaTaskLog
 from helpers.disks import fill, small_file_system
 from helpers.kafka import NOW
-from helpers.kafka_topics import SPEC, end_now
+from helpers.kafka_topics import SPEC, end_now, none_refused
 from helpers.logs import data, open_log
 from helpers.run import free_port
 from helpers.waiting import wait_until
@@ -61,7 +61,9 @@ def _write(task: KafkaTaskLog, epoch: int) -> None:
     try:
         if lane.committed() != {"epoch": epoch}:
             values = [b"%-200d" % number for number in range(epoch * ROWS, (epoch + 1) * ROWS)]
-            lane.write([pa.RecordBatch.from_arrays([pa.array(values, pa.binary())], ["data"])], {"epoch": epoch})
+            lane.write(
+                [pa.RecordBatch.from_arrays([pa.array(values, pa.binary())], ["data"])], {"epoch": epoch}, none_refused
+            )
     finally:
         lane.close()
 

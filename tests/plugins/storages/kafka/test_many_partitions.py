@@ -14,7 +14,7 @@ from gauss.clients.kafka.outgoing import Partitioning
 from gauss.clients.kafka.producer import Producer
 from gauss.contracts.chunk import Chunk
 from helpers.kafka import NOW, numbered
-from helpers.kafka_topics import Topics, end_now, opened
+from helpers.kafka_topics import Topics, end_now, none_refused, opened
 from helpers.logs import flatten
 
 COUNT = 1_000
@@ -49,7 +49,7 @@ def test_a_thousand_partitions_are_opened_followed_read_and_written(topics: Topi
         assert found == wanted
         lane = task.lane("p", 0, NOW)
         with within(30, "a transaction in all partitions"):
-            lane.write([numbered(range(2 * COUNT))], {"epoch": 1})
+            lane.write([numbered(range(2 * COUNT))], {"epoch": 1}, none_refused)
         lane.close()
         with within(10, "an append"):
             log.append(Chunk(pa.array([b"1"]), 1, NOW))

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from gauss.clients.errors import RowError
 from gauss.clients.kafka.admin import Admin
 from gauss.clients.kafka.settings import KafkaSettings
 from gauss.contracts.shared_log import TaskLog
@@ -19,7 +18,7 @@ from gauss.model.errors import Fenced, Rejected, StorageError
 from gauss.plugins.storages.kafka.lane_writer import KafkaLane
 from gauss.plugins.storages.kafka.task_log import KafkaTaskLog
 from helpers.kafka import NOW, numbered, produce, random_records, rows_of
-from helpers.kafka_topics import SPEC, Topics, numbers, opened
+from helpers.kafka_topics import SPEC, Topics, none_refused, numbers, opened
 from helpers.waiting import wait_until
 
 
@@ -95,16 +94,16 @@ def test_lane_commits_records_with_the_name_of_the_epoch(topics: Topics) -> None
     log, task = opened(topics, partitions=1)
     lane = task.lane("p", 0, NOW)
     assert lane.committed() is None
-    lane.write([numbered(range(5)), numbered(range(5, 8))], {"epoch": 1, "ends": [3]})
+    lane.write([numbered(range(5)), numbered(range(5, 8))], {"epoch": 1, "ends": [3]}, none_refused)
     assert lane.committed() == {"epoch": 1, "ends": [3]}
-    lane.write([], {"epoch": 2})
-    lane.write([numbered(range(8, 9))], {"epoch": 3})
+    lane.write([], {"epoch": 2}, none_refused)
+    lane.write([numbered(range(8, 9))], {"epoch": 3}, none_refused)
     lane.close()
     assert numbers(log, 9) == [list(range(9))]
     again = task.lane("p", 0, NOW)
     assert again.committed() == {"epoch": 3}
     assert task.lane("p", 1, NOW).committed() is None
-    again.write([numbered(range(9, 10))], {"epoch": 4})
+    again.write([numbered(range(9, 10))], {"epoch": 4}, none_refused)
     again.close()
     assert numbers(log, 10) == [list(range(10))]
 
@@ -112,7 +111,7 @@ def test_lane_commits_records_with_the_name_of_the_epoch(topics: Topics) -> None
 def test_second_lane_of_the_same_name_fences_the_first_and_drops_its_open_epoch(topics: Topics) -> None:
     log, task = opened(topics, partitions=1)
     first = cast(KafkaLane, task.lane("p", 0, NOW))
-    first.write([numbered(range(3))], {"epoch": 1})
+    first.write([numbered(range(3))], {"epoch": 1}, none_refused)
     first._producer.begin()
     first._producer.write(log.topic, numbered(range(100, 105)), first._partitioning)
     first._producer.flush()
@@ -120,7 +119,7 @@ def test_second_lane_of_the_same_name_fences_the_first_and_drops_its_open_epoch(
     assert second.committed() == {"epoch": 1}
     with pytest.raises(Fenced):
         first._producer.commit()
-    second.write([numbered(range(3, 6))], {"epoch": 2})
+    second.write([numbered(range(3, 6))], {"epoch": 2}, none_refused)
     assert numbers(log, 6) == [list(range(6))]
     first.close()
     second.close()
@@ -133,20 +132,6 @@ def test_lane_whose_position_another_tool_has_set_is_reported(topics: Topics, ad
         task.lane("p", 0, NOW)
 
 
-def test_refused_record_writes_nothing_of_its_epoch(topics: Topics) -> None:
-    log, task = opened(topics, partitions=1, topic_config={"max.message.bytes": "100000"}, compression="none")
-    lane = task.lane("p", 0, NOW)
-    big = pa.RecordBatch.from_arrays([pa.array([b"0", b"x" * 200_000], pa.binary())], ["data"])
-    with pytest.raises(RowError):
-        lane.write([numbered(range(3)), big], {"epoch": 1})
-    lane.close()
-    lane = task.lane("p", 0, NOW)
-    assert lane.committed() is None
-    lane.write([numbered(range(3))], {"epoch": 1})
-    lane.close()
-    assert numbers(log, 3) == [list(range(3))]
-
-
 @pytest.mark.parametrize("by", ["key", "round_robin"])
 def test_records_are_partitioned_by_key_or_in_turn(topics: Topics, by: str) -> None:
     log, task = opened(topics, partitions=3, partition_by=by)
@@ -155,7 +140,7 @@ def test_records_are_partitioned_by_key_or_in_turn(topics: Topics, by: str) -> N
         [pa.array([b"%d" % number for number in range(30)], pa.binary()), pa.array([b"k"] * 30, pa.binary())],
         ["data", "key"],
     )
-    lane.write([batch], {})
+    lane.write([batch], {}, none_refused)
     lane.close()
     sizes = sorted(len(part) for part in numbers(log, 30))
     assert sizes == ([0, 0, 30] if by == "key" else [10, 10, 10])
@@ -167,9 +152,9 @@ def test_lane_writes_to_partitions_that_were_added(topics: Topics, admin: Admin,
     monkeypatch.setattr(task_log, "KNOWN_SECONDS", 0.0)
     log, task = opened(topics, partitions=1)
     lane = task.lane("p", 0, NOW)
-    lane.write([numbered(range(10))], {})
+    lane.write([numbered(range(10))], {}, none_refused)
     admin.add_partitions(log.topic, 3)
-    lane.write([numbered(range(10, 100))], {})
+    lane.write([numbered(range(10, 100))], {}, none_refused)
     lane.close()
     log.look_back()
     assert all(numbers(log, 100))

@@ -150,7 +150,8 @@ def kafka_config(topic: dict[str, Any], until: int = 0) -> dict[str, Any]:
 def test_position_of_a_transaction_that_the_journal_has_not_is_found_by_the_next_engine(
     tmp_path: Path, kafka: SecuredBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = kafka_config(kafka.topic(partitions=1))
+    limit = {"max.message.bytes": "20000"}
+    config = kafka_config(kafka.topic(partitions=1, compression="none", topic_config=limit))
     cancel = threading.Event()
 
     def commit(_: Any, entry: Any, **__: Any) -> None:
@@ -179,15 +180,17 @@ def test_position_of_a_transaction_that_the_journal_has_not_is_found_by_the_next
     with opened_here(tmp_path, config) as engine:
         third = context(engine)
         assert third.position == [4]
-        third.publish({"even": chunk(b"4")}, [5], cancel)
-        log = cast(LogTopic, engine.topic("even")).log
-        wait_until(lambda: log.end >= 6, what=lambda: log.end)  # with the marks of three transactions
-        assert [bytes(each) for at in log.chunks(0, log.end, 1 << 20) for each in at.chunk.data().to_pylist()] == [
-            b"0",
-            b"1",
-            b"2",
-            b"4",
-        ]
+        third.publish({"even": chunk(b"4", b"x" * 30_000, b"5")}, [5], cancel)
+        topic = cast(LogTopic, engine.topic("even"))
+
+        def data() -> list[bytes]:
+            found = topic.log.chunks(0, topic.log.end, 1 << 20)
+            return [bytes(each) for at in found for each in at.chunk.data().to_pylist()]
+
+        wait_until(lambda: data() == [b"0", b"1", b"2", b"4", b"5"], what=data)
+        [letters] = engine.dead.groups()
+        assert (letters["reason"], letters["processor"], letters["count"]) == ("too_large", "count", 1)
+        assert topic.counters.records_in == 2, "without the one that is too large"
 
 
 @contextmanager

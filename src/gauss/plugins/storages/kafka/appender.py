@@ -13,6 +13,7 @@ from gauss.clients.kafka.producer import Producer, batch_bytes
 from gauss.contracts.chunk import Chunk
 from gauss.model.errors import Unavailable
 from gauss.plugins.storages.kafka.spec import KafkaTopicConfig
+from gauss.plugins.storages.kafka.too_large import write_all
 from gauss.plugins.storages.kafka.written_fields import WrittenFields
 
 PARTITION_BYTES = 256 << 10
@@ -33,6 +34,8 @@ class Appender:
         self._staged: list[pa.RecordBatch] = []
         self._partition = self._written = 0
         self.staged_bytes = 0
+        self.refused: list[pa.RecordBatch] = []
+        """Records that the topic refused because of their size, until they are taken."""
 
     def stage(self, chunk: Chunk) -> None:
         self._staged.append(self._fields.batch(chunk))
@@ -48,7 +51,7 @@ class Appender:
 
     def send(self, partitions: int) -> list[int]:
         """Writes what is staged: to the partitions that fields choose, else to one. Returns those partitions once the
-        brokers have acknowledged all.
+        brokers have acknowledged all that is not `refused`.
 
         After an error nothing is staged any more, and some of the records may have been written.
         """
@@ -58,15 +61,16 @@ class Appender:
             self._close()
             self._partitioning = Partitioning(partitions)
         written = np.zeros(partitions, bool)
+
+        def chosen(batch: pa.RecordBatch) -> np.ndarray:
+            found = self._chosen(batch)
+            written[found] = True
+            return found
+
         try:
-            producer = self._opened()
-            for batch in batches:
-                chosen = self._chosen(batch)
-                written[chosen] = True
-                producer.write(self._topic, batch, chosen)
-            producer.flush()
+            self.refused += write_all(self._opened, self._topic, batches, chosen)
         except BaseException as error:
-            self._close()  # a record that was refused leaves a gap in the producer's sequence numbers
+            self._close()
             if self._ended and isinstance(error, Unavailable):
                 raise self._was_ended() from error
             raise
@@ -81,10 +85,12 @@ class Appender:
             return self._partitioning.of(batch)
         return np.full(batch.num_rows, self._partition % self._partitioning.partitions, np.int32)
 
-    def _opened(self) -> Producer:
+    def _opened(self, most_bytes: int) -> Producer:
+        """A producer whose batches have at most so many bytes."""
         found = self._producer
-        if found is None:
-            limit = batch_bytes(self._admin.max_batch_bytes(self._topic))
+        if found is None or found.batch_bytes > most_bytes:
+            self._close()
+            limit = min(most_bytes, batch_bytes(self._admin.max_batch_bytes(self._topic)))
             with self._opening:
                 if self._ended:
                     raise self._was_ended()

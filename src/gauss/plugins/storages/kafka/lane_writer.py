@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from gauss.clients.kafka.admin import Admin
+from gauss.clients.kafka.errors import TooLarge
 from gauss.clients.kafka.outgoing import Partitioning
-from gauss.clients.kafka.producer import Producer, batch_bytes
+from gauss.clients.kafka.producer import BATCH_BYTES, batch_bytes
 from gauss.clients.kafka.transaction import TransactionalProducer
-from gauss.contracts.shared_log import LaneTaken
-from gauss.model.errors import ConfigError, StorageError, Unavailable
+from gauss.contracts.shared_log import LaneTaken, Refused
+from gauss.model.errors import ConfigError, Fenced, StorageError
 from gauss.plugins.storages.kafka.spec import WITHOUT_TRANSACTIONS, KafkaTopicConfig
+from gauss.plugins.storages.kafka.too_large import Fitting
 
 _MOST_OTHERS = 8
 """Data directories whose last epoch is remembered beside that of the last writer."""
+_LIMIT = "limit"
+"""Key of `Fitting.limit` beside the name of an epoch: what was left out of it is known when it is repeated."""
 
 
 class LaneOwner(NamedTuple):
@@ -70,7 +73,7 @@ class KafkaLane:
         self._partitions = partitions
         try:
             self._refuse_taken(self._read(wait=False))
-            self._open(partitions())
+            self._open()
             self._claim()
         except ConfigError as error:
             raise ConfigError(error.message, hint=WITHOUT_TRANSACTIONS) from error
@@ -82,22 +85,39 @@ class KafkaLane:
             self._refuse_taken(self._position)
             if self._position.owner is None or self._position.owner.writer != self._owner.writer:
                 self._producer.begin()
-                self._commit(self._position.named(self._owner, self.committed()))
+                self._commit(self._position.named(self._owner, self._last()))
         except BaseException:
             self.close()
             raise
 
-    def _open(self, partitions: int) -> None:
+    def _open(self, most_bytes: int = BATCH_BYTES) -> None:
         config = self._config
-        self._partitioning = Partitioning(partitions, by_key=config.partition_by == "key")
+        self._partitioning = Partitioning(self._partitions(), by_key=config.partition_by == "key")
         self._producer = TransactionalProducer(
             config,
             self._lane,
             timeout_ms=config.transaction_timeout,
             compression=config.compression,
-            batch_bytes=batch_bytes(self._admin.max_batch_bytes(self._topic)),
+            batch_bytes=min(most_bytes, batch_bytes(self._admin.max_batch_bytes(self._topic))),
         )
         self._producer.on_wait = self._partitions
+
+    def _reopen(self, most_bytes: int = BATCH_BYTES) -> None:
+        """Opens a new producer, unless another writer has committed to the lane: that one would be fenced. One that has
+        not is fenced, opens the lane again and finds what is written here."""
+        self._producer.close()
+        self._refuse_moved(self._read(wait=False))
+        self._open(most_bytes)
+        self._refuse_moved(self._read(wait=True))
+
+    def _refuse_moved(self, found: LanePosition) -> None:
+        """Raises if the position is not the one that was committed here."""
+        self._refuse_taken(found)
+        if found.number != self._position.number:
+            raise Fenced(
+                f"Kafka: transactional id {self._lane}: another writer has committed since this one",
+                hint="open a new writer and read its position before writing on",
+            )
 
     def _read(self, *, wait: bool) -> LanePosition:
         """The position of the lane. `wait`: for a transaction of a predecessor that is about to end."""
@@ -126,57 +146,49 @@ class KafkaLane:
             hint=f"if that run is gone for good, delete the consumer group {self._lane}",
         )
 
-    def committed(self) -> Mapping[str, Any] | None:
+    def _last(self) -> Mapping[str, Any] | None:
+        """The last epoch of this data directory: its name and, if records were left out, the limit."""
         return self._position.names.get(self._owner.writer)
 
-    def write(self, batches: Sequence[pa.RecordBatch], name: Mapping[str, Any]) -> None:
+    def committed(self) -> Mapping[str, Any] | None:
+        found = self._last()
+        return found and {key: value for key, value in found.items() if key != _LIMIT}
+
+    def write(self, batches: Sequence[pa.RecordBatch], name: Mapping[str, Any], refused: Refused) -> None:
         count = self._partitions()
         if count != self._partitioning.partitions:  # an open producer would learn of new ones minutes later
-            self._producer.close()
-            self._open(count)
+            self._reopen()
+        fitting = Fitting(batches, self._config.compression)
+        while True:
+            first, most = self._producer.written, self._producer.batch_bytes
+            try:
+                self._write(fitting, name)
+                return
+            except TooLarge as error:
+                large = fitting.refuse(error.number - first, most)
+                if not large and most == 1:
+                    raise
+            for each in large:
+                refused(each)
+            self._reopen(most if large else max(1, most // 2))
+
+    def _write(self, fitting: Fitting, name: Mapping[str, Any]) -> None:
         self._producer.begin()
-        for batch in batches:
+        for batch in fitting.batches:
             self._producer.write(self._topic, batch, self._partitioning)
-        self._commit(self._position.named(self._owner, dict(name)))
+        limit = {} if fitting.limit is None else {_LIMIT: fitting.limit}
+        self._commit(self._position.named(self._owner, {**name, **limit}))
+
+    def repeat(self, batches: Sequence[pa.RecordBatch], refused: Refused) -> None:
+        limit = (self._last() or {}).get(_LIMIT)
+        if limit is not None:
+            for each in Fitting(batches, self._config.compression).leave_out(limit):
+                refused(each)
 
     def _commit(self, position: LanePosition) -> None:
         self._producer.position(self._lane, self._topic, 0, position.number, position.metadata())
         self._producer.commit()
         self._position = position
-
-    def close(self) -> None:
-        self._producer.close()
-
-
-class RepeatingLane:
-    """A `LaneWriter` without transactions: an epoch that is repeated is written again."""
-
-    def __init__(self, config: KafkaTopicConfig, admin: Admin, topic: str, partitions: Callable[[], int]) -> None:
-        self._config, self._admin, self._topic, self._partitions = config, admin, topic, partitions
-        self._open(partitions())
-
-    def _open(self, partitions: int) -> None:
-        self._partitioning = Partitioning(partitions, by_key=self._config.partition_by == "key")
-        limit = batch_bytes(self._admin.max_batch_bytes(self._topic))
-        self._producer = Producer(self._config, compression=self._config.compression, batch_bytes=limit)
-        self._producer.on_wait = self._partitions
-
-    def committed(self) -> Mapping[str, Any] | None:
-        return None
-
-    def write(self, batches: Sequence[pa.RecordBatch], name: Mapping[str, Any]) -> None:  # noqa: ARG002 (not kept)
-        count = self._partitions()
-        if count != self._partitioning.partitions:  # an open producer would learn of new ones minutes later
-            self._producer.close()
-            self._open(count)
-        for batch in batches:
-            self._producer.write(self._topic, batch, self._partitioning)
-        try:
-            self._producer.flush()
-        except Unavailable:
-            with suppress(Unavailable):
-                self._partitions()  # raises NotFound if the topic is gone, which no retry mends
-            raise
 
     def close(self) -> None:
         self._producer.close()

@@ -249,6 +249,10 @@ class KafkaLog:
             except GaussError as error:
                 self._not_seen(error)
 
+    def take_refused(self) -> list[pa.RecordBatch]:
+        found, self._appender.refused = self._appender.refused, []
+        return found
+
     def _not_seen(self, error: GaussError) -> None:
         """The brokers have acknowledged records, and then did not tell their ends. An error would let the sender send
         them again; the watcher sees them once the brokers answer."""

@@ -21,8 +21,9 @@ from gauss.contracts.shared_log import LaneWriter
 from gauss.contracts.storage import no_format
 from gauss.model.errors import NotFound, Rejected
 from gauss.plugins.storages.kafka import identity as identities
-from gauss.plugins.storages.kafka.lane_writer import KafkaLane, LaneOwner, RepeatingLane
+from gauss.plugins.storages.kafka.lane_writer import KafkaLane, LaneOwner
 from gauss.plugins.storages.kafka.partition import Missed, existing_range, keyed_range
+from gauss.plugins.storages.kafka.repeating_lane import RepeatingLane
 from gauss.plugins.storages.kafka.snapshot import Snapshot, row_keys
 from gauss.plugins.storages.kafka.spec import KafkaTopicConfig
 

@@ -146,7 +146,7 @@ def stage_all(
         kept = {topic: order(parts) for topic, parts in kept.items()}
     for topic, parts in kept.items():
         if topic in plan.outside:
-            _write_outside(plan, topic, parts, done, partition)
+            letters += _write_outside(plan, topic, parts, done, partition)
         else:
             done.stages.append((partition, topic, stage_records(plan, topic, parts)))
     stage_letters(plan, letters, done, partition)
@@ -162,12 +162,17 @@ def _staged(topic: str, part: pa.RecordBatch, plan: ResultWrite, letters: list[L
     return with_partition(staged, target, plan.flight, topic, letters)[0]
 
 
-def _write_outside(plan: ResultWrite, topic: str, parts: list[pa.RecordBatch], done: TaskStages, lane: int) -> None:
-    """Writes the records of a task in one transaction, unless an earlier attempt of the epoch has done so."""
-    from gauss.stream.driver.tasks.outside_topics import Lane, write_lane
+def _write_outside(
+    plan: ResultWrite, topic: str, parts: list[pa.RecordBatch], done: TaskStages, lane: int
+) -> list[Letter]:
+    """Writes the records of a task in one transaction, unless an earlier attempt of the epoch has done so. Returns
+    letters of those that are too large."""
+    from gauss.stream.driver.tasks.written_lanes import Lane, write_lane
 
-    write_lane(Lane(plan.flight, plan.processor, topic, lane), parts, {"epoch": done.epoch}, again=True)
-    done.written[topic] = sum(part.nbytes for part in parts)
+    name = {"epoch": done.epoch}
+    found = write_lane(Lane(plan.flight, plan.processor, topic, lane), plan.generation, parts, name, again=True)
+    done.written[topic] = found.nbytes
+    return found.letters
 
 
 def by_time(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gauss.clients.engine.cursor_messages import Read
 from gauss.clients.engine.task_messages import (
@@ -21,7 +20,7 @@ from gauss.clients.engine.task_messages import (
 )
 from gauss.contracts.letter import Letter
 from gauss.contracts.shared_log import TopicUnusable
-from gauss.model.errors import Fenced, ProtocolError, Rejected, Unavailable, from_dict
+from gauss.model.errors import Fenced, ProtocolError, Rejected, StorageError, Unavailable, from_dict
 from gauss.model.names import is_orders_topic, retrying_processor
 from gauss.spark.standing import TaskPlace
 from gauss.stream.driver.planning.standing_plans import ChainPlan, ChainStep, HostedPlan
@@ -29,18 +28,19 @@ from gauss.stream.driver.planning.writes import ResultWrite
 from gauss.stream.driver.tasks.busy import BusyReporter
 from gauss.stream.driver.tasks.chain_steps import ChainEpoch, ChainMember
 from gauss.stream.driver.tasks.outbox import Outbox
-from gauss.stream.driver.tasks.outside_topics import Lane, check_read, epoch_name, write_lane
+from gauss.stream.driver.tasks.outside_topics import check_read
 from gauss.stream.driver.tasks.reading import (
     Range,
     coalesced,
     dead_letter,
-    decode,
     ranges,
     read_judged,
     read_records,
 )
+from gauss.stream.driver.tasks.shared_records import SharedRecords, in_all, union_of
 from gauss.stream.driver.tasks.standing_loop import Clock, EpochLoop
 from gauss.stream.driver.tasks.transforms import look_up
+from gauss.stream.driver.tasks.written_lanes import Lane, epoch_name, is_written, write_lane
 
 PATIENCE_MS = 1_000
 """How long the chains of a task wait for one whose target is full, before that one gets its own task."""
@@ -84,8 +84,8 @@ class Chain:
         targets: dict[str, list[str]] = {topic: [] for topic in self.targets if topic not in self.outside}
         written: dict[str, int] = {}
         if not grant.skip:
-            targets |= self.epoch.stage(outbox.of(self.plan.name, self.generation))
             written = self._write_outside(grant)
+            targets |= self.epoch.stage(outbox.of(self.plan.name, self.generation))
         return Publish(
             self.plan.name,
             self.generation,
@@ -99,6 +99,18 @@ class Chain:
             written=written,
         )
 
+    def _lane(self, topic: str, grant: Grant) -> Lane:
+        return Lane(self._flight, self.plan.name, topic, grant.lane)
+
+    def written(self, grant: Grant) -> list[str]:
+        """Topics in outside systems that an earlier attempt of an epoch has written."""
+        found = []
+        for topic in self.outside:
+            with suppress(StorageError):  # a lane that can't be opened is why the epoch failed
+                if is_written(self._lane(topic, grant), self.generation, epoch_name(grant.end)):
+                    found.append(topic)
+        return found
+
     def _write_outside(self, grant: Grant) -> dict[str, int]:
         """Writes the results for topics in outside systems; returns the bytes by topic. The publish comes after it: if
         that fails, the same epoch is granted again, and finds what was written."""
@@ -106,10 +118,22 @@ class Chain:
         for topic in self.outside:
             if topic in self.epoch.kept:
                 batches = self.epoch.kept[topic].batches
-                lane = Lane(self._flight, self.plan.name, topic, grant.lane)
-                write_lane(lane, batches, epoch_name(grant.end), again=grant.again)
-                written[topic] = sum(batch.nbytes for batch in batches)
+                lane = self._lane(topic, grant)
+                found = write_lane(lane, self.generation, batches, epoch_name(grant.end), again=grant.again)
+                self.epoch.letters += found.letters
+                written[topic] = found.nbytes
         return written
+
+
+def _unskipped(grant: Grant) -> Grant:
+    """The grant of an epoch that is to be skipped, but of which a part is written: it is finished if possible, since
+    its dead letters would stand for written records too."""
+    return msgspec.structs.replace(grant, skip="")
+
+
+def _half_written(grant: Grant, topics: list[str], error: BaseException) -> Grant:
+    """The grant of such an epoch that could not be finished: its dead letters tell what is written."""
+    return msgspec.structs.replace(grant, skip=f"{error}; its results are in topic {', '.join(topics)} already")
 
 
 def _at(step: ChainStep, generation: int, times: tuple[int, int | None] | None = None) -> ChainStep:
@@ -136,7 +160,7 @@ class HostedLoop(EpochLoop):
                     raise
                 del self._plans[name]
         self.generations = {name: chain.generation for name, chain in self._chains.items()}
-        self._union = _union([chain.head for chain in self._chains.values()])
+        self._union = union_of([chain.head for chain in self._chains.values()])
 
     def _claimed(self, name: str) -> Chain:
         while True:
@@ -164,12 +188,14 @@ class HostedLoop(EpochLoop):
 
     def work(self, grants: dict[str, Grant], clock: Clock) -> None:
         chains = {name: self._chains[name] for name in grants}
+        begun = {name: chains[name].written(grant) for name, grant in grants.items() if grant.skip and grant.again}
+        tried = {name: _unskipped(grant) if begun.get(name) else grant for name, grant in grants.items()}
         failed: dict[str, BaseException] = {}
         for name, chain in chains.items():
             chain.epoch.begin(stays=grants[name].stays)
-        working = {name: chain for name, chain in chains.items() if not grants[name].skip}
+        working = {name: chain for name, chain in chains.items() if not tried[name].skip}
         parts = {name: ranges(grants[name].start, grants[name].end, chain.mode) for name, chain in working.items()}
-        shared = _shared(parts)
+        shared = in_all(parts)
         for name, chain in working.items():
             own = [part for part in parts[name] if part not in shared]
             with self._guarded(chain, failed):
@@ -182,7 +208,9 @@ class HostedLoop(EpochLoop):
         for name, chain in chains.items():
             if name not in failed:
                 with self._guarded(chain, failed):
-                    publishes.append(chain.publish(grants[name], outbox))
+                    publishes.append(chain.publish(tried[name], outbox))
+            if name in failed and begun.get(name):
+                publishes.append(chain.publish(_half_written(grants[name], begun[name], failed.pop(name)), outbox))
         self._publish(publishes, outbox, failed)
         clock.lap("publish")
         self._settle(grants, failed)
@@ -268,7 +296,7 @@ class HostedLoop(EpochLoop):
             rows = 0
             for records in self._read(first, part, clock, others):
                 rows += len(records)
-                given = _Shared(first.head, self._union, records, part)
+                given = SharedRecords(first.head, self._union, records, part)
                 for name, chain in chains.items():
                     if name in failed:
                         continue
@@ -314,37 +342,6 @@ class HostedLoop(EpochLoop):
             self.drop(name, str(error))
 
 
-class _Shared:
-    """Records that several heads read, decoded once for all of them."""
-
-    def __init__(self, member: ChainMember, union: pa.Schema | None, records: pa.RecordBatch, part: Range) -> None:
-        self._records, self._part = records, part
-        self._doubts: list[Letter] = []
-        self._decoded: list[pa.RecordBatch] | None = None
-        if union is not None:
-            self._decoded = list(decode(member.step.read, records, union, part, self._doubts, offsets=True))
-
-    def to(self, member: ChainMember, letters: list[Letter]) -> None:
-        if self._decoded is None or not self._is_of_all(member, letters):
-            member.read(self._records, self._part, letters)
-            return
-        for decoded in self._decoded:
-            member.take(decoded, member.lies(decoded, self._part))
-
-    def _is_of_all(self, member: ChainMember, letters: list[Letter]) -> bool:
-        """Whether the records that failed to decode for all heads also fail for this one; they then become its dead
-        letters."""
-        if not self._doubts:
-            return True
-        offsets = pa.array(sorted({each.offset for each in self._doubts}), pa.int64())
-        doubted = self._records.filter(pc.is_in(self._records.column(0), offsets))
-        own: list[Letter] = []
-        if sum(len(rows) for rows in decode(member.step.read, doubted, member.fields, self._part, own)):
-            return False
-        letters += own
-        return True
-
-
 def _groups(parts: list[Range], head: ChainMember) -> list[list[Range]]:
     """The ranges, of which small ones of several partitions form a group: to decode a few records costs as much as to
     decode a thousand."""
@@ -359,19 +356,3 @@ def _groups(parts: list[Range], head: ChainMember) -> list[list[Range]]:
             rows = 0
         rows += part.size
     return found
-
-
-def _shared(parts: dict[str, list[Range]]) -> list[Range]:
-    """The ranges that all chains read; empty for a single chain."""
-    first, *others = parts.values() if len(parts) > 1 else ([],)
-    return [part for part in first if all(part in other for other in others)]
-
-
-def _union(heads: list[ChainMember]) -> pa.Schema | None:
-    """The fields of all heads; None for a single head, or if the heads decode a field in different ways."""
-    found: dict[str, pa.Field] = {}
-    for head in heads if len(heads) > 1 else ():
-        for field in head.wanted(head.step.read.format):
-            if not found.setdefault(field.name, field).equals(field, check_metadata=True):
-                return None
-    return pa.schema(list(found.values())) if found else None

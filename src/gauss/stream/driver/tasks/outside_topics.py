@@ -1,22 +1,20 @@
 """Topics in outside systems, which tasks read and write themselves. What a task needs for that, secrets included, it
-reads from the run's config."""
+reads from the run's config. `written_lanes.py` writes them."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gauss.clients.engine.positions import Ends, place_key, places
+from gauss.clients.engine.positions import place_key
 from gauss.clients.engine.task_messages import Missed
 from gauss.model.errors import ConfigError, NotFound
 from gauss.model.paths import DataDir
@@ -24,22 +22,12 @@ from gauss.stream.driver.planning.reads import RangeRead
 from gauss.stream.driver.tasks.reading import FORGET, Range, engine
 
 if TYPE_CHECKING:
-    from gauss.contracts.shared_log import LaneWriter, TaskLog
+    from gauss.contracts.shared_log import TaskLog
     from gauss.stream.child import Assignment
-
-
-class Lane(NamedTuple):
-    """One of the sequences of transactions in which the tasks of a processor write to a topic."""
-
-    flight: str
-    processor: str
-    topic: str
-    number: int
 
 
 NEWEST_ROWS = 16
 """Offsets that are read at first to find the newest record."""
-_writers: dict[Lane, LaneWriter] = {}
 _unchecked: set[tuple[str, str, int]] = set()
 """Topics and incarnations that were read since the last check."""
 
@@ -51,7 +39,7 @@ def task_log(flight: str, topic: str) -> TaskLog:
     from gauss.config.formats import named_format
     from gauss.contracts.storage import StorageSpec
 
-    pipeline = _assignment(flight).pipeline
+    pipeline = assignment_of(flight).pipeline
     definition = pipeline.topic(topic)
     spec = registry.spec(StorageSpec, definition.storage)
     config = spec.validate(definition.storage_config)
@@ -65,7 +53,7 @@ def _paths(flight: str) -> DataDir:
 
 
 @lru_cache(maxsize=1)
-def _assignment(flight: str) -> Assignment:
+def assignment_of(flight: str) -> Assignment:
     from gauss.stream.child import assignment
 
     return assignment(_paths(flight))
@@ -81,7 +69,7 @@ def read_partition(plan: RangeRead, part: Range, others: Mapping[str, int]) -> I
             engine(plan.flight).missed(Missed(processor, generation, place, part.inc, start, stop))
 
     _unchecked.add((plan.flight, part.topic, part.inc))
-    with _usable():
+    with usable():
         log = task_log(plan.flight, part.topic)
         if part.since is not None:
             yield from _newest(log, part, part.since)
@@ -105,13 +93,13 @@ def check_read() -> None:
     """Raises Rejected if a topic of which a range was read since the last call was meanwhile deleted and made anew."""
     read = sorted(_unchecked)
     _unchecked.clear()
-    with _usable():
+    with usable():
         for flight, topic, inc in read:
             task_log(flight, topic).check(inc)
 
 
 @contextmanager
-def _usable() -> Iterator[None]:
+def usable() -> Iterator[None]:
     """Raises TopicUnusable for a topic that may be created again, or allowed to this user again."""
     from gauss.contracts.shared_log import TopicUnusable
 
@@ -126,33 +114,10 @@ def _within(batch: pa.RecordBatch, start_ms: int, stop_ms: int | None) -> pa.Rec
     return batch.filter(wanted if stop_ms is None else pc.and_(wanted, pc.less(batch.column(1), stop_ms)))
 
 
-def epoch_name(ends: Ends) -> dict[str, Any]:
-    """A name for the records up to these ends; an epoch that is granted again has the same."""
-    given = {key: (at.inc, at.off) for key, at in places(ends).items()}
-    return {"epoch": hashlib.sha256(msgspec.json.encode(given, order="sorted")).hexdigest()[:32]}
-
-
-def write_lane(lane: Lane, batches: Sequence[pa.RecordBatch], name: Mapping[str, Any], *, again: bool) -> None:
-    """Commits the records of an epoch in one transaction. `again`: only if an earlier attempt has not done so."""
-    try:
-        with _usable():
-            if lane not in _writers:
-                since_ms = _assignment(lane.flight).started_ms
-                _writers[lane] = task_log(lane.flight, lane.topic).lane(lane.processor, lane.number, since_ms)
-            if not (again and _writers[lane].committed() == name):
-                _writers[lane].write(batches, name)
-    except BaseException:
-        if (writer := _writers.pop(lane, None)) is not None:
-            writer.close()
-        raise
-
-
 def _forget() -> None:
-    while _writers:
-        _writers.popitem()[1].close()
     _unchecked.clear()
     task_log.cache_clear()
-    _assignment.cache_clear()
+    assignment_of.cache_clear()
 
 
 FORGET.append(_forget)

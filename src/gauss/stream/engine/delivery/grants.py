@@ -223,7 +223,7 @@ class Grants:
                     grant = job.given.popleft()
                     job.granted_at.popleft()
                     self._sources.tables.release(running, grant.end)
-                    if running.skip is not None and running.skip.passed(grant):
+                    if running.skip is not None and running.skip.passed(grant, buried=publish.skip):
                         running.skip = None
         for name, at in places(publish.ends).items():
             if at.inc == self._topics[name].inc:

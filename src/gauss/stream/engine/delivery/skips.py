@@ -55,11 +55,13 @@ class Skip:
         else:
             self.rows, self.buries = rows, self.why or "it failed"
 
-    def passed(self, grant: Grant) -> bool:
-        """Notes a published epoch; returns whether the whole failed range is passed."""
-        if grant.skip:
+    def passed(self, grant: Grant, *, buried: bool) -> bool:
+        """Notes a published epoch; returns whether the whole failed range is passed. `buried`: its records became dead
+        letters. If a part of it was written before, the task has finished it instead."""
+        if buried:
             rows = rows_between(grant.start, grant.end)
             log.warning("%s: epoch %d of %d records is skipped: %s", self.processor, grant.epoch, rows, grant.skip)
+        if grant.skip:
             self.buries, self.buried = "", self.buried + 1
             self.rows = rows_between(grant.end, self.until)
         same = all(name in grant.end and grant.end[name].inc == at.inc for name, at in self.until.items())

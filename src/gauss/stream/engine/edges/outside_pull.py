@@ -8,6 +8,7 @@ import threading
 from typing import Any, cast
 
 import msgspec
+import pyarrow as pa
 
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.shared_log import LaneWriter, SharedLog
@@ -49,22 +50,30 @@ class OutsidePull:
             name = {"after": _digest(self._ledger.outside(self._source))}
             if len(msgspec.json.encode(position)) <= MOST_POSITION_BYTES:
                 name["position"] = position
-            self._write(chunk, name, cancel)
-            self._topic.counters.records_in += chunk.count
+            refused = self._write(chunk, name, cancel)
+            self._topic.counters.records_in += chunk.count - refused
             self._topic.counters.bytes_in += chunk.nbytes
         self._note(position)
 
-    def _write(self, chunk: Chunk, name: dict[str, Any], cancel: threading.Event) -> None:
-        """Commits the records, once. Tries again until it is clear whether they are committed."""
-        batch = self._log.written(chunk)
+    def _write(self, chunk: Chunk, name: dict[str, Any], cancel: threading.Event) -> int:
+        """Commits the records, once. Tries again until it is clear whether they are committed. Returns the number of
+        those that are too large, which are dead letters before the others are committed."""
+        batch, refused = self._log.written(chunk), 0
+
+        def bury(records: pa.RecordBatch) -> None:
+            nonlocal refused
+            refused += records.num_rows
+            self._topic.refused(records)
+
         while True:
             try:
                 if self._lane is None:
                     self._lane = self._log.lane(self._source, self._since_ms)
                     if self._lane.committed() == name:
-                        return
-                self._lane.write([batch], name)
-                return
+                        return refused
+                refused = 0
+                self._lane.write([batch], name, bury)
+                return refused
             except Unavailable as error:
                 self.close()
                 log.warning("%s: topic %s: %s; it is tried again", self._source, self._topic.name, error.message)

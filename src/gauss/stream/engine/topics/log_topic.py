@@ -6,11 +6,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import cast
+
+import pyarrow as pa
 
 from gauss.clients.engine.positions import At
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.edge import Appended
-from gauss.contracts.letter import Letter
+from gauss.contracts.letter import Letter, too_large
+from gauss.contracts.shared_log import SharedLog
 from gauss.contracts.storage import Capacity, Log, WriteFull
 from gauss.model.errors import DiskFull, StorageError, Unavailable
 from gauss.scan.log_cursor import LogProvider
@@ -90,8 +94,9 @@ class LogTopic(Topic):
                 if self._closed:
                     raise Unavailable(f'topic "{self.name}" is closed', hint="the engine is stopping")
                 room = self._admission.admitted(left, self._log.end)
-                if room and self._write(left.slice(0, room)):
-                    accepted += room
+                written = self._write(left.slice(0, room)) if room else None
+                if written is not None:
+                    accepted += written
                     # Even an empty slice of a lazy chunk would frame it.
                     left = left.slice(room, left.count - room) if room < left.count else None
                     continue
@@ -118,15 +123,16 @@ class LogTopic(Topic):
             return found
         return fit(chunk, self._log.framing, self.name, self.inc)
 
-    def _write(self, chunk: Chunk) -> bool:
-        """Appends and reveals; false if the disk is full. Call with the lock held."""
+    def _write(self, chunk: Chunk) -> int | None:
+        """Appends and reveals; returns the number of visible records, `None` if the disk is full. Call with the lock
+        held."""
         try:
             self.stage_append(chunk, 0)
         except StorageError as error:
             self.rollback()
             self._disk_full = isinstance(error, DiskFull)
             if self._disk_full:
-                return False
+                return None
             raise
         self._disk_full = False
         self._blocked_since = None
@@ -135,9 +141,10 @@ class LogTopic(Topic):
         except BaseException:
             self.rollback()
             raise
+        written = self._staged_records
         self.reveal()
         self.trim()
-        return True
+        return written
 
     def _wait_for_room(self, chunk: Chunk | None, cancel: threading.Event | None, seconds: float | None = None) -> bool:
         """Waits until something fits; false if cancelled, closed or too late."""
@@ -191,8 +198,18 @@ class LogTopic(Topic):
         return chunk.count
 
     def prepare(self) -> None:
-        if (send := getattr(self._log, "send", None)) is not None:  # a log in an outside system
-            send()
+        if self.is_outside:
+            log = cast(SharedLog, self._log)
+            log.send()
+            for records in log.take_refused():
+                self._staged_records -= records.num_rows
+                self._staged_bytes -= records.column("data").nbytes
+                self.refused(records)
+
+    def refused(self, records: pa.RecordBatch) -> None:
+        """Writes dead letters of records that the topic's outside system refuses because of their size."""
+        for letter in too_large(records, self.name, inc=self.inc):
+            self._dead(letter)
 
     def staged_end(self) -> int:
         """The visible end after `reveal`."""
