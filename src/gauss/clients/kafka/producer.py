@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 from gauss.clients.errors import Unclear
 from gauss.clients.kafka.errors import TOO_LARGE, TooLarge, from_code
 from gauss.clients.kafka.library import PRODUCER, Handle, lib
-from gauss.clients.kafka.outgoing import Partitioning, outgoing
+from gauss.clients.kafka.outgoing import Partitioning, outgoing, record_sizes
 from gauss.clients.kafka.produce_loop import fixed_arguments, produce_loop
 from gauss.clients.kafka.settings import KafkaSettings, client_conf
 from gauss.model.errors import GaussError, Unavailable
@@ -24,6 +24,8 @@ Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 DELIVERY_MS = 120_000
 """Time after which a record that no broker acknowledged counts as failed."""
 BATCH_BYTES = 1_000_000
+QUEUE_BYTES = 64 << 20
+"""Size of the records that a producer holds. A larger record is refused."""
 _LOOK_MS = 100
 _SHORT_STEPS, _STEPS_BETWEEN_CHECKS = 20, 100
 _FULL_MS = 2
@@ -80,7 +82,7 @@ class Producer:
                 "message.timeout.ms": str(delivery_ms),
                 "delivery.report.only.error": "true",
                 "queue.buffering.max.messages": "500000",
-                "queue.buffering.max.kbytes": str(64 << 10),
+                "queue.buffering.max.kbytes": str(QUEUE_BYTES >> 10),
                 "topic.metadata.propagation.max.ms": "5000",
                 **(conf or {}),
             },
@@ -102,6 +104,10 @@ class Producer:
                 lib().rd_kafka_poll(pointer, _FULL_MS if error[0] == KafkaError._QUEUE_FULL else 0)
                 if error[0]:
                     self._raise_failed()
+                if error[0] and self._never_fits(batch, row, int(error[0])):
+                    self._on_failed(KafkaError.MSG_SIZE_TOO_LARGE, self.written + row)
+                    self._raise_failed()
+                    row, error[0] = row + 1, 0
             if row > before:
                 since = time.monotonic()
             if error[0] and error[0] != KafkaError._QUEUE_FULL:
@@ -111,6 +117,13 @@ class Producer:
                     Unavailable(f"Kafka: topic {topic}: the producer's queue has been full for too long")
                 )
         self.written += batch.num_rows
+
+    @staticmethod
+    def _never_fits(batch: pa.RecordBatch, row: int, code: int) -> bool:
+        """Whether the library did not take a record because it is too large, not because of others before it."""
+        return code in TOO_LARGE or (
+            code == KafkaError._QUEUE_FULL and record_sizes(batch.slice(row, 1))[0] > QUEUE_BYTES
+        )
 
     def flush(self) -> None:
         """Returns when all records are acknowledged. Raises the error of the first one that is not."""

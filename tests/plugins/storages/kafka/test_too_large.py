@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from gauss.clients.kafka.producer import Compression
+from gauss.clients.kafka.producer import QUEUE_BYTES, Compression
 from gauss.clients.kafka.settings import KafkaSettings, client_conf
 from gauss.contracts.chunk import Chunk
 from gauss.contracts.letter import Letter
@@ -113,6 +113,19 @@ def test_limit_that_is_lowered_while_a_lane_is_open_costs_no_record(
     assert values(refused) == [LARGE]
     wait_until(lambda: end_now(log) and len(data(log)) >= 1_001, what=lambda: len(data(log)))
     assert sorted(data(log)) == sorted([b"first", *small])
+
+
+@pytest.mark.parametrize("transactions", [True, False])
+def test_record_that_is_larger_than_the_queue_of_a_producer_is_refused_at_once(
+    topics: Topics, transactions: bool
+) -> None:
+    log, task = opened(topics, partitions=1, transactions=transactions)
+    lane, refused = task.lane("p", 0, NOW), list[pa.RecordBatch]()
+    huge = bytes(QUEUE_BYTES + 1)
+    lane.write([records(b"1", huge, b"2")], {"epoch": 1}, refused.append)
+    lane.close()
+    assert [batch.num_rows for batch in refused] == [1] and values(refused) == [huge]
+    wait_until(lambda: end_now(log) and data(log) == [b"1", b"2"], what=lambda: data(log))
 
 
 def test_append_writes_all_but_the_records_that_are_too_large(topics: Topics) -> None:
