@@ -67,15 +67,22 @@ def test_truncate_of_partitions_is_an_error_until_the_stream_is_reset(
     assert same(connection)
 
 
-def test_missing_slot_is_an_error_until_the_stream_is_reset(make: Any, connection: Connection) -> None:
-    ran(make(UPSERT))
+@pytest.mark.parametrize("is_lost", [False, True], ids=["with its state", "state lost, too"])
+def test_missing_slot_is_an_error_until_the_stream_is_reset(
+    make: Any, connection: Connection, tmp_path: Path, is_lost: bool
+) -> None:
+    for number in range(5):  # so that the table knows a later run than a new state does
+        connection.execute("INSERT INTO people VALUES (%s, 'new')", [1001 + number])
+        ran(make(UPSERT))
+    for file in (tmp_path / ".gauss" / "connect").glob("state.db*") if is_lost else ():
+        file.unlink()
     connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
     connection.execute("DELETE FROM people WHERE id = 1")
     for _ in range(2):
         assert "gauss syncs state reset people public.people" in failed(make(UPSERT).run(), "SLOT_GONE")
     assert slots(connection) == []
     reset(make(UPSERT))
-    assert ran(make(UPSERT)) == (499, 499) and same(connection)
+    assert ran(make(UPSERT)) == (504, 504) and same(connection)
 
 
 def test_a_sync_of_another_data_directory_with_the_same_name_does_not_take_the_slot(

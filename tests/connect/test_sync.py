@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ import sqlalchemy as sa
 
 from gauss import registry
 from gauss.config.syncs import SyncDef
+from gauss.connect.cursor_edit import set_cursor
 from gauss.connect.runs import list_runs
 from gauss.connect.state import StateStore
+from gauss.connect.stream_job import StreamJob
 from gauss.connect.sync import Sync, SyncResult
-from gauss.contracts.connector.cursor import Int64Cursor
+from gauss.contracts.connector.cursor import CursorValue, Int64Cursor
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.model.errors import PluginError, Rejected
 from helpers.sync_connectors import CONNECTORS
@@ -75,6 +78,59 @@ def test_incremental_stream_resumes_where_the_last_run_ended(world: World) -> No
     assert world.sync(source={"rows": 42}).run().status == "succeeded"
     assert world.lines() == list(range(1, 43))
     assert world.reads() == [1, 36]
+
+
+@pytest.fixture
+def files(world: World) -> Callable[[], Sync]:
+    """Syncs from files to files that are appended to. The generation of their last run lies far above that of the next
+    one, since its state was lost."""
+    (world.folder / "in").mkdir()
+    (world.folder / "in" / "a.jsonl").write_text('{"n": 1}\n{"n": 2}\n')
+
+    def make() -> Sync:
+        sides = {role: {"connector": "file", "path": str(world.folder / role)} for role in ("in", "out")}
+        text = {"name": "files", "source": sides["in"], "destination": {**sides["out"], "format": "jsonl"}}
+        stream = {"name": "in", "mode": "incremental"}
+        return Sync(SyncDef.model_validate({**text, "streams": [stream]}), world.folder, world.folder / ".gauss")
+
+    for _ in range(3):
+        assert make().run().status == "succeeded"
+    for each in (world.folder / ".gauss" / "connect").glob("state.db*"):
+        each.unlink()
+    return make
+
+
+def written(folder: Path) -> list[int]:
+    """The numbers in the files of `files`, sorted."""
+    return sorted(
+        json.loads(line)["n"] for path in folder.glob("out/*/*.jsonl") for line in path.read_text().split("\n")[:-1]
+    )
+
+
+def edit(sync: Sync, value: CursorValue | None) -> None:
+    store = sync.store()
+    set_cursor(store, sync.definition, "in", value)
+    store.close()
+
+
+def test_a_reset_after_the_state_was_lost_reads_everything_once(world: World, files: Callable[[], Sync]) -> None:
+    edit(files(), None)
+    edit(files(), None)
+    assert files().run().status == "succeeded" and written(world.folder) == [1, 1, 2, 2]
+    (world.folder / "in" / "b.jsonl").write_text('{"n": 3}\n')
+    for _ in range(2):
+        assert files().run().status == "succeeded" and written(world.folder) == [1, 1, 2, 2, 3]
+
+
+def test_a_run_that_dies_behind_its_commit_has_used_up_the_reset(
+    world: World, files: Callable[[], Sync], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(files(), None)
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamJob, "_store_cursor", lambda _: None)
+        files().run()
+    assert written(world.folder) == [1, 1, 2, 2]
+    assert files().run().status == "succeeded" and written(world.folder) == [1, 1, 2, 2]
 
 
 def test_full_refresh_reads_everything_each_time_and_keeps_no_cursor(world: World) -> None:

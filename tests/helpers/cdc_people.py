@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gauss.clients.postgres.connect import Connection
-from gauss.connect.runs import start_run
-from gauss.connect.state import StreamCursor
-from gauss.connect.stream_job import ATTEMPTS
+from gauss.connect.cursor_edit import set_cursor
 from gauss.connect.sync import Sync, SyncResult
 from gauss.contracts.connector.cursor import JsonCursor
 
@@ -47,9 +45,7 @@ def failed(result: SyncResult, code: str) -> str:
 def reset(sync: Sync, stream: str = "public.people") -> None:
     """What `gauss syncs state reset` does."""
     store = sync.store()
-    run = start_run(store, sync.definition.name)
-    store.move(sync.definition.name, stream, StreamCursor(run.generation * ATTEMPTS, None, 0, 0), "edited")
-    run.end("edited")
+    set_cursor(store, sync.definition, stream, None)
     store.close()
 
 

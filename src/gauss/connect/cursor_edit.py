@@ -6,7 +6,7 @@ import time
 
 from gauss.config.syncs import SyncDef
 from gauss.connect.runs import start_run
-from gauss.connect.state import StateStore, StreamCursor
+from gauss.connect.state import EDITED, StateStore, StreamCursor
 from gauss.connect.stream_job import ATTEMPTS
 from gauss.contracts.connector.cursor import CursorValue
 from gauss.model.errors import NotFound
@@ -22,9 +22,11 @@ def set_cursor(store: StateStore, sync: SyncDef, stream: str, value: CursorValue
         )
     run = start_run(store, sync.name)
     known = store.cursor(sync.name, stream)
-    # A run whose state was lost has gone on above the generation that the destination knew.
-    generation = max(run.generation * ATTEMPTS, known.generation + 1 if known is not None else 0)
+    # A run whose state was lost has gone on above the generation that the destination knew. An edit takes the place of
+    # the one before it: runs begin above their own generations only.
+    later = 0 if known is None else known.generation + (not store.is_edited(sync.name, stream))
+    generation = max(run.generation * ATTEMPTS, later)
     cursor = StreamCursor(generation, value, 0, time.time_ns() // 1_000_000)
-    store.move(sync.name, stream, cursor, "edited")
-    run.end("edited", f"cursor of {stream}")
+    store.move(sync.name, stream, cursor, EDITED)
+    run.end(EDITED, f"cursor of {stream}")
     return cursor

@@ -24,10 +24,11 @@ from gauss.connect.letters import Letter, SyncLetters, make_letter, row_of
 from gauss.connect.plan import StreamPlan, plan_streams
 from gauss.connect.replay_journal import ReplayJournal
 from gauss.connect.replay_source import CHUNK_FIELD, TOKEN_FIELD, letter_side
+from gauss.connect.resumption import Above, raise_above
 from gauss.connect.runs import SyncRun, start_run
 from gauss.connect.sides import make_side
 from gauss.connect.state import StateStore, StreamCursor
-from gauss.connect.stream_job import ATTEMPTS, LEVELS, Above, planned_table, raise_above
+from gauss.connect.stream_job import ATTEMPTS, LEVELS, planned_table
 from gauss.contracts.connector.arrow_types import column_schemas
 from gauss.contracts.connector.connector import ManagedDestination
 from gauss.contracts.connector.cursor import CursorValue, JsonCursor

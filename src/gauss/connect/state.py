@@ -14,6 +14,8 @@ from gauss.contracts.connector.cursor import CursorValue
 from gauss.contracts.connector.json_form import decode, encode
 from gauss.model.errors import Fenced
 
+EDITED = "edited"
+"""Who has stored a cursor, if it was a user."""
 KEPT_CURSORS = 100
 """Entries of the history of a stream."""
 
@@ -101,6 +103,12 @@ class StateStore:
                 connection.execute(CURSORS.update().where(*where).values(**row))
             connection.execute(HISTORY.insert().values(sync=sync, stream=stream, by=by, **row))
             connection.execute(HISTORY.delete().where(HISTORY.c.id.in_(_old(sync, stream))))
+
+    def is_edited(self, sync: str, stream: str) -> bool:
+        """Whether a user has set the cursor of a stream since a run has stored one."""
+        by = sa.select(HISTORY.c.by).where(*_is(HISTORY, sync=sync, stream=stream)).order_by(HISTORY.c.id.desc())
+        with self.transaction() as connection:
+            return connection.execute(by.limit(1)).scalar() == EDITED
 
     def forget(self, sync: str, stream: str) -> bool:
         """Removes the cursor of a stream, so that it starts again; returns whether there was one."""

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -20,13 +20,14 @@ from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.letters import SyncLetters
 from gauss.connect.plan import StreamPlan
 from gauss.connect.reject_ids import digest
+from gauss.connect.resumption import Above, raise_above, safe_cursor
 from gauss.connect.runner import Runner, RunningAttempt
-from gauss.connect.runs import SyncRun, check_run
+from gauss.connect.runs import SyncRun
 from gauss.connect.state import StateStore, StreamCursor
 from gauss.connect.typed import typed_error
 from gauss.contracts.connector.connector import ManagedDestination, OpaqueSource
 from gauss.contracts.connector.cursor import CursorValue
-from gauss.contracts.connector.errors import FENCED, ConnectorError
+from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import LogLevel
 from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, Metric, ReadSummary, WriteSummary
 from gauss.contracts.connector.settings import CheckpointThresholds
@@ -80,14 +81,6 @@ class SyncContext:
     emit: Emit
     replan: Callable[[str], StreamPlan]
     """The plan of a stream by the columns that it has now; raises ConnectorError."""
-
-
-class Above(Exception):
-    """The destination knows a run of a larger generation."""
-
-    def __init__(self, newest: int) -> None:
-        super().__init__(newest)
-        self.newest = newest
 
 
 class StreamJob:
@@ -296,14 +289,10 @@ class StreamJob:
         return found.value if found is not None and self._plan.mode is not SyncMode.FULL_REFRESH else None
 
     def _safe(self, manager: ManagedDestination, stream: StreamContext) -> CursorValue | None:
-        """The destination's watermark, stored in the transaction of the data, unless a user has set a cursor since."""
         if self._plan.mode is SyncMode.FULL_REFRESH:
             return None
         mark = typed(lambda: manager.watermark(stream, ""))
-        found = self._context.store.cursor(self._context.sync, self._plan.name)
-        if mark is None or (found is not None and found.generation > mark.generation):
-            return found.value if found is not None else None
-        return mark.cursor
+        return safe_cursor(mark, stream.stream_name, self.generation, self._context.store, self._context.run)
 
     def _opaque(self, manager: Any, stream: StreamContext, schema: SchemaPlan | None) -> str:
         """The encoding that both sides share, so that rows need not become Arrow. Empty: there is none."""
@@ -370,21 +359,6 @@ class StreamJob:
 
     def _emit(self, event: str, **more: Any) -> None:
         self._context.emit({"event": event, "stream": self._plan.name, **more})
-
-
-def raise_above(error: ConnectorError, stream: StreamContext, floor: int, store: StateStore, run: SyncRun) -> NoReturn:
-    """Raises Above if a destination's `prepare` has failed since it knows a generation above `floor`, though no later
-    run than this one is known; else the error, or that of a later run."""
-    newest = (error.details or {}).get("newest") if error.code == FENCED else None
-    if newest is None or newest <= floor:
-        raise error
-    typed(lambda: check_run(store, run))
-    log.warning(
-        "%s: the destination knows a later run than the state of this sync, which was lost or is another machine's:"
-        " this run goes on above it",
-        stream.stream_name,
-    )
-    raise Above(newest) from error
 
 
 def planned_table(
