@@ -18,7 +18,7 @@ from gauss.connect.runs import LAPSE_S, Me, SyncRun, check_run, list_runs, start
 from gauss.connect.state import StateStore
 from gauss.connect.state_schema import RUNS
 from gauss.model.errors import Fenced, Rejected
-from gauss.process.identity import start_time
+from gauss.process.identity import boot_id
 from helpers.waiting import wait_until
 
 
@@ -83,24 +83,30 @@ def test_killed_run_is_taken_over_at_once_and_its_late_writes_are_fenced(store: 
     mine.end("succeeded")
 
 
-def test_run_on_another_machine_is_alive_until_its_heartbeat_expires(store: StateStore) -> None:
-    away = Me("elsewhere", "boot", 1, 1)
+HERE = Me.here()
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        Me("elsewhere", "boot", 1, 1),
+        Me(HERE.host, "boot", 1, 1),
+        Me(HERE.host, f"{boot_id()} 1", HERE.pid, HERE.process_start + 1),
+    ],
+    ids=["another machine", "one of the same name", "another container"],
+)
+def test_run_elsewhere_is_alive_until_its_heartbeat_expires(store: StateStore, away: Me) -> None:
     start_run(store, "people", away)
-    with pytest.raises(Rejected, match="process 1 on elsewhere"):
+    with pytest.raises(Rejected, match=f"process {away.pid} on {away.host}"):
         start_run(store, "people")
     with store.engine.begin() as connection:
         connection.execute(RUNS.update().values(seen_ms=RUNS.c.seen_ms - int(LAPSE_S * 1000) - 1))
     assert start_run(store, "people").generation == 2
 
 
-def test_run_of_an_earlier_boot_or_of_a_reused_pid_is_dead(store: StateStore) -> None:
-    here = Me.here()
-    for gone in (
-        Me(here.host, "another boot", here.pid, here.process_start),
-        Me(here.host, here.boot, here.pid, (start_time(here.pid) or 0) - 1),
-    ):
-        start_run(store, "people", gone)
-        start_run(store, "people").end("succeeded")
+def test_run_of_a_reused_pid_is_dead(store: StateStore) -> None:
+    start_run(store, "people", Me(HERE.host, HERE.boot, HERE.pid, HERE.process_start - 1))
+    start_run(store, "people").end("succeeded")
 
 
 def test_one_of_many_concurrent_starts_gets_the_run(file: Path, store: StateStore) -> None:

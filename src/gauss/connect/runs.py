@@ -16,12 +16,12 @@ import sqlalchemy as sa
 from gauss.connect.state import StateStore
 from gauss.connect.state_schema import RUN_STREAMS, RUNS
 from gauss.model.errors import Fenced, GaussError, Rejected
-from gauss.process.identity import alive, boot_id, start_time
+from gauss.process.identity import alive, pid_space, start_time
 
 log = logging.getLogger("gauss.connect")
 BEAT_S = 5.0
 LAPSE_S = 30.0
-"""A run on another machine that has not been heard of for so long is dead."""
+"""A run on another machine, or in another container, that has not been heard of for so long is dead."""
 KEPT_RUNS = 200
 RUNNING = "running"
 
@@ -32,12 +32,13 @@ class Me:
 
     host: str
     boot: str
+    """What its pid belongs to."""
     pid: int
     process_start: int
 
     @classmethod
     def here(cls) -> Me:
-        return cls(socket.gethostname(), boot_id(), os.getpid(), start_time(os.getpid()) or 0)
+        return cls(socket.gethostname(), pid_space(), os.getpid(), start_time(os.getpid()) or 0)
 
 
 class StreamRows(NamedTuple):
@@ -155,8 +156,8 @@ def list_runs(store: StateStore, sync: str = "", limit: int = 100) -> list[dict[
 
 
 def _lives(row: Any, me: Me, now: int) -> bool:
-    if row.host == me.host:
-        return bool(row.boot == me.boot and alive(int(row.pid), int(row.process_start)))
+    if (row.host, row.boot) == (me.host, me.boot):
+        return alive(int(row.pid), int(row.process_start))
     return bool(now - row.seen_ms < LAPSE_S * 1000)
 
 

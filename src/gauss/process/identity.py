@@ -17,6 +17,11 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+def pid_space() -> str:
+    """What pids belong to: the boot and, as containers have their own, the pid namespace."""
+    return f"{boot_id()} {Path('/proc/self/ns/pid').stat().st_ino}"
+
+
 def start_time(pid: int) -> int | None:
     """Clock ticks after boot at which a process started; None when there is no such process."""
     try:
