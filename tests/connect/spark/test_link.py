@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gauss.connect.spark.link import Link, LinkServer
+from gauss.connect.spark.link import GONE_S, Link, LinkServer
 from gauss.contracts.connector.errors import ConnectorError, ErrorCategory
 from helpers.waiting import wait_until
 
@@ -80,6 +80,17 @@ def test_closed_server_ends_its_tasks(server: LinkServer, link: Link) -> None:
         link.call("echo")
     with pytest.raises(ConnectorError, match="has ended this attempt"):
         Link(server.address).call("echo")
+
+
+def test_a_peer_whose_machine_vanishes_is_noticed_by_both_ends(server: LinkServer, link: Link) -> None:
+    link.call("echo")
+    for end in (link._connection, *server._open):
+        assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        idle, interval, count = (end.getsockopt(socket.IPPROTO_TCP, option) for option in options)
+        assert idle + interval * count <= GONE_S
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == GONE_S * 1000
+    assert len(server._open) == 1
 
 
 @pytest.mark.parametrize("sent", [b"\x00\x00\x00\x20" + b"x" * 32, b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n", b""])

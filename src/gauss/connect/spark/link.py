@@ -23,6 +23,8 @@ from gauss.contracts.connector.errors import ConnectorError
 log = logging.getLogger("gauss.connect")
 MOST_BYTES = 1 << 30
 HELLO_S = 10.0
+GONE_S = 60
+"""A peer that has acknowledged nothing for so long is gone with its machine or the network."""
 PAUSE_S = 0.05
 """Between attempts to accept a connection."""
 _LENGTH = struct.Struct(">I")
@@ -88,6 +90,7 @@ class LinkServer:
     def _serve(self, connection: socket.socket) -> None:
         try:
             connection.settimeout(HELLO_S)
+            _tune(connection)
             if not hmac.compare_digest(_receive(connection, most=256), self._token):
                 return
             connection.settimeout(None)
@@ -122,7 +125,7 @@ class Link:
         try:
             self._connection = socket.create_connection((host, port), timeout=HELLO_S)
             self._connection.settimeout(None)
-            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _tune(self._connection)
             _send(self._connection, token)
         except OSError as error:
             raise over() from error
@@ -146,6 +149,17 @@ class Link:
 
 def over() -> ConnectorError:
     return ConnectorError.internal("ATTEMPT_OVER", "the process that runs the sync has ended this attempt")
+
+
+def _tune(connection: socket.socket) -> None:
+    """Sends at once, and notices a peer whose machine vanishes: calls have no timeout."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # Probes are sent while nothing is on its way, and the last option is for what is.
+    given = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": GONE_S * 1000}
+    for option, value in given.items():
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _send(connection: socket.socket, payload: bytes) -> None:
