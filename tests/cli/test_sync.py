@@ -89,6 +89,8 @@ def test_json_is_one_object_a_line_from_start_to_result(gauss: Gauss) -> None:
         "streams": [{"stream": "a", "status": "succeeded"}],
     }
     assert {"event": "checkpoint", "stream": "a", "id": 4} in found
+    retries = {"connector": "host", "name": "retries", "kind": "counter", "value": 0}
+    assert found[-3] == {"event": "metrics", "stream": "a", "metrics": [retries]}
 
 
 def test_a_failed_sync_exits_with_3_and_names_the_cause(gauss: Gauss, write: Write, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gauss.api.syncs import describe
+from gauss.api.syncs import describe, sync_metrics
 from gauss.config.syncs import SyncDef
 from gauss.connect.runs import StreamRows, start_run
 from gauss.connect.schedule import SyncSchedule
@@ -24,9 +24,11 @@ from helpers.waiting import stays, wait_until
 
 HOUR = 3_600_000
 Start = Callable[..., SyncSchedule]
+MISSED = {"connector": "source-x", "name": "records_missed", "kind": "counter", "value": 3, "labels": {"1": "é"}}
 DONE: list[dict[str, Any]] = [
     {"event": "start", "run": "copy#1"},
     {"event": "progress", "stream": "a", "records_written": 3, "bytes_written": 30},
+    {"event": "metrics", "stream": "a", "metrics": [{**MISSED, "name": "records-missed", "value": 5}, MISSED]},
     {"event": "stream", "stream": "a", "status": "succeeded", "records_written": 7, "bytes_written": 70},
     {"event": "result", "status": "succeeded"},
 ]
@@ -103,6 +105,19 @@ def test_sync_without_a_run_starts_at_once_and_then_waits(start: Start) -> None:
     due = sync.due_ms()
     assert due is not None and due == sync.last.started_ms + HOUR
     stays(lambda: sum(sync.runs.values()) == 1 and not sync.is_running(), 0.5)
+
+
+def test_metrics_of_connectors_are_added_up_over_runs_with_one_sample_for_each_name(start: Start) -> None:
+    schedule = start(printing(*DONE))
+    sync = schedule.get("copy")
+    for number in (1, 2):
+        sync.run_now()
+        ended(sync, number)
+    [stream] = describe(sync)["streams"]
+    assert stream["metrics"][1] == MISSED
+    samples = [each for each in sync_metrics(schedule) if each["name"] == "gauss_sync_connector_records_missed_total"]
+    labels = {"_1": "é", "sync": "copy", "stream": "a", "connector": "source-x"}
+    assert [(each["labels"], each["value"]) for each in samples] == [(labels, 6)]
 
 
 def test_output_of_a_connector_is_not_parsed_as_an_event(start: Start) -> None:

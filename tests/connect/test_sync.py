@@ -147,6 +147,8 @@ def test_transient_error_is_retried_from_the_safe_cursor(world: World) -> None:
     assert result.status == "succeeded" and world.lines() == list(range(1, 36))
     assert len(world.reads()) == 3
     assert [each["event"] for each in world.events].count("retry") == 2
+    [told] = [each for each in world.events if each["event"] == "metrics"]
+    assert told["metrics"] == [{"connector": "host", "name": "retries", "kind": "counter", "value": 2}]
 
 
 def test_rows_of_all_attempts_are_counted(strange: World, monkeypatch: pytest.MonkeyPatch) -> None:

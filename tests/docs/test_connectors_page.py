@@ -8,6 +8,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import gauss.cli
+import gauss.connect
 from helpers.run import GAUSS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "connectors.md").read_text()
@@ -19,18 +21,18 @@ def test_the_connectors_of_the_page_run_and_go_on_where_they_ended(tmp_path: Pat
     (tmp_path / "gauss.toml").write_text(config)
     (tmp_path / "people.py").write_text(code)
 
-    def gauss(*arguments: str) -> str:
+    def run(*arguments: str) -> str:
         done = subprocess.run([GAUSS, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     [commands] = re.findall(r"```\n(gauss check.*?)```", PAGE, re.DOTALL)
     for line in commands.splitlines():
-        gauss(*line.partition("#")[0].split()[1:])
+        run(*line.partition("#")[0].split()[1:])
     (tmp_path / "gauss.toml").write_text(config.replace("rows = 1000", "rows = 1050"))
-    gauss("sync")
+    run("sync")
     assert (tmp_path / "people.txt").read_text().split("\n")[:-1] == [f"person {n}" for n in range(1, 1051)]
-    state = json.loads(gauss("syncs", "state", "get", "people", "--json"))
+    state = json.loads(run("syncs", "state", "get", "people", "--json"))
     assert state["streams"][0]["cursor"] == {"int64": 1050}
 
 
@@ -47,3 +49,13 @@ def test_the_sync_between_two_servers_is_sound(tmp_path: Path) -> None:
         env={**os.environ, **servers},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_event_of_a_sync_is_listed() -> None:
+    code = [
+        *(Path(gauss.connect.__file__).parent.glob("*.py")),
+        *(Path(gauss.cli.__file__).parent.glob("sync*.py")),
+    ]
+    told = {name for path in code for name in re.findall(r'(?:"event": |_emit\()\s*"(\w+)"', path.read_text())}
+    [table] = re.findall(r"\| `event` \|.*?\n\n", PAGE, re.DOTALL)
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) - {"event"} == told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Body
 
+from gauss.connect.metrics import Key, Total, to_json
 from gauss.connect.schedule import SyncSchedule
 from gauss.connect.scheduled import ScheduledSync
 from gauss.connect.sync_child import StreamProgress
@@ -17,6 +19,7 @@ from gauss.contracts.connector.json_form import decode
 from gauss.model.errors import ConfigError, GaussError
 from gauss.stream.control.run import Running
 
+HELP = "What a connector of a sync has measured"
 FAILED = ("failed", "lost")
 
 
@@ -95,6 +98,7 @@ def describe(sync: ScheduledSync) -> dict[str, Any]:
                 "rows": report[stream].rows if stream in report else None,
                 "cursor": cursors[stream].json() if stream in cursors else None,
                 "cursor_ms": cursors[stream].at_ms if stream in cursors else None,
+                "metrics": to_json(report[stream].metrics) if stream in report else [],
                 "lag_ms": _lag_ms(cursors[stream].value) if stream in cursors else None,
             }
             for stream in dict.fromkeys([*known, *report, *cursors])
@@ -174,9 +178,36 @@ def _metrics(sync: ScheduledSync) -> Iterator[dict[str, Any]]:
     yield metric("rows_total", "counter", "Rows that a sync has written", rows)
     yield metric("bytes_total", "counter", "Bytes that a sync has written", size)
     yield metric("letters", "gauge", "Dead letters of a sync", sync.letters.count())
+    # By name and labels: two names of a connector may become one here, and a sample may be there only once.
+    measured = {
+        (found["name"], *sorted(found["labels"].items())): found
+        for stream, totals in sync.metrics().items()
+        for key, total in totals.items()
+        for found in _connector_metrics(sync.definition.name, stream, key, total)
+    }
+    yield from measured.values()
     if sync.ended is not None:
         yield metric("last_duration_seconds", "gauge", "Duration of the last run that has ended", sync.ended.seconds)
     if sync.success_ms is not None:
         yield metric(
             "last_success_timestamp_seconds", "gauge", "End of the last successful run", sync.success_ms / 1000
         )
+
+
+def _connector_metrics(sync: str, stream: str, key: Key, total: Total) -> Iterator[dict[str, Any]]:
+    """What a connector has measured, under a name that Prometheus accepts."""
+    name = f"gauss_sync_connector_{_word(key.name)}"
+    labels = {_word(label): text for label, text in key.labels}
+    given = {"labels": {**labels, "sync": sync, "stream": stream, "connector": key.connector}}
+    match total.kind:
+        case "counter":
+            yield {**given, "name": f"{name}_total", "type": "counter", "help": HELP, "value": total.value}
+        case "gauge":
+            yield {**given, "name": name, "type": "gauge", "help": HELP, "value": total.value}
+        case _:
+            yield {**given, "name": f"{name}_sum", "type": "counter", "help": HELP, "value": total.value}
+            yield {**given, "name": f"{name}_count", "type": "counter", "help": HELP, "value": total.number}
+
+
+def _word(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_]|^(?=[0-9]|$)", "_", name)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gauss.config.syncs import SyncDef
+from gauss.connect.metrics import Totals, added
 from gauss.connect.sync_child import RunReport, SyncChild
 from gauss.model.cron import Cron
 from gauss.model.errors import GaussError, Rejected, Unavailable
@@ -68,6 +69,7 @@ class ScheduledSync:
         self.runs: Counter[str] = Counter()
         """Runs that were started here and have ended, by status."""
         self._rows = self._bytes = 0
+        self._metrics: dict[str, Totals] = {}
         self._command, self._group, self._tell = command, group, tell
         self._folder = data_dir / "connect"
         self._since_ms = _now()
@@ -144,6 +146,11 @@ class ScheduledSync:
                 return self._rows, self._bytes
             report = self._child.report
             return self._rows + report.rows, self._bytes + report.bytes
+
+    def metrics(self) -> dict[str, Totals]:
+        """What the connectors of each stream have measured since the start of the run."""
+        with self._changed:
+            return self._metrics if self._child is None else with_metrics(self._metrics, self._child.report)
 
     def row(self) -> dict[str, Any]:
         """Its status without a look at the state store."""
@@ -276,10 +283,17 @@ class ScheduledSync:
             self.ended = report
             self.runs[report.status] += 1
             self._rows, self._bytes = self._rows + report.rows, self._bytes + report.bytes
+            self._metrics = with_metrics(self._metrics, report)
             self._child = None
         said = f"sync {name}: {report.status}, {counted(report.rows, 'row')} in {report.seconds:.1f} s"
         log.info("%s%s", said, f": {report.error}" if report.error else "")
         self._tell(said)
+
+
+def with_metrics(known: dict[str, Totals], report: RunReport) -> dict[str, Totals]:
+    """The metrics of streams with those of one more run."""
+    more = {name: added(known.get(name, {}), each.metrics) for name, each in list(report.streams.items())}
+    return {**known, **more}
 
 
 def _now() -> int:

@@ -18,6 +18,7 @@ from gauss.connect.channel import most_in_flight
 from gauss.connect.evolution import SchemaPlan, plan_schema
 from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.letters import SyncLetters
+from gauss.connect.metrics import StreamMetrics, to_json
 from gauss.connect.plan import StreamPlan
 from gauss.connect.reject_ids import digest
 from gauss.connect.resumption import Above, raise_above, safe_cursor
@@ -38,7 +39,8 @@ ATTEMPTS = 1 << 16
 """A run's generation times this, and the number of its attempt: each attempt fences the ones before it."""
 STORE_S = 1.0
 """How often the cursor is stored of a stream whose destination has a watermark: for people, and if that is lost."""
-PROGRESS_S = 0.5
+PROGRESS_S, METRICS_S = 0.5, 5.0
+"""How often people are told of both, while there is something new."""
 LEVELS = {
     LogLevel.ERROR: logging.ERROR,
     LogLevel.WARN: logging.WARNING,
@@ -100,6 +102,7 @@ class StreamJob:
         self._safe_rows = self._before = (0, 0)
         """Rows and bytes before the last safe checkpoint of this attempt, and of those before it."""
         self._told_at = 0.0
+        self._metrics, self._measured_at = StreamMetrics(), time.monotonic()
         self._stop: ConnectorError | None = None
         self._draining = threading.Event()
         self._idle: list[StreamRun] = []
@@ -151,7 +154,9 @@ class StreamJob:
             self._emit("retry", error=error.message, code=error.code, wait_s=round(wait, 1))
             self._draining.wait(wait)
             error = self._stop
+            self._metrics.retry()
             self._before, self._safe_rows = self._safely_moved(), (0, 0)
+        self._tell_metrics()
         status = "failed" if error is not None else "cancelled" if self._draining.is_set() else "succeeded"
         return StreamResult(
             self._plan.name,
@@ -344,7 +349,13 @@ class StreamJob:
         log.log(LEVELS[level], "%s: %s: %s", self._plan.name, connector, message)
 
     def measured(self, connector: str, metric: Metric) -> None:
-        log.debug("%s: %s: %s", self._plan.name, connector, metric)
+        self._metrics.add(connector, metric)
+        if time.monotonic() - self._measured_at >= METRICS_S:
+            self._tell_metrics()
+
+    def _tell_metrics(self) -> None:
+        self._measured_at = time.monotonic()
+        self._emit("metrics", metrics=to_json(self._metrics.totals()))
 
     def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:
         side = "source" if kind is CheckpointKind.SOURCE else "destination"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gauss.connect.metrics import Totals, from_json
 from gauss.process.group import ProcessGroup
 from gauss.process.guarded import GuardedTree
 from gauss.process.ready import last_line
@@ -26,6 +27,8 @@ class StreamProgress:
     status: str = "running"
     rows: int = 0
     bytes: int = 0
+    metrics: Totals = field(default_factory=dict)
+    """What its connectors have measured."""
 
 
 @dataclass
@@ -67,6 +70,9 @@ class RunReport:
                 stream.status = event["status"]
                 stream.rows = max(stream.rows, event["records_written"])
                 stream.bytes = max(stream.bytes, event["bytes_written"])
+            case "metrics":
+                stream = self.streams.setdefault(event["stream"], StreamProgress())
+                stream.metrics = from_json(event["metrics"])
             case "error":
                 where = f"{event['stream']}: " if "stream" in event else ""
                 self.error = self.error or f"{where}{event['error']['message']}"

@@ -13,9 +13,9 @@ from gauss.connect.spark.link import Link
 from gauss.connect.spark.task import outcome_json
 from gauss.contracts.connector.cursor import CursorInfo, CursorType, CursorValue, Int64Cursor
 from gauss.contracts.connector.host import Host
-from gauss.contracts.connector.json_form import decode
+from gauss.contracts.connector.json_form import decode, encode
 from gauss.contracts.connector.lifecycle import JsonConfig, OpenContext, OpenInfo
-from gauss.contracts.connector.progress import ReadSummary, WriteSummary
+from gauss.contracts.connector.progress import Counter, Metric, ReadSummary, WriteSummary
 from gauss.contracts.connector.stream import StreamContext, SyncMode
 from helpers.connectors import OneStream
 
@@ -91,3 +91,16 @@ def test_cursor_is_unchanged_if_the_source_reports_none() -> None:
     both.run.stream = StreamContext("users", both.run.stream.schema, SyncMode.INCREMENTAL, info)
     attempt(lambda address: cursors.append(Link(address).call("last_cursor")), reports=False, both=both)
     assert decode(cursors[0], CursorValue) == Int64Cursor(41)
+
+
+def test_counter_of_an_attempt_is_the_sum_of_those_of_its_tasks() -> None:
+    seen: list[tuple[str, Metric]] = []
+    both = OneStream()
+    both.run.observer.measured = lambda *given: seen.append(given)  # type: ignore[method-assign]
+
+    def tasks(address: tuple[str, int, bytes]) -> None:
+        for number, records in ((0, 5), (1, 7), (0, 6)):
+            Link(address).call("measured", number, "source", encode(Metric("records", Counter(records))))
+
+    attempt(tasks, reports=False, both=both)
+    assert [(connector, metric.value) for connector, metric in seen] == [("source", Counter(n)) for n in (5, 12, 13)]

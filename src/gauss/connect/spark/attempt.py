@@ -16,13 +16,22 @@ from msgspec.structs import astuple
 from gauss.connect.arrow_ipc import read_batch
 from gauss.connect.attempt import Outcome, Side, close, typed
 from gauss.connect.host import StreamHost, StreamRun
+from gauss.connect.metrics import Key, key_of
 from gauss.connect.spark.link import LinkServer
 from gauss.connect.typed import typed_error
 from gauss.contracts.connector.connector import PartitionedSource
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import LogLevel
 from gauss.contracts.connector.json_form import decode, encode
-from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, Metric, ReadSummary, WritePerf, WriteSummary
+from gauss.contracts.connector.progress import (
+    Checkpoint,
+    CheckpointKind,
+    Counter,
+    Metric,
+    ReadSummary,
+    WritePerf,
+    WriteSummary,
+)
 
 log = logging.getLogger("gauss.connect")
 LOOK_S = 0.02
@@ -63,6 +72,7 @@ class SparkAttempt:
         self._source, self._submit, self._parts, self._host = source, submit, parts, host
         self._outcomes: dict[int, Outcome] = {}
         self._totals: dict[tuple[str, int], tuple[int, int]] = {}
+        self._counters: dict[Key, dict[int, int]] = {}
         self._claimed: set[int] = set()
         start = run.stream.cursor_info.last_value if run.stream.cursor_info is not None else None
         self._cursor = None if start is None else encode(start)  # stays if the source has nothing new
@@ -146,8 +156,8 @@ class SparkAttempt:
                 observer.settle_rejected()
             case "logged", [connector, level, message]:
                 observer.logged(connector, LogLevel(level), message)
-            case "measured", [connector, metric]:
-                observer.measured(connector, decode(metric, Metric))
+            case "measured", [number, connector, metric]:
+                observer.measured(connector, self._summed(number, connector, decode(metric, Metric)))
             case "get", [owner, key]:
                 return state.get(owner, key)
             case "put", [owner, key, value]:
@@ -180,6 +190,15 @@ class SparkAttempt:
             }
         for kind, (records, size) in sums.items():
             self.run.observer.progressed(CheckpointKind(kind), records, size)
+
+    def _summed(self, number: int, connector: str, metric: Metric) -> Metric:
+        """A counter of a task is a part of that of the attempt."""
+        if not isinstance(metric.value, Counter):
+            return metric
+        with self._lock:
+            parts = self._counters.setdefault(key_of(connector, metric), {})
+            parts[number] = metric.value.value
+            return msgspec.structs.replace(metric, value=Counter(sum(parts.values())))
 
     def _finished(self, number: int, outcome: list[bytes | None]) -> None:
         read, write, error = outcome

@@ -103,7 +103,7 @@ class LinkedTask:
         self.link.call("logged", connector, int(level), message)
 
     def measured(self, connector: str, metric: Metric) -> None:
-        self.link.call("measured", connector, encode(metric))
+        self.link.call("measured", self._number, connector, encode(metric))
 
     def rejected(self, kind: CheckpointKind, rows: pa.RecordBatch, error: ConnectorError, ids: list[str]) -> None:
         self.link.call("rejected", kind, write_batch(rows), error.to_json(), ids)
