@@ -16,7 +16,7 @@ from unittest import mock
 
 from gauss.config.spec import SparkSection
 from gauss.config.syncs import SyncDef
-from gauss.connect import placement, stream_job
+from gauss.connect import stream_job
 from gauss.connect.stream_job import StreamJob
 from gauss.connect.sync import Sync
 from gauss.model.paths import DataDir
@@ -59,7 +59,7 @@ def moved(
 ) -> int:
     """Runs a sync; returns the rows that it has read."""
     stream_job.PROGRESS_S = 0.0 if emit is tell else 0.5
-    made = SyncDef.model_validate(definition)
+    made = SyncDef.model_validate({**definition, "runs_on": "spark" if order.get("spark") else "local"})
     agreed = StreamJob._opaque
 
     def seen(job: StreamJob, *given: Any) -> str:
@@ -67,7 +67,7 @@ def moved(
         return LANES[-1]
 
     with mock.patch.object(StreamJob, "_opaque", seen):
-        result = Sync(made, folder, folder / "data", emit, local=not order.get("spark")).run()
+        result = Sync(made, folder, folder / "data", emit).run()
     if result.status != "succeeded":
         raise SystemExit(f"the sync {result.status}: {result.error}")
     return result.streams[0].read.records_read
@@ -93,7 +93,7 @@ def reset_peak() -> int:
 
 @contextmanager
 def on_spark(folder: Path) -> Iterator[None]:
-    """Syncs of any size run on a Spark with two tasks at once, which is started before and outlives them."""
+    """Syncs run on a Spark with two tasks at once, which is started before and outlives them."""
     from gauss.connect.spark import runner
     from gauss.spark import session
 
@@ -103,7 +103,6 @@ def on_spark(folder: Path) -> Iterator[None]:
     spark = session.start(SparkSection(master="local[2]"), place, preload=runner.PRELOAD)
     try:
         with (
-            mock.patch.object(placement, "SMALL_ROWS", 0),
             mock.patch.object(session, "start", lambda *_, **__: spark),
             mock.patch.object(runner.SparkRunner, "close", lambda _: None),
         ):

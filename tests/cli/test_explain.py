@@ -48,6 +48,11 @@ source = { connector = "sample:Numbers", folder = "." }
 destination = { connector = "sample:Lines", folder = "." }
 streams = [{ name = "a", transform = { sql = "SELECT * FROM input" } }]
 [[syncs]]
+name = "chosen"
+runs_on = "spark"
+source = { connector = "postgres", dsn = "postgresql://u:secret@127.0.0.1:1/d" }
+destination = { connector = "sample:Lines", folder = "." }
+[[syncs]]
 name = "unreachable"
 source = { connector = "postgres", dsn = "postgresql://u:secret@127.0.0.1:1/d" }
 destination = { connector = "sample:Lines", folder = "." }
@@ -59,7 +64,8 @@ def test_a_sync_says_where_it_runs_and_why(gauss: Gauss, tmp_path: Path) -> None
     (tmp_path / "gauss.toml").write_text(SYNCS)
     done = gauss("explain")
     assert done.returncode == 0, done.stderr
-    assert "runs        in this process: about 0 rows to read" in done.stdout
+    assert "runs        in this process: no full refresh that tasks could share" in done.stdout
+    assert 'runs        on Spark: asked for by runs_on = "spark"' in done.stdout
     assert "stream      a: incremental by n, append" in done.stdout
     assert 'runs        on Spark: the transform of "a" is a query' in done.stdout
     assert "secret" not in done.stdout

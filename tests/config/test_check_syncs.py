@@ -99,6 +99,12 @@ def test_a_sync_that_follows_never_ends(judge: Judge, also: str, found: int) -> 
         ('every = "5m"', 'policies = { on_data_error = "ignore" }', '"policies.on_data_error" is not valid'),
         ('every = "5m"', "checkpoint = { rows = 0 }", '"checkpoint.rows" is not valid'),
         ("streams = [", "streams = []#", "is not valid"),
+        (
+            'mode = "incremental", cursor = "id", write = "upsert", key = ["id"] }]',
+            'transform = { sql = "SELECT 1" } }]\nruns_on = "local"',
+            'the query of stream "public.people" runs on Spark only',
+        ),
+        ('every = "5m"', 'runs_on = "cluster"', '"runs_on" is not valid'),
         ('every = "5m"', "follow = true", "follow is for streams of mode cdc only"),
     ],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import gauss.cli
 import gauss.connect
+from gauss.connect.placement import SMALL_ROWS
 from helpers.run import GAUSS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "connectors.md").read_text()
@@ -59,3 +60,8 @@ def test_every_event_of_a_sync_is_listed() -> None:
     told = {name for path in code for name in re.findall(r'(?:"event": |_emit\()\s*"(\w+)"', path.read_text())}
     [table] = re.findall(r"\| `event` \|.*?\n\n", PAGE, re.DOTALL)
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) - {"event"} == told
+
+
+def test_the_size_from_which_spark_is_taken_is_the_one_of_the_code() -> None:
+    reference = (Path(__file__).parents[2] / "docs" / "reference" / "pipeline.md").read_text()
+    assert f" {SMALL_ROWS:,} rows or more" in PAGE and f" {SMALL_ROWS:,} rows or more" in reference

@@ -40,13 +40,11 @@ import json, sys
 from pathlib import Path
 from gauss import registry
 from gauss.config.syncs import SyncDef
-from gauss.connect import placement
 from gauss.connect.sync import Sync
 
-here, given = Path(sys.argv[1]), json.loads(sys.argv[2])
-placement.SMALL_ROWS = 0 if given["spark"] else 1 << 60
+here, sync = Path(sys.argv[1]), json.loads(sys.argv[2])
 registry.look_in(here)
-result = Sync(SyncDef.model_validate(given["sync"]), here, here / ".gauss").run()
+result = Sync(SyncDef.model_validate(sync), here, here / ".gauss").run()
 print(result.status, result.error)
 sys.exit(0 if result.status == "succeeded" else 3)
 """
@@ -130,13 +128,14 @@ class Kills:
         side = {"dsn": self.server.endpoint.url}
         sync = {
             "name": name,
+            "runs_on": "spark" if spark else "local",
             "source": {**side, "connector": "slow:Slow", "partition_bytes": "256KiB"},
             "destination": {**side, "connector": "postgres", "schema": name},
             "streams": [{"name": "public.people", **STREAMS[stream]}],
             "limits": {"max_batch_bytes": "32KiB"},
             "checkpoint": {"rows": 1_000},
         }
-        return [sys.executable, "-c", RUN, str(self.folder), json.dumps({"sync": sync, "spark": spark})]
+        return [sys.executable, "-c", RUN, str(self.folder), json.dumps(sync)]
 
     def _wait_for_reading(self, process: subprocess.Popen[bytes]) -> bool:
         deadline = time.monotonic() + 120

@@ -89,7 +89,8 @@ def _phases(checked: Checked, data_dir: Path, out: CommandOutput, *, offline: bo
     from gauss.config.listeners import addresses
 
     graph = _graph(checked.pipeline)
-    place = "with Spark" if graph.needs_spark else "without Spark"
+    on_spark = graph.needs_spark or any(sync.wants_spark for sync in checked.pipeline.syncs)
+    place = "with Spark" if on_spark else "without Spark"
     parts = [counted(len(graph.topics), "topic"), counted(len(graph.processors), "processor")]
     parts += [counted(len(checked.pipeline.syncs), "sync")] if checked.pipeline.syncs else []
     yield Phase("graph", CheckMark.OK, ", ".join([*parts, place]))
@@ -106,10 +107,10 @@ def _phases(checked: Checked, data_dir: Path, out: CommandOutput, *, offline: bo
         )
     if graph.needs_spark or _converts(checked.pipeline):
         yield from _transforms(checked, checked.pipeline, data_dir)
-    if graph.needs_spark:
+    if on_spark:
         java = check_java()
         yield java
-        if java.mark is not CheckMark.FAIL:
+        if graph.needs_spark and java.mark is not CheckMark.FAIL:
             yield from _plans(checked, checked.pipeline, data_dir, out)
     found = addresses(checked.pipeline)
     yield from check_ports(found)

@@ -43,7 +43,7 @@ def command(
         bool, typer.Option("--dry-run", help="Show streams and DDL statements; change nothing.")
     ] = False,
     local: Annotated[
-        bool, typer.Option("--local", help="Run in this process, also with many rows; not on Spark.")
+        bool, typer.Option("--local", help="Run in this process, not on Spark, whatever `runs_on` says.")
     ] = False,
     json: JsonOption = False,
 ) -> None:

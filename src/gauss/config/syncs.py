@@ -145,6 +145,9 @@ class SyncDef(Section):
     follow: bool = False
     """Streams of `cdc` go on until the sync is stopped: changes arrive as they happen. Under `gauss run` it starts with
     the run."""
+    runs_on: Literal["auto", "local", "spark"] = "auto"
+    """`local`: in the process of the sync. `spark`: as a job of Spark. `auto`: on Spark if it has a query, or full
+    refreshes of 5,000,000 rows or more as the source estimates them."""
     limits: LimitsDef = LimitsDef()
     """Bounds of every stream."""
     policies: PoliciesDef = PoliciesDef()
@@ -169,6 +172,27 @@ class SyncDef(Section):
         named = [] if self.streams == "*" else self.streams
         renamed = {each.name: each.table for each in named if each.table}
         return {**given, **renamed} if isinstance(given, dict) else renamed
+
+    @property
+    def queried(self) -> str:
+        """The stream whose transform only Spark can run; empty if there is none."""
+        streams = () if self.streams == "*" else self.streams
+        return next((each.name for each in streams if each.transform and each.transform.sql is not None), "")
+
+    @property
+    def wants_spark(self) -> bool:
+        """Whether it runs on Spark at any size."""
+        return self.runs_on == "spark" or bool(self.queried)
+
+    @model_validator(mode="after")
+    def _runs(self) -> Self:
+        if self.runs_on == "local" and self.queried:
+            raise PydanticCustomError(
+                "sync",
+                'the query of stream "{stream}" runs on Spark only: remove runs_on = "local"',
+                {"key": "runs_on", "stream": self.queried},
+            )
+        return self
 
     @model_validator(mode="after")
     def _follows(self) -> Self:

@@ -10,7 +10,7 @@ from gauss.config.database_refs import side_database
 from gauss.config.spec import SparkSection
 from gauss.config.syncs import StreamDef, SyncDef
 from gauss.connect.embedded_sides import is_embedded
-from gauss.connect.placement import RULE, Placement, needs_spark
+from gauss.connect.placement import RULE, chosen
 from gauss.connect.sync import Sync
 from gauss.model.errors import GaussError
 
@@ -37,8 +37,8 @@ def explain_sync(sync: SyncDef, base_dir: Path, spark: SparkSection) -> SyncExpl
 
 
 def _runs(sync: SyncDef, base_dir: Path, spark: SparkSection) -> str:
-    if stream := needs_spark(sync):
-        return str(Placement(True, f'the transform of "{stream}" is a query'))
+    if (found := chosen(sync)) is not None:
+        return str(found)
     if (database := side_database("source", sync.source)) is not None:
         return f'{RULE}; the database "{database}" is not up, and not started to ask for them'
     if is_embedded(sync, "source"):

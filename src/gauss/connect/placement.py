@@ -23,19 +23,26 @@ class Placement:
         return f"{'on Spark' if self.spark else 'in this process'}: {self.why}"
 
 
-def needs_spark(sync: SyncDef) -> str:
-    """The stream whose transform only Spark can run; empty if there is none."""
-    streams = [] if sync.streams == "*" else sync.streams
-    return next((each.name for each in streams if each.transform is not None and each.transform.sql is not None), "")
-
-
-def place(sync: SyncDef, plans: list[StreamPlan], *, local: bool = False) -> Placement:
-    """Decides by the transforms and the size of the streams. `local`: whether this process is asked for."""
-    if stream := needs_spark(sync):
+def chosen(sync: SyncDef, *, local: bool = False) -> Placement | None:
+    """Where a sync runs that is not placed by its size. `local`: whether `--local` asks for this process."""
+    if stream := sync.queried:
         return Placement(True, f'the transform of "{stream}" is a query')
     if local:
         return Placement(False, "asked for by --local")
-    rows = sum(plan.found.estimated_rows or 0 for plan in plans if plan.definition.mode == "full_refresh")
+    if sync.runs_on == "auto":
+        return None
+    return Placement(sync.runs_on == "spark", f'asked for by runs_on = "{sync.runs_on}"')
+
+
+def place(sync: SyncDef, plans: list[StreamPlan], *, local: bool = False) -> Placement:
+    """Decides by the config, else by the rows of full refreshes: only those are divided into tasks."""
+    if (found := chosen(sync, local=local)) is not None:
+        return found
+    whole = [plan.found.estimated_rows for plan in plans if plan.definition.mode == "full_refresh"]
+    if not whole:
+        return Placement(False, "no full refresh that tasks could share")
+    rows = sum(each or 0 for each in whole)
     if rows >= SMALL_ROWS:
         return Placement(True, f"about {rows:,} rows to read, which is worth Spark's start from {SMALL_ROWS:,} on")
-    return Placement(False, f"about {rows:,} rows to read, Spark's start is worth it from {SMALL_ROWS:,} on")
+    unknown = ", as far as the source says" if None in whole else ""
+    return Placement(False, f"about {rows:,} rows to read{unknown}, Spark's start is worth it from {SMALL_ROWS:,} on")

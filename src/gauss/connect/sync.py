@@ -21,7 +21,7 @@ from gauss.connect.attempt import Side, close, typed
 from gauss.connect.evolution import ColumnChange
 from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.letters import SyncLetters
-from gauss.connect.placement import Placement, needs_spark, place
+from gauss.connect.placement import Placement, place
 from gauss.connect.plan import StreamPlan, discovered, plan_sync
 from gauss.connect.runner import LocalRunner, Runner
 from gauss.connect.runs import StreamRows, SyncRun, start_run
@@ -151,7 +151,7 @@ class Sync:
     def dry_run(self) -> list[TableChange]:
         """What a run would do to the tables; changes nothing."""
         plans = self._plan_as_known()
-        runner: Runner = self._runner(plans) if needs_spark(self.definition) else LocalRunner()
+        runner: Runner = self._runner(plans) if self.definition.queried else LocalRunner()
         try:
             return self._table_changes(plans, runner)
         finally:

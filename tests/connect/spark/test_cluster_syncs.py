@@ -27,10 +27,8 @@ from pathlib import Path
 from gauss import registry
 from gauss.config.spec import SparkSection
 from gauss.config.syncs import SyncDef
-from gauss.connect import placement
 from gauss.connect.sync import Sync
 
-placement.SMALL_ROWS = 0
 given, here = json.loads(sys.argv[1]), Path(sys.argv[2])
 registry.look_in(here)
 sync, spark = SyncDef.model_validate(given["sync"]), SparkSection.model_validate(given["spark"])
@@ -54,6 +52,7 @@ def test_killed_executor_loses_no_rows(
     side = {"dsn": server.endpoint.url}
     sync = {
         "name": "people",
+        "runs_on": "spark",
         "source": {**side, "connector": "sources:Slow", "partition_bytes": "256KiB"},
         "destination": {**side, "connector": "postgres", "schema": "landing"},
         "streams": [{"name": "public.people"}],

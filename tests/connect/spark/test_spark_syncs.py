@@ -13,12 +13,12 @@ import pytest
 from gauss import registry
 from gauss.clients.embedded import EmbeddedServer
 from gauss.clients.postgres.connect import Connection
-from gauss.connect import placement
 from gauss.connect.spark import runner
+from gauss.connect.sync import SyncResult
 from gauss.contracts.connector.errors import ErrorCategory
 from gauss.spark import session
 from gauss.spark.session import Spark
-from helpers import people
+from helpers import cdc_people, people
 from helpers.disks import fill, small_file_system
 from helpers.people import same, succeeded
 from helpers.waiting import wait_until
@@ -63,13 +63,18 @@ class Slow(PostgresSource):
 
 @pytest.fixture(autouse=True)
 def on_spark(started_spark: Spark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Syncs of any size run on Spark, and stop nothing at their end."""
-    monkeypatch.setattr(placement, "SMALL_ROWS", 0)
+    """Syncs run on the same Spark, and stop nothing at their end."""
     monkeypatch.setattr(session, "start", lambda *_, **__: started_spark)
     monkeypatch.setattr(runner.SparkRunner, "close", lambda _: None)
     (tmp_path / "sources.py").write_text(SOURCES)
     monkeypatch.setenv(registry.PLUGIN_DIR, str(tmp_path))
     monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.fixture
+def make(make: Any) -> Any:
+    """Makes a sync of `people` that runs on Spark."""
+    return lambda stream, **more: make(stream, runs_on="spark", **more)
 
 
 @pytest.fixture
@@ -103,6 +108,38 @@ def test_incremental_stream_is_one_task_that_resumes_at_its_cursor(make: Any, ro
     rows.execute("INSERT INTO people SELECT n, 'late' FROM generate_series(30001, 30010) n")
     assert succeeded(make(stream).run()).streams[0].read.records_read == 10
     assert same(rows)
+
+
+def test_changes_are_followed_by_a_standing_task_until_it_is_stopped(make: Any, connection: Connection) -> None:
+    cdc_people.create(connection)
+    events: list[dict[str, Any]] = []
+    sync, found = make(cdc_people.UPSERT, follow=True, emit=events.append), list[SyncResult]()
+    running = threading.Thread(target=lambda: found.append(sync.run()))
+    running.start()
+
+    def landed(name: str) -> bool:
+        there = connection.execute("SELECT to_regclass('landing.people')").fetchone()
+        query = "SELECT count(*) FROM landing.people WHERE name = %s"
+        return there != (None,) and connection.execute(query, [name]).fetchone() == (1,)
+
+    try:
+        wait_until(lambda: landed("person 500"), 60)
+        for number in range(3):
+            connection.execute("UPDATE people SET name = %s WHERE id = 7", [f"change {number}"])
+            wait_until(lambda number=number: landed(f"change {number}"), 60)  # type: ignore[misc]
+        [(_, confirmed)] = cdc_people.slots(connection)
+        connection.execute("DELETE FROM people WHERE id = 8; INSERT INTO people VALUES (1000, 'last')")
+        wait_until(lambda: landed("last"), 60)
+        wait_until(lambda: cdc_people.slots(connection)[0][1] != confirmed, 60)
+    finally:
+        sync.drain()
+        running.join(60)
+    try:
+        assert found[0].status == "cancelled", found[0].error
+        assert {each["why"] for each in events if each["event"] == "spark"} == {'asked for by runs_on = "spark"'}
+        assert cdc_people.same(connection) and cdc_people.ran(make(cdc_people.UPSERT))[0] == 0
+    finally:
+        cdc_people.drop_replication(connection)
 
 
 def test_program_runs_inside_the_tasks(make: Any, rows: Connection, source: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from gauss.contracts.connector.settings import typed_config
 from gauss.contracts.connector.stream import ColumnPolicy, StreamContext, SyncMode
 from gauss.plugins.connectors.file.columnar_reader import read_arrow, read_parquet
 from gauss.plugins.connectors.file.csv_reader import read_csv
+from gauss.plugins.connectors.file.estimates import estimated_rows
 from gauss.plugins.connectors.file.file_cursor import FileCursor, changed, file_row, resumed, select
 from gauss.plugins.connectors.file.formats import NULL_TEXT, kind_of
 from gauss.plugins.connectors.file.io_errors import file_errors
@@ -73,7 +74,8 @@ class FileSource:
         for each in find_streams(self._config.path, self._config.format).values():
             columns = column_schemas(catalog_schema(self._schema(each, self._options())))
             modes = [SyncMode.FULL_REFRESH, SyncMode.INCREMENTAL]
-            found.append(CatalogStream(each.name, columns, modes, cursor_candidates=[CURSOR_FIELD]))
+            rows = estimated_rows(each)
+            found.append(CatalogStream(each.name, columns, modes, None, [CURSOR_FIELD], rows))
         return Catalog(found)
 
     def partitions(self, stream: StreamContext, count: int) -> list[Any]:
