@@ -1,18 +1,23 @@
-"""A Postgres server with a table `people`, and syncs that copy it."""
+"""A Postgres server with a table `people`, and syncs that copy it; a folder with connectors."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gauss import registry
 from gauss.clients.embedded import EmbeddedServer, ensure
 from gauss.clients.postgres.connect import Connection, connect
 from gauss.config.syncs import SyncDef
 from gauss.connect.sync import Sync
 from helpers import people
+from helpers.sync_connectors import CONNECTORS
+from helpers.sync_world import World
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +49,15 @@ def make(server: EmbeddedServer, tmp_path: Path) -> Any:
         return Sync(SyncDef.model_validate(text), tmp_path, tmp_path / ".gauss", emit)
 
     return run
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    (tmp_path / "sample.py").write_text(CONNECTORS)
+    before = list(sys.path)
+    monkeypatch.setenv(registry.PLUGIN_DIR, os.environ.get(registry.PLUGIN_DIR, ""))
+    registry.look_in(tmp_path)
+    sys.modules.pop("sample", None)
+    yield World(tmp_path)
+    sys.modules.pop("sample", None)
+    sys.path[:] = before

@@ -2,74 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from gauss import registry
-from gauss.config.syncs import SyncDef
-from gauss.connect.cursor_edit import set_cursor
 from gauss.connect.runs import list_runs
 from gauss.connect.state import StateStore
-from gauss.connect.stream_job import StreamJob
 from gauss.connect.sync import Sync, SyncResult
-from gauss.contracts.connector.cursor import CursorValue, Int64Cursor
+from gauss.contracts.connector.cursor import Int64Cursor
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.model.errors import PluginError, Rejected
-from helpers.sync_connectors import CONNECTORS
+from helpers.sync_world import World
 from helpers.waiting import wait_until
-
-Settings = dict[str, Any]
-
-
-class World:
-    """A folder with connectors, and syncs in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.events: list[dict[str, Any]] = []
-
-    def sync(
-        self, *, source: dict[str, Any] | None = None, destination: dict[str, Any] | None = None, **more: Any
-    ) -> Sync:
-        both = {"folder": str(self.folder)}
-        text = {
-            "name": "numbers",
-            "source": {"connector": "sample:Numbers", "rows": 35, **both, **(source or {})},
-            "destination": {"connector": "sample:Lines", **both, **(destination or {})},
-            "streams": [{"name": "a", "mode": "incremental", "cursor": "n"}],
-            **more,
-        }
-        return Sync(SyncDef.model_validate(text), self.folder, self.folder / ".gauss", self.events.append)
-
-    def lines(self, stream: str = "a") -> list[int]:
-        path = self.folder / f"{stream}.txt"
-        return [int(line) for line in path.read_text().split()] if path.exists() else []
-
-    def reads(self, stream: str = "a") -> list[int]:
-        """Where each attempt at reading began."""
-        return [int(line) for line in (self.folder / f"{stream}.reads").read_text().split()]
-
-
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    import sys
-
-    (tmp_path / "sample.py").write_text(CONNECTORS)
-    before = list(sys.path)
-    monkeypatch.setenv(registry.PLUGIN_DIR, os.environ.get(registry.PLUGIN_DIR, ""))
-    registry.look_in(tmp_path)
-    sys.modules.pop("sample", None)
-    yield World(tmp_path)
-    sys.modules.pop("sample", None)
-    sys.path[:] = before
 
 
 def test_incremental_stream_resumes_where_the_last_run_ended(world: World) -> None:
@@ -78,59 +27,6 @@ def test_incremental_stream_resumes_where_the_last_run_ended(world: World) -> No
     assert world.sync(source={"rows": 42}).run().status == "succeeded"
     assert world.lines() == list(range(1, 43))
     assert world.reads() == [1, 36]
-
-
-@pytest.fixture
-def files(world: World) -> Callable[[], Sync]:
-    """Syncs from files to files that are appended to. The generation of their last run lies far above that of the next
-    one, since its state was lost."""
-    (world.folder / "in").mkdir()
-    (world.folder / "in" / "a.jsonl").write_text('{"n": 1}\n{"n": 2}\n')
-
-    def make() -> Sync:
-        sides = {role: {"connector": "file", "path": str(world.folder / role)} for role in ("in", "out")}
-        text = {"name": "files", "source": sides["in"], "destination": {**sides["out"], "format": "jsonl"}}
-        stream = {"name": "in", "mode": "incremental"}
-        return Sync(SyncDef.model_validate({**text, "streams": [stream]}), world.folder, world.folder / ".gauss")
-
-    for _ in range(3):
-        assert make().run().status == "succeeded"
-    for each in (world.folder / ".gauss" / "connect").glob("state.db*"):
-        each.unlink()
-    return make
-
-
-def written(folder: Path) -> list[int]:
-    """The numbers in the files of `files`, sorted."""
-    return sorted(
-        json.loads(line)["n"] for path in folder.glob("out/*/*.jsonl") for line in path.read_text().split("\n")[:-1]
-    )
-
-
-def edit(sync: Sync, value: CursorValue | None) -> None:
-    store = sync.store()
-    set_cursor(store, sync.definition, "in", value)
-    store.close()
-
-
-def test_a_reset_after_the_state_was_lost_reads_everything_once(world: World, files: Callable[[], Sync]) -> None:
-    edit(files(), None)
-    edit(files(), None)
-    assert files().run().status == "succeeded" and written(world.folder) == [1, 1, 2, 2]
-    (world.folder / "in" / "b.jsonl").write_text('{"n": 3}\n')
-    for _ in range(2):
-        assert files().run().status == "succeeded" and written(world.folder) == [1, 1, 2, 2, 3]
-
-
-def test_a_run_that_dies_behind_its_commit_has_used_up_the_reset(
-    world: World, files: Callable[[], Sync], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    edit(files(), None)
-    with monkeypatch.context() as patched:
-        patched.setattr(StreamJob, "_store_cursor", lambda _: None)
-        files().run()
-    assert written(world.folder) == [1, 1, 2, 2]
-    assert files().run().status == "succeeded" and written(world.folder) == [1, 1, 2, 2]
 
 
 def test_full_refresh_reads_everything_each_time_and_keeps_no_cursor(world: World) -> None:

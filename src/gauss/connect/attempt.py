@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from gauss.connect.features import check_reading, check_writing
 from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.typed import typed as typed  # noqa: PLC0414 (others import it with the names below)
 from gauss.contracts.connector.connector import Connector, Destination, Source
 from gauss.contracts.connector.errors import BackoffClass, ConnectorError
-from gauss.contracts.connector.lifecycle import PROTOCOL_VERSION, ConfigBlob, Feature, OpenContext, OpenInfo
+from gauss.contracts.connector.lifecycle import PROTOCOL_VERSION, ConfigBlob, OpenContext, OpenInfo
 from gauss.contracts.connector.progress import CheckpointKind, ReadSummary, WriteSummary
-from gauss.contracts.connector.stream import SyncMode, Upsert
 
 log = logging.getLogger("gauss.connect")
 C = TypeVar("C", bound=Connector)
@@ -102,8 +102,7 @@ class Attempt:
         host = StreamHost(self.run, CheckpointKind.SOURCE, self._sides[CheckpointKind.SOURCE].id)
 
         def work(source: Source, info: OpenInfo) -> None:
-            if self.run.stream.sync_mode is SyncMode.CDC and Feature.CDC not in info.features:
-                raise ConnectorError.config("NO_CDC", f"{host.connector} has no change data capture (feature cdc)")
+            check_reading(host.connector, info, self.run.stream)
             try:
                 found = typed(lambda: source.run_read(self.run.stream))
                 self._outcome.read = found if isinstance(found, ReadSummary) else None
@@ -120,13 +119,7 @@ class Attempt:
         host = StreamHost(self.run, CheckpointKind.DEST, self._sides[CheckpointKind.DEST].id)
 
         def work(destination: Destination, info: OpenInfo) -> None:
-            changes = self.run.stream.sync_mode is SyncMode.CDC and isinstance(self.run.stream.write_mode, Upsert)
-            if changes and Feature.CDC not in info.features:
-                raise ConnectorError.config(
-                    "NO_CDC",
-                    f"{host.connector} can't delete rows (feature cdc), so that it can't upsert changes",
-                    hint='set write = "append", which stores each change',
-                )
+            check_writing(host.connector, info, self.run.stream)
             found = typed(lambda: destination.run_write(self.run.stream))
             self._outcome.write = found if isinstance(found, WriteSummary) else None
             if self.run.channel.broken is not None:  # it went on after an error

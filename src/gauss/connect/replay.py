@@ -152,7 +152,7 @@ class LetterReplay:
             observer = _Observer(committed, rejected)
             return StreamRun(stream, store, observer, pipeline=name, generation=generation, schema=schema)
 
-        manager, _ = self._side.open(StreamHost(stream_run(), CheckpointKind.DEST, self._side.id))
+        manager, info = self._side.open(StreamHost(stream_run(), CheckpointKind.DEST, self._side.id))
 
         def is_committed() -> bool:
             """Asks a destination that knows; else by the checkpoint that it has sent."""
@@ -164,7 +164,7 @@ class LetterReplay:
 
         try:
             if isinstance(manager, ManagedDestination):
-                schema, statements = planned_table(manager, stream, plan.schema())
+                schema, statements = planned_table(manager, info, stream, plan.schema())
                 try:
                     typed(lambda: manager.prepare(stream, statements, generation))
                 except ConnectorError as error:

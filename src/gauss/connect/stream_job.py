@@ -16,6 +16,7 @@ import pyarrow as pa
 from gauss.connect.attempt import Outcome, Side, close, pause_s, typed
 from gauss.connect.channel import most_in_flight
 from gauss.connect.evolution import SchemaPlan, plan_schema
+from gauss.connect.features import check_statements
 from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.letters import SyncLetters
 from gauss.connect.metrics import StreamMetrics, to_json
@@ -30,6 +31,7 @@ from gauss.contracts.connector.connector import ManagedDestination, OpaqueSource
 from gauss.contracts.connector.cursor import CursorValue
 from gauss.contracts.connector.errors import ConnectorError
 from gauss.contracts.connector.host import LogLevel
+from gauss.contracts.connector.lifecycle import OpenInfo
 from gauss.contracts.connector.progress import Checkpoint, CheckpointKind, Metric, ReadSummary, WriteSummary
 from gauss.contracts.connector.settings import CheckpointThresholds
 from gauss.contracts.connector.stream import StreamContext, SyncMode
@@ -211,13 +213,13 @@ class StreamJob:
         """One attempt, from the cursor that is safe."""
         self._idle.clear()
         stream = self._plan.context(self._stored())
-        manager = self._manager(stream)
+        manager, info = self._manager(stream)
         self._has_watermark = isinstance(manager, ManagedDestination)
         try:
             schema = None
             rows = self._context.runner.result_schema(self._plan)
             if isinstance(manager, ManagedDestination):
-                schema = self._prepared(manager, stream, rows)
+                schema = self._prepared(manager, info, stream, rows)
                 stream = self._plan.context(self._safe(manager, stream))
             opaque = self._opaque(manager, stream, schema)
             run = StreamRun(
@@ -247,9 +249,11 @@ class StreamJob:
             self._attempt = None
             close(manager)
 
-    def _prepared(self, manager: ManagedDestination, stream: StreamContext, rows: pa.Schema) -> SchemaPlan:
+    def _prepared(
+        self, manager: ManagedDestination, info: OpenInfo, stream: StreamContext, rows: pa.Schema
+    ) -> SchemaPlan:
         """The table is made, or changed as the policies say."""
-        plan, statements = planned_table(manager, stream, rows)
+        plan, statements = planned_table(manager, info, stream, rows)
         for change in plan.changes:
             log.info("%s: %s", self._plan.name, change)
         try:
@@ -264,7 +268,7 @@ class StreamJob:
         self._is_unfinished = True
         for failures in range(1, self._context.max_attempts + 1):
             try:
-                manager = self._manager(stream)
+                manager, _ = self._manager(stream)
                 try:
                     typed(lambda each=manager: each.finish(stream, self.generation))  # type: ignore[misc]
                 finally:
@@ -277,17 +281,17 @@ class StreamJob:
                 log.warning("%s: %s; tried again", self._plan.name, error.message)
                 self._draining.wait(pause_s(error, failures))
 
-    def _manager(self, stream: StreamContext) -> Any:
+    def _manager(self, stream: StreamContext) -> tuple[Any, OpenInfo]:
         """A destination that manages the table of the stream; to be closed."""
         return self._opened(stream, CheckpointKind.DEST, self._context.destination)
 
-    def _opened(self, stream: StreamContext, kind: CheckpointKind, side: Side) -> Any:
+    def _opened(self, stream: StreamContext, kind: CheckpointKind, side: Side) -> tuple[Any, OpenInfo]:
         """A connector that reads and writes no rows; to be closed."""
         idle = StreamRun(stream, self._context.store, self, pipeline=self._context.sync, generation=self.generation)
         self._idle.append(idle)
         if self._stop is not None:
             idle.interrupt()
-        return side.open(StreamHost(idle, kind, side.id))[0]
+        return side.open(StreamHost(idle, kind, side.id))
 
     def _stored(self) -> CursorValue | None:
         found = self._context.store.cursor(self._context.sync, self._plan.name)
@@ -306,7 +310,7 @@ class StreamJob:
         kind = str(manager.opaque_kind(stream, schema.table))
         if not kind:
             return ""
-        source = self._opened(stream, CheckpointKind.SOURCE, self._context.source)
+        source, _ = self._opened(stream, CheckpointKind.SOURCE, self._context.source)
         try:
             same = isinstance(source, OpaqueSource) and typed(lambda: source.opaque_kind(stream)) == kind
             return kind if same else ""
@@ -373,10 +377,13 @@ class StreamJob:
 
 
 def planned_table(
-    manager: ManagedDestination, stream: StreamContext, schema: pa.Schema
+    manager: ManagedDestination, info: OpenInfo, stream: StreamContext, schema: pa.Schema
 ) -> tuple[SchemaPlan, list[str]]:
-    """How the table of a stream is to change, and the statements that change it. Changes nothing."""
+    """How the table of a stream is to change, and the statements that change it. Changes nothing. `info`: what the
+    destination has said at its opening."""
     live = typed(lambda: manager.describe(stream))
     landed = typed(lambda: manager.landed(schema))
     plan = plan_schema(schema, landed, live, stream.policies.schema_evolution)
-    return plan, typed(lambda: manager.statements(stream, live, plan.table))
+    statements = typed(lambda: manager.statements(stream, live, plan.table))
+    check_statements(info, stream, statements)
+    return plan, statements

@@ -19,6 +19,7 @@ from gauss.config.spec import SparkSection
 from gauss.config.syncs import SyncDef
 from gauss.connect.attempt import Side, close, typed
 from gauss.connect.evolution import ColumnChange
+from gauss.connect.features import check_reading, check_writing
 from gauss.connect.host import StreamHost, StreamRun
 from gauss.connect.letters import SyncLetters
 from gauss.connect.placement import Placement, place
@@ -129,7 +130,11 @@ class Sync:
         close(destination)
         source, info = self._open(SOURCE, store=store)
         try:
-            return plan_sync(self.definition, source, [info, proposed])
+            plans = plan_sync(self.definition, source, [info, proposed])
+            for each in plans:
+                check_reading(self._sides[SOURCE].id, info, each.context())
+                check_writing(self._sides[DEST].id, proposed, each.context())
+            return plans
         finally:
             close(source)
 
@@ -171,11 +176,11 @@ class Sync:
         found = []
         for plan in plans:
             stream = plan.context()
-            manager, _ = self._open(DEST, stream)
+            manager, info = self._open(DEST, stream)
             try:
                 made = TableChange(plan.name, plan.definition.mode, plan.definition.writing)
                 if isinstance(manager, ManagedDestination):
-                    schema, statements = planned_table(manager, stream, runner.result_schema(plan))
+                    schema, statements = planned_table(manager, info, stream, runner.result_schema(plan))
                     made = replace(made, managed=True, changes=schema.changes, statements=statements)
                 found.append(made)
             finally:

@@ -37,8 +37,8 @@ class Generation:
         self.side = sync.side(CheckpointKind.DEST)
         self.context = self.plan.context()
         self.observed = Observed()
-        self.manager, _ = self.side.open(StreamHost(self._run(None), CheckpointKind.DEST, self.side.id))
-        schema, statements = planned_table(self.manager, self.context, self.plan.schema())
+        self.manager, info = self.side.open(StreamHost(self._run(None), CheckpointKind.DEST, self.side.id))
+        schema, statements = planned_table(self.manager, info, self.context, self.plan.schema())
         self.manager.prepare(self.context, statements, number)
         if self.plan.mode is not SyncMode.FULL_REFRESH and (mark := self.manager.watermark(self.context, "")):
             self.context = self.plan.context(mark.cursor)

@@ -161,7 +161,7 @@ def plans_without_changes(bench: DestinationBench) -> None:
     plan = sync.plan()[0]
     context: StreamContext = plan.context()
     with bench.opened(stream=context) as found:
-        planned_table(found.connector, context, plan.schema())
+        planned_table(found.connector, found.info, context, plan.schema())
         check(found.connector.describe(context) is None, "the table exists after its statements were asked for")
 
 
