@@ -132,7 +132,7 @@ def test_metrics_count_runs_rows_and_letters(ask: Ask) -> None:
     assert value("gauss_sync_rows", sync="copy") == 2 and value("gauss_sync_bytes", sync="copy") > 0
     assert value("gauss_sync_letters", sync="numbers") >= 1
     assert value("gauss_sync_connector_records", sync="copy", stream="in", connector="source-file") == 2
-    assert value("gauss_sync_connector_commit_ms_count", sync="copy", connector="dest-file") >= 1
+    assert value("gauss_sync_connector_commit_ms_count", sync="copy", connector="destination-file") >= 1
     [stream] = sync(ask, "copy")["streams"]
     assert {"connector": "source-file", "name": "records", "kind": "counter", "value": 2} in stream["metrics"]
     assert value("gauss_sync_running", sync="copy") == 0

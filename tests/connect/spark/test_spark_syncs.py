@@ -153,6 +153,22 @@ def test_program_runs_inside_the_tasks(make: Any, rows: Connection, source: dict
     ]
 
 
+def test_columns_that_files_of_other_partitions_lack_are_null(
+    make: Any, connection: Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    for number, columns in enumerate((["n", "a"], ["n"], ["n", "b"])):
+        lines = [json.dumps(dict.fromkeys(columns, 10 * number + row)) for row in range(10)]
+        (tmp_path / "in" / f"{number}.jsonl").write_text("\n".join(lines) + "\n")
+    source = {"connector": "file", "path": str(tmp_path / "in")}
+    events: list[dict[str, Any]] = []
+    sync = make({"name": "in", "table": "files"}, source=source, emit=events.append)
+    assert succeeded(sync.run()).streams[0].write.records_written == 30
+    assert [each["event"] for each in events].count("checkpoint") >= 2  # the files are of several partitions
+    sums = connection.execute("SELECT sum(n), sum(a), sum(b) FROM landing.files").fetchall()
+    assert sums == [(435, 45, 245)]
+
+
 def test_rows_pass_through_the_query_to_the_destination(make: Any, rows: Connection, source: dict[str, Any]) -> None:
     query = "SELECT id, upper(name) AS name, data, worth, born FROM input WHERE id > 10"
     succeeded(make({"transform": {"sql": query}}, source=source).run())
