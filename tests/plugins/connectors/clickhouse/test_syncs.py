@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import threading
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError
 
 from gauss.clients.clickhouse.connect import connect as connect_clickhouse
 from gauss.clients.embedded import EmbeddedServer, ensure
@@ -19,6 +21,8 @@ from gauss.config.syncs import SyncDef
 from gauss.connect.embedded_sides import embedded_servers
 from gauss.connect.sync import Sync, SyncResult
 from gauss.model.paths import DataDir
+from helpers.cdc_people import drop_replication
+from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.system
 PEOPLE = """
@@ -129,6 +133,34 @@ def test_incremental_upsert_applies_the_changes_of_its_source(syncs: Syncs, conn
     connection.execute("INSERT INTO people (id, name) VALUES (302, 'late')")
     syncs.run(stream)
     assert syncs.query("SELECT count(), max(name) FROM {db}.people FINAL") == [(302, "person 99")]
+
+
+def test_columns_may_go_and_come_while_a_sync_follows_its_source(syncs: Syncs, connection: Connection) -> None:
+    sync, found = syncs.make({"mode": "cdc", "key": ["id"]}, follow=True), list[SyncResult]()
+    running = threading.Thread(target=lambda: found.append(sync.run()), daemon=True)
+    running.start()
+
+    def landed(query: str) -> bool:
+        assert not found, found[0].error
+        try:
+            return bool(syncs.query(f"SELECT count() FROM {{db}}.people FINAL WHERE {query}")[0][0])
+        except DatabaseError:  # there is no such table or column yet
+            return False
+
+    try:
+        wait_until(lambda: landed("id = 301"), 60)
+        connection.execute("ALTER TABLE people DROP COLUMN worth")
+        connection.execute("INSERT INTO people (id, name) VALUES (302, 'late')")
+        wait_until(lambda: landed("id = 302 AND worth IS NULL"), 60)
+        connection.execute("ALTER TABLE people ADD COLUMN more text")
+        connection.execute("UPDATE people SET more = 'x' WHERE id = 7")
+        wait_until(lambda: landed("id = 7 AND more = 'x'"), 60)
+    finally:
+        sync.drain()
+        running.join(60)
+        drop_replication(connection)
+    assert found[0].status == "cancelled", found[0].error
+    assert syncs.query("SELECT count(), countIf(worth IS NOT NULL) FROM {db}.people FINAL") == [(302, 299)]
 
 
 def test_new_column_is_shown_by_a_dry_run_before_it_is_added(syncs: Syncs, connection: Connection) -> None:

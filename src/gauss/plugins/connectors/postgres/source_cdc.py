@@ -187,6 +187,7 @@ class ChangeCapture:
             f"the columns of {planned.relation.name} have changed since this run began: expected {names[0]}, found"
             f" {names[1]}",
             hint="start the sync again, which follows schema_evolution in policies",
+            details={"replan": True},
         )
 
     @contextmanager
