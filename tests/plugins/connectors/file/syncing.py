@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -235,3 +236,16 @@ class Increments:
 
 def write_numbers(path: Path, *values: int) -> None:
     path.write_text("".join(f'{{"n":{n}}}\n' for n in values))
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without the rights of root, if this is root."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)

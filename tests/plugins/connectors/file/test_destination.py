@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,10 +17,12 @@ import pyarrow as pa
 import pytest
 
 from gauss.connect.attempt import Attempt
+from gauss.connect.host import StreamHost
 from gauss.contracts.connector.connector import ManagedDestination, Watermark, partition_key
 from gauss.contracts.connector.cursor import Int64Cursor
 from gauss.contracts.connector.errors import CommitState, ConnectorError, ErrorCategory
 from gauss.contracts.connector.lifecycle import JsonConfig
+from gauss.contracts.connector.progress import Checkpoint, CheckpointKind
 from gauss.contracts.connector.stream import Append, Replace, SyncMode, Upsert, WriteMode
 from gauss.plugins.connectors.file import atomic
 from gauss.plugins.connectors.file.data_folder import DataFolder
@@ -28,6 +31,7 @@ from plugins.connectors.file.syncing import (
     FULL,
     INCREMENTAL,
     Wanted,
+    as_nobody,
     emits,
     move,
     ns,
@@ -293,17 +297,37 @@ def test_invalid_config_is_refused(tmp_path: Path, config: dict[str, Any], key: 
 
 def test_read_only_directory_is_a_permission_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
-    root = os.geteuid() == 0
     side = writes(tmp_path / "out")
-    if root:
-        os.seteuid(65_534)
-    try:
-        with pytest.raises(ConnectorError) as raised, opened(side, Wanted()) as manager:
-            manager.validate(side.config)
-    finally:
-        if root:
-            os.seteuid(0)
+    with as_nobody(), pytest.raises(ConnectorError) as raised, opened(side, Wanted()) as manager:
+        manager.validate(side.config)
     assert raised.value.category is ErrorCategory.PERMISSION
+
+
+def test_directory_that_becomes_read_only_between_two_commits_costs_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place, "out")
+        Path(place).chmod(0o777)
+        told = StreamHost.checkpoint
+
+        def allow(mode: int) -> None:
+            for each in (out, *(found for found in out.rglob("*") if found.is_dir())):
+                each.chmod(mode)
+
+        def checkpoint(host: StreamHost, made: Checkpoint) -> None:
+            told(host, made)
+            if made.kind is CheckpointKind.DEST:
+                allow(0o555)
+
+        source = emits(numbers(1), numbers(2), numbers(3))
+        with as_nobody():
+            with monkeypatch.context() as patched:
+                patched.setattr(StreamHost, "checkpoint", checkpoint)
+                moved = move(source, writes(out), Wanted(mode=INCREMENTAL))
+            assert moved.error.category is ErrorCategory.PERMISSION and not moved.error.retryable
+            assert moved.cursor == Int64Cursor(1) and ns(out) == [1]
+            allow(0o755)
+            move(source, writes(out), Wanted(mode=INCREMENTAL, cursor=moved.cursor, generation=2)).ok()
+            assert ns(out) == [1, 2, 3]
 
 
 def test_file_instead_of_the_directory_is_a_config_error(tmp_path: Path) -> None:

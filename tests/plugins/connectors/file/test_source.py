@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from plugins.connectors.file.syncing import (
     Increments,
     Kept,
     Wanted,
+    as_nobody,
     emits,
     move,
     opened,
@@ -302,19 +301,6 @@ def test_partitions_are_disjoint_and_complete(tmp_path: Path) -> None:
 
 
 # --- errors ---
-
-
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """Without the rights of root, if this is root."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65_534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
 
 
 def failed(path: Path, **config: Any) -> ConnectorError:
