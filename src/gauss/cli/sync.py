@@ -43,7 +43,7 @@ def command(
         bool, typer.Option("--dry-run", help="Show streams and DDL statements; change nothing.")
     ] = False,
     local: Annotated[
-        bool, typer.Option("--local", help="Run in this process, not on Spark, whatever `runs_on` says.")
+        bool, typer.Option("--local", help="Run in this process, whatever `runs_on` says; a query needs Spark.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
