@@ -96,8 +96,6 @@ def test_cursors_keep_their_type(store: StateStore, value: CursorValue | None) -
     assert store.cursor("typed", repr(value)) is None
     store.move("typed", repr(value), cursor(value), "run 1")
     assert store.cursor("typed", repr(value)) == cursor(value)
-    assert store.forget("typed", repr(value)) and not store.forget("typed", repr(value))
-    assert store.cursor("typed", repr(value)) is None
 
 
 def test_run_of_an_earlier_generation_is_fenced(store: StateStore) -> None:

@@ -110,11 +110,6 @@ class StateStore:
         with self.transaction() as connection:
             return connection.execute(by.limit(1)).scalar() == EDITED
 
-    def forget(self, sync: str, stream: str) -> bool:
-        """Removes the cursor of a stream, so that it starts again; returns whether there was one."""
-        with self.transaction() as connection:
-            return bool(connection.execute(CURSORS.delete().where(*_is(CURSORS, sync=sync, stream=stream))).rowcount)
-
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
