@@ -37,6 +37,9 @@ class Letter(msgspec.Struct):
     """Number of failed attempts of its processor."""
     partition: int | msgspec.UnsetType = msgspec.UNSET
     """The partition of the topic, if not 0."""
+    number: int | msgspec.UnsetType = msgspec.UNSET
+    """Its number among all dead letters, if that is no longer its offset in their topic: it stays when others are
+    discarded."""
     from_stage: str | msgspec.UnsetType = msgspec.UNSET
     """If the record is published together with the letter: the stage to whose first record `offset` is relative."""
 

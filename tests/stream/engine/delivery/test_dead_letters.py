@@ -190,6 +190,40 @@ def test_discard_of_several_choices_takes_none_that_came_later(engine: Engine) -
     assert ask("dlq.discard", any=[one, group])["discarded"] == 0, "numbers are not used again"
 
 
+def numbers(engine: Engine, **choice: Any) -> list[int]:
+    return [each["dead_offset"] for each in commands(engine)("dlq.show", limit=1000, **choice)["letters"]][::-1]
+
+
+def test_numbers_of_letters_stay_when_others_are_discarded(start: Callable[[], Engine]) -> None:
+    engine = start()
+    ask = commands(engine)
+    write(engine, "a", b"1", b"2", b"3", b"4")
+    first, second, third, fourth = numbers(engine)
+    assert ask("dlq.discard", processor="a", offsets=[first])["discarded"] == 1
+    write(engine, "a", b"5")
+    assert numbers(engine)[:3] == [second, third, fourth] and numbers(engine)[3] > fourth
+    assert ask("dlq.discard", processor="a", offsets=[third])["discarded"] == 1, "by the number that was shown first"
+    engine = start()
+    assert letters(engine) == [b"2", b"4", b"5"]
+    assert numbers(engine)[:2] == [second, fourth]
+    assert numbers(engine, before=fourth) == [second]
+    assert commands(engine)("dlq.discard", processor="a", before=fourth + 1)["discarded"] == 2
+    assert letters(engine) == [b"5"]
+    assert commands(engine)("dlq.ls")["total"] == 1
+    assert all("number" not in each for each in commands(engine)("dlq.show")["letters"])
+
+
+def test_letters_are_chosen_by_stage(engine: Engine) -> None:
+    ask, inc = commands(engine), engine.topic("in").inc
+    for number, stage in enumerate(("decode", "encode", "encode")):
+        engine.dead.write(Letter("bad", "", stage, "cut", b"good", "in", inc, number, 50), engine.stopping)
+    assert len(numbers(engine, stage="encode")) == 2
+    newest = numbers(engine)[-1]
+    assert ask("dlq.replay", processor="cut", stage="encode", before=newest)["replayed"] == 1
+    assert ask("dlq.discard", processor="cut", reason="bad", stage="encode")["discarded"] == 1
+    assert [each["stage"] for each in ask("dlq.show")["letters"]] == ["decode"]
+
+
 def test_engine_that_dies_behind_the_journal_entry_of_a_discard_shows_no_letter_twice(
     start: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,13 +244,16 @@ def test_engine_that_dies_behind_the_journal_entry_of_a_discard_shows_no_letter_
 
 def test_replay_at_the_limit_frees_what_the_replayed_letters_took(engine: Engine) -> None:
     ask, inc, count = commands(engine), engine.topic("in").inc, 0
+    engine.dead.write(Letter("worse", "", "decode", "cut", b"bad", "in", inc, ROOM, 50), engine.stopping)
+    kept = numbers(engine)
     while not engine.dead.full("cut"):
         engine.dead.write(Letter("bad", "", "decode", "cut", b"good", "in", inc, count, 50), engine.stopping)
         count += 1
-    assert ask("dlq.replay", processor="cut")["replayed"] == count
+    assert ask("dlq.replay", processor="cut", reason="bad")["replayed"] == count
     assert not engine.dead.full("cut")
+    assert numbers(engine) == kept
     wait_until(lambda: engine.topic("out").version() == count)
-    assert ask("dlq.replay", processor="cut")["replayed"] == 0
+    assert ask("dlq.replay", processor="cut", reason="bad")["replayed"] == 0
 
 
 def test_letters_of_two_partitions_are_different_letters() -> None:

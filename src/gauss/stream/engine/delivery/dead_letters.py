@@ -40,6 +40,9 @@ RATIO_LETTERS = 100
 """Minimum number of dead letters in the window before their ratio can stop a processor."""
 
 
+Choice = Callable[[int, Letter], bool]
+
+
 def letter_key(letter: Letter) -> DeadKey:
     """The identity of a letter: one that failed again after a replay differs from the one before."""
     place = place_key(letter.topic, letter.partition or 0)
@@ -70,7 +73,8 @@ def letters_chunk(letters: Iterable[Letter], ts_ms: int) -> Chunk:
 
 
 def read_letters(topic: TopicHandle, start: int, stop: int) -> Iterator[tuple[int, Letter]]:
-    """The letters in [start, stop) with their offsets."""
+    """The letters at the offsets [start, stop) with their numbers, which ascend as well: a number is the offset at
+    which the letter was first."""
     start = max(start, topic.floor())
     if start >= stop:
         return
@@ -80,9 +84,22 @@ def read_letters(topic: TopicHandle, start: int, stop: int) -> Iterator[tuple[in
             _, batch = cursor.read()
             assert isinstance(batch, pa.RecordBatch)
             for offset, data in zip(batch.column(0).to_pylist(), batch.column(2), strict=True):
-                yield offset, msgspec.json.decode(data.as_buffer(), type=Letter)
+                letter = msgspec.json.decode(data.as_buffer(), type=Letter)
+                yield offset if letter.number is msgspec.UNSET else letter.number, letter
     finally:
         cursor.close()
+
+
+def chosen(given: Mapping[str, Any]) -> Choice:
+    """Whether a letter is one of those that a request names, by its number and content."""
+    numbers, before = given.get("offsets"), given.get("before")
+    named = {key: given[key] for key in ("processor", "reason", "stage") if given.get(key)}
+    wanted = None if numbers is None else frozenset(numbers)
+    return lambda number, letter: (
+        all(getattr(letter, key) == value for key, value in named.items())
+        and (wanted is None or number in wanted)
+        and (before is None or number < before)
+    )
 
 
 class DeadLetters:
@@ -95,7 +112,7 @@ class DeadLetters:
         self.waiting: Counter[str] = Counter()
         """Processors that wait for space with a letter, and their number of waiting connections."""
         self.changing = threading.RLock()
-        """Held during a replay or discard, so that the numbers of letters do not change."""
+        """Held during a replay or discard, so that no other one moves the letters."""
         self._ledger = ledger
         self._limits = limits
         self._lock = threading.Lock()
@@ -170,27 +187,28 @@ class DeadLetters:
 
     @contextmanager
     def replaying(self, letters: Iterable[tuple[int, Letter]]) -> Iterator[None]:
-        """Yields letters with their offsets, and takes them out of the count unless the block raises."""
+        """Takes numbered letters out of the count unless the block raises."""
         with self._lock:
             yield
-            for offset, letter in letters:
-                if offset < self._counted:
+            for number, letter in letters:
+                if number < self._counted:  # its offset is then, too: letters move before they are counted
                     self._groups[_group(letter)][0] -= 1
 
-    def discard(self, unwanted: Callable[[int, Letter], bool]) -> int:
+    def discard(self, unwanted: Choice) -> int:
         """Removes the matching letters and all replayed ones; returns the number of the former. Other letters are
-        appended again with new numbers; one journal entry commits it."""
+        appended again and keep their numbers; one journal entry commits it."""
         topic, discarded = self.topic, 0
 
         def kept(end: int) -> Iterator[Chunk]:
             nonlocal discarded
             batch: list[Letter] = []
-            for offset, letter in read_letters(topic, 0, end):
+            for number, letter in read_letters(topic, 0, end):
                 if self._was_replayed(letter):
                     continue
-                if unwanted(offset, letter):
+                if unwanted(number, letter):
                     discarded += 1
                     continue
+                letter.number = number
                 batch.append(letter)
                 if len(batch) == KEPT_BATCH:
                     yield from self._fitting(batch)
@@ -213,18 +231,16 @@ class DeadLetters:
         if chunk is not None:
             yield chunk
 
-    def newest(self, processor: str, reason: str, limit: int, before: int | None) -> list[tuple[int, Letter]]:
-        """Letters that match, newest first, below the offset `before`."""
-        stop = self.topic.version() if before is None else min(before, self.topic.version())
+    def newest(self, limit: int, fits: Choice) -> list[tuple[int, Letter]]:
+        """Letters that fit, newest first."""
+        stop, floor = self.topic.version(), self.topic.floor()
         found: list[tuple[int, Letter]] = []
-        while stop > self.topic.floor() and len(found) < limit:
-            start = max(stop - 1000, self.topic.floor())
+        while stop > floor and len(found) < limit:
+            start = max(stop - 1000, floor)
             page = [
-                (offset, letter)
-                for offset, letter in read_letters(self.topic, start, stop)
-                if processor in ("", letter.processor)
-                and reason in ("", letter.reason)
-                and not self._was_replayed(letter)
+                (number, letter)
+                for number, letter in read_letters(self.topic, start, stop)
+                if fits(number, letter) and not self._was_replayed(letter)
             ]
             found += reversed(page)
             stop = start

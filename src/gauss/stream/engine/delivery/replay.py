@@ -16,7 +16,7 @@ from gauss.contracts.letter import Letter
 from gauss.contracts.processor import Role
 from gauss.model.errors import ConfigError, NotFound
 from gauss.model.names import retry_topic
-from gauss.stream.engine.delivery.dead_letters import DeadLetters, letter_key, read_letters
+from gauss.stream.engine.delivery.dead_letters import Choice, DeadLetters, letter_key, read_letters
 from gauss.stream.engine.delivery.transaction import Transaction
 from gauss.stream.engine.journal.entries import LettersReplayed, RetryOrigin
 from gauss.stream.engine.journal.ledger import Ledger
@@ -39,11 +39,9 @@ class LetterReplay:
         self._dead = dead
         self._graph = graph
 
-    def send(
-        self, processor: str, reason: str, offsets: list[int] | None, corrected: Mapping[int, bytes] | None = None
-    ) -> dict[str, Any]:
-        """Sends the matching letters; `already` counts those sent before, `refused` those that can't be sent.
-        `corrected`: the bytes to send in place of a letter's own, by its offset."""
+    def send(self, processor: str, fits: Choice, corrected: Mapping[int, bytes] | None = None) -> dict[str, Any]:
+        """Sends the letters that fit; `already` counts those sent before, `refused` those that can't be sent.
+        `corrected`: the bytes to send in place of a letter's own, by its number."""
         node = self._graph.processors.get(processor)
         if node is None:
             raise NotFound(f'no processor "{processor}"', hint="gauss processors ls shows them")
@@ -53,35 +51,31 @@ class LetterReplay:
                 hint=f"inspect the bytes (gauss dlq show --processor {processor}), correct them and send them again",
             )
         with self._dead.changing:
-            return self._send(node, reason, None if offsets is None else set(offsets), corrected or {})
+            return self._send(node, fits, corrected or {})
 
-    def _send(
-        self, node: ProcessorNode, reason: str, wanted: set[int] | None, corrected: Mapping[int, bytes]
-    ) -> dict[str, Any]:
+    def _send(self, node: ProcessorNode, fits: Choice, corrected: Mapping[int, bytes]) -> dict[str, Any]:
         done = self._ledger.replayed(node.name)
         replayed = already = refused = 0
         letters: list[tuple[int, Letter]] = []
-        for offset, letter in read_letters(self._dead.topic, 0, self._dead.topic.version()):
-            if letter.processor != node.name or reason not in ("", letter.reason):
+        for number, letter in read_letters(self._dead.topic, 0, self._dead.topic.version()):
+            if letter.processor != node.name or not fits(number, letter):
                 continue
-            if wanted is not None and offset not in wanted:
-                continue
-            if offset in corrected:
-                letter.data, letter.truncated = corrected[offset], msgspec.UNSET
+            if number in corrected:
+                letter.data, letter.truncated = corrected[number], msgspec.UNSET
             if letter.offset < 0 or letter.truncated is not msgspec.UNSET or self._is_rebuilt(letter):
                 refused += 1
             elif letter_key(letter) in done:
                 already += 1
             else:
                 done.add(letter_key(letter))
-                letters.append((offset, letter))
+                letters.append((number, letter))
                 replayed += 1
             if len(letters) == BATCH:
                 self._commit_all(node, letters)
                 letters = []
         self._commit_all(node, letters)
         if self._dead.full(node.name):
-            self._dead.discard(lambda _offset, _letter: False)  # removes replayed letters
+            self._dead.discard(lambda _number, _letter: False)  # removes replayed letters
         return {
             "replayed": replayed,
             "already": already,
@@ -99,8 +93,8 @@ class LetterReplay:
         beside = {each: retry_topic(node.name, each) for each in node.beside}
         beside |= {topic: topic for topic in beside.values()}
         by_topic: dict[str, list[tuple[int, Letter]]] = {}
-        for offset, letter in letters:
-            by_topic.setdefault(beside.get(letter.topic, retry_topic(node.name)), []).append((offset, letter))
+        for number, letter in letters:
+            by_topic.setdefault(beside.get(letter.topic, retry_topic(node.name)), []).append((number, letter))
         for topic, found in by_topic.items():
             self._commit(node.name, topic, found)
 

@@ -17,9 +17,9 @@
 | `processors.drop_state`| `name`                   | `{queued: true, processor, action: "drop_state"}`            |
 | `processors.rebuild`| `name`                      | `{queued: true, processor, action: "rebuild", targets}`      |
 | `dlq.ls`          | `processor` (optional)        | `{total, groups: [DeadGroup]}`                               |
-| `dlq.show`        | `processor`, `reason`, `limit` (20), `before` (all optional) | `{letters: [Letter]}`, newest |
-| `dlq.replay`      | `processor`; `reason`, `offsets`, `corrected` | `{replayed, already, refused, refused_hint}` |
-| `dlq.discard`     | `processor`, `reason`, `offsets`, `before`, or `any` (a list of those) | `{discarded}`      |
+| `dlq.show`        | `Choice`, `limit` (20)        | `{letters: [Letter]}`, newest first                          |
+| `dlq.replay`      | `Choice` with `processor`; `corrected` | `{replayed, already, refused, refused_hint}`        |
+| `dlq.discard`     | `Choice`, or `any` (a list of those) | `{discarded}`                                         |
 | `feed.claim`      | `writer`, `generation`        | `Fed`; fences smaller generations of an outside writer       |
 | `feed.position`   | `writer`                      | `Fed`                                                        |
 | `scans`           |                               | `{scans: [Scan]}`: cursors of other processes                |
@@ -43,8 +43,9 @@ Shapes:
   starting, running, waiting, failed, stopped, done.
 - `Task`: `{task (its number), told_s (how long ago), rows, wait_ms, read_ms, work_ms, publish_ms, attempt, where}` of
   its last epoch.
-- `DeadGroup`: `{reason, stage, processor, count, first_ts_ms, last_ts_ms}`. `offsets` are
-  `dead_offset`s, and so is `before`, which is exclusive.
+- `DeadGroup`: `{reason, stage, processor, count, first_ts_ms, last_ts_ms}`.
+- `Choice`: `processor`, `reason`, `stage`, `offsets` and `before`, all optional. `offsets` are `dead_offset`s, which a
+  letter keeps, and so is `before`, which is exclusive.
 - `Letter`: `{dead_offset, reason, detail, stage, processor, topic, inc, offset, ts_ms, column, data (base64), truncated
   (only if cut: the original length), attempts (how often its processor refused it)}`; replayed ones are left out until
   they come back.
@@ -78,6 +79,7 @@ from gauss.contracts.processor import Role
 from gauss.contracts.storage import TopicKind
 from gauss.model.errors import ConfigError, NotFound, Rejected
 from gauss.model.names import retry_topic, table_processor
+from gauss.stream.engine.delivery.dead_letters import Choice, chosen
 from gauss.stream.engine.delivery.rebuild import refuse_rows_of_others
 from gauss.stream.engine.observe.metrics import metrics
 from gauss.stream.engine.observe.status import health_reasons, processor_row, starting, topic_row
@@ -318,34 +320,28 @@ def _dead_groups(engine: Engine, args: Arguments) -> dict[str, Any]:
 
 
 def _dead_letters(engine: Engine, args: Arguments) -> dict[str, Any]:
-    found = engine.dead.newest(
-        args.text("processor", ""), args.text("reason", ""), args.number("limit", 20), args.optional("before")
-    )
-    return {"letters": [{"dead_offset": offset, **msgspec.to_builtins(letter)} for offset, letter in found]}
+    found = engine.dead.newest(args.number("limit", 20), _choice(args))
+    return {"letters": [_shown(number, letter) for number, letter in found]}
+
+
+def _shown(number: int, letter: Letter) -> dict[str, Any]:
+    letter.number = msgspec.UNSET
+    return {"dead_offset": number, **msgspec.to_builtins(letter)}
 
 
 def _replay(engine: Engine, args: Arguments) -> dict[str, Any]:
     corrected = {int(offset): base64.b64decode(data) for offset, data in (args.optional("corrected") or {}).items()}
-    return engine.replay.send(args.text("processor"), args.text("reason", ""), args.optional("offsets"), corrected)
+    return engine.replay.send(args.text("processor"), _choice(args), corrected)
 
 
 def _discard(engine: Engine, args: Arguments) -> dict[str, Any]:
     given = args.optional("any")
-    keys = ("processor", "reason", "offsets", "before")
-    chosen = [_choice(one) for one in ([{key: args.optional(key) for key in keys}] if given is None else given)]
-    return {"discarded": engine.dead.discard(lambda offset, letter: any(fits(offset, letter) for fits in chosen))}
+    choices = [_choice(args)] if given is None else [chosen(one) for one in given]
+    return {"discarded": engine.dead.discard(lambda number, letter: any(fits(number, letter) for fits in choices))}
 
 
-def _choice(given: dict[str, Any]) -> Callable[[int, Letter], bool]:
-    """Whether a letter is one of those that a request names."""
-    processor, reason, before = given.get("processor"), given.get("reason"), given.get("before")
-    offsets = None if given.get("offsets") is None else frozenset(given["offsets"])
-    return lambda offset, letter: (
-        processor in (None, "", letter.processor)
-        and reason in (None, "", letter.reason)
-        and (offsets is None or offset in offsets)
-        and (before is None or offset < before)
-    )
+def _choice(args: Arguments) -> Choice:
+    return chosen({key: args.optional(key) for key in ("processor", "reason", "stage", "offsets", "before")})
 
 
 def _feed_claim(engine: Engine, args: Arguments) -> dict[str, Any]:
