@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gauss.api.letters import bad_place, corrected_bytes
 from gauss.api.records import MOST, whole_number
+from gauss.api.sync_letters import letters_of_syncs, newest_letters
 from gauss.api.trial import tried
 from gauss.contracts.processor import Role
 from gauss.model.errors import ConfigError
@@ -33,7 +34,13 @@ class ReplayRequest(BaseModel):
 
     processor: str | None = None
     reason: str | None = None
-    offsets: list[Place] | None = None
+    stage: str | None = None
+    offsets: list[Place] | None = Field(
+        default=None, description="numbers of letters, which stay when others are discarded"
+    )
+    before: Place | None = Field(
+        default=None, description="only smaller numbers, so that letters which arrive later are not among them"
+    )
 
 
 class Corrected(ReplayRequest):
@@ -53,19 +60,11 @@ class Try(BaseModel):
     data: str | dict[str, str]
 
 
-class Chosen(ReplayRequest):
-    """Selects dead letters, so that those that arrive later are not among them."""
-
-    before: Place | None = Field(None, description="only letters with smaller numbers")
-
-
-class Discard(Chosen):
+class Discard(ReplayRequest):
     """Selects dead letters; all of them only with `all`."""
 
     all: bool = False
-    any: list[Chosen] | None = Field(
-        None, description="several choices at once: after a discard the remaining letters have new numbers"
-    )
+    any: list[ReplayRequest] | None = Field(None, description="several choices at once")
 
 
 def routes(running: Running) -> APIRouter:
@@ -134,18 +133,30 @@ def routes(running: Running) -> APIRouter:
     def drop(topic: str, reader: str) -> dict[str, Any]:
         return running.command("readers.drop", topic=topic, reader=reader)
 
-    @router.get("/dlq", tags=["dead letters"], summary="Count dead letters by reason, stage and processor")
+    @router.get("/dlq", tags=["dead letters"], summary="Count dead letters by reason, stage and processor or sync")
     def dead_letters(processor: str | None = None) -> dict[str, Any]:
-        return running.command("dlq.ls", processor=processor)
+        found = running.command("dlq.ls", processor=processor)
+        if processor is not None:
+            return found
+        of_syncs = [group for each in letters_of_syncs(running) for group in each.groups()]
+        total = found["total"] + sum(group["count"] for group in of_syncs)
+        return {"total": total, "groups": [*found["groups"], *of_syncs]}
 
     @router.get("/dlq/letters", tags=["dead letters"], summary="Dead letters, newest first")
     def letters(
+        *,
         processor: str | None = None,
         reason: str | None = None,
+        stage: str | None = None,
+        sync: Annotated[str | None, Query(description="those of this sync; without it, those of processors")] = None,
         limit: Annotated[int, Query(ge=1, le=MOST_LETTERS)] = 20,
         before: Annotated[int | None, Query(ge=0, le=MOST)] = None,
     ) -> dict[str, Any]:
-        found = running.command("dlq.show", processor=processor, reason=reason, limit=limit, before=before)
+        if sync is not None:
+            if processor is not None:
+                raise ConfigError("processor and sync select different dead letters", hint="give one of them")
+            return {"letters": newest_letters(running, sync, reason=reason, stage=stage, before=before)[:limit]}
+        found = running.command("dlq.show", processor=processor, reason=reason, stage=stage, limit=limit, before=before)
         return {"letters": [{**letter, "bad_place": bad_place(letter)} for letter in found["letters"]]}
 
     @router.post("/dlq/try", tags=["dead letters"], summary="Whether a corrected record would pass; changes nothing")
@@ -161,38 +172,40 @@ def routes(running: Running) -> APIRouter:
             return running.command("dlq.replay", **asked.model_dump(exclude={"data"}), corrected=corrected)
         if asked.data:
             raise ConfigError("corrected records need their processor", hint='pass "processor"')
-        return _replay_all(running, asked.reason, asked.offsets)
+        return _replay_all(running, asked)
 
     @router.post("/dlq/discard", tags=["dead letters"], summary="Delete dead letters")
     def discard(asked: Discard) -> dict[str, Any]:
-        chosen: list[Chosen] = [asked] if asked.any is None else asked.any
+        chosen: list[ReplayRequest] = [asked] if asked.any is None else asked.any
         if not asked.all and not all(map(_chooses, chosen)):
             raise ConfigError(
                 "no dead letters selected",
-                hint='pass "processor", "reason", "offsets" or "all": true',
+                hint='pass "processor", "reason", "stage", "offsets" or "all": true',
             )
-        keys = set(Chosen.model_fields)
+        keys = set(ReplayRequest.model_fields)
         return running.command("dlq.discard", any=[each.model_dump(include=keys) for each in chosen])
 
     return router
 
 
-def _chooses(asked: Chosen) -> bool:
-    return bool(asked.processor or asked.reason or asked.offsets)
+def _chooses(asked: ReplayRequest) -> bool:
+    return bool(asked.processor or asked.reason or asked.stage or asked.offsets)
 
 
-def _replay_all(running: Running, reason: str | None, offsets: list[int] | None) -> dict[str, Any]:
+def _replay_all(running: Running, asked: ReplayRequest) -> dict[str, Any]:
     """Replays the letters of transforms; those of edges were never records, so they count as refused."""
     total: dict[str, Any] = {"replayed": 0, "already": 0, "refused": 0, "refused_hint": ""}
     groups = running.command("dlq.ls")["groups"]
+    chosen = asked.model_dump(include=set(ReplayRequest.model_fields) - {"processor"})
     for name in dict.fromkeys(group["processor"] for group in groups):
         node = running.graph.processors.get(name)
         if node is not None and node.role is Role.TRANSFORM:
-            done = running.command("dlq.replay", processor=name, reason=reason, offsets=offsets)
+            done = running.command("dlq.replay", processor=name, **chosen)
             for key in ("replayed", "already", "refused"):
                 total[key] += done[key]
-        elif offsets is None:
-            mine = [group for group in groups if group["processor"] == name and reason in (None, group["reason"])]
+        elif asked.offsets is None and asked.before is None:
+            mine = [group for group in groups if group["processor"] == name and asked.reason in (None, group["reason"])]
+            mine = [group for group in mine if asked.stage in (None, group["stage"])]
             total["refused"] += sum(group["count"] for group in mine)
     if total["refused"]:
         total["refused_hint"] = "they were never records of a topic, or are truncated: correct them and send them again"

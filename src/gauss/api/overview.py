@@ -7,6 +7,7 @@ from typing import Any
 
 from gauss.api.bottleneck import Row, headline, limiting_reader, why_held
 from gauss.api.databases.source import run_databases
+from gauss.api.sync_letters import letters_of_syncs
 from gauss.config.listeners import Address
 from gauss.contracts.storage import TopicKind
 from gauss.model.errors import GaussError
@@ -46,6 +47,7 @@ def overview(running: Running) -> dict[str, Any]:
     syncs = running.syncs.rows() if running.syncs is not None else []
     found = {
         "config": running.config.name,
+        "data_dir": str(running.held.paths.root),
         "folder": running.config.absolute().parent.name,
         "status": health["status"],
         "reasons": health["reasons"],
@@ -53,7 +55,7 @@ def overview(running: Running) -> dict[str, Any]:
         "headline": headline(health, topics, processors, limits, offered=offered, listening=listeners(running)),
         "bottleneck": None if limits is None else limits.processor,
         "bottleneck_why": "" if limits is None else why_held(limits, offered),
-        "dead": _dead_count(running, dead),
+        "dead": _dead_count(running, dead) + sum(each.count() for each in letters_of_syncs(running)),
         "topics": topics,
         "processors": processors,
         "databases": run_databases(running).is_used(),

@@ -50,7 +50,7 @@ def ls(
     if sync is None:
         found = of_run(data_dir, lambda client: client.get("dlq", processor=processor), found)
     if processor is None:
-        found["groups"] = [*found["groups"], *LetterChoice(data_dir, sync=sync).groups()]
+        found["groups"] = [*_of_processors(found), *LetterChoice(data_dir, sync=sync).groups()]
     output.data(found)
     if not found["groups"]:
         output.line("no dead letters")
@@ -148,7 +148,7 @@ def discard(
     data_dir: DataDirOption = DEFAULT_DATA_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Delete dead letters. The remaining ones are renumbered.
+    """Delete dead letters. The remaining ones of a sync are renumbered.
 
     Examples: gauss dlq discard --processor feed · gauss dlq discard --reason late --yes · gauss dlq discard 17 18
     """
@@ -159,7 +159,7 @@ def discard(
     if not yes:
         groups: list[dict[str, Any]] = choice.groups() if choice is not None else []
         if with_run:
-            groups += of_run(data_dir, lambda client: client.get("dlq", processor=processor), {"groups": []})["groups"]
+            groups += _of_processors(of_run(data_dir, lambda client: client.get("dlq", processor=processor), {}))
         count = sum(group["count"] for group in groups if reason in (None, group["reason"]))
         if not sys.stdin.isatty():
             raise ConfigError("discarding dead letters must be confirmed", hint="add --yes")
@@ -182,6 +182,11 @@ def _refuse_nothing(
     if not (numbers or processor or sync or reason or all):
         raise ConfigError("no dead letters selected", hint="pass numbers, --processor, --sync, --reason, or --all")
     refuse_both(processor, sync)
+
+
+def _of_processors(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The groups of a run's answer without those of syncs, which are read here, with or without a run."""
+    return [group for group in found.get("groups", []) if not group.get("sync")]
 
 
 def _owner(group: dict[str, Any]) -> str:

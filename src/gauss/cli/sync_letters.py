@@ -34,38 +34,24 @@ class LetterChoice:
 
     def groups(self) -> list[dict[str, Any]]:
         """Counts by sync, side and reason, in the form of those of a run."""
-        found: dict[tuple[str, str, str], dict[str, Any]] = {}
-        for kept in self.kept:
-            for number, letter in enumerate(kept, 1):
-                if not self.matches(number, letter):
-                    continue
-                key = (kept.sync, letter["side"], letter["reason"])
-                group = found.setdefault(
-                    key,
-                    {
-                        "reason": letter["reason"],
-                        "stage": letter["side"],
-                        "processor": "",
-                        "sync": kept.sync,
-                        "count": 0,
-                        "first_ts_ms": letter["ts_ms"],
-                        "last_ts_ms": letter["ts_ms"],
-                    },
-                )
-                group["count"] += 1
-                group["first_ts_ms"] = min(group["first_ts_ms"], letter["ts_ms"])
-                group["last_ts_ms"] = max(group["last_ts_ms"], letter["ts_ms"])
-        return list(found.values())
+        from gauss.connect.letters import grouped
+
+        numbered = ((kept, enumerate(kept, 1)) for kept in self.kept)
+        return [
+            group
+            for kept, letters in numbered
+            for group in grouped(kept.sync, (letter for number, letter in letters if self.matches(number, letter)))
+        ]
 
     def newest(self, limit: int, before: int | None) -> list[Letter]:
         """The last letters with their sync and number, the newest first."""
-        found = [
-            {"sync": kept.sync, "number": number, **{key: value for key, value in letter.items() if key != "id"}}
-            for kept in self.kept
-            for number, letter in enumerate(kept, 1)
-            if self.matches(number, letter) and (before is None or number < before)
-        ]
-        return sorted(found, key=lambda letter: (letter["ts_ms"], letter["number"]), reverse=True)[:limit]
+        from gauss.connect.letters import age
+
+        def fits(number: int, letter: Letter) -> bool:
+            return self.matches(number, letter) and (before is None or number < before)
+
+        found = [letter for kept in self.kept for letter in kept.newest(fits)]
+        return sorted(found, key=age, reverse=True)[:limit]
 
     def discard(self) -> int:
         """Deletes letters; returns how many."""

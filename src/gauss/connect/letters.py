@@ -37,7 +37,7 @@ class SyncLetters:
         self._lock = threading.Lock()
         self._known: set[str] | None = None
         """Ids of letters that are there or were added by this process; read at the first `add`."""
-        self._counted: tuple[tuple[int, int, int], int] | None = None
+        self._grouped: tuple[tuple[int, int, int], list[Letter]] | None = None
 
     def add(
         self,
@@ -78,15 +78,28 @@ class SyncLetters:
         return read_lines(self._path)
 
     def count(self) -> int:
-        """How many there are; counted again only if the file has changed."""
+        """How many there are."""
+        return sum(group["count"] for group in self.groups())
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Counts by side and reason, in the form of those of a run; read again only if the file has changed."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
-            return 0
+            return []
         key = (found.st_ino, found.st_size, found.st_mtime_ns)
-        if self._counted is None or self._counted[0] != key:
-            self._counted = key, sum(1 for _ in self)
-        return self._counted[1]
+        if self._grouped is None or self._grouped[0] != key:
+            self._grouped = key, grouped(self.sync, self)
+        return self._grouped[1]
+
+    def newest(self, fits: Callable[[int, Letter], bool]) -> list[Letter]:
+        """The letters that fit, with their sync and number, the newest first."""
+        found = [
+            {"sync": self.sync, "number": number, **{key: value for key, value in letter.items() if key != "id"}}
+            for number, letter in enumerate(self, 1)
+            if fits(number, letter)
+        ]
+        return sorted(found, key=age, reverse=True)
 
     def remove(self, is_removed: Callable[[int, Letter], bool], back: Iterable[Letter] = ()) -> int:
         """Removes letters, by their number and content, and adds others, in one step. Returns how many it removed."""
@@ -129,11 +142,37 @@ def disk_errors(what: str, path: Path) -> Iterator[None]:
         raise StorageError(message + str(error.strerror or error)) from error
 
 
-def kept_letters(data_dir: Path) -> list[SyncLetters]:
-    """The letters of all syncs that have some, by name."""
-    folder = data_dir / "connect" / "letters"
+def kept_letters(data_dir: Path, known: dict[str, SyncLetters] | None = None) -> list[SyncLetters]:
+    """The letters of all syncs that have some, by name. `known`: those of an earlier call, which need not be read again
+    if they have not changed; others are added."""
+    folder, known = data_dir / "connect" / "letters", {} if known is None else known
     names = sorted(path.name.removesuffix(SUFFIX) for path in folder.glob(f"[!.]*{SUFFIX}"))
-    return [found for name in names if (found := SyncLetters(folder, name)).count()]
+    return [found for name in names if (found := known.setdefault(name, SyncLetters(folder, name))).count()]
+
+
+def age(letter: Letter) -> tuple[int, int]:
+    """What orders numbered letters by their time."""
+    return letter["ts_ms"], letter["number"]
+
+
+def grouped(sync: str, letters: Iterable[Letter]) -> list[dict[str, Any]]:
+    """Counts of the letters of a sync by side and reason."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for letter in letters:
+        first = {
+            "reason": letter["reason"],
+            "stage": letter["side"],
+            "processor": "",
+            "sync": sync,
+            "count": 0,
+            "first_ts_ms": letter["ts_ms"],
+            "last_ts_ms": letter["ts_ms"],
+        }
+        group = found.setdefault((letter["side"], letter["reason"]), first)
+        group["count"] += 1
+        group["first_ts_ms"] = min(group["first_ts_ms"], letter["ts_ms"])
+        group["last_ts_ms"] = max(group["last_ts_ms"], letter["ts_ms"])
+    return list(found.values())
 
 
 def make_letter(stream: str, side: str, row: pa.RecordBatch, error: ConnectorError, run: str) -> Letter:
