@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -43,6 +43,8 @@ def routes(running: Running) -> APIRouter:
         row = reading.known(name)
         found = topic_format(running.pipeline, name)
         decode = reading.decoder(found.name) if decoded and found is not None else None
+        searched: int | None = None  # not known of tables
+        matched = 0
         if is_stored(running.pipeline, name):
             shown = newest_rows(running, name, count, where)
             seen, end = len(shown), row["end"]
@@ -51,19 +53,22 @@ def routes(running: Running) -> APIRouter:
             shown = []
             if first < end:
                 view = TimeRange(newest_window(running, name, SEARCHED_ROWS if where else count), None)
-                shown = _newest(running, name, _program(view, where, json=found is None), decode, count)
+                shown = _newest(running, name, _program(view, where, json=found is None), decode, count).rows
             shown = [each for each in shown if each["offset"] > first]  # the end of a table is its last version
             seen = end - first
         else:
             end = row["end"]
             first = row["floor"] if after is None or after > end else max(after, row["floor"])
             start = max(first, end - (SEARCHED if where else count))
-            shown = _newest(running, name, _program(Seq(start), where, json=found is None), decode, count)
-            seen = end - first
+            newest = _newest(running, name, _program(Seq(start), where, json=found is None), decode, count)
+            shown, matched, end = newest  # of a topic that is written this is behind the end above
+            seen, searched = end - first, end - start
         answer = {
             "records": shown,
             "end": end,
             "seen": max(seen, len(shown)),
+            "searched": searched,
+            "matched": matched if searched is not None else len(shown),
             "format": found and found._asdict(),
             "whole": is_stored(running.pipeline, name),  # rows of an external table have no place to go on from
         }
@@ -74,25 +79,38 @@ def routes(running: Running) -> APIRouter:
     return router
 
 
+class Newest(NamedTuple):
+    """The last records of a scan."""
+
+    rows: list[dict[str, Any]]
+    matched: int
+    """The number of all records that it gave."""
+    end: int
+    """Of the topic when the scan began."""
+
+
 def _program(view: Seq | TimeRange, where: str | None, *, json: bool) -> Program:
     stages = (Select(parse(where).root),) if where else ()
     return Program(view, stages=stages, format="json" if stages and json else "", text=where or "")
 
 
-def _newest(running: Running, name: str, program: Program, decode: Decode | None, count: int) -> list[dict[str, Any]]:
+def _newest(running: Running, name: str, program: Program, decode: Decode | None, count: int) -> Newest:
     """The last records of a scan, in order."""
     kept: list[pa.RecordBatch] = []
+    total = 0
     tail = running.client().tail(name, program, full=True)
     try:
         for batch in tail:
             kept.append(batch)
+            total += len(batch)
             while sum(map(len, kept)) - len(kept[0]) >= count:
                 kept.pop(0)
     finally:
         tail.cancel()
     # A table gives its rows by key.
     shown = [row for batch in kept for row in rows(batch, decode)]
-    return sorted(shown, key=lambda row: int(row["offset"]))[-count:]
+    last = sorted(shown, key=lambda row: int(row["offset"]))[-count:]
+    return Newest(last, total, tail.scanning.cursor.pinned_version)
 
 
 def _oldest_ms(running: Running, reading: TopicReading, name: str) -> int | None:
