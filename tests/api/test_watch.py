@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gauss.api.processes import log_lines
+from gauss.api.processes import READ_BYTES, LogTail
 from helpers.run import Run
 from helpers.waiting import wait_until
 
@@ -75,11 +75,33 @@ def test_logs_are_searched_by_text_process_and_level(ask: Ask) -> None:
 def test_lines_of_spark_have_their_own_time(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
     log.write_text("2026-11-19 06:00:37.900 WARN NativeCodeLoader: no library\n\tat java.lang.Thread\n")
-    first, second = log_lines("spark", log)
+    first, second = LogTail("spark", log).rows()
     assert (first["level"], first["message"]) == ("warning", "WARN NativeCodeLoader: no library")
     local = datetime.fromisoformat(first["time"]).astimezone().replace(tzinfo=None)
     assert local == datetime(2026, 11, 19, 6, 0, 37, 900_000)
     assert second["time"] == first["time"]
+
+
+def test_a_log_is_read_on_from_where_it_was_and_anew_when_it_is_rotated(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    row = '{"time": "2026-11-19T06:00:0%d+00:00", "level": "INFO", "message": "%s"}\n'
+    log.write_text(row % (1, "one") + "printed\n" + row[:20])
+    tail = LogTail("engine", log)
+    first = tail.rows()
+    assert [each["message"] for each in first] == ["one", "printed"]
+    with log.open("a") as file:
+        file.write(row[20:] % (2, "two"))
+    second = tail.rows()
+    assert [each["message"] for each in second] == ["one", "printed", "two"]
+    assert [id(each) for each in second[:2]] == [id(each) for each in first], "what was read is not decoded again"
+    with log.open("a") as file:
+        file.writelines(row % (3, "x" * 1000) for _ in range(READ_BYTES // 1000))
+    assert READ_BYTES // 1100 < len(tail.rows()) < READ_BYTES // 1000
+    log.rename(tmp_path / "engine.log.1")
+    log.write_text(row % (4, "new"))
+    assert [each["message"] for each in tail.rows()] == ["new"]
+    log.unlink()
+    assert tail.rows() == []
 
 
 def test_pipeline_file_has_entries_with_lines_and_no_secret(ask: Ask, run: Run) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+import threading
+from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import psutil
 from fastapi import APIRouter, Query
@@ -30,6 +31,7 @@ Row = dict[str, Any]
 
 def routes(running: Running) -> APIRouter:
     router = APIRouter(prefix="/api", tags=["run"])
+    tails: dict[Path, LogTail] = {}
 
     @router.get("/processes", summary="All processes with state, restarts, memory and processor time")
     def processes() -> dict[str, Any]:
@@ -63,7 +65,7 @@ def routes(running: Running) -> APIRouter:
             row
             for name, path in files.items()
             if process in (None, name)
-            for row in log_lines(name, path)
+            for row in tails.setdefault(path, LogTail(name, path)).rows()
             if LEVELS.index(row["level"]) >= least and text in f"{row['message']} {row['logger']}".lower()
         ]
         found.sort(key=lambda row: str(row["time"]), reverse=True)
@@ -87,39 +89,70 @@ def _used(pids: list[int]) -> Row:
     return {"pid": pids[0] if pids else None, "memory_bytes": memory, "cpu_seconds": round(seconds, 1)}
 
 
-def log_lines(name: str, path: Path) -> Iterator[Row]:
-    """The lines at the end of a log. What a process has only printed takes the time of the line before it."""
+class LogTail:
+    """The rows at the end of a log, of which only what is new is read. Thread-safe."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self._name, self._path = name, path
+        self._lock = threading.Lock()
+        self._forget()
+
+    def _forget(self, file: int | None = None, start: int = 0) -> None:
+        self._file, self._read = file, start
+        self._rows: deque[tuple[int, Row]] = deque()
+        """With the size of their lines."""
+        self._bytes = 0
+        self._time = ""
+
+    def rows(self) -> list[Row]:
+        """The rows of the last `READ_BYTES`, the oldest first. A line that is not complete yet is left out."""
+        with self._lock:
+            try:
+                with self._path.open("rb") as file:
+                    found = os.fstat(file.fileno())
+                    if found.st_ino != self._file or found.st_size < self._read:  # rotated
+                        self._forget(found.st_ino, max(0, found.st_size - READ_BYTES))
+                    file.seek(max(self._read, found.st_size - READ_BYTES))
+                    self._add(file)
+            except OSError:
+                self._forget()
+            return [row for _, row in self._rows]
+
+    def _add(self, file: BinaryIO) -> None:
+        self._read = file.tell()
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            self._read += len(line)
+            if line.strip():
+                row = _row(self._name, line.decode(errors="replace").rstrip("\r\n"), self._time)
+                self._time = row["time"]
+                self._rows.append((len(line), row))
+                self._bytes += len(line)
+        while self._bytes > READ_BYTES:
+            self._bytes -= self._rows.popleft()[0]
+
+
+def _row(name: str, line: str, time: str) -> Row:
+    """A line of a log as a row. What a process has only printed takes the time of the line before it."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - READ_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return
-    time = ""
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            time = str(row["time"])
-            level = str(row["level"]).lower()
-            more = str(row.get("exception") or row.get("traceback") or "")
-            yield {
-                "process": name,
-                "time": time,
-                "level": level if level in LEVELS else "info",
-                "logger": str(row.get("logger", "")),
-                "message": str(row["message"]) + (f"\n{more}" if more else ""),
-            }
-        except (ValueError, KeyError, TypeError):
-            word = _PLAIN.search(line)
-            level = {"WARN": "warning", "WARNING": "warning"}.get(word[1], "error") if word else "info"
-            written = _TIMED.match(line)
-            time = datetime.fromisoformat(written[1]).astimezone(UTC).isoformat() if written else time
-            yield {
-                "process": name,
-                "time": time,
-                "level": level,
-                "logger": "",
-                "message": line[written.end() :] if written else line,
-            }
+        row = json.loads(line)
+        level = str(row["level"]).lower()
+        more = str(row.get("exception") or row.get("traceback") or "")
+        return {
+            "process": name,
+            "time": str(row["time"]),
+            "level": level if level in LEVELS else "info",
+            "logger": str(row.get("logger", "")),
+            "message": str(row["message"]) + (f"\n{more}" if more else ""),
+        }
+    except (ValueError, KeyError, TypeError):
+        word = _PLAIN.search(line)
+        written = _TIMED.match(line)
+        return {
+            "process": name,
+            "time": datetime.fromisoformat(written[1]).astimezone(UTC).isoformat() if written else time,
+            "level": {"WARN": "warning", "WARNING": "warning"}.get(word[1], "error") if word else "info",
+            "logger": "",
+            "message": line[written.end() :] if written else line,
+        }
