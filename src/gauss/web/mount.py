@@ -8,9 +8,9 @@ import re
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware.gzip import GZipMiddleware
 
 from gauss.http.body import App, Receive, Scope, Send, header
+from gauss.web.figures import Figures
 from gauss.web.site import Site
 
 if TYPE_CHECKING:
@@ -18,16 +18,13 @@ if TYPE_CHECKING:
 
 OWN = ("_nicegui", "_nicegui_ws", "_gauss")
 """First words of the paths of what pages load."""
-FIGURES = frozenset(("/api/overview", "/api/history", "/api/graph"))
-"""What every page reads when it opens: a megabyte for hundreds of topics, a twentieth of it compressed."""
 
 
 class Pages:
     """ASGI middleware that passes requests for pages on to NiceGUI."""
 
     def __init__(self, app: App, site: Site) -> None:
-        self._app = app
-        self._figures = GZipMiddleware(app, minimum_size=2000, compresslevel=4)
+        self._app = Figures(app)
         self._site = site
         words = {path.split("/")[1] for path in site.paths} - {""}
         self._pages = re.compile(f"/({'|'.join([*sorted(words), *OWN])})(/.*)?")
@@ -36,7 +33,7 @@ class Pages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._is_page(scope):
-            await (self._figures if scope["path"] in FIGURES else self._app)(scope, receive, send)
+            await self._app(scope, receive, send)
             return
         async with self._opening:
             if self._host is None:
