@@ -6,6 +6,12 @@ export class ApiError extends Error {
   }
 }
 
+// JSON without loss: whole numbers that JavaScript would round, such as int64, are BigInt.
+const whole = (_key, value, text) => (typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(text?.source) ? BigInt(text.source) : value);
+const exactly = (_key, value) => (typeof value === "bigint" ? JSON.rawJSON(String(value)) : value);
+export const parse = (text) => (/\d{16}/.test(text) ? JSON.parse(text, whole) : JSON.parse(text));
+export const stringify = (value, indent) => JSON.stringify(value, exactly, indent);
+
 export const path = (...parts) => "/api/" + parts.map(encodeURIComponent).join("/");
 
 export function withQuery(url, query = {}) {
@@ -13,11 +19,16 @@ export function withQuery(url, query = {}) {
   return given.length ? `${url}?${new URLSearchParams(given)}` : url;
 }
 
+// What a page does when it is left must reach the server although the page has ended.
+let leaving = false;
+addEventListener("pagehide", () => (leaving = true), { capture: true });
+addEventListener("pageshow", () => (leaving = false));
+
 async function ask(method, url, body, signal) {
-  const options = { method, signal, headers: { Accept: "application/json" } };
+  const options = { method, signal, keepalive: leaving, headers: { Accept: "application/json" } };
   if (body !== undefined) {
     const raw = body instanceof Uint8Array || typeof body === "string";
-    options.body = raw ? body : JSON.stringify(body);
+    options.body = raw ? body : stringify(body);
     options.headers["Content-Type"] = raw ? "application/octet-stream" : "application/json";
   }
   let reply;
@@ -33,13 +44,14 @@ async function ask(method, url, body, signal) {
   throw new ApiError(reply.status, found.error ?? { code: "http", message: `status ${reply.status}`, hint: "" });
 }
 
-export const get = async (url, query, signal) => (await ask("GET", withQuery(url, query), undefined, signal)).json();
-export const post = async (url, body, query) => (await ask("POST", withQuery(url, query), body)).json();
-export const put = async (url, body) => (await ask("PUT", url, body)).json();
-export const patch = async (url, body) => (await ask("PATCH", url, body)).json();
+const answer = async (asked) => parse(await (await asked).text());
+export const get = (url, query, signal) => answer(ask("GET", withQuery(url, query), undefined, signal));
+export const post = (url, body, query) => answer(ask("POST", withQuery(url, query), body));
+export const put = (url, body) => answer(ask("PUT", url, body));
+export const patch = (url, body) => answer(ask("PATCH", url, body));
 export const remove = async (url) => {
   const reply = await ask("DELETE", url);
-  return reply.status === 204 ? null : reply.json();
+  return reply.status === 204 ? null : parse(await reply.text());
 };
 
 // The lines of an answer as they come. Rejects if it ends with an error.
@@ -55,7 +67,7 @@ export async function stream(url, query, signal, take) {
     const found = (rest + value).split("\n");
     rest = found.pop();
     for (const line of found.filter(Boolean)) {
-      const given = JSON.parse(line);
+      const given = parse(line);
       if (given.error && !given.type) throw new ApiError(503, given.error);
       take(given);
     }
@@ -65,5 +77,5 @@ export async function stream(url, query, signal, take) {
 export async function lines(url, query, signal) {
   const reply = await ask("GET", withQuery(url, query), undefined, signal);
   const text = await reply.text();
-  return { headers: reply.headers, rows: text.split("\n").filter(Boolean).map((line) => JSON.parse(line)) };
+  return { headers: reply.headers, rows: text.split("\n").filter(Boolean).map(parse) };
 }

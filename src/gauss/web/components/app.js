@@ -87,7 +87,10 @@ export const shell = (site) => ({
     },
   },
   render() {
-    const found = site.routes.map(([pattern, shown]) => [shown, state.path.match(pattern)]).find(([, match]) => match);
+    const [pattern, shown, kept] = site.routes.find(([each]) => each.test(state.path)) ?? [];
+    const [whole, name = ""] = pattern ? state.path.match(pattern) : [""];
+    // A page is made anew for another topic or sync: what is read or typed for one is never shown or sent for the other.
+    const key = kept ?? `${whole.split("/")[1]}/${name}`;
     const stale = this.stale();
     const live = stale ? ["warn", "Reconnecting"] : state.overview ? site.live(state.overview) : ["idle", "Reading"];
     const banner = stale ?? (state.overview && site.banner(state.overview));
@@ -105,7 +108,7 @@ export const shell = (site) => ({
       </nav>
       <main id="main" tabindex="-1" data-path=${state.path} class=${stale ? "stale" : ""}>
         ${banner && html`<div class="banner">${banner}</div>`}
-        ${found ? html`<${found[0]} key=${found[1][0].split("/")[1]} name=${named(found[1][1] ?? "")} />` : html`<h1>There is no such page</h1>`}
+        ${shown ? html`<${shown} key=${key} name=${named(name)} />` : html`<h1>There is no such page</h1>`}
       </main>
       <div class="toasts" role="status" aria-live="polite">${state.toasts.map((each) => html`<div class="toast" key=${each.id}>${each.text}${each.undo && html`<button type="button" onClick=${each.take_back}>Undo</button>`}</div>`)}</div>
       ${this.finding && html`<${Find} site=${site} onClose=${() => (this.finding = false)} onTheme=${this.turn} />`}

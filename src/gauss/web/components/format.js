@@ -1,19 +1,22 @@
 // Figures as people read them. The exact value belongs into the title of what shows them.
 const UNITS = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
-export function count(number) {
-  if (number === null || number === undefined) return "–";
+// `given` may be a BigInt, as all whole numbers of the API that JavaScript would round.
+export function count(given) {
+  if (given === null || given === undefined) return "–";
+  const number = Number(given);
   for (const [size, unit] of UNITS)
     if (Math.abs(number) >= 0.9995 * size) return `${Number((number / size).toPrecision(3))} ${unit}`;
-  return `${Number(Number(number).toPrecision(3))}`;
+  return `${Number(number.toPrecision(3))}`;
 }
 export const exact = (number) => (number ?? 0).toLocaleString("en");
 export const rate = (number) => `${count(number)}/s`;
 export const percent = (share) => (share === null || share === undefined ? "–" : `${Math.round(100 * share)} %`);
 export const plural = (number, one, many = `${one}s`) => `${exact(number)} ${number === 1 ? one : many}`;
 
-export function bytes(size) {
-  if (size === null || size === undefined) return "–";
+export function bytes(given) {
+  if (given === null || given === undefined) return "–";
+  const size = Number(given);
   for (const [unit, power] of [["GiB", 3], ["MiB", 2], ["KiB", 1]])
     if (size >= 1024 ** power) return `${(size / 1024 ** power).toFixed(1)} ${unit}`;
   return `${Math.round(size)} B`;

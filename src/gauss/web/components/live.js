@@ -65,15 +65,21 @@ addEventListener("signed-out", () => (state.signedOut = true));
 setInterval(() => (state.now = Date.now()), 1000);
 
 let number = 0;
-// A toast says that something is done; with `undo` it is done only when its time has passed.
+// A toast says that something is done; with `undo` it is done only when its time has passed, when it is finished by the
+// function that is returned, or when the pages are left.
 export function toast(text, { undo = null, then = null, seconds = 8 } = {}) {
   const one = { id: ++number, text, undo };
+  let ended = false, done;
   const end = (kept) => {
+    if (ended) return done;
+    ended = true;
     clearTimeout(timer);
     state.toasts = state.toasts.filter((each) => each.id !== one.id);
-    kept ? then?.() : undo?.();
+    return (done = kept ? then?.() : undo?.());
   };
   const timer = setTimeout(() => end(true), seconds * 1000);
-  one.take_back = () => end(false);
+  Object.assign(one, { take_back: () => end(false), finish: () => end(true) });
   state.toasts.push(one);
+  return one.finish;
 }
+addEventListener("pagehide", () => { for (const each of [...state.toasts]) each.finish(); });

@@ -1,7 +1,8 @@
 // The parts of which pages are made: chip, tile, sparkline, segmented control, note, empty state, code, confirm.
+import { stringify } from "./api.js";
 import { html } from "./html.js";
 import { curve, icon } from "./icons.js";
-import { go, state } from "./live.js";
+import { go, state, toast } from "./live.js";
 
 const STATES = {
   running: ["ok", "●"], ready: ["ok", "●"], flowing: ["ok", "●"], succeeded: ["ok", "✓"], done: ["ok", "✓"],
@@ -76,13 +77,27 @@ export function coloured(text) {
   }
   return [...parts, text.slice(at)];
 }
-export const shown = (data) => (typeof data === "string" ? data : data?.base64 !== undefined ? `base64:${data.base64}` : spaced(data));
-// One line of JSON with spaces, as people write it.
-export const spaced = (value) => JSON.stringify(value, null, 1)?.replace(/\n\s*/g, " ").replace(/([{[]) /g, "$1").replace(/ ([}\]])/g, "$1") ?? "null";
+// The bytes of a record as text: the API has them as text, or as `{base64}` if they are none.
+export const shown = (data) => (typeof data === "string" ? data : data && Object.keys(data).join() === "base64" ? `base64:${data.base64}` : spaced(data));
+// One line of JSON with spaces, as people write it. Within strings there is no newline.
+export const spaced = (value) => stringify(value, 1)?.replace(/([{[])?\n *([}\]])?/g, (_all, open = "", close = "") => open + (open || close ? "" : " ") + close) ?? "null";
 
-export async function copy(text, said) {
-  await navigator.clipboard.writeText(text);
-  said();
+// Over plain HTTP beyond localhost there is no clipboard for scripts; a copy of selected text is allowed there.
+export async function copy(text, what) {
+  const done = await (navigator.clipboard?.writeText(text).then(() => true, () => false) ?? false);
+  toast(done || copySelected(text) ? `${what} is in the clipboard` : `The browser lets no page copy: ${text}`);
+}
+
+function copySelected(text) {
+  const field = document.createElement("textarea"), before = document.activeElement;
+  field.value = text;
+  field.className = "sr";
+  (before?.closest("dialog") ?? document.body).append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  before?.focus();
+  return done;
 }
 
 // Asks before something that cannot be taken back: what goes, what stays. `typed` is what must be typed to confirm.

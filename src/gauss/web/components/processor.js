@@ -5,35 +5,40 @@ import { html } from "./html.js";
 import { icon } from "./icons.js";
 import { state, toast } from "./live.js";
 import { Confirm, action, chip, closing, failure, link, note, sparkline } from "./parts.js";
+import { polling } from "./polling.js";
 
+const LOOK_MS = 2000;
 const WORDS = { retry: "Retry", skip: "Skip", "drop-state": "Drop state", rebuild: "Rebuild", seek: "Seek" };
 
 export const ProcessorDock = {
   props: ["name", "row"],
   emits: ["close"],
-  data: () => ({ plan: null, detail: null, previews: [], readers: [], chosen: null, to: "earliest", reader: "", error: null, busy: false, failed: null }),
-  async mounted() {
-    try {
-      [this.plan, this.previews] = await Promise.all([api.get(api.path("processors", this.name, "plan")), api.get(api.path("processors", this.name, "actions")).then((found) => found.actions)]);
-    } catch (error) {
-      this.error = error;
-    }
-    this.look();
-  },
-  beforeUnmount() { clearTimeout(this.timer); },
+  mixins: [polling({ look: LOOK_MS })],
+  data: () => ({ plan: null, detail: null, previews: [], told: "", readers: [], chosen: null, to: "earliest", reader: "", busy: false, failed: null }),
   methods: {
-    async look() {
-      try {
-        if (!document.hidden) this.detail = await api.get(api.path("processors", this.name));
-      } catch { /* the banner of the page tells it */ }
-      this.timer = setTimeout(() => this.look(), 2000);
+    async look(signal) {
+      const { state: now } = this.row;
+      this.plan ??= await api.get(api.path("processors", this.name, "plan"), {}, signal);
+      if (now !== this.told) { // what is allowed depends on it
+        this.previews = (await api.get(api.path("processors", this.name, "actions"), {}, signal)).actions;
+        if (this.previews.length) this.readers = (await api.get("/api/readers", {}, signal)).readers.filter((each) => each.name === this.name && this.isSource(each.topic)).map((each) => each.topic);
+        this.told = now;
+      }
+      this.detail = await api.get(api.path("processors", this.name), {}, signal);
+    },
+    // A topic that it reads, or a partition of one: not what replayed letters come by.
+    isSource(topic) {
+      const { sources = [] } = state.graph.processors.find((each) => each.name === this.name) ?? {};
+      return sources.some((each) => topic === each.topic || topic.startsWith(`${each.topic}/`));
     },
     async ask(name) {
       this.failed = null;
       try {
         const found = await api.get(api.path("processors", this.name, "actions"), { to: this.to, topic: this.reader });
-        this.previews = found.actions;
-        this.chosen = found.actions.find((each) => each.action === name);
+        const asked = found.actions.find((each) => each.action === name);
+        if (asked?.allowed) this.chosen = asked;
+        else this.failed = { message: asked?.refusal ?? `${WORDS[name]} is not possible`, hint: "" };
+        if (name !== "seek") this.previews = found.actions;
       } catch (error) {
         this.failed = error;
       }
@@ -50,6 +55,11 @@ export const ProcessorDock = {
         this.failed = error;
       }
       this.busy = false;
+    },
+    // What a seek moves: of a join one of its sources, of a topic in Kafka all of its partitions or one.
+    choice() {
+      const text = (topic) => (this.readers.some((each) => each.startsWith(`${topic}/`)) ? `${topic}, all partitions` : topic);
+      return this.readers.length > 1 && html`<select aria-label="What a seek moves" onChange=${(event) => (this.reader = event.target.value)}>${this.readers.map((topic) => html`<option key=${topic} value=${topic} selected=${topic === (this.reader || this.readers[0])}>${text(topic)}</option>`)}</select>`;
     },
     facts() {
       const row = this.row, detail = this.detail ?? {};
@@ -77,7 +87,7 @@ export const ProcessorDock = {
             ${row.dead > 0 && link("/dead", "See its dead letters", { query: { processor: this.name } })}</div>
           <div><h3>How it runs</h3>${this.plan && html`<p class="small soft">${this.plan.summary}</p><dl class="pairs plan">${this.plan.lines.filter((each) => each.step !== "runs").map((each) => [html`<dt>${each.step}</dt>`, html`<dd>${each.what}</dd>`])}</dl>`}</div></div>
         ${this.previews.length > 0 && html`<footer class="dock-actions">${this.previews.filter((each) => each.action !== "seek").map((each) => action(WORDS[each.action], () => this.ask(each.action), { disabled: !each.allowed || state.role !== "operator", title: each.refusal || each.what, "data-testid": each.action, kind: each.action === "rebuild" || each.action === "drop-state" ? "danger" : "" }))}
-          ${seekable && html`<span class="seek"><label class="sr" for="seek-to">Seek to</label><input id="seek-to" value=${this.to} onInput=${(event) => (this.to = event.target.value)} placeholder="earliest, end, 41 or -100" spellcheck="false" />${action("Seek", () => this.ask("seek"), { "data-testid": "seek" })}</span>`}</footer>`}
+          ${seekable && html`<span class="seek">${this.choice()}<label class="sr" for="seek-to">Seek to</label><input id="seek-to" value=${this.to} onInput=${(event) => (this.to = event.target.value)} placeholder="earliest, end, 41 or -100" spellcheck="false" />${action("Seek", () => this.ask("seek"), { "data-testid": "seek" })}</span>`}</footer>`}
         ${failure(!this.chosen && this.failed)}</div>`,
       this.chosen && html`<${Confirm} title=${this.chosen.title} goes=${this.chosen.goes} stays=${this.chosen.stays} verb=${WORDS[this.chosen.action]} keep="Cancel" danger=${this.chosen.destructive}
         typed=${this.chosen.destructive ? this.name : ""} error=${this.failed} busy=${this.busy} onYes=${this.run} onNo=${() => (this.chosen = null)} />`];

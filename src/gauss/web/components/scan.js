@@ -2,7 +2,7 @@
 import * as api from "./api.js";
 import { bytes, count, exact } from "./format.js";
 import { html } from "./html.js";
-import { toast } from "./live.js";
+import { state } from "./live.js";
 import { coloured, copy, empty, segments, spaced } from "./parts.js";
 
 const LIMIT = 200, CHECK_MS = 350;
@@ -20,7 +20,7 @@ export const Scan = {
       this.format = found.format?.name ?? "json";
       for (const row of found.records) {
         let data = row.data;
-        if (typeof data === "string") try { data = JSON.parse(data); } catch { data = null; }
+        if (typeof data === "string") try { data = api.parse(data); } catch { data = null; }
         for (const field of flat(data)) this.fields[field] ??= typeof field.split(".").slice(1).reduce((value, key) => value?.[key], data);
       }
     } catch (error) {
@@ -35,11 +35,11 @@ export const Scan = {
       const all = this.word.startsWith(".") ? Object.entries(this.fields) : WORDS.map((each) => [each, "function"]);
       return all.filter(([name]) => name.startsWith(this.word) && name !== this.word).slice(0, 8);
     },
-    command() { return `gauss scan ${this.topic} ${quoted(this.program || ".")}${this.asked.format ? ` --format ${this.format}` : ""}`; },
+    command() { return `gauss scan ${this.topic} ${quoted(this.program || ".")}${this.asked.format ? ` --format ${this.format}` : ""} --data-dir ${quoted(state.overview.data_dir)}`; },
     asked() { return { program: this.program.trim(), format: this.program.trim() ? this.format : "" }; },
     curl() {
       const url = `${location.origin}${api.path("topics", this.topic, "scan")}`;
-      return `curl -sS -G -H "Authorization: Bearer $(cat .gauss/read.token)" ${url} --data-urlencode ${quoted(`program=${this.asked.program}`)}${this.asked.format ? ` --data-urlencode format=${this.format}` : ""}`;
+      return `curl -sS -G -H "Authorization: Bearer $(cat ${quoted(`${state.overview.data_dir}/read.token`)})" ${url} --data-urlencode ${quoted(`program=${this.asked.program}`)}${this.asked.format ? ` --data-urlencode format=${this.format}` : ""}`;
     },
   },
   methods: {
@@ -70,12 +70,13 @@ export const Scan = {
       this.$nextTick(() => { field.focus(); field.setSelectionRange(start + name.length, start + name.length); });
     },
     async check() {
+      const { asked } = this;
+      const say = (found) => asked === this.asked && Object.assign(this, found); // an answer to what is still typed there
       try {
-        this.plan = await api.get(api.path("topics", this.topic, "scan", "explain"), this.asked);
-        this.fault = null;
-      } catch (error) {
-        this.fault = error;
-        this.plan = null;
+        const plan = await api.get(api.path("topics", this.topic, "scan", "explain"), asked);
+        say({ plan, fault: null });
+      } catch (fault) {
+        say({ plan: null, fault });
       }
     },
     async run() {
@@ -84,9 +85,8 @@ export const Scan = {
       const began = performance.now();
       try {
         const { rows } = await api.lines(api.path("topics", this.topic, "scan"), { ...this.asked, program: await this.bounded(), limit: LIMIT, cost: true });
-        this.used = rows.at(-1)?.cost?.seconds === undefined ? null : rows.pop().cost;
-        this.error = rows.at(-1)?.error ?? null;
-        this.rows = rows.filter((row) => !(row.error?.code && row.error?.message));
+        const { cost = null, error = null } = rows.pop() ?? {}; // the last line is never a row: what it cost, or why it ended
+        Object.assign(this, { used: cost, error, rows });
       } catch (error) {
         this.error = error;
       }
@@ -111,12 +111,12 @@ export const Scan = {
     },
     table() {
       const names = [...new Set(this.rows.slice(0, 50).flatMap((row) => Object.keys(row)))];
-      return html`<div class="wide" role="region" aria-label="Rows" tabindex="0"><table class="table"><thead><tr>${names.map((name) => html`<th>${name}</th>`)}</tr></thead><tbody>${this.rows.map((row, index) => html`<tr key=${index}>${names.map((name) => html`<td class="mono ${typeof row[name] === "number" ? "n" : ""}">${typeof row[name] === "object" && row[name] !== null ? spaced(row[name]) : String(row[name] ?? "")}</td>`)}</tr>`)}</tbody></table></div>`;
+      return html`<div class="wide" role="region" aria-label="Rows" tabindex="0"><table class="table"><thead><tr>${names.map((name) => html`<th>${name}</th>`)}</tr></thead><tbody>${this.rows.map((row, index) => html`<tr key=${index}>${names.map((name) => html`<td class="mono ${["number", "bigint"].includes(typeof row[name]) ? "n" : ""}">${typeof row[name] === "object" && row[name] !== null ? spaced(row[name]) : String(row[name] ?? "")}</td>`)}</tr>`)}</tbody></table></div>`;
     },
   },
   render() {
     const cost = this.plan?.cost, problem = this.fault ?? this.error;
-    const taken = (text, what) => () => copy(text, () => toast(`${what} is in the clipboard`));
+    const taken = (text, what) => () => copy(text, what);
     return html`<div class="scan stack pad">
       <form class="bar" onSubmit=${(event) => { event.preventDefault(); this.run(); }}>
         <label class="code-field suggest"><span>scan</span><input data-filter data-testid="scan" value=${this.program} placeholder="select(.bid > 100) | {symbol, bid}" spellcheck="false" autocomplete="off" aria-label="Scan program" aria-invalid=${String(Boolean(this.fault))} onInput=${this.typed} onKeydown=${this.key} onBlur=${() => setTimeout(() => (this.word = ""), 150)} />

@@ -3,56 +3,44 @@ import * as api from "./api.js";
 import { ago, bytes, clock, count, duration, exact, plural, utc } from "./format.js";
 import { html } from "./html.js";
 import { state, toast } from "./live.js";
-import { Confirm, action, chip, empty, failure, link, note, tile } from "./parts.js";
+import { action, chip, empty, failure, link, note, tile } from "./parts.js";
+import { polling } from "./polling.js";
 
 const LOOK_MS = 1000;
 
 export default {
+  mixins: [polling({ look: LOOK_MS })],
   props: ["name"],
-  data: () => ({ syncs: null, runs: [], error: null, editing: null, draft: "", failed: null, speed: 0, before: null }),
-  mounted() { this.look(); },
-  beforeUnmount() { clearTimeout(this.timer); },
-  watch: {
-    name() { this.runs = []; this.before = null; this.speed = 0; },
-  },
+  data: () => ({ syncs: null, runs: [], editing: null, draft: "", failed: null, speed: 0, before: null }),
   methods: {
-    async look() {
-      if (!document.hidden) await this.read();
-      this.timer = setTimeout(() => this.look(), LOOK_MS);
-    },
-    async read() {
-      try {
-        this.syncs = (await api.get("/api/syncs")).syncs;
-        const one = this.syncs.find((each) => each.name === this.name);
-        if (one) {
-          const size = one.last?.bytes ?? 0, now = performance.now();
-          if (this.before && one.state === "running" && size >= this.before[0]) this.speed = (1000 * (size - this.before[0])) / (now - this.before[1]);
-          this.before = [size, now];
-          this.runs = (await api.get(api.path("syncs", this.name, "runs"))).runs;
-        }
-        this.error = null;
-      } catch (error) {
-        this.error = error;
-      }
+    async look(signal) {
+      const found = await (this.name ? api.get(api.path("syncs", this.name), {}, signal).catch((error) => (error.status === 404 ? null : Promise.reject(error))) : api.get("/api/syncs", {}, signal));
+      this.syncs = this.name ? [found].filter(Boolean) : found.syncs;
+      const [one] = this.name ? this.syncs : [];
+      if (!one) return;
+      const size = one.last?.bytes ?? 0, now = performance.now();
+      if (this.before && one.state === "running" && size >= this.before[0]) this.speed = (1000 * (size - this.before[0])) / (now - this.before[1]);
+      this.before = [size, now];
+      this.runs = (await api.get(api.path("syncs", this.name, "runs"), {}, signal)).runs;
     },
     async act(name, verb) {
       try {
         await api.post(api.path("syncs", name, verb));
         toast(verb === "run" ? `${name} starts` : `${name} writes what it has read, and stops`);
         this.failed = null;
-        await this.read();
+        await this.again("look");
       } catch (error) {
         this.failed = error;
       }
     },
     async store() {
       try {
-        const cursor = this.draft.trim() ? JSON.parse(this.draft) : null;
+        const cursor = this.draft.trim() ? api.parse(this.draft) : null;
         await api.put(api.path("syncs", this.name, "streams", this.editing.name, "cursor"), { cursor });
         toast(`The next run of ${this.editing.name} reads ${cursor ? "what is behind the new cursor" : "everything"}`);
         this.editing = null;
         this.failed = null;
-        await this.read();
+        await this.again("look");
       } catch (error) {
         this.failed = error instanceof SyntaxError ? { message: `not JSON: ${error.message}`, hint: 'for example {"int64": 5}' } : error;
       }
@@ -70,8 +58,8 @@ export default {
       return html`<div class="page"><header class="page-head"><div><p class="crumbs">${link("/syncs", "Syncs")} / ${sync.name}</p><h1>${sync.name} ${chip(sync.state)}</h1><p class="lead">${sync.source} → ${sync.destination} · ${sync.every ? `every ${sync.every}` : "started by hand"} · next ${this.next(sync)}</p></div>
           <div class="actions">${running ? action("Stop", () => this.act(sync.name, "stop")) : action("Start now", () => this.act(sync.name, "run"), { kind: "solid" })}</div></header>
         ${failure(this.failed)}${sync.problem && note("bad", "✕", sync.problem)}${last?.error && sync.state === "failed" && note("bad", "✕", html`<b>The last run failed.</b> ${last.error} What it had committed stays; the next run goes on from there.`)}
-        <div class="tiles">${tile({ label: running ? "Rows so far" : "Rows, last run", figure: count(last?.rows ?? 0), meaning: last ? this.last(sync) : "never ran", title: exact(last?.rows) })}${tile({ label: "Speed", figure: running ? (this.speed / 2 ** 20).toFixed(1) : last?.seconds ? ((last.bytes ?? 0) / 2 ** 20 / last.seconds).toFixed(1) : "–", unit: "MiB/s", meaning: running ? "now" : "last run" })}${tile({ label: "Time", figure: duration(1000 * (last?.seconds ?? (running && last ? (state.now - last.started_ms) / 1000 : 0))), meaning: last ? `since ${clock(last.started_ms)}` : "" })}${tile({ label: "Dead letters", figure: exact(sync.letters), meaning: sync.letters ? "gauss dlq ls shows them" : "every row was written", tint: sync.letters ? "warn" : "" })}</div>
-        <section class="card wide"><header><h2>Streams</h2></header><table class="table"><thead><tr><th>Stream</th><th>State</th><th class="n">Rows</th><th>Cursor</th><th></th></tr></thead><tbody>${sync.streams.map((each) => html`<tr key=${each.name}><td><b>${each.name}</b></td><td>${each.status ? chip(each.status) : "–"}</td><td class="n">${exact(each.rows ?? 0)}</td><td class="mono">${each.cursor === null ? "none: reads everything" : JSON.stringify(each.cursor)}<small>${each.cursor_ms ? `committed ${ago(each.cursor_ms, state.now)}` : ""}</small></td><td class="n">${action("Edit cursor", () => { this.editing = each; this.draft = each.cursor === null ? "" : JSON.stringify(each.cursor); this.failed = null; }, { disabled: running || state.role !== "operator", "aria-label": `Edit the cursor of ${each.name}` })}</td></tr>`)}</tbody></table>
+        <div class="tiles">${tile({ label: running ? "Rows so far" : "Rows, last run", figure: count(last?.rows ?? 0), meaning: last ? this.last(sync) : "never ran", title: exact(last?.rows) })}${tile({ label: "Speed", figure: running ? (this.speed / 2 ** 20).toFixed(1) : last?.seconds ? ((last.bytes ?? 0) / 2 ** 20 / last.seconds).toFixed(1) : "–", unit: "MiB/s", meaning: running ? "now" : "last run" })}${tile({ label: "Time", figure: duration(1000 * (last?.seconds ?? (running && last ? (state.now - last.started_ms) / 1000 : 0))), meaning: last ? `since ${clock(last.started_ms)}` : "" })}${tile({ label: "Dead letters", figure: exact(sync.letters), meaning: sync.letters ? link("/dead", "see them", { query: { sync: sync.name } }) : "every row was written", tint: sync.letters ? "warn" : "" })}</div>
+        <section class="card wide"><header><h2>Streams</h2></header><table class="table"><thead><tr><th>Stream</th><th>State</th><th class="n">Rows</th><th>Cursor</th><th></th></tr></thead><tbody>${sync.streams.map((each) => html`<tr key=${each.name}><td><b>${each.name}</b></td><td>${each.status ? chip(each.status) : "–"}</td><td class="n">${exact(each.rows ?? 0)}</td><td class="mono">${each.cursor === null ? "none: reads everything" : api.stringify(each.cursor)}<small>${each.cursor_ms ? `committed ${ago(each.cursor_ms, state.now)}` : ""}</small></td><td class="n">${action("Edit cursor", () => { this.editing = each; this.draft = each.cursor === null ? "" : api.stringify(each.cursor); this.failed = null; }, { disabled: running || state.role !== "operator", "aria-label": `Edit the cursor of ${each.name}` })}</td></tr>`)}</tbody></table>
           ${this.editing && html`<form class="bar pad" onSubmit=${(event) => { event.preventDefault(); this.store(); }}><label class="code-field"><span>cursor of ${this.editing.name}</span><input data-testid="cursor" value=${this.draft} placeholder="empty: read everything again" spellcheck="false" onInput=${(event) => (this.draft = event.target.value)} /></label><button type="submit" class="btn solid">Store</button><button type="button" class="btn" onClick=${() => (this.editing = null)}>Cancel</button></form>`}</section>
         <section class="card wide"><header><h2>History</h2></header>${this.runs.length ? html`<table class="table"><thead><tr><th>Run</th><th>State</th><th class="n">Rows</th><th class="n">Time</th><th class="spare">Detail</th></tr></thead><tbody>${this.runs.map((each) => html`<tr key=${each.generation}><td title=${utc(each.started_ms)}>${clock(each.started_ms)}</td><td>${chip(each.status)}</td><td class="n">${exact((each.streams ?? []).reduce((sum, stream) => sum + stream.rows, 0))}</td><td class="n">${each.ended_ms ? duration(each.ended_ms - each.started_ms) : "–"}</td><td class="spare">${each.detail}</td></tr>`)}</tbody></table>` : html`<p class="pad soft">It has never run.</p>`}</section></div>`;
     },

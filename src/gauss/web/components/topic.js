@@ -4,29 +4,25 @@ import { ago, bytes, clock, count, duration, exact, percent, rate, utc } from ".
 import { html } from "./html.js";
 import { state } from "./live.js";
 import { chip, empty, link, segments, tile } from "./parts.js";
+import { polling } from "./polling.js";
 import { TableCard } from "./table.js";
 import { Scan } from "./scan.js";
 import { Tail } from "./tail.js";
 
+const LOOK_MS = 2000;
+
 export default {
+  mixins: [polling({ look: LOOK_MS })],
   props: ["name"],
-  data: () => ({ topic: null, first: null, error: null, tab: "tail" }),
-  mounted() { this.look(); },
-  beforeUnmount() { clearTimeout(this.timer); },
+  data: () => ({ topic: null, first: null, oldestAt: null, tab: "tail" }),
   methods: {
-    async look() {
-      if (!document.hidden)
-        try {
-          this.topic = await api.get(api.path("topics", this.name));
-          this.error = null;
-          if (this.first === null && this.topic.records) {
-            const found = await api.get(api.path("topics", this.name, "latest"), { count: 1, oldest: true });
-            this.first = found.oldest_ms ?? 0;
-          }
-        } catch (error) {
-          this.error = error;
-        }
-      this.timer = setTimeout(() => this.look(), 2000);
+    async look(signal) {
+      this.topic = await api.get(api.path("topics", this.name), {}, signal);
+      const place = `${this.topic.inc} ${this.topic.floor}`; // a ring that is written has another first record now
+      if (this.oldestAt !== place && this.topic.records) {
+        const found = await api.get(api.path("topics", this.name, "latest"), { count: 1, oldest: true }, signal);
+        Object.assign(this, { first: found.oldest_ms ?? 0, oldestAt: place });
+      }
     },
     facts(row, one) {
       const topic = this.topic;

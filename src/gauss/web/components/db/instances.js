@@ -66,7 +66,7 @@ export const Instances = {
       const used = detail && (detail.connections ? plural(detail.connections, "connection") : "no connections");
       return html`<div class="instance-more">${detail ? html`<p class="small soft">${used} · port ${detail.port} · ${detail.runtime} · since <span title=${utc(detail.created_ms)}>${new Date(detail.created_ms).toLocaleTimeString("sv")}</span> · made by ${link(`/db/jobs/${detail.job_id}`, short(detail.job_id), { class: "mono" })}</p>` : !this.error && html`<p class="small soft">Reading…</p>`}
         ${dsn && html`<label class="code-field"><span class="sr">DSN</span><input readonly value=${dsn} data-testid="dsn" onFocus=${(event) => event.target.select()} /></label>`}${failure(this.error)}
-        <div class="actions">${dsn ? button("Copy", () => copy(dsn, () => toast("Copied, with the password"))) : action("Show DSN", this.connect, { busy: this.busy, "data-testid": "connect" })}
+        <div class="actions">${dsn ? button("Copy", () => copy(dsn, "The DSN, with its password,")) : action("Show DSN", this.connect, { busy: this.busy, "data-testid": "connect" })}
           ${action("Reset", () => (this.asking = { what: "reset", one }), { busy: this.busy, "data-testid": "reset" })}${!one.held && action(one.kept ? "Do not keep" : "Keep", () => this.keep(!one.kept), { busy: this.busy, "data-testid": "keep" })}${action("Remove", () => (this.asking = { what: "remove", one }), { kind: "danger", "data-testid": "remove" })}</div></div>`;
     },
     row(one) {

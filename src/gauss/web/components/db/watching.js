@@ -28,7 +28,7 @@ export const watching = {
     },
     async read() {
       try {
-        const found = await api.get("/api/databases"), text = JSON.stringify(found);
+        const found = await api.get("/api/databases"), text = api.stringify(found);
         this.error = null;
         if (found.engine !== "running" && this.reading?.engine === "running") {
           this.goneAt ||= this.readAt;

@@ -10,7 +10,7 @@ const PAGE = 100, LOOK_MS = 3000;
 const said = {
   "pipeline.create": () => "made the pipeline",
   "pipeline.delete": () => "deleted the pipeline",
-  "pipeline.update": (detail) => `changed ${Object.entries(detail).map(([key, value]) => `${key.replace("_", " ")} to ${JSON.stringify(value)}`).join(", ")}`,
+  "pipeline.update": (detail) => `changed ${Object.entries(detail).map(([key, value]) => `${key.replace("_", " ")} to ${api.stringify(value)}`).join(", ")}`,
   "pipeline.state": ({ desired, replicas }) => [desired && (desired === "started" ? "started it" : "stopped it"), replicas && `set ${plural(replicas, "replica")}`].filter(Boolean).join(" and "),
   "config.rollback": ({ to, version }) => `rolled back to version ${to}, as version ${version}`,
   "letter.edit": ({ offset }) => `corrected the dead letter of offset ${offset}`,
@@ -23,7 +23,7 @@ const said = {
 const sentence = ({ action, detail }) => {
   if (said[action]) return said[action](detail);
   if (action.startsWith("config.")) return `changed the ${action.slice(7)} config, version ${detail.version}`;
-  return `${action} ${Object.entries(detail).map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ")}`;
+  return `${action} ${Object.entries(detail).map(([key, value]) => `${key} ${typeof value === "object" ? api.stringify(value) : value}`).join(", ")}`;
 };
 
 export default {

@@ -1,9 +1,10 @@
 // Sampled records as the pages of a mapping look at them: values by path, examples, and where a bad value stands.
+import { parse, stringify } from "../api.js";
 import { html } from "../html.js";
 import { coloured } from "../parts.js";
 
 export function parsed(raw) {
-  try { return JSON.parse(raw); } catch { return undefined; }
+  try { return parse(raw); } catch { return undefined; }
 }
 export function valueAt(record, path) {
   let found = record;
@@ -14,7 +15,7 @@ export function valueAt(record, path) {
   return found;
 }
 export const brief = (value, most = 24) => {
-  const text = JSON.stringify(value) ?? "";
+  const text = stringify(value) ?? "";
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 };
 
@@ -47,7 +48,7 @@ export function marked(raw, record, paths) {
     if (value === undefined) continue;
     for (const found of raw.matchAll(new RegExp(`"${name}"\\s*:\\s*("(?:[^"\\\\]|\\\\.)*"|\\[[^\\]]*\\]|[^,}\\]\\s]+)`, "g"))) {
       const end = found.index + found[0].length, start = end - found[1].length;
-      if (JSON.stringify(parsed(found[1])) !== JSON.stringify(value) || places.some(([first, last]) => start < last && end > first)) continue;
+      if (stringify(parsed(found[1])) !== stringify(value) || places.some(([first, last]) => start < last && end > first)) continue;
       places.push([start, end]);
       break;
     }

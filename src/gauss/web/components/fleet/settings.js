@@ -66,4 +66,4 @@ export default {
       ${this.asking && html`<${Confirm} title=${`Delete ${row.name}?`} goes=${[`its config with ${plural(row.version, "version")}`, "its place in the topic: a new pipeline starts anew", row.deadLetters ? `${exact(row.deadLetters)} dead letters, ${percent(row.deadRatio)} of recent records` : "no dead letters"]} stays=${["the table with all its rows", "the topic with all its records"]} typed=${row.name} verb="Delete" keep="Keep it" error=${this.error} busy=${this.busy} onYes=${this.remove} onNo=${() => (this.asking = false)} />`}</div>`;
   },
 };
-const value = (given) => (typeof given === "string" ? given : JSON.stringify(given));
+const value = (given) => (typeof given === "string" ? given : api.stringify(given));

@@ -19,7 +19,8 @@ export const fleet = {
   },
   routes: [
     [/^\/$/, List], [/^\/pipelines\/([^/]+)(?:\/.*)?$/, page("pipeline")],
-    [/^\/new\/file$/, page("file")], [/^\/new(?:\/([a-z]+))?$/, page("wizard")],
+    [/^\/new\/file$/, page("file")], [/^\/new(?:\/([a-z]+))?$/, page("wizard"), "wizard"], // the steps share a page
+   
     [/^\/workers$/, page("workers")], [/^\/audit$/, page("audit")], ...db.routes,
   ],
   rail: [["/", "pipelines", "Pipelines", "g p"], ["/workers", "workers", "Workers", "g w"], db.rail, null, ["/audit", "file", "Audit", "g a"]],

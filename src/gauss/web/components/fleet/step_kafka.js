@@ -25,7 +25,7 @@ export default {
     const kafka = this.known.kafka ?? {}, start = kafka.startOffset ?? "earliest", named = ["earliest", "latest"].includes(start);
     return {
       form: { ...kafka, name: this.known.name, brokers: (kafka.brokers ?? []).join(", "), topic: kafka.topic ?? "", format: kafka.format ?? "json", securityProtocol: kafka.securityProtocol ?? "plaintext", saslMechanism: kafka.saslMechanism ?? "PLAIN",
-        start: named ? start : typeof start === "string" ? "time" : "offsets", at: typeof start === "string" && !named ? start : "", formatConfig: JSON.stringify(kafka.formatConfig ?? {}) },
+        start: named ? start : typeof start === "string" ? "time" : "offsets", at: typeof start === "string" && !named ? start : "", formatConfig: api.stringify(kafka.formatConfig ?? {}) },
       faults: {}, busy: false, error: null,
     };
   },
@@ -34,7 +34,7 @@ export default {
     config() {
       const { name, start, at, ...form } = this.form;
       const startOffset = start === "time" ? at : start === "offsets" ? this.known.kafka.startOffset : start;
-      return { ...form, startOffset, formatConfig: JSON.parse(form.formatConfig || "{}") };
+      return { ...form, startOffset, formatConfig: api.parse(form.formatConfig || "{}") };
     },
     async next() {
       Object.assign(this, { faults: {}, error: null });

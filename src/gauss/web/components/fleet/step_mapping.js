@@ -13,7 +13,7 @@ import { MappingSample } from "./mapping_sample.js";
 import { parsed, valueAt } from "./sampled.js";
 
 const LIMIT = 100, PAUSE_MS = 200, MOST_UNDO = 100;
-const copy = (value) => JSON.parse(JSON.stringify(value));
+const copy = (value) => api.parse(api.stringify(value));
 const where = { end: "newest", beginning: "oldest" };
 
 export default {
@@ -35,10 +35,10 @@ export default {
     // Records that no column could make fit are not counted at columns.
     whole() { return (this.shown?.rows ?? []).filter((each, index) => !each.error || this.perRow[index]).length; },
     changed() {
-      const before = Object.fromEntries(this.first.columns.map((each) => [each.column, JSON.stringify(each)]));
-      return new Set(this.draft.columns.filter((each) => before[each.column] !== JSON.stringify(each)).map((each) => each.column));
+      const before = Object.fromEntries(this.first.columns.map((each) => [each.column, api.stringify(each)]));
+      return new Set(this.draft.columns.filter((each) => before[each.column] !== api.stringify(each)).map((each) => each.column));
     },
-    unsaved() { return JSON.stringify(this.draft) !== JSON.stringify(this.known.mapping) || this.filter !== (this.known.filters?.enabled ? this.known.filters.expression : ""); },
+    unsaved() { return api.stringify(this.draft) !== api.stringify(this.known.mapping) || this.filter !== (this.known.filters?.enabled ? this.known.filters.expression : ""); },
     kinds() { return Object.fromEntries(this.paths.map((path) => [path, typeof this.records.map((each) => valueAt(each, path)).find((value) => value !== undefined && value !== null)])); },
     paths() { return [...new Set([...this.fields.map((each) => each.fieldPath), ...this.draft.columns.map((each) => each.fieldPath)])]; },
   },
@@ -65,7 +65,7 @@ export default {
     path(...parts) { return api.path("pipelines", this.known.id, ...parts); },
     // Notes the mapping for Undo, changes it, and tries it.
     change(run) {
-      this.past = [...this.past.slice(1 - MOST_UNDO), JSON.stringify(this.draft)];
+      this.past = [...this.past.slice(1 - MOST_UNDO), api.stringify(this.draft)];
       run(this.draft);
       this.later();
     },
@@ -97,7 +97,7 @@ export default {
     },
     undo() {
       if (!this.past.length) return;
-      this.draft = JSON.parse(this.past.at(-1));
+      this.draft = api.parse(this.past.at(-1));
       this.past = this.past.slice(0, -1);
       this.later();
     },

@@ -14,7 +14,7 @@ const NAMES = ["dsn", "database", "table", "batchSize", "flushIntervalMs", "inse
 const ENGINES = ["MergeTree", "ReplacingMergeTree", "ReplicatedMergeTree"];
 const NUMBERS = ["batchSize", "flushIntervalMs", "insertRateLimit"];
 const PAUSE_MS = 300;
-const copy = (value) => JSON.parse(JSON.stringify(value));
+const copy = (value) => api.parse(api.stringify(value));
 
 export default {
   props: ["known"],
@@ -102,7 +102,7 @@ export default {
       const { known } = this;
       try {
         known.clickhouse = await api.put(this.path("clickhouse-config"), this.config());
-        if (JSON.stringify(this.mapping) !== JSON.stringify(known.mapping)) known.mapping = await api.put(this.path("mapping"), this.mapping);
+        if (api.stringify(this.mapping) !== api.stringify(known.mapping)) known.mapping = await api.put(this.path("mapping"), this.mapping);
         known.table = this.table;
         this.$emit("go", "start");
       } catch (error) {

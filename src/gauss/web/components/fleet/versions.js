@@ -5,7 +5,7 @@ import { html } from "../html.js";
 import { go, state, toast } from "../live.js";
 import { action, Confirm, empty, failure } from "../parts.js";
 
-const value = (given) => (given === null || given === undefined ? "–" : typeof given === "string" ? given : JSON.stringify(given));
+const value = (given) => (given === null || given === undefined ? "–" : typeof given === "string" ? given : api.stringify(given));
 
 export default {
   props: ["row"],
