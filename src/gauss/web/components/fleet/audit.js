@@ -4,6 +4,7 @@ import { clock, plural, utc } from "../format.js";
 import { html } from "../html.js";
 import { state } from "../live.js";
 import { button, empty, failure, link } from "../parts.js";
+import { polling } from "../polling.js";
 
 const PAGE = 100, LOOK_MS = 3000;
 
@@ -27,20 +28,21 @@ const sentence = ({ action, detail }) => {
 };
 
 export default {
-  data: () => ({ entries: null, error: null, whole: false }),
-  mounted() { this.look(); },
-  beforeUnmount() { clearTimeout(this.timer); },
+  mixins: [polling({ look: LOOK_MS })],
+  data: () => ({ entries: null, failed: null, whole: false }),
   methods: {
-    async look() {
-      if (!document.hidden && (this.entries?.length ?? 0) <= PAGE) await this.read();
-      this.timer = setTimeout(() => this.look(), LOOK_MS);
+    async look(signal) {
+      if ((this.entries?.length ?? 0) > PAGE) return false; // older ones are looked at
+      const found = await api.get("/api/audit", { limit: PAGE, pipeline_id: state.query.pipeline }, signal);
+      Object.assign(this, { entries: found, whole: found.length < PAGE });
     },
-    async read(more = false) {
+    async more() {
+      this.failed = null;
       try {
-        const found = await api.get("/api/audit", { limit: PAGE, before: more ? this.entries.at(-1).id : undefined, pipeline_id: state.query.pipeline });
-        Object.assign(this, { entries: more ? [...this.entries, ...found] : found, whole: found.length < PAGE, error: null });
+        const found = await api.get("/api/audit", { limit: PAGE, before: this.entries.at(-1).id, pipeline_id: state.query.pipeline });
+        Object.assign(this, { entries: [...this.entries, ...found], whole: found.length < PAGE });
       } catch (error) {
-        this.error = error;
+        this.failed = error;
       }
     },
     about(entry) {
@@ -53,10 +55,10 @@ export default {
     if (!this.entries) return html`<div class="page"><h1 class="soft">Reading the audit log…</h1>${failure(this.error)}</div>`;
     const [newest] = this.entries, people = new Set(this.entries.map((each) => each.who)).size;
     const text = newest ? `${newest.who} made the last change, ${clock(newest.at)}` : "Nobody has changed anything yet";
-    return html`<div class="page"><header class="page-head"><div><p class="crumbs">Audit</p><h1 class="says">${text}</h1><p class="lead">${newest ? `${plural(this.entries.length, "change")} shown, made by ${plural(people, "token")}. Secrets are never written here.` : "Each change of a pipeline, its config or a token is noted here with its author."}</p></div></header>${failure(this.error)}
+    return html`<div class="page"><header class="page-head"><div><p class="crumbs">Audit</p><h1 class="says">${text}</h1><p class="lead">${newest ? `${plural(this.entries.length, "change")} shown, made by ${plural(people, "token")}. Secrets are never written here.` : "Each change of a pipeline, its config or a token is noted here with its author."}</p></div></header>${failure(this.failed ?? this.error)}
       ${!newest ? html`<section class="card">${empty("Who changed what, and when", "The first pipeline that is made is the first line.", link("/", "See the pipelines", { class: "btn" }))}</section>` : html`
       <section class="card wide"><table class="table"><thead><tr><th>When</th><th>Who</th><th>What</th><th>Pipeline</th></tr></thead>
         <tbody>${this.entries.map((entry) => html`<tr key=${entry.id}><td title=${utc(entry.at)}>${clock(entry.at)}</td><td>${entry.who}</td><td>${sentence(entry)}</td><td>${this.about(entry)}</td></tr>`)}</tbody></table>
-        ${!this.whole && html`<div class="pad">${button("Show older ones", () => this.read(true))}</div>`}</section>`}</div>`;
+        ${!this.whole && html`<div class="pad">${button("Show older ones", this.more)}</div>`}</section>`}</div>`;
   },
 };

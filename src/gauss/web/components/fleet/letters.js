@@ -44,13 +44,14 @@ export default {
   },
   beforeUnmount() {
     document.removeEventListener("keydown", this.key);
+    this.left = true;
     clearTimeout(this.timer);
   },
   methods: {
     path(...parts) { return api.path("pipelines", this.row.id, "dead-letters", ...parts); },
     async look() {
       if (!document.hidden && !this.editing) await this.read();
-      this.timer = setTimeout(() => this.look(), LOOK_MS);
+      if (!this.left) this.timer = setTimeout(() => this.look(), LOOK_MS);
     },
     async read() {
       try {

@@ -4,30 +4,22 @@ import { bytes, clock, count, exact, percent, plural, rate, utc } from "../forma
 import { html } from "../html.js";
 import { state } from "../live.js";
 import { chip, empty, failure, link, note, sparkline, tile } from "../parts.js";
+import { polling } from "../polling.js";
 import { Desired } from "./desired.js";
 import { behind, tintOf } from "./state.js";
 
 const LOOK_MS = 1000, TTL_MS = 20_000, COLOURS = 6, MOST_BARS = 32;
 
 export default {
+  mixins: [polling({ look: LOOK_MS })],
   props: ["row"],
-  data: () => ({ assignments: null, claims: [], promise: null, error: null, longest: TTL_MS }),
-  mounted() {
-    this.look();
-    this.ask();
-  },
-  beforeUnmount() { clearTimeout(this.timer); },
+  data: () => ({ assignments: null, claims: [], promise: null, longest: TTL_MS }),
+  mounted() { this.ask(); },
   methods: {
-    async look() {
-      if (!document.hidden)
-        try {
-          const [assignments, claims] = await Promise.all(["assignments", "claims"].map((part) => api.get(api.path("pipelines", this.row.id, part))));
-          this.longest = Math.max(this.longest, ...assignments.map((each) => each.leaseUntil - state.at));
-          Object.assign(this, { assignments, claims: claims.sort((one, other) => one.partition - other.partition), error: null });
-        } catch (error) {
-          this.error = error;
-        }
-      this.timer = setTimeout(() => this.look(), LOOK_MS);
+    async look(signal) {
+      const [assignments, claims] = await Promise.all(["assignments", "claims"].map((part) => api.get(api.path("pipelines", this.row.id, part), {}, signal)));
+      this.longest = Math.max(this.longest, ...assignments.map((each) => each.leaseUntil - state.at));
+      Object.assign(this, { assignments, claims: claims.sort((one, other) => one.partition - other.partition) });
     },
     async ask() {
       const found = (part) => api.get(api.path("pipelines", this.row.id, part)).catch(() => null);

@@ -3,24 +3,19 @@ import * as api from "../api.js";
 import { exact, plural } from "../format.js";
 import { html } from "../html.js";
 import { button, coloured, empty, failure, shown, spaced } from "../parts.js";
+import { polling } from "../polling.js";
 
 const LOOK_MS = 2000, LIMIT = 20;
 
 export default {
+  mixins: [polling({ look: LOOK_MS })],
   props: ["row"],
-  data: () => ({ records: null, error: null, paused: false, over: false }),
-  mounted() { this.look(); },
-  beforeUnmount() { clearTimeout(this.timer); },
+  data: () => ({ records: null, paused: false, over: false }),
   methods: {
-    async look() {
-      if (!document.hidden && !this.paused && !this.over)
-        try {
-          const found = await api.get(api.path("pipelines", this.row.id, "preview"), { limit: LIMIT, from: "end" });
-          Object.assign(this, { records: found.reverse(), error: null });
-        } catch (error) {
-          this.error = error;
-        }
-      this.timer = setTimeout(() => this.look(), LOOK_MS);
+    async look(signal) {
+      if (this.paused || this.over) return false;
+      const found = await api.get(api.path("pipelines", this.row.id, "preview"), { limit: LIMIT, from: "end" }, signal);
+      this.records = found.reverse();
     },
   },
   render() {

@@ -4,24 +4,16 @@ import { ago, clock, plural, utc } from "../format.js";
 import { html } from "../html.js";
 import { state } from "../live.js";
 import { chip, empty, failure, link } from "../parts.js";
+import { polling } from "../polling.js";
 import { live } from "./state.js";
 
 const LOOK_MS = 2000, MOST_SLOTS = 8;
 
 export default {
-  data: () => ({ workers: null, error: null }),
-  mounted() { this.look(); },
-  beforeUnmount() { clearTimeout(this.timer); },
+  mixins: [polling({ look: LOOK_MS })],
+  data: () => ({ workers: null }),
   methods: {
-    async look() {
-      if (!document.hidden)
-        try {
-          Object.assign(this, { workers: await api.get("/api/workers"), error: null });
-        } catch (error) {
-          this.error = error;
-        }
-      this.timer = setTimeout(() => this.look(), LOOK_MS);
-    },
+    async look(signal) { this.workers = await api.get("/api/workers", {}, signal); },
     row(worker, most) {
       const shown = worker.slots.slice(0, MOST_SLOTS), more = worker.slots.length - shown.length;
       const room = !worker.live ? "none: it is gone" : worker.mode === "no-leases" ? "one of each pipeline" : most === null ? "any number" : most > worker.slots.length ? `${most - worker.slots.length} more` : "full";
