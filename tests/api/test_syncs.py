@@ -145,6 +145,13 @@ def test_letters_of_a_sync_are_replayed_and_discarded_beside_the_run(run: Run, a
     run_to_end(ask, "numbers")
     groups = json.loads(run.cli("dlq", "ls", "--json").stdout)["groups"]
     assert [(group["sync"], group["reason"]) for group in groups] == [("numbers", "BAD")]
+    counted = ask("GET", "/api/dlq").json()
+    assert counted["groups"] == groups and counted["total"] == ask("GET", "/api/overview").json()["dead"] == 1
+    [letter] = ask("GET", "/api/dlq/letters?sync=numbers&reason=BAD").json()["letters"]
+    assert (letter["number"], letter["stream"], letter["row"]["n"]) == (1, "a", 7) and "ipc" not in letter
+    assert ask("GET", "/api/dlq/letters?sync=numbers&stage=read&reason=no").json()["letters"] == []
+    assert ask("GET", "/api/dlq/letters?sync=numbers&processor=x").status == 422
+    assert ask("GET", "/api/dlq?processor=x").json()["groups"] == []
     done = json.loads(run.cli("dlq", "replay", "--sync", "numbers", "1", "--json").stdout)  # with the run's pipeline
     assert (done["replayed"], done["returned"]) == (1, 1)
     assert run.cli("dlq", "discard", "--all", "--yes").returncode == 0

@@ -42,6 +42,9 @@ def test_latest_gives_the_newest_records_and_counts_those_between(ask: Ask) -> N
     assert (again["records"], again["seen"]) == ([], 0)
     some = ask("GET", "/api/topics/tailed/latest?where=.n%20%3E%20297&oldest=true").json()
     assert len(some["records"]) == 2 and some["oldest_ms"] is not None
+    assert (some["matched"], some["searched"]) == (2, 300)
+    many = ask("GET", "/api/topics/tailed/latest?where=.n%20%3E%200&count=10&after=100").json()
+    assert len(many["records"]) == 10 and (many["matched"], many["searched"]) == (200, 200)
     assert ask("GET", "/api/topics/tailed/latest?where=.n%20%3E").status == 422
 
 

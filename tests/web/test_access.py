@@ -171,11 +171,23 @@ def test_actions_of_a_viewer_are_refused_by_the_api_and_off_in_the_page(pages: P
     with pages.opened("/?processor=high", role="viewer") as page:
         page.wait_for_selector("[data-testid=rebuild]")
         assert page.is_disabled("[data-testid=rebuild]")
-        said = page.evaluate(
-            "fetch('/api/processors/high/retry', { method: 'POST' })"
-            ".then(async (reply) => [reply.status, (await reply.json()).error.code])"
-        )
-        assert said == [403, "forbidden"]
+        for method, path in (
+            ("POST", "/api/processors/high/retry"),
+            ("POST", "/api/processors/high/skip"),
+            ("POST", "/api/readers/raw/high/seek"),
+            ("POST", "/api/dlq/replay"),
+            ("POST", "/api/dlq/discard"),
+            ("POST", "/api/topics/raw/records"),
+            ("POST", "/api/syncs/orders/run"),
+            ("POST", "/api/syncs/orders/stop"),
+            ("PUT", "/api/syncs/orders/streams/orders/cursor"),
+        ):
+            said = page.evaluate(
+                "([path, method]) => fetch(path, { method })"
+                ".then(async (reply) => [reply.status, (await reply.json()).error.code])",
+                [path, method],
+            )
+            assert said == [403, "forbidden"], path
 
 
 def test_signing_out_ends_the_session(pages: Pages) -> None:

@@ -67,5 +67,12 @@ def test_a_kafka_topic_shows_records_partitions_and_lag(kafka: SecuredBroker, tm
             assert "kafka" in page.inner_text("dl.pairs")
             page.click("text=Show in graph")
             page.wait_for_selector(".dock .tail-row")
+            page.click("[data-id='processor filter']")
+            page.select_option("[aria-label='What a seek moves']", "accounts/1")
+            page.fill("#seek-to", "2")
+            page.click("[data-testid=seek]")
+            page.wait_for_selector("dialog >> text=Records from offset 2 on are read again")
+            page.click("dialog footer >> text=Seek")
+            wait_until(lambda: run.topic("rich")["records"] == 7, what="three records of that partition, read again")
     finally:
         run.end()

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from helpers.page_checks import CONTRAST, NAMES, WITH_DOCK, visit
+from helpers.page_checks import CONTRAST, NAMES, WITH_DOCK, Traffic, visit
 from helpers.waiting import wait_until
-from web.conftest import PAGES, Pages
+from web.conftest import PAGES, SHOWN, Pages
 
 pytestmark = pytest.mark.system
+
+IDLE_BYTES, IDLE_SECONDS = 2_000, 8
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -57,6 +59,24 @@ def test_keys_go_to_pages_and_find_or_do_opens_a_topic(pages: Pages) -> None:
         page.wait_for_selector("dialog.find", state="detached")
 
 
+def test_another_topic_is_shown_with_nothing_of_the_one_before(pages: Pages) -> None:
+    pages.send('{"id": 1234567890123456789, "symbol": "BIG", "bid": 90.5}')
+    with pages.opened("/topics/live") as page:
+        page.wait_for_selector("[aria-label=Table] dd >> text=symbol")
+        page.wait_for_selector(".tail-row >> text=1234567890123456789")
+        page.fill(".tail input", ".bid == 90.5")
+        for name in ("high", "raw"):
+            page.keyboard.press("Control+k")
+            page.fill("dialog input", name)
+            page.keyboard.press("Enter")
+            page.wait_for_selector(f"[aria-label='Newest records of {name}'] .tail-row")
+        assert page.locator("[aria-label=Table]").count() == 0
+        assert page.input_value(".tail input") == ""
+        shown = page.locator(".tail-row span[title=offset]").all_text_contents()
+        assert len(set(shown)) == len(shown) == 50
+        assert shown[0] == f"{pages.run.topic('raw')['end'] - 1:,}"
+
+
 def test_the_theme_is_chosen_and_kept(pages: Pages) -> None:
     with pages.opened() as page:
         for _ in range(2):
@@ -89,6 +109,21 @@ def test_a_hidden_tab_is_sent_nothing(pages: Pages) -> None:
         assert page.evaluate("window.heard") == before
         page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
         wait_until(lambda: page.evaluate("window.heard") > before, what="figures for a tab that is shown again")
+
+
+def test_idle_pages_receive_less_than_2_kb_a_second(pages: Pages) -> None:
+    with pages.opened() as first:
+        seen: dict[str, Traffic] = {}
+        for path in (*PAGES, *WITH_DOCK):
+            page = first.context.new_page()
+            seen[path] = Traffic(page.context.new_cdp_session(page))
+            page.goto(path)
+            page.wait_for_selector(SHOWN)
+        first.wait_for_timeout(5000)  # each has read all that it reads
+        before = {path: each.loaded + each.pushed for path, each in seen.items()}
+        first.wait_for_timeout(1000 * IDLE_SECONDS)
+        rates = {path: (each.loaded + each.pushed - before[path]) / IDLE_SECONDS for path, each in seen.items()}
+    assert {path: rate for path, rate in rates.items() if rate > IDLE_BYTES} == {}
 
 
 def test_a_page_that_is_not_heard_asks_again(pages: Pages) -> None:

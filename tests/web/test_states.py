@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ topics = [
     {{ name = "raw", storage = "memory", storage_config = {{ storage_size = 1000 }} }},
     {{ name = "fast", storage = "memory", storage_config = {{ storage_size = 20_000 }} }},
     {{ name = "odd", storage = "memory" }},
+    {{ name = "wide", storage = "memory" }},
 ]
 
 [api]
@@ -85,7 +87,7 @@ def test_a_full_topic_names_its_reader_and_who_waits(plain: Pages) -> None:
         page.wait_for_selector(".dock h2 >> text=out")
         assert "raw is full" in page.inner_text(".dock .why")
         page.click(".rail-links >> text=Topics")
-        page.wait_for_selector("h1 >> text=1 of 3 topics hold their writers back")
+        page.wait_for_selector("h1 >> text=1 of 4 topics hold their writers back")
 
         def drain() -> None:
             while client.recv(1 << 20):
@@ -124,6 +126,100 @@ def test_a_tail_of_a_fast_topic_shows_samples_and_stays_bounded(plain: Pages) ->
     finally:
         ended.set()
         thread.join(30)
+
+
+def test_a_condition_that_all_records_meet_says_so(plain: Pages) -> None:
+    lines = "".join(f'{{"id": {each}, "error": "timeout"}}\n' for each in range(600))
+    plain.run.api("/api/topics/wide/records", "POST", lines.encode())
+    with plain.opened("/topics/wide") as page:
+        page.fill(".tail input", ".id >= 0")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".tail-said >> text=600 of the newest 600 match")
+        plain.run.api("/api/topics/wide/records", "POST", lines.encode())
+        page.wait_for_selector(".tail-said >> text=1.2 k of the newest 1.2 k match")
+        places = page.locator(".tail-row span[title=offset]").all_text_contents()
+        assert len(set(places)) == len(places), "no record is shown twice"
+        page.click(".segments >> text=Scan")
+        page.fill("[data-testid=scan]", "select(.id > 597) | {id, error}")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".scan td >> text=timeout")
+        assert page.locator(".scan tbody tr").count() == 4 and page.locator(".scan [role=alert]").count() == 0
+
+
+def test_a_tail_asks_once_at_a_time_and_not_for_what_was_left(plain: Pages) -> None:
+    with plain.opened("/topics/odd") as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        for text in (".id > 1", ".id > 2", ".id > 3"):
+            page.fill(".tail input", text)
+            page.keyboard.press("Enter")
+            page.click(".tail .segments >> text=Raw")
+            page.click(".tail .segments >> text=Decoded")
+        page.wait_for_timeout(500)
+        asked.clear()
+        page.wait_for_timeout(3000)
+        assert len([each for each in asked if "/latest" in each]) <= 6
+        page.click(".rail-links >> text=Graph")
+        for name in ("processor out", "processor feed", "topic raw", "topic odd") * 3:
+            page.click(f"[data-id='{name}']")
+        page.click("[aria-label='Close the dock']")
+        page.wait_for_timeout(500)
+        asked.clear()
+        page.wait_for_timeout(3000)
+        assert [each for each in asked if "/api/" in each] == []
+
+
+def test_a_tail_is_held_while_it_is_scrolled_or_has_the_focus(plain: Pages) -> None:
+    append = "/api/topics/wide/records"
+    plain.run.api(append, "POST", b"".join(b'{"n": %d}\n' % each for each in range(100)))
+    with plain.opened("/topics/wide") as page:
+        newest = "document.querySelector('.tail-row span').textContent"
+        page.wait_for_selector(".tail-row:nth-child(50)")
+        page.evaluate("document.querySelector('.tail-rows').scrollTop = 200")
+        page.wait_for_selector("text=held while you read")
+        shown = page.evaluate(newest)
+        plain.run.api(append, "POST", b"later\n")
+        page.wait_for_timeout(1500)
+        assert page.evaluate(newest) == shown
+        page.evaluate("document.querySelector('.tail-rows').scrollTop = 0")
+        page.wait_for_selector(".tail-row >> text=later")
+        page.focus(".tail .btn")
+        page.keyboard.press("Tab")
+        page.wait_for_selector("text=held while you read")
+        page.keyboard.press("Tab")
+        page.wait_for_selector("text=every record is shown")
+
+
+def test_pages_copy_without_the_clipboard_of_scripts(plain: Pages) -> None:
+    with plain.opened("/topics/wide") as page:
+        page.evaluate(
+            "() => { window.board = navigator.clipboard; Object.defineProperty(navigator, 'clipboard', {}); }"
+        )
+        page.click(".segments >> text=Scan")
+        page.click("text=Copy curl")
+        page.wait_for_selector(".toast >> text=The curl command is in the clipboard")
+        command = str(page.evaluate("window.board.readText()"))
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd="/", check=True)
+    assert "timeout" in done.stdout, "it runs from anywhere"
+
+
+def test_whole_numbers_and_bytes_keep_what_they_are(plain: Pages) -> None:
+    with plain.opened() as page:
+        found = page.evaluate(
+            """async () => {
+              const { parse, stringify } = await import("gauss-web/api.js");
+              const { shown, spaced } = await import("gauss-web/parts.js");
+              const text = '{"id":1234567890123456789,"at":-9223372036854775808,"text":"[ 1234567890123456789 ]"}';
+              const given = parse(text), both = { base64: "a", id: 1 };
+              return [stringify(given) === text, spaced(given), shown({ base64: "/w==" }), shown(both)];
+            }"""
+        )
+        assert found == [
+            True,
+            '{"id": 1234567890123456789, "at": -9223372036854775808, "text": "[ 1234567890123456789 ]"}',
+            "base64:/w==",
+            '{"base64": "a", "id": 1}',
+        ]
 
 
 def test_hostile_records_are_shown_as_text(plain: Pages) -> None:
