@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page
+from typing import Any
+
+from playwright.sync_api import CDPSession, Page
 
 CONTRAST = """() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -49,3 +51,29 @@ def visit(page: Page, path: str) -> None:
     page.wait_for_selector(f"main[data-path='{path.partition('?')[0]}'] h1:not(.soft)")
     if path in WITH_DOCK:
         page.wait_for_selector(".tail-row" if "topic" in path else ".plan dt")
+
+
+class Traffic:
+    """Bytes that a page has received, as they are on the wire; of its socket, before they are compressed.
+    `cold`: without what the browser keeps."""
+
+    def __init__(self, network: CDPSession, *, cold: bool = False) -> None:
+        self.loaded, self.pushed, self.html = 0, 0, 0
+        network.on("Network.loadingFinished", self._finished)
+        network.on("Network.webSocketFrameReceived", self._received)
+        network.on("Network.responseReceived", self._answered)
+        self._pages: set[str] = set()
+        network.send("Network.enable")
+        network.send("Network.setCacheDisabled", {"cacheDisabled": cold})
+
+    def _answered(self, event: dict[str, Any]) -> None:
+        if event["type"] == "Document":
+            self._pages.add(event["requestId"])
+
+    def _finished(self, event: dict[str, Any]) -> None:
+        self.loaded += int(event["encodedDataLength"])
+        if event["requestId"] in self._pages:
+            self.html += int(event["encodedDataLength"])
+
+    def _received(self, event: dict[str, Any]) -> None:
+        self.pushed += len(event["response"]["payloadData"])
