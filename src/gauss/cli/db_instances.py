@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from gauss.cli.client import DEFAULT_DATA_DIR, DataDirOption
-from gauss.cli.output import CommandOutput, JsonOption
-from gauss.model.errors import GaussError, from_dict
+from gauss.cli.output import CommandOutput, JsonOption, visible
+from gauss.model.errors import GaussError, Unavailable, from_dict
 
 IdArgument = Annotated[str, typer.Argument(help="The id of an instance, or its first 8 digits or more.")]
 ToolArguments = Annotated[list[str] | None, typer.Argument(help="Arguments for the tool, after --.")]
@@ -101,24 +101,38 @@ def run(
     request = {"instance_id": instance, "kind": kind, "args": words, "cwd": str(Path.cwd()), "env": dict(os.environ)}
     if kind == "psql" and not words and not sys.stdin.isatty():
         request["stdin"] = sys.stdin.read()
-    code, error = 0, None
+    code: int | None = None
+    error: GaussError | None = None
     for event in start(data_dir).run(request):
         output.event(event)
         match event["type"]:
             case "stdout":
-                output.line(event["data"])
+                _print(output, event)
             case "stderr" | "log":
                 output.note(event.get("data") or event.get("message") or "", style="")
             case "exit":
                 code = event["code"]
             case "error":
                 error = from_dict(event["error"])
+    if code is None and error is None:
+        raise Unavailable("the run was lost: its output may be incomplete", hint="run it again")
     if output.json and (error is not None or code):  # an event has said why
         raise typer.Exit(3)
     if error is not None:
         raise error
     if code:
         raise GaussError(f"{kind} ended with exit code {code}", hint="see its output")
+
+
+def _print(output: CommandOutput, event: dict[str, Any]) -> None:
+    """Prints a line of a tool: as it is into a file or pipe, without control characters on a terminal."""
+    end = "" if event.get("more") else "\n"
+    if sys.stdout.isatty() and not end:
+        sys.stdout.write(visible(event["data"]))
+    elif sys.stdout.isatty() or output.json:
+        output.line(event["data"])
+    else:
+        sys.stdout.write(event["data"] + end)
 
 
 def reset(instance: IdArgument, data_dir: DataDirOption = DEFAULT_DATA_DIR, json: JsonOption = False) -> None:

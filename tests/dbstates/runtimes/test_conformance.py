@@ -14,6 +14,7 @@ import pytest
 
 from gauss.dbstates.planning.plan import Command
 from gauss.dbstates.prepare.control import JobControl
+from gauss.dbstates.prepare.output import StepOutput
 from gauss.dbstates.prepare.tool import run_tool, write_passfile
 from gauss.dbstates.runtimes import container, process, waiting
 from gauss.dbstates.runtimes.container import ContainerRuntime
@@ -157,7 +158,7 @@ def test_a_tool_runs_with_its_files(world: World, tmp_path: Path) -> None:
     command = Command(("psql", "-X", "-f", str(script)), env, None, tmp_path)
     lines: list[str] = []
     call = world.runtime.tool(world.build, server, command, [script])
-    assert run_tool(call, JobControl(), lambda _, text: lines.append(text)) == 0, lines
+    assert run_tool(call, JobControl(), StepOutput(lambda _, text: lines.append(text)).read) == 0, lines
     assert "done" in lines
     assert world.sql(server, "SELECT n FROM made") == 5
 

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from gauss.dbstates.adapters.changelogs import Changelogs
 from gauss.dbstates.adapters.psql import check_program
@@ -92,6 +93,8 @@ class Liquibase:
                 f"liquibase can't connect to a socket in {connection.host}", hint="let the instance listen on loopback"
             )
         url = f"jdbc:postgresql://{connection.host}:{connection.port}/{connection.database}"
+        if options := dict(step.env).get("PGOPTIONS"):  # such as a time limit; the driver does not read the variable
+            url += f"?options={quote(options)}"
         argv = (self._program, f"--url={url}", f"--username={connection.user}", *step.command)
         # The driver of Postgres reads the password from PGPASSFILE.
         return Command(argv, dict(step.env) | connection.environment(), None, Path(step.cwd))

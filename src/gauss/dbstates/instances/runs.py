@@ -11,19 +11,22 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gauss.dbstates.instances.arguments import check_arguments
 from gauss.dbstates.instances.manager import Instances
 from gauss.dbstates.planning.plan import Command
 from gauss.dbstates.prepare.context import Context
 from gauss.dbstates.prepare.control import JobControl
+from gauss.dbstates.prepare.output import pieces, texts
 from gauss.dbstates.prepare.tool import run_tool, write_passfile
 from gauss.dbstates.runtimes.runtime import DATABASE, USER
 from gauss.dbstates.store.metadata import now_ms
-from gauss.model.errors import ConfigError, GaussError
+from gauss.model.errors import GaussError
 from gauss.model.files import make_private
 
 AHEAD = 1000
 """Events that wait for a slow client; then the tool waits."""
-_FORBIDDEN = {"-h", "--host", "-p", "--port", "-U", "--username", "-d", "--dbname", "-W", "--password"}
+PIECE_BYTES = 256 << 10
+"""A longer line is told in several events."""
 
 
 class RunRequest(BaseModel):
@@ -50,12 +53,9 @@ class Runs:
         self._active: set[JobControl] = set()
 
     def events(self, request: RunRequest, instance: str) -> RunEvents:
-        """The events of a new run: start, stdout, stderr, log, and at last exit or error."""
-        for word in request.args:
-            if word.partition("=")[0] in _FORBIDDEN:
-                raise ConfigError(
-                    f"{word} names a connection, and the instance has its own", hint="leave out -h, -p, -U, -d and -W"
-                )
+        """The events of a new run: start, stdout, stderr, log, and at last exit or error. A piece of a line that is not
+        its last one has `more`."""
+        check_arguments(request.kind, request.args)
         return RunEvents(self._context, request, instance, self._active)
 
     def stop(self) -> None:
@@ -70,6 +70,8 @@ class RunEvents:
         self._context, self._request, self._instance = context, request, instance
         self._active = active
         self._control = JobControl(request.deadline_secs)
+        self._left = threading.Event()
+        """Set when nobody reads the events any more."""
         self._events: queue.Queue[dict[str, Any] | None] = queue.Queue(AHEAD)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -82,6 +84,7 @@ class RunEvents:
         """Nothing expires while a client is slow."""
 
     def cancel(self) -> None:
+        self._left.set()
         self._control.cancel()
 
     def _tell(self, kind: str, **body: Any) -> None:
@@ -106,13 +109,18 @@ class RunEvents:
             self._active.discard(self._control)
 
     def _last(self, event: dict[str, Any] | None) -> None:
-        """Tells an event also if the reader has left."""
-        try:
-            self._events.put(event, timeout=1.0)
-        except queue.Full:
-            while not self._events.empty():
-                self._events.get_nowait()
-            self._events.put(event)
+        """Tells an event behind all others, also when the run is cancelled, unless the reader has left."""
+        while True:
+            try:
+                self._events.put(event, timeout=0.1)
+                return
+            except queue.Full:
+                if self._left.is_set():
+                    return
+
+    def _read(self, stream: str, chunks: Iterator[bytes]) -> None:
+        for text, ends in texts(pieces(chunks, PIECE_BYTES)):
+            self._tell(stream, data=text, **({} if ends else {"more": True}))
 
     def _execute(self) -> None:
         context, request = self._context, self._request
@@ -132,7 +140,7 @@ class RunEvents:
         self._tell("start", tool=request.kind, args=list(request.args), instance_id=self._instance)
         try:
             with context.metrics.timed("run"):
-                code = run_tool(call, self._control, lambda name, text: self._tell(name, data=text), most_lines=None)
+                code = run_tool(call, self._control, self._read)
         finally:
             passfile.unlink(missing_ok=True)
             instances.touch(self._instance)

@@ -12,7 +12,8 @@ from gauss.dbstates.planning.plan import Adapter, Step
 from gauss.dbstates.prepare.chain import Link
 from gauss.dbstates.prepare.context import Context
 from gauss.dbstates.prepare.control import JobControl
-from gauss.dbstates.prepare.tool import StepOutput, run_tool, with_statement_timeout, write_passfile
+from gauss.dbstates.prepare.output import StepOutput
+from gauss.dbstates.prepare.tool import run_tool, with_statement_timeout, write_passfile
 from gauss.dbstates.statefs.statefs import validate
 from gauss.model.errors import DiskFull, GaussError
 from gauss.model.files import make_private
@@ -37,18 +38,17 @@ class Executor:
         make_private(folder)
         passfile = write_passfile(folder / "passfile", instance.password)
         connection = runtime.connection(instance.server, passfile, network=adapter.kind not in BY_SOCKET)
-        command = adapter.run_command(step, connection)
+        left = [each for each in (self._settings().orchestrator.statementTimeoutSecs, control.seconds_left()) if each]
+        step_env = with_statement_timeout(dict(step.env), min(left, default=None))
+        command = adapter.run_command(replace(step, env=tuple(step_env.items())), connection)
         files = [Path(each.path) for each in step.inputs]
         call = runtime.tool(instance.build, instance.server, command, files)
-        left = [each for each in (self._settings().orchestrator.statementTimeoutSecs, control.seconds_left()) if each]
-        env = with_statement_timeout(dict(call.env), min(left, default=None))
-        call = replace(call, env=env)
         tool = Path(call.argv[0]).name
         self._jobs.log(job, f"{tool}: {step.title}", step=step.number)
         output = StepOutput(lambda stream, text: self._jobs.log(job, text, step=step.number, stream=stream))
         try:
             with self._metrics.timed("execution"):
-                code = run_tool(call, control, output.line)
+                code = run_tool(call, control, output.read)
         finally:
             passfile.unlink(missing_ok=True)
         if why := instance.server.died():

@@ -1,53 +1,41 @@
-"""Runs the tool of a step, such as psql: its lines as events, its end by cancellation or deadline."""
+"""Runs the tool of a step, such as psql: what reads its output, its end by cancellation or deadline."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
+import errno
 import os
-import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from gauss.dbstates.errors import ScriptFailed
 from gauss.dbstates.prepare.control import JobControl
+from gauss.dbstates.prepare.output import chunks
 from gauss.dbstates.runtimes.runtime import ToolCall
-from gauss.model.errors import GaussError
+from gauss.model.errors import ConfigError, Unavailable
 from gauss.process.guard import end_session
 
-LINE_BYTES = 8 << 10
-"""Longer lines are cut in events."""
-MOST_LINES = 1000
-"""Lines per stream in events."""
 POLL_SECONDS = 0.02
-KEPT_ERRORS = 5
+FEED_SECONDS = 1.0
 
-log = logging.getLogger("gauss.dbstates")
-Line = Callable[[str, str], None]
-"""Called with `stdout` or `stderr`, and a line."""
+Reader = Callable[[str, Iterator[bytes]], None]
+"""Called in a thread of its own with `stdout` or `stderr`, and what the tool writes there."""
 
 
-def run_tool(call: ToolCall, control: JobControl, on_line: Line, *, most_lines: int | None = MOST_LINES) -> int:
-    """Runs a tool to its end and returns its exit code."""
-    process = subprocess.Popen(
-        call.argv,
-        env=dict(call.env),
-        cwd=call.cwd,
-        stdin=subprocess.DEVNULL if call.stdin is None else subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    threads = [
-        threading.Thread(target=_read, args=(process.stdout, "stdout", on_line, most_lines), daemon=True),
-        threading.Thread(target=_read, args=(process.stderr, "stderr", on_line, most_lines), daemon=True),
+def run_tool(call: ToolCall, control: JobControl, read: Reader) -> int:
+    """Runs a tool to its end and returns its exit code, when all of its output has been read. Raises the error of a
+    reader, or of `control`."""
+    process = _started(call)
+    assert process.stdout is not None and process.stderr is not None
+    ended, failed = threading.Event(), list[Exception]()
+    readers = [
+        threading.Thread(target=_read, args=(name, stream, read, ended, failed), daemon=True)
+        for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
     ]
-    if call.stdin is not None:
-        threads.append(threading.Thread(target=_feed, args=(process.stdin, call.stdin), daemon=True))
-    for thread in threads:
+    feeder = threading.Thread(target=_feed, args=(process.stdin, call.stdin), daemon=True)
+    for thread in readers if call.stdin is None else [*readers, feeder]:
         thread.start()
     try:
         while True:
@@ -57,68 +45,56 @@ def run_tool(call: ToolCall, control: JobControl, on_line: Line, *, most_lines: 
             except subprocess.TimeoutExpired:
                 control.check()
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         end_session(process.pid, 0)  # what the script has started too
         process.wait()
-        for thread in threads:
-            thread.join(1.0)
+        ended.set()
+        for thread in readers:
+            thread.join()
+        if call.stdin is not None:
+            feeder.join(FEED_SECONDS)
         if process.returncode:
             call.ended()
+    if failed:
+        raise failed[0]
     return process.returncode
 
 
-class StepOutput:
-    """The output of a step: told as events, and its errors kept for the message of a failure."""
-
-    def __init__(self, tell: Line) -> None:
-        self._tell = tell
-        self._errors: list[str] = []
-        self._last = ""
-
-    def line(self, stream: str, text: str) -> None:
-        if stream == "stderr" and text.strip():
-            self._last = text.strip()
-            if len(self._errors) < KEPT_ERRORS and ("ERROR:" in text or "FATAL:" in text or "error:" in text):
-                self._errors.append(text.strip())
-        self._tell(stream, text)
-
-    def failure(self, title: str, code: int) -> ScriptFailed:
-        why = "; ".join(self._errors) or self._last or "no error output"
-        return ScriptFailed(f"{title} failed with exit code {code}: {why}", hint="see the log events of the job")
-
-
-def _read(stream: BinaryIO, name: str, on_line: Line, most: int | None) -> None:
-    """Reads to the end whatever comes; only a bounded part becomes events, and none when they can't be stored."""
-    count, tell = 0, _told_while_it_can_be(on_line)
-    while line := stream.readline(LINE_BYTES):
-        whole = line.endswith(b"\n")
-        count += 1
-        if most is None or count <= most:
-            text = line.decode("utf-8", "replace").rstrip("\r\n").replace("\0", "\\0")
-            tell(name, text if whole or len(line) < LINE_BYTES else f"{text}…")
-        while most is not None and not whole and line:  # the rest of a long line
-            line = stream.readline(LINE_BYTES)
-            whole = line.endswith(b"\n")
-    if most is not None and count > most:
-        tell(name, f"… {count - most:,} more lines")
-    stream.close()
+def _started(call: ToolCall) -> subprocess.Popen[bytes]:
+    tool = Path(call.argv[0]).name
+    try:
+        return subprocess.Popen(
+            call.argv,
+            env=dict(call.env),
+            cwd=call.cwd,
+            stdin=subprocess.DEVNULL if call.stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        if error.errno == errno.E2BIG:
+            raise ConfigError(
+                f"the arguments of {tool} are longer than the system allows (128 KiB each)",
+                hint="put the text into a file, and name that with -f",
+            ) from None
+        if not call.cwd.is_dir():
+            raise ConfigError(f"cwd: there is no folder {call.cwd}", hint="name an existing folder") from None
+        raise Unavailable(f"{tool} can't be started: {error.strerror}", hint="try again") from error
+    except ValueError:
+        raise ConfigError(f"arguments or environment of {tool} contain a NUL", hint="leave it out") from None
 
 
-def _told_while_it_can_be(on_line: Line) -> Line:
-    """The function until it fails, as on a full disk: the tool must not wait for somebody to read its output."""
-    fails = False
-
-    def tell(name: str, text: str) -> None:
-        nonlocal fails
-        if not fails:
-            try:
-                on_line(name, text)
-            except GaussError as error:
-                fails = True
-                log.warning("output of a tool is not told: %s", error.message)
-
-    return tell
+def _read(name: str, stream: BinaryIO, read: Reader, ended: threading.Event, failed: list[Exception]) -> None:
+    found = chunks(stream, ended)
+    try:
+        read(name, found)
+    except Exception as error:
+        failed.append(error)
+        for _ in found:  # the tool must not wait for a reader that has failed
+            pass
+    finally:
+        stream.close()
 
 
 def _feed(stream: BinaryIO, content: bytes) -> None:
